@@ -59,16 +59,14 @@ getDriverOptions(ModuleOp module, const Fp8moeCompileOptions &options) {
   for (intptr_t i = 0; i < options.numTargets; ++i) {
     StringRef chip = unwrap(options.targets[i]);
     if (!lookupTarget(chip))
-      return module.emitError("unknown target '")
-             << chip << "'; known targets: " << listKnownTargets();
+      return module.emitError() << describeUnknownTarget(chip);
     if (!llvm::is_contained(result.targets, chip))
       result.targets.push_back(chip.str());
   }
   if (StringRef name = unwrap(options.card); !name.empty()) {
     result.card = lookupCard(name);
     if (!result.card)
-      return module.emitError("unknown card '")
-             << name << "'; known cards: " << listKnownCards();
+      return module.emitError() << describeUnknownCard(name);
   }
   result.emission.ptxasPath = unwrap(options.ptxasPath).str();
   result.emission.rocmPath = unwrap(options.rocmPath).str();

@@ -9,6 +9,7 @@
 #include "fp8moe/Target/Cards.h"
 
 #include "ChipTables.h"
+#include "fp8moe/Target/Suggestion.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -69,9 +70,57 @@ const CardInfo *mlir::fp8moe::lookupCard(llvm::StringRef name) {
   return it == knownCards().end() ? nullptr : it;
 }
 
-std::string mlir::fp8moe::listKnownCards() {
-  return llvm::join(
-      llvm::map_range(knownCards(),
-                      [](const CardInfo &card) { return card.name; }),
-      ", ");
+static std::string getDigits(llvm::StringRef name) {
+  std::string digits;
+  llvm::copy_if(name, std::back_inserter(digits), llvm::isDigit);
+  return digits;
+}
+
+/// Adds what a name with other digits does not misspell: it is another product.
+static void addSpelling(llvm::StringRef found, llvm::StringRef spelling,
+                        llvm::StringRef meaning,
+                        std::vector<std::string> &spellings,
+                        std::vector<llvm::StringRef> &meanings) {
+  if (getDigits(spelling) != getDigits(found))
+    return;
+  spellings.push_back(spelling.str());
+  meanings.push_back(meaning);
+}
+
+std::string mlir::fp8moe::describeUnknownCard(llvm::StringRef name) {
+  std::vector<std::string> known;
+  std::vector<llvm::StringRef> names;
+  for (const CardInfo &card : knownCards())
+    addSpelling(name, card.name, card.name, known, names);
+  return ("unknown card '" + name + "'" + suggest(name, known) +
+          "; known cards: " +
+          llvm::join(
+              llvm::map_range(knownCards(),
+                              [](const CardInfo &card) { return card.name; }),
+              ", "))
+      .str();
+}
+
+std::string mlir::fp8moe::describeUnknownTarget(llvm::StringRef chip) {
+  std::vector<std::string> spellings;
+  std::vector<llvm::StringRef> chips;
+  auto add = [&](llvm::StringRef spelling, llvm::StringRef meaning) {
+    addSpelling(chip, spelling, meaning, spellings, chips);
+  };
+  for (const TargetInfo &target : knownTargets()) {
+    add(target.chip, target.chip);
+    // "NVIDIA B200 (Blackwell)": the product's name has digits.
+    for (llvm::StringRef word : llvm::split(target.description, ' '))
+      if (target.isGPU() && llvm::any_of(word, llvm::isDigit))
+        add(word, target.chip);
+  }
+  for (const CardInfo &card : knownCards())
+    add(card.name, card.info.chip);
+  size_t nearest = findNearest(chip, spellings);
+  std::string hint;
+  if (nearest < chips.size())
+    hint = (" (did you mean '" + chips[nearest] + "'?)").str();
+  return ("unknown target '" + chip + "'" + hint +
+          "; known targets: " + listKnownTargets())
+      .str();
 }

@@ -28,7 +28,8 @@ class Diagnostic(NamedTuple):
     notes: Tuple["Diagnostic", ...] = ()
 
     def __str__(self) -> str:
-        place = f"{self.file}:{self.line}:{self.column}: " if self.file else ""
+        # What is about a file as a whole has line 0.
+        place = f"{self.file}:{self.line}:{self.column}: " if self.line else f"{self.file}: " if self.file else ""
         lines = [f"{place}{self.severity}: {self.message}"]
         lines += [str(note) for note in self.notes]
         return "\n".join(lines)

@@ -299,7 +299,7 @@ def test_report_predicts_for_a_card(ir, capsys):
         times.append([decision["predicted_ns"] for decision in target["decisions"]])
     assert times[0] and times[0] == times[1] and all(h100 > h200 for h200, h100 in zip(times[1], times[2]))
     assert main(["report", EXAMPLE, "--target=sm_90a", "--card=a100"]) == 1
-    assert "unknown card 'a100'; known cards: h200, h100" in capsys.readouterr().err
+    assert "unknown card 'a100' (did you mean 'h100'?); known cards: h200, h100" in capsys.readouterr().err
     assert main(["report", EXAMPLE, "--target=cpu", "--card=h100"]) == 1
     assert "card 'h100' has chip sm_90a, which is none of the targets: cpu" in capsys.readouterr().err
 

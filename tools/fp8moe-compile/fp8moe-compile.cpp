@@ -6,10 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../CommandLine.h"
 #include "fp8moe/Driver/Driver.h"
 
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
 #include "fp8moe/InitAll.h"
+#include "fp8moe/Target/Suggestion.h"
 #include "fp8moe/Tuning/Common/NominalSizes.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/MLIRContext.h"
@@ -19,7 +21,6 @@
 #include "mlir/Support/Timing.h"
 #include "mlir/Support/ToolUtilities.h"
 #include "llvm/ADT/StringSet.h"
-#include "llvm/Config/llvm-config.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -35,6 +36,29 @@ using namespace mlir::fp8moe;
 namespace cl = llvm::cl;
 
 static cl::OptionCategory category("fp8moe-compile options");
+
+namespace {
+enum class ReportFormat { None, Text, Json };
+
+/// Parses one of several names; any other is an error that lists them.
+template <typename T> struct NameParser : cl::parser<T> {
+  using cl::parser<T>::parser;
+
+  bool parse(cl::Option &option, StringRef, StringRef text, T &value) {
+    std::vector<std::string> names;
+    for (const auto &entry : this->Values) {
+      if (entry.Name == text) {
+        value = entry.V.getValue();
+        return false;
+      }
+      if (!entry.Name.empty())
+        names.push_back(entry.Name.str());
+    }
+    return option.error("unknown value '" + text + "'" + suggest(text, names) +
+                        "; expects one of " + llvm::join(names, ", "));
+  }
+};
+} // namespace
 
 static cl::opt<std::string> inputPath(cl::Positional, cl::init("-"),
                                       cl::desc("<IR file, text or bytecode>"),
@@ -53,15 +77,11 @@ static cl::opt<std::string> defaultTarget(
     "default-target", cl::value_desc("chip"),
     cl::desc("Compile for this chip if neither --target nor the module says"),
     cl::cat(category));
-static cl::opt<Stage>
+static cl::opt<Stage, false, NameParser<Stage>>
     stage("emit", cl::init(Stage::None), cl::value_desc("stage"),
           cl::desc("Write one stage of one target instead of an artifact:"),
           cl::cat(category));
-namespace {
-enum class ReportFormat { None, Text, Json };
-} // namespace
-
-static cl::opt<ReportFormat> reportFormat(
+static cl::opt<ReportFormat, false, NameParser<ReportFormat>> reportFormat(
     "report", cl::ValueOptional, cl::init(ReportFormat::None),
     cl::value_desc("format"),
     cl::desc("Print bytes moved, kernels, files and time; decisions on layouts "
@@ -76,7 +96,7 @@ static cl::opt<std::string> card(
     cl::desc("With --report, the card whose times are predicted (h200, h100, "
              "h100-pcie, gh200, h20); what is compiled is the same"),
     cl::cat(category));
-static cl::opt<int64_t> tokens(
+static cl::opt<tools::Integer<int64_t, 1, kMostModelledSize>> tokens(
     "tokens", cl::value_desc("N"), cl::init(kDefaultReportTokens),
     cl::desc("Rows that an unknown number of them counts as when precision is "
              "decided; with --report, traffic is also given for this token "
@@ -125,7 +145,7 @@ static cl::opt<bool> sweepTiles(
              "matmul can have, to measure them (docs/artifacts.md says how "
              "they are named)"),
     cl::cat(category));
-static cl::opt<int64_t>
+static cl::opt<tools::Integer<int64_t>>
     delaySeed("delay-warps", cl::value_desc("seed"),
               cl::desc("For tests of NVIDIA kernels: pause warps where others "
                        "can observe it; each seed pauses other ones"),
@@ -183,8 +203,7 @@ static std::string checkOptions() {
     chips.push_back(defaultTarget);
   for (const std::string &chip : chips)
     if (!lookupTarget(chip))
-      return "unknown target '" + chip +
-             "'; known targets: " + listKnownTargets();
+      return describeUnknownTarget(chip);
   if (!emits && outputPath.empty())
     return "nothing to do: give -o FOLDER for artifacts, or --emit=KIND";
   if (!emits && outputPath == "-")
@@ -197,16 +216,9 @@ static std::string checkOptions() {
   if (emits && reports)
     return "--report describes artifacts; use it without --emit";
   if (!card.empty() && !lookupCard(card))
-    return "unknown card '" + card + "'; known cards: " + listKnownCards();
+    return describeUnknownCard(card);
   if (!card.empty() && !reports)
     return "--card names the card whose times --report predicts; add --report";
-  if (tokens < 1)
-    return "--tokens: expects at least one token, found " +
-           std::to_string(tokens);
-  if (tokens > kMostModelledSize)
-    return "--tokens: expects at most " + std::to_string(kMostModelledSize) +
-           ", the most that times are predicted for, found " +
-           std::to_string(tokens);
   return "";
 }
 
@@ -230,10 +242,7 @@ static DriverOptions getDriverOptions() {
   options.sweepTiles = sweepTiles;
   if (delaySeed.getNumOccurrences())
     options.delaySeed = delaySeed;
-  options.passManagerHook = [](PassManager &pm) {
-    applyDefaultTimingPassManagerCLOptions(pm);
-    return applyPassManagerCLOptions(pm);
-  };
+  options.passManagerHook = applyPassManagerCLOptions;
   return options;
 }
 
@@ -282,6 +291,35 @@ parseModule(const std::shared_ptr<llvm::SourceMgr> &sources,
   return module;
 }
 
+/// Prints a diagnostic about a file as a whole, whose location is line 0 and
+/// column 0, as a compiler does: "FILE: error: ...". Leaves others alone.
+static LogicalResult printWithoutLine(Diagnostic &diagnostic) {
+  auto loc = dyn_cast<FileLineColLoc>(diagnostic.getLocation());
+  if (!loc || loc.getLine() != 0)
+    return failure();
+  StringRef file = loc.getFilename();
+  auto print = [&](const Diagnostic &each) {
+    switch (each.getSeverity()) {
+    case DiagnosticSeverity::Error:
+      llvm::WithColor::error(llvm::errs(), file) << each << "\n";
+      break;
+    case DiagnosticSeverity::Warning:
+      llvm::WithColor::warning(llvm::errs(), file) << each << "\n";
+      break;
+    case DiagnosticSeverity::Note:
+      llvm::WithColor::note(llvm::errs(), file) << each << "\n";
+      break;
+    case DiagnosticSeverity::Remark:
+      llvm::WithColor::remark(llvm::errs(), file) << each << "\n";
+      break;
+    }
+  };
+  print(diagnostic);
+  for (const Diagnostic &note : diagnostic.getNotes())
+    print(note);
+  return success();
+}
+
 /// Parses one module and gives it to `action`; diagnostics show the source
 /// line, or are compared with the comments in it.
 static LogicalResult
@@ -311,6 +349,7 @@ processBuffer(std::unique_ptr<llvm::MemoryBuffer> buffer,
   };
   if (!verifyDiagnostics) {
     SourceMgrDiagnosticHandler handler(*sources, &context);
+    ScopedDiagnosticHandler first(&context, printWithoutLine);
     return parseAndRun();
   }
   SourceMgrDiagnosticVerifierHandler handler(*sources, &context);
@@ -362,9 +401,7 @@ int main(int argc, char **argv) {
   registerPassManagerCLOptions();
   registerDefaultTimingManagerCLOptions();
   cl::HideUnrelatedOptions(category);
-  cl::SetVersionPrinter([](llvm::raw_ostream &os) {
-    os << "fp8moe-compile " FP8MOE_VERSION ", LLVM " LLVM_VERSION_STRING "\n";
-  });
+  tools::setVersionPrinter("fp8moe-compile");
   for (const StageInfo &info : knownStages())
     stage.getParser().addLiteralOption(info.name, info.stage, info.description);
   cl::ParseCommandLineOptions(argc, argv, kOverview);
@@ -382,7 +419,11 @@ int main(int argc, char **argv) {
   std::unique_ptr<llvm::MemoryBuffer> buffer = openInputFile(inputPath, &error);
   if (!buffer)
     return fail(error);
+  DefaultTimingManager timingManager;
+  applyDefaultTimingManagerCLOptions(timingManager);
+  TimingScope timing = timingManager.getRootScope();
   Driver driver(getDriverOptions());
+  driver.enableTiming(timing);
   if (stage != Stage::None)
     return runEmit(std::move(buffer), registry, driver);
 

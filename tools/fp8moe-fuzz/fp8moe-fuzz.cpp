@@ -8,6 +8,7 @@
 
 #include "Supervisor.h"
 
+#include "../CommandLine.h"
 #include "Generator.h"
 #include "fp8moe/InitAll.h"
 #include "mlir/InitAllPasses.h"
@@ -186,6 +187,7 @@ static int runFuzzer(const Plan &plan) {
 int main(int argc, char **argv) {
   installHandlers(argv);
   cl::HideUnrelatedOptions(category);
+  tools::setVersionPrinter("fp8moe-fuzz");
   cl::ParseCommandLineOptions(argc, argv, kOverview);
   mlir::registerAllPasses();
   mlir::fp8moe::registerAllPasses();

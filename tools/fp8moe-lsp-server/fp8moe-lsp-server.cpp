@@ -6,10 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../CommandLine.h"
 #include "fp8moe/InitAll.h"
 #include "mlir/Tools/mlir-lsp-server/MlirLspServerMain.h"
 
 int main(int argc, char **argv) {
+  tools::setVersionPrinter("fp8moe-lsp-server");
   mlir::DialectRegistry registry;
   mlir::fp8moe::registerAllDialects(registry);
   return failed(mlir::MlirLspServerMain(argc, argv, registry));

@@ -6,9 +6,13 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../CommandLine.h"
 #include "fp8moe/InitAll.h"
 #include "mlir/InitAllPasses.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "llvm/Support/InitLLVM.h"
+
+namespace cl = llvm::cl;
 
 #ifdef FP8MOE_INCLUDE_TESTS
 namespace mlir::fp8moe::test {
@@ -16,18 +20,42 @@ void registerTestArtifactPasses();
 } // namespace mlir::fp8moe::test
 #endif
 
+static cl::OptionCategory ours("Compiler passes and pipelines of fp8moe");
+static cl::OptionCategory upstream("MLIR's options");
+
+/// --help is about this project; --help-hidden has MLIR's passes and the
+/// options of LLVM's libraries, too.
+static bool wantsShortHelp(llvm::ArrayRef<char *> arguments) {
+  return llvm::any_of(arguments, [](llvm::StringRef argument) {
+    return argument == "--help" || argument == "-help" || argument == "-h";
+  });
+}
+
 int main(int argc, char **argv) {
-  mlir::registerAllPasses();
+  llvm::InitLLVM init(argc, argv);
+  tools::setVersionPrinter("fp8moe-opt");
+  // Options that exist already are those of libraries.
+  for (auto &entry : cl::getRegisteredOptions())
+    entry.second->setHiddenFlag(cl::Hidden);
+
+  if (!wantsShortHelp(llvm::ArrayRef(argv, argc)))
+    mlir::registerAllPasses();
   mlir::fp8moe::registerAllPasses();
 #ifdef FP8MOE_INCLUDE_TESTS
   mlir::fp8moe::test::registerTestArtifactPasses();
 #endif
   mlir::DialectRegistry registry;
   mlir::fp8moe::registerAllDialects(registry);
+  std::string header = mlir::registerCLIOptions(
+      "fp8moe optimizer driver\n\n"
+      "Reads text and bytecode. Bytecode is trusted: MLIR's reader may crash "
+      "when it is damaged.\n"
+      "--help-hidden lists MLIR's passes and LLVM's options, too.\n",
+      registry);
+  for (auto &entry : cl::getRegisteredOptions())
+    if (entry.second->getOptionHiddenFlag() == cl::NotHidden)
+      entry.second->addCategory(entry.second->hasArgStr() ? upstream : ours);
+  auto [input, output] = mlir::parseCLIOptions(argc, argv, header);
   return mlir::asMainReturnCode(
-      mlir::MlirOptMain(argc, argv,
-                        "fp8moe optimizer driver\n\n"
-                        "Reads text and bytecode. Bytecode is trusted: MLIR's "
-                        "reader may crash when it is damaged.\n",
-                        registry));
+      mlir::MlirOptMain(argc, argv, input, output, registry));
 }

@@ -17,7 +17,8 @@ using namespace mlir::fp8moe;
 namespace {
 
 TEST(Cards, ListsEachOnce) {
-  EXPECT_EQ(listKnownCards(), "h200, h100, h100-pcie, gh200, h20");
+  EXPECT_EQ(describeUnknownCard(""),
+            "unknown card ''; known cards: h200, h100, h100-pcie, gh200, h20");
   llvm::StringSet<> names;
   for (const CardInfo &card : knownCards()) {
     EXPECT_TRUE(names.insert(card.name).second) << card.name.str();
@@ -25,6 +26,34 @@ TEST(Cards, ListsEachOnce) {
   }
   EXPECT_EQ(lookupCard("H100"), nullptr);
   EXPECT_EQ(lookupCard(""), nullptr);
+}
+
+/// NAME of "(did you mean 'NAME'?)", or nothing.
+std::string getMeaning(llvm::StringRef text) {
+  return text.split("did you mean '").second.split("'").first.str();
+}
+
+TEST(Cards, UnknownNamesMeanTheNearest) {
+  auto meansCard = [](const char *name) {
+    return getMeaning(describeUnknownCard(name));
+  };
+  EXPECT_EQ(meansCard("H100"), "h100");
+  EXPECT_EQ(meansCard("H100 PCIe"), "h100-pcie");
+  EXPECT_EQ(meansCard("gb200"), "gh200");
+  EXPECT_EQ(meansCard("b300"), "");
+  auto meansTarget = [](const char *name) {
+    return getMeaning(describeUnknownTarget(name));
+  };
+  EXPECT_EQ(meansTarget("sm90"), "sm_90a");
+  EXPECT_EQ(meansTarget("sm_100"), "sm_100a");
+  EXPECT_EQ(meansTarget("H20"), "sm_90a");
+  EXPECT_EQ(meansTarget("b200"), "sm_100a");
+  EXPECT_EQ(meansTarget("MI355X"), "gfx950");
+  EXPECT_EQ(meansTarget("CPU"), "cpu");
+  EXPECT_EQ(meansTarget("cpu_fnuz"), "cpu-fnuz");
+  // Another number is another chip.
+  EXPECT_EQ(meansTarget("sm_80"), "");
+  EXPECT_EQ(meansTarget("gfx90a"), "");
 }
 
 TEST(Cards, TheTableOfChipsHasAnH200) {

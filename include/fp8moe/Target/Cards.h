@@ -33,8 +33,12 @@ llvm::ArrayRef<CardInfo> knownCards();
 /// The entry for `name`, or null when it is unknown. Names match exactly.
 const CardInfo *lookupCard(llvm::StringRef name);
 
-/// The known cards as "h200, h100, ...", for diagnostics.
-std::string listKnownCards();
+/// "unknown card 'NAME'", with the card that it may mean and all known ones.
+std::string describeUnknownCard(llvm::StringRef name);
+
+/// "unknown target 'CHIP'", with the chip that it may mean, which can be that
+/// of a card or product, and all known ones.
+std::string describeUnknownTarget(llvm::StringRef chip);
 
 } // namespace mlir::fp8moe
 

@@ -7,7 +7,7 @@
 // FILE: error: cannot open output file '/dev/null/out.mlir': Not a directory
 
 // RUN: not fp8moe-compile %s --target=cpu,gfx942 --emit=mlir 2>&1 | FileCheck %s --check-prefix=TWO
-// TWO: error: --emit shows one target, but there are 2; name one with --target
+// TWO: {{^}}{{[^:]*}}output-errors.mlir: error: --emit shows one target, but there are 2; name one with --target
 
 // RUN: not fp8moe-compile %s --target=gfx942 --emit=ptx 2>&1 | FileCheck %s --check-prefix=STAGE
 // STAGE: error: {{.*}}gfx942

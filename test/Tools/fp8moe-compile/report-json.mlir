@@ -17,7 +17,7 @@
 // CHECK:      "tokens": 1024
 // REMARK: report-json.mlir:[[# @LINE + 4]]:8: remark: {{.*}}copy removed
 // TEXT: program weights
-// UNKNOWN: for the --report option: Cannot find option named 'yaml'
+// UNKNOWN: for the --report option: unknown value 'yaml'; expects one of text, json
 func.func @weights(%x: tensor<64x64xbf16>) -> (tensor<64x64x!fp8moe.e4m3>, tensor<64xf32>) {
   %c = fp8moe.relayout %x : tensor<64x64xbf16> -> tensor<64x64xbf16, #fp8moe.strided<[1, 0]>>
   %q, %s = fp8moe.dynamic_quantize %c along [0] rounding pow2

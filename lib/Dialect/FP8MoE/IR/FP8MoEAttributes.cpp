@@ -10,8 +10,11 @@
 
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
+#include "fp8moe/Target/Cards.h"
+#include "fp8moe/Target/Suggestion.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -22,6 +25,22 @@ using namespace mlir::fp8moe;
 
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttrInterfaces.cpp.inc"
 
+/// Parses a word of an enumeration, whose values are numbered from 0.
+template <typename Enum> static FailureOr<Enum> parseName(AsmParser &parser) {
+  SMLoc loc = parser.getCurrentLocation();
+  std::string name;
+  if (parser.parseKeywordOrString(&name))
+    return failure();
+  if (std::optional<Enum> value = symbolizeEnum<Enum>(name))
+    return *value;
+  std::vector<std::string> known;
+  for (uint32_t i = 0; !stringifyEnum(Enum(i)).empty(); ++i)
+    known.push_back(stringifyEnum(Enum(i)).str());
+  return parser.emitError(loc, "unknown word '")
+         << name << "'" << suggest(name, known) << "; expects one of "
+         << llvm::join(known, ", ");
+}
+
 #define GET_ATTRDEF_CLASSES
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.cpp.inc"
 
@@ -30,6 +49,31 @@ void FP8MoEDialect::registerAttributes() {
 #define GET_ATTRDEF_LIST
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.cpp.inc"
       >();
+}
+
+template <typename... Attrs> static std::vector<std::string> listMnemonics() {
+  return {Attrs::getMnemonic().str()...};
+}
+
+Attribute FP8MoEDialect::parseAttribute(DialectAsmParser &parser,
+                                        Type type) const {
+  SMLoc loc = parser.getCurrentLocation();
+  StringRef mnemonic;
+  Attribute attr;
+  if (generatedAttributeParser(parser, &mnemonic, type, attr).has_value())
+    return attr;
+  static const std::vector<std::string> known = listMnemonics<
+#define GET_ATTRDEF_LIST
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.cpp.inc"
+      >();
+  parser.emitError(loc, "unknown attribute `")
+      << mnemonic << "` in dialect `fp8moe`" << suggest(mnemonic, known);
+  return {};
+}
+
+void FP8MoEDialect::printAttribute(Attribute attr,
+                                   DialectAsmPrinter &printer) const {
+  (void)generatedAttributePrinter(attr, printer);
 }
 
 //===----------------------------------------------------------------------===//
@@ -244,7 +288,7 @@ verifyNoOverlap(function_ref<InFlightDiagnostic()> emitError,
     return success();
   // From inner to outer each dimension must step over what lies inside it,
   // which is at least `extent` elements.
-  int64_t extent = 1;
+  int64_t extent = 1, inner = 0, innerStride = 1;
   for (int64_t dim : llvm::reverse(order)) {
     if (shape[dim] == 1)
       continue;
@@ -253,7 +297,11 @@ verifyNoOverlap(function_ref<InFlightDiagnostic()> emitError,
     if (stride < extent)
       return emitError() << "layout lets elements overlap: dimension " << dim
                          << " has stride " << stride << ", inside it lie "
-                         << extent << " elements";
+                         << extent << " elements; with this stride dimension "
+                         << inner << " may have a size of up to "
+                         << stride / innerStride;
+    inner = dim;
+    innerStride = stride;
     if (ShapedType::isDynamic(shape[dim]))
       continue;
     extent = multiplySizes(stride, shape[dim]);
@@ -402,8 +450,7 @@ LogicalResult TargetAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                  StringRef chip) {
   if (lookupTarget(chip))
     return success();
-  return emitError() << "unknown target '" << chip << "'; known targets are "
-                     << listKnownTargets();
+  return emitError() << describeUnknownTarget(chip);
 }
 
 const TargetInfo &TargetAttr::getInfo() const {

@@ -9,6 +9,7 @@
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
 
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
+#include "fp8moe/Target/Suggestion.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Transforms/InliningUtils.h"
@@ -40,6 +41,26 @@ void FP8MoEDialect::initialize() {
 #define GET_OP_LIST
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.cpp.inc"
       >();
+}
+
+/// Fails to parse an operation that the dialect does not have.
+static ParseResult rejectOperation(OpAsmParser &parser, OperationState &state) {
+  std::vector<std::string> known;
+  // getRegisteredOperationsByDialect of LLVM 22 compares wrongly.
+  for (RegisteredOperationName op :
+       parser.getContext()->getRegisteredOperations())
+    if (op.getDialectNamespace() == FP8MoEDialect::getDialectNamespace())
+      known.push_back(op.getStringRef().str());
+  // The parser puts the name in front.
+  return parser.emitError(parser.getNameLoc(), "is unknown")
+         << suggest(state.name.getStringRef(), known);
+}
+
+std::optional<Dialect::ParseOpHook>
+FP8MoEDialect::getParseOperationHook(StringRef opName) const {
+  if (auto hook = Dialect::getParseOperationHook(opName))
+    return hook;
+  return ParseOpHook(rejectOperation);
 }
 
 static LogicalResult verifyLaunchGroup(Operation *op, Attribute attr) {

@@ -9,6 +9,7 @@
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoETypes.h"
 
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
+#include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/APFloat.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -23,6 +24,22 @@ void FP8MoEDialect::registerTypes() {
 #define GET_TYPEDEF_LIST
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoETypes.cpp.inc"
       >();
+}
+
+Type FP8MoEDialect::parseType(DialectAsmParser &parser) const {
+  SMLoc loc = parser.getCurrentLocation();
+  StringRef mnemonic;
+  Type type;
+  if (generatedTypeParser(parser, &mnemonic, type).has_value())
+    return type;
+  parser.emitError(loc, "unknown type `")
+      << mnemonic << "` in dialect `fp8moe`; its types are !fp8moe."
+      << E4M3Type::getMnemonic() << " and !fp8moe." << E5M2Type::getMnemonic();
+  return {};
+}
+
+void FP8MoEDialect::printType(Type type, DialectAsmPrinter &printer) const {
+  (void)generatedTypePrinter(type, printer);
 }
 
 bool fp8moe::isNeutralFp8Type(Type type) {

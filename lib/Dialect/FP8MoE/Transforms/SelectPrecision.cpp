@@ -129,9 +129,9 @@ LogicalResult SelectPrecision::readOptions() {
   if (const CardInfo *card = lookupCard(chip))
     target = &card->info;
   if (!target)
-    return module.emitError("cannot decide for unknown target '")
-           << chip << "'; known targets are " << listKnownTargets()
-           << ", known cards " << listKnownCards();
+    return module.emitError("cannot decide for ")
+           << describeUnknownTarget(chip)
+           << "; known cards: " << listKnownCards();
   return success();
 }
 

@@ -156,13 +156,13 @@ func.func private @f(tensor<f32, #fp8moe.strided<[0]>>)
 
 // -----
 
-// expected-error @below {{layout lets elements overlap: dimension 0 has stride 4, inside it lie 8 elements}}
+// expected-error @below {{layout lets elements overlap: dimension 0 has stride 4, inside it lie 8 elements; with this stride dimension 1 may have a size of up to 4}}
 func.func private @f(tensor<4x8xf32, #fp8moe.strided<[0, 1], strides = [4, 1]>>)
 
 // -----
 
 // The stride of dimension 1 is unknown, but its 16 pairs need at least 32 elements.
-// expected-error @below {{layout lets elements overlap: dimension 0 has stride 8, inside it lie 32 elements}}
+// expected-error @below {{layout lets elements overlap: dimension 0 has stride 8, inside it lie 32 elements; with this stride dimension 1 may have a size of up to 4}}
 func.func private @f(tensor<4x16x2xf32, #fp8moe.strided<[0, 1, 2], strides = [8, ?, 1]>>)
 
 // -----
@@ -277,12 +277,12 @@ func.func private @f(tensor<100x8xi8, #fp8moe.scale_blocked<128x4, groups<dim = 
 
 // Targets.
 
-// expected-error @below {{unknown target 'sm_90'; known targets are cpu, cpu-fnuz, sm_90a, sm_100a, gfx942, gfx950}}
+// expected-error @below {{unknown target 'sm_90' (did you mean 'sm_90a'?); known targets: cpu, cpu-fnuz, sm_90a, sm_100a, gfx942, gfx950}}
 module attributes {fp8moe.target = #fp8moe.target<"sm_90">} {}
 
 // -----
 
-// expected-error @below {{unknown target ''; known targets are cpu, cpu-fnuz, sm_90a, sm_100a, gfx942, gfx950}}
+// expected-error @below {{unknown target ''; known targets: cpu, cpu-fnuz, sm_90a, sm_100a, gfx942, gfx950}}
 module attributes {fp8moe.target = #fp8moe.target<"">} {}
 
 // -----
@@ -325,7 +325,7 @@ func.func private @f() -> (tensor<4xf32> {fp8moe.nmae = "x"})
 
 // Enums and types.
 
-// expected-error @below {{expected ::mlir::fp8moe::ScaleRounding to be one of: none, pow2}}
+// expected-error @below {{; expects one of none, pow2}}
 // expected-error @below {{failed to parse FP8MoE_ScaleRoundingAttr parameter 'value' which is to be a `::mlir::fp8moe::ScaleRounding`}}
 func.func private @f() attributes {rounding = #fp8moe<scale_rounding down>}
 
@@ -336,17 +336,17 @@ func.func private @f() attributes {unknown = #fp8moe.tile<8>}
 
 // -----
 
-// expected-error @below {{unknown  type `e3m4` in dialect `fp8moe`}}
+// expected-error @below {{unknown type `e3m4` in dialect `fp8moe`}}
 func.func private @f(tensor<4x!fp8moe.e3m4>)
 
 // -----
 
-// expected-error @below {{unknown  type `e4m4` in dialect `fp8moe`}}
+// expected-error @below {{unknown type `e4m4` in dialect `fp8moe`}}
 func.func private @f(tensor<4x4x!fp8moe.e4m4, #fp8moe.strided<[1, 0]>>)
 
 // -----
 
-// expected-error @below {{unknown  type `e4m4` in dialect `fp8moe`}}
+// expected-error @below {{unknown type `e4m4` in dialect `fp8moe`}}
 func.func private @f(tensor<4x4x!fp8moe.e4m4, #fp8moe.scale_blocked<128x4>>)
 
 // -----

@@ -320,7 +320,7 @@ func.func @f(%a: tensor<8x4x!fp8moe.e4m3>, %b: tensor<2x4x6x!fp8moe.e4m3>, %ends
 // -----
 
 func.func @f(%a: tensor<8x4x!fp8moe.e4m3>, %b: tensor<2x4x6x!fp8moe.e4m3>, %ends: tensor<2xi32>, %sa: tensor<8xf32>, %sb: tensor<2x6xf32>) {
-  // expected-error @below {{expected ::mlir::fp8moe::Accumulation to be one of: fast, promoted}}
+  // expected-error @below {{; expects one of fast, promoted}}
   %0 = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>) scales(%sa, %sb : tensor<8xf32>, tensor<2x6xf32>) direction quantize accumulation exact
       // expected-error @below {{failed to parse FP8MoE_AccumulationAttr parameter 'value' which is to be a `::mlir::fp8moe::Accumulation`}}
       : tensor<8x4x!fp8moe.e4m3>, tensor<2x4x6x!fp8moe.e4m3> -> tensor<8x6xf32>

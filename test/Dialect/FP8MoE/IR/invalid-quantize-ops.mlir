@@ -43,7 +43,7 @@ func.func @f(%x: tensor<4x8xf32>) {
 // -----
 
 func.func @f(%x: tensor<4x8xf32>) {
-  // expected-error @below {{expected ::mlir::fp8moe::ScaleRounding to be one of: none, pow2}}
+  // expected-error @below {{; expects one of none, pow2}}
   // expected-error @below {{failed to parse FP8MoE_ScaleRoundingAttr parameter 'value' which is to be a `::mlir::fp8moe::ScaleRounding`}}
   %0 = fp8moe.scale %x along 1 rounding up fp8 !fp8moe.e4m3 : tensor<4x8xf32> -> tensor<4xf32>
   return
@@ -237,7 +237,7 @@ func.func @f(%x: tensor<4x8xi8, #fp8moe.scale_blocked<128x4>>, %s: tensor<4xf32>
 // -----
 
 func.func @f(%q: tensor<4x8xf8E4M3FN>, %s: tensor<4xf32>) {
-  // expected-error @below {{expected ::mlir::fp8moe::ScaleDirection to be one of: quantize, dequantize}}
+  // expected-error @below {{; expects one of quantize, dequantize}}
   // expected-error @below {{failed to parse FP8MoE_ScaleDirectionAttr parameter 'value' which is to be a `::mlir::fp8moe::ScaleDirection`}}
   %0 = fp8moe.dequantize %q by %s along 1 direction sideways : tensor<4x8xf8E4M3FN>, tensor<4xf32> -> tensor<4x8xf32>
   return

@@ -32,8 +32,6 @@ def FP8MoE_Dialect : Dialect {
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect",
                            "::mlir::tensor::TensorDialect"];
-  let useDefaultAttributePrinterParser = 1;
-  let useDefaultTypePrinterParser = 1;
   let hasOperationAttrVerify = 1;
   let hasRegionArgAttrVerify = 1;
   let hasRegionResultAttrVerify = 1;
@@ -46,6 +44,16 @@ def FP8MoE_Dialect : Dialect {
         "fp8moe.launch_group";
     /// The function argument or result attribute that names a buffer.
     static constexpr llvm::StringLiteral kNameAttrName = "fp8moe.name";
+
+    /// Parsers that name the nearest known name for an unknown one.
+    Attribute parseAttribute(DialectAsmParser &parser,
+                             Type type) const override;
+    Type parseType(DialectAsmParser &parser) const override;
+    std::optional<ParseOpHook>
+    getParseOperationHook(StringRef opName) const override;
+    void printAttribute(Attribute attr,
+                        DialectAsmPrinter &printer) const override;
+    void printType(Type type, DialectAsmPrinter &printer) const override;
 
     void registerAttributes();
     void registerTypes();

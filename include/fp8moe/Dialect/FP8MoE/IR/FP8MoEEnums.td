@@ -16,6 +16,7 @@ class FP8MoE_I32Enum<string name, string summary, list<I32EnumAttrCase> cases>
     : I32EnumAttr<name, summary, cases> {
   let cppNamespace = "::mlir::fp8moe";
   let genSpecializedAttr = 0;
+  let parameterParser = "parseName<::mlir::fp8moe::" # name # ">($_parser)";
 }
 
 /// Printed as its keyword inside an operation, `#fp8moe<mnemonic keyword>` alone.

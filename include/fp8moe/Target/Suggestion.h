@@ -1,0 +1,29 @@
+//===- Suggestion.h - Names for those that nobody knows ---------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_TARGET_SUGGESTION_H
+#define FP8MOE_TARGET_SUGGESTION_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <string>
+
+namespace mlir::fp8moe {
+
+/// The index of the known name that `found` most likely misspells, or the
+/// number of known names where none is like it. Case and punctuation do not
+/// count.
+size_t findNearest(llvm::StringRef found, llvm::ArrayRef<std::string> known);
+
+/// " (did you mean 'NAME'?)" for diagnostics, or nothing.
+std::string suggest(llvm::StringRef found, llvm::ArrayRef<std::string> known);
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_TARGET_SUGGESTION_H

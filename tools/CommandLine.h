@@ -1,0 +1,65 @@
+//===- CommandLine.h - What command lines of the tools share ----*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_TOOLS_COMMANDLINE_H
+#define FP8MOE_TOOLS_COMMANDLINE_H
+
+#include "llvm/Config/llvm-config.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <limits>
+#include <string>
+
+namespace tools {
+
+/// --version: the project's version and LLVM's.
+inline void setVersionPrinter(llvm::StringRef tool) {
+  llvm::cl::SetVersionPrinter([tool](llvm::raw_ostream &os) {
+    os << tool << " " FP8MOE_VERSION ", LLVM " LLVM_VERSION_STRING "\n";
+  });
+}
+
+/// The value of an option that is an integer from `Least` to `Most`.
+template <typename T, T Least = std::numeric_limits<T>::min(),
+          T Most = std::numeric_limits<T>::max()>
+struct Integer {
+  T value = 0;
+
+  Integer() = default;
+  Integer(T value) : value(value) {}
+  operator T() const { return value; }
+};
+
+} // namespace tools
+
+/// Names the range in the error about any other text. LLVM's parsers of
+/// integers do not, and are final.
+template <typename T, T Least, T Most>
+class llvm::cl::parser<tools::Integer<T, Least, Most>>
+    : public basic_parser<tools::Integer<T, Least, Most>> {
+  using Integer = tools::Integer<T, Least, Most>;
+
+public:
+  using basic_parser<Integer>::basic_parser;
+
+  bool parse(Option &option, StringRef, StringRef text, Integer &value) {
+    if (!text.getAsInteger(10, value.value) && value.value >= Least &&
+        value.value <= Most)
+      return false;
+    return option.error("expects an integer from " + std::to_string(Least) +
+                        " to " + std::to_string(Most) + ", found '" + text +
+                        "'");
+  }
+  void printOptionDiff(const Option &option, const Integer &,
+                       const OptionValue<Integer> &, size_t width) const {
+    this->printOptionName(option, width);
+  }
+};
+
+#endif // FP8MOE_TOOLS_COMMANDLINE_H
