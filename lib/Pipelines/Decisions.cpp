@@ -52,6 +52,55 @@ static void describeTiles(KernelChoiceAttr choice, const Twine &axis,
   }
 }
 
+/// The argument of the function that `value` is a view of, or null.
+static BlockArgument findArgument(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (!isa<TransposeOp, ReshapeOp>(op) && !isNoopRelayout(op))
+      return {};
+    value = op->getOperand(0);
+  }
+  return cast<BlockArgument>(value);
+}
+
+static std::string getInputName(BlockArgument argument, func::FuncOp func) {
+  auto name = func.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
+                                                FP8MoEDialect::kNameAttrName);
+  return name ? name.str() : "arg" + std::to_string(argument.getArgNumber());
+}
+
+/// The ends of groups are the only integers that an operation takes.
+static BlockArgument findEnds(Operation *op) {
+  for (Value operand : op->getOperands())
+    if (getElementTypeOrSelf(operand).isInteger(32))
+      return findArgument(operand);
+  return {};
+}
+
+static std::vector<PaddedInput> findPaddedInputs(func::FuncOp func,
+                                                 Operation *op) {
+  std::vector<PaddedInput> found;
+  BlockArgument ends = findEnds(op);
+  if (!ends || ends.getOwner() != &func.front())
+    return found;
+  for (Value operand : op->getOperands()) {
+    BlockArgument argument = findArgument(operand);
+    auto type = argument ? dyn_cast<RankedTensorType>(argument.getType())
+                         : RankedTensorType();
+    std::optional<StridedLayout> layout =
+        type ? StridedLayout::get(type) : std::nullopt;
+    if (!layout || !layout->groups || argument.getOwner() != ends.getOwner())
+      continue;
+    PaddedInput input{getInputName(argument, func), getInputName(ends, func),
+                      layout->groups.getDim(), layout->groups.getPad(),
+                      std::nullopt};
+    auto packing = dyn_cast<RelayoutOp>(op);
+    if (packing && !packing.getType().isDynamicDim(input.dim))
+      input.rows = packing.getType().getDimSize(input.dim);
+    found.push_back(std::move(input));
+  }
+  return found;
+}
+
 static KernelDecision decide(func::FuncOp func, Operation *op,
                              const TargetInfo &target) {
   KernelDecision decision;
@@ -60,6 +109,7 @@ static KernelDecision decide(func::FuncOp func, Operation *op,
   decision.line = getLine(op->getLoc());
   decision.reads = describeLayouts(op->getOperands());
   decision.writes = describeLayouts(op->getResults());
+  decision.padded = findPaddedInputs(func, op);
   if (!target.isGPU()) {
     decision.reason = "reference path: results are exact, time is not tuned";
     return decision;
@@ -118,6 +168,17 @@ fp8moe::serializeDecisions(ArrayRef<KernelDecision> decisions) {
       std::visit([&](auto value) { tile[field.name] = value; }, field.value);
     if (!tile.empty())
       object["tile"] = std::move(tile);
+    llvm::json::Array padded;
+    for (const PaddedInput &input : decision.padded)
+      padded.push_back(llvm::json::Object{
+          {"input", llvm::json::fixUTF8(input.tensor)},
+          {"ends", llvm::json::fixUTF8(input.ends)},
+          {"dim", input.dim},
+          {"pad", input.pad},
+          {"rows", input.rows ? llvm::json::Value(*input.rows)
+                              : llvm::json::Value(nullptr)}});
+    if (!padded.empty())
+      object["padded"] = std::move(padded);
     if (decision.predictedTime)
       object["predicted_ns"] = *decision.predictedTime;
     array.push_back(std::move(object));

@@ -82,14 +82,13 @@ llvm::Expected<Program> Program::load(const std::string &path,
   result.artifact.reset(artifact);
 
   size_t count = fp8moe_artifact_num_programs(artifact);
-  if (!name.empty()) {
-    result.program = fp8moe_artifact_find_program(artifact, name.c_str());
+  if (!name.empty() || count == 1) {
+    result.program = name.empty()
+                         ? fp8moe_artifact_program(artifact, 0)
+                         : fp8moe_artifact_find_program(artifact, name.c_str());
     if (!result.program)
       return runtimeError();
-    return result;
-  }
-  if (count == 1) {
-    result.program = fp8moe_artifact_program(artifact, 0);
+    result.padded = PaddedGroups(path, result.name());
     return result;
   }
   if (count == 0)
@@ -169,6 +168,31 @@ Program::readInputs(const std::string &path,
                 : std::move(inputs);
 }
 
+/// The extent of a dimension that the program leaves open.
+llvm::Expected<int64_t>
+Program::chooseExtent(const fp8moe_buffer &input, int32_t dim,
+                      const RandomOptions &options) const {
+  if (!options.tokens)
+    return makeError(Twine("input '") + input.name + "' is " +
+                     formatShape(shapeOf(input)) +
+                     ": give the extents with --tokens=N (for every '?') or "
+                     "--shape=" +
+                     input.name + "=AxB");
+  auto numGroups = [&](llvm::StringRef ends) -> int64_t {
+    if (auto given = options.shapes.find(ends);
+        given != options.shapes.end() && !given->second.empty())
+      return given->second.front();
+    for (size_t i = 0; i < fp8moe_program_num_inputs(program); ++i)
+      if (const fp8moe_buffer &each = *fp8moe_program_input(program, i);
+          each.name == ends && each.rank == 1 &&
+          each.shape[0] != FP8MOE_DYNAMIC)
+        return each.shape[0];
+    return *options.tokens;
+  };
+  return padded.getExtent(input.name, dim, *options.tokens, numGroups)
+      .value_or(*options.tokens);
+}
+
 llvm::Expected<SmallVector<int64_t>>
 Program::chooseShape(const fp8moe_buffer &input,
                      const RandomOptions &options) const {
@@ -176,16 +200,13 @@ Program::chooseShape(const fp8moe_buffer &input,
   if (given != options.shapes.end())
     return given->second;
   SmallVector<int64_t> shape(shapeOf(input));
-  for (int64_t &extent : shape) {
+  for (auto [dim, extent] : llvm::enumerate(shape)) {
     if (extent != FP8MOE_DYNAMIC)
       continue;
-    if (!options.tokens)
-      return makeError(Twine("input '") + input.name + "' is " +
-                       formatShape(shapeOf(input)) +
-                       ": give the extents with --tokens=N (for every '?') or "
-                       "--shape=" +
-                       input.name + "=AxB");
-    extent = *options.tokens;
+    auto chosen = chooseExtent(input, static_cast<int32_t>(dim), options);
+    if (!chosen)
+      return chosen.takeError();
+    extent = *chosen;
   }
   return shape;
 }
@@ -227,7 +248,7 @@ Program::addRandomInputs(std::vector<HostTensor> given,
   // Those that are given come in the order of the program.
   size_t numGiven = 0;
   llvm::StringMap<bool> isGiven;
-  int64_t rows = options.tokens.value_or(0);
+  std::optional<int64_t> rows = options.tokens;
   for (size_t i = 0; i < fp8moe_program_num_inputs(program); ++i) {
     const fp8moe_buffer &input = *fp8moe_program_input(program, i);
     bool hasTensor =
@@ -244,7 +265,7 @@ Program::addRandomInputs(std::vector<HostTensor> given,
     }
     // Without --tokens the groups divide what the first free dimension holds.
     for (auto [extent, wanted] : llvm::zip(inputs.back().shape, shapeOf(input)))
-      if (!options.tokens && rows == 0 && wanted == FP8MOE_DYNAMIC)
+      if (!rows && wanted == FP8MOE_DYNAMIC)
         rows = extent;
   }
   for (const auto &shape : options.shapes) {
@@ -264,13 +285,17 @@ Program::addRandomInputs(std::vector<HostTensor> given,
                      Twine(getMachineMemory()) +
                      " bytes of memory; give smaller --tokens or --shape");
 
-  RandomInputs random(options.seed, rows);
+  RandomInputs random(options.seed);
   for (HostTensor &tensor : inputs)
     if (!isGiven[tensor.name] &&
-        !random.fill(*tensor.dtype, tensor.numElements(), tensor.data))
+        !random.fill(*tensor.dtype, tensor.numElements(),
+                     padded.limitRows(tensor, rows, inputs), tensor.data))
       return makeError("--random makes no " + Twine(tensor.dtype->name) +
                        " values, which input '" + tensor.name +
                        "' needs; use --inputs");
+  for (HostTensor &tensor : inputs)
+    if (!isGiven[tensor.name])
+      padded.clearPadding(tensor, inputs);
   return inputs;
 }
 

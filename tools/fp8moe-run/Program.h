@@ -10,6 +10,8 @@
 #define FP8MOE_TOOLS_RUN_PROGRAM_H
 
 #include "DeviceMemory.h"
+#include "HostTensor.h"
+#include "PaddedGroups.h"
 
 #include "fp8moe-c/Runtime.h"
 #include "fp8moe/Support/Safetensors.h"
@@ -24,22 +26,11 @@
 
 namespace fp8moe::run {
 
-/// A tensor in host memory, dense and row-major.
-struct HostTensor {
-  std::string name;
-  const support::DataType *dtype = nullptr;
-  llvm::SmallVector<int64_t> shape;
-  std::vector<uint8_t> data;
-
-  int64_t numElements() const;
-  /// "BF16 5000x2048".
-  std::string describe() const;
-};
-
 /// What `--random` was told.
 struct RandomOptions {
   uint64_t seed = 0;
-  /// The extent of free dimensions that `shapes` does not set.
+  /// The extent of free dimensions that `shapes` does not set; where groups are
+  /// padded, their rows.
   std::optional<int64_t> tokens;
   /// Extents by the input's name.
   llvm::StringMap<llvm::SmallVector<int64_t>> shapes;
@@ -87,6 +78,8 @@ private:
     void operator()(fp8moe_call *c) const { fp8moe_call_destroy(c); }
   };
 
+  llvm::Expected<int64_t> chooseExtent(const fp8moe_buffer &input, int32_t dim,
+                                       const RandomOptions &options) const;
   llvm::Expected<llvm::SmallVector<int64_t>>
   chooseShape(const fp8moe_buffer &input, const RandomOptions &options) const;
   llvm::Expected<HostTensor> makeInput(const fp8moe_buffer &input,
@@ -99,6 +92,7 @@ private:
   std::unique_ptr<fp8moe_artifact, Deleter> artifact;
   const fp8moe_program *program = nullptr;
   std::unique_ptr<fp8moe_call, Deleter> call;
+  PaddedGroups padded;
 };
 
 /// Writes `tensors` to a safetensors file.

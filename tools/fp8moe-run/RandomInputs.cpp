@@ -42,7 +42,8 @@ float RandomInputs::nextFloat() {
   return std::ldexp(bell, exponent);
 }
 
-void RandomInputs::fillGroupEnds(int64_t count, std::vector<uint8_t> &data) {
+void RandomInputs::fillGroupEnds(int64_t count, int64_t rows,
+                                 std::vector<uint8_t> &data) {
   std::vector<int32_t> ends(count);
   for (int32_t &end : ends)
     end = static_cast<int32_t>(engine() % (static_cast<uint64_t>(rows) + 1));
@@ -55,11 +56,11 @@ void RandomInputs::fillGroupEnds(int64_t count, std::vector<uint8_t> &data) {
 }
 
 bool RandomInputs::fill(const support::DataType &dtype, int64_t count,
-                        std::vector<uint8_t> &data) {
+                        int64_t rows, std::vector<uint8_t> &data) {
   data.assign(static_cast<size_t>(count) * dtype.bytes, 0);
   switch (dtype.code) {
   case FP8MOE_DTYPE_I32:
-    fillGroupEnds(count, data);
+    fillGroupEnds(count, rows, data);
     return true;
   case FP8MOE_DTYPE_BF16:
     for (int64_t i = 0; i < count; ++i)

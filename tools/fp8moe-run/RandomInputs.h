@@ -22,24 +22,22 @@ namespace fp8moe::run {
 /// used.
 class RandomInputs {
 public:
-  /// Group ends lie between 0 and `numRows`.
-  RandomInputs(uint64_t seed, int64_t numRows) : engine(seed), rows(numRows) {}
+  explicit RandomInputs(uint64_t seed) : engine(seed) {}
 
   /// Fills `data` with `count` elements. Floats are bell-shaped around zero
   /// with some larger by orders of magnitude, as gradients are; FP8 and E8M0
-  /// are codes that are not NaN; a 32-bit integer is the end of a group: ends
-  /// do not decrease, a quarter of the groups is empty, and rows may be left
-  /// after the last one. Returns false for an element type that has no such
-  /// convention.
-  bool fill(const support::DataType &dtype, int64_t count,
+  /// are codes that are not NaN; a 32-bit integer is the end of a group of
+  /// `rows` rows: ends do not decrease, a quarter of the groups is empty, and
+  /// rows may be left after the last one. Returns false for an element type
+  /// that has no such convention.
+  bool fill(const support::DataType &dtype, int64_t count, int64_t rows,
             std::vector<uint8_t> &data);
 
 private:
   float nextFloat();
-  void fillGroupEnds(int64_t count, std::vector<uint8_t> &data);
+  void fillGroupEnds(int64_t count, int64_t rows, std::vector<uint8_t> &data);
 
   std::mt19937_64 engine;
-  int64_t rows;
 };
 
 } // namespace fp8moe::run

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../CommandLine.h"
 #include "CompileInput.h"
 #include "Program.h"
 
@@ -39,15 +40,16 @@ static cl::opt<std::string>
     outputsPath("outputs", cl::value_desc("file"),
                 cl::desc("Write the outputs to this safetensors file"),
                 cl::cat(category));
-static cl::opt<uint64_t> randomSeed(
+static cl::opt<tools::Integer<uint64_t>> randomSeed(
     "random", cl::value_desc("seed"),
     cl::desc("Make random inputs; 32-bit integers are ends of groups. With "
              "--inputs: those that the file lacks"),
     cl::cat(category));
-static cl::opt<int64_t>
+static cl::opt<tools::Integer<int64_t, 0>>
     tokens("tokens", cl::value_desc("N"),
            cl::desc("With --random: the extent of every dimension that the "
-                    "program leaves open"),
+                    "program leaves open; where groups are padded, the rows of "
+                    "all groups"),
            cl::cat(category));
 static cl::list<std::string>
     shapes("shape", cl::value_desc("NAME=AxB"),
@@ -67,7 +69,7 @@ static cl::opt<std::string>
            cl::desc("Compile IR for this chip (default: what the module says, "
                     "else cpu)"),
            cl::cat(category));
-static cl::opt<unsigned>
+static cl::opt<tools::Integer<unsigned, 1>>
     repeat("repeat", cl::value_desc("N"), cl::init(1),
            cl::desc("Run N times and report the shortest time"),
            cl::cat(category));
@@ -128,11 +130,8 @@ static llvm::Expected<RandomOptions> getRandomOptions() {
   RandomOptions options;
   options.seed = randomSeed;
   options.onlyShapes = describe && saveInputs.empty();
-  if (tokens.getNumOccurrences()) {
-    if (tokens < 0)
-      return makeError("--tokens: " + llvm::Twine(tokens) + " is negative");
+  if (tokens.getNumOccurrences())
     options.tokens = tokens;
-  }
   for (const std::string &shape : shapes)
     if (llvm::Error error = parseShape(shape, options))
       return error;
@@ -173,8 +172,6 @@ static llvm::Error checkOptions() {
   if (!target.empty() && llvm::sys::fs::is_directory(inputPath))
     return makeError("--target: the artifact is compiled already; it belongs "
                      "to IR");
-  if (repeat == 0)
-    return makeError("--repeat: a program runs at least once");
   return llvm::Error::success();
 }
 
@@ -294,8 +291,7 @@ static llvm::Error checkIsArtifact(llvm::StringRef folder) {
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   cl::HideUnrelatedOptions(category);
-  cl::SetVersionPrinter(
-      [](llvm::raw_ostream &os) { os << "fp8moe-run " FP8MOE_VERSION "\n"; });
+  tools::setVersionPrinter("fp8moe-run");
   cl::ParseCommandLineOptions(argc, argv, kOverview);
 
   auto report = [](llvm::Error error) {

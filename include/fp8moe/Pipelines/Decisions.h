@@ -21,6 +21,15 @@
 
 namespace mlir::fp8moe {
 
+/// An input of a program whose groups are padded.
+struct PaddedInput {
+  /// Names of the buffers with the rows and with the ends of their groups.
+  std::string tensor, ends;
+  int64_t dim, pad;
+  /// How many rows the groups have together at most, where that is known.
+  std::optional<int64_t> rows;
+};
+
 /// The decisions on one kernel, for people.
 struct KernelDecision {
   /// Names of the function and of the operation.
@@ -37,6 +46,8 @@ struct KernelDecision {
   /// time is not predicted.
   std::optional<int64_t> predictedTime;
   std::string reason;
+  /// The padded inputs that it reads, for those who make inputs.
+  std::vector<PaddedInput> padded;
 };
 
 /// The decisions on the kernels of the public functions of `module`, which went

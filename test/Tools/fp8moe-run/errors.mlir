@@ -30,7 +30,11 @@
 // NOINPUT: error: --shape: the program has no input 'y'
 
 // RUN: not fp8moe-run %t/cpu --program=first --random=1 --tokens=-3 2>&1 | FileCheck %s --check-prefix=NEGATIVE
-// NEGATIVE: error: --tokens: -3 is negative
+// NEGATIVE: for the --tokens option: expects an integer from 0 to 9223372036854775807, found '-3'
+// RUN: not fp8moe-run %t/cpu --program=first --random=1 --tokens=3 --repeat=0 2>&1 | FileCheck %s --check-prefix=REPEAT
+// REPEAT: for the --repeat option: expects an integer from 1 to 4294967295, found '0'
+// RUN: not fp8moe-run %t/cpu --program=first --random=-1 --tokens=3 2>&1 | FileCheck %s --check-prefix=SEED
+// SEED: for the --random option: expects an integer from 0 to 18446744073709551615, found '-1'
 // RUN: not fp8moe-run %t/cpu --program=first --random=1 --tokens=4000000000000000000 2>&1 | FileCheck %s --check-prefix=HUGE
 // HUGE: error: the inputs need {{[0-9]+}} bytes, but this machine has {{[0-9]+}} bytes of memory; give smaller --tokens or --shape
 // RUN: not fp8moe-run %t/cpu --program=first --random=1 --tokens=3 --outputs=/dev/full 2>&1 | FileCheck %s --check-prefix=FULL
