@@ -166,5 +166,5 @@ def read(folder: str) -> Optional[Mapping[str, Dict[str, FP8Rows]]]:
 
 def find_card(name: str, known: Sequence[str]) -> str:
     """Which of the cards an artifact knows a device of this name is; the first where none fits."""
-    fitting: List[str] = [card for card in known if CARDS.get(card, card) in name]
+    fitting: List[str] = [card for card in known if re.search(rf"\b{CARDS.get(card, card)}\b", name)]
     return fitting[0] if fitting else next(iter(known))

@@ -85,9 +85,8 @@ def _choose(recipe: str, rows: int, K: int, N: int, E: int, layout: str, device:
 
 _NAMES: Dict[Tuple[bool, bool, bool], str] = {uses: name for name, uses in recipes.MIXES.items()}
 
-#: They run while Dynamo traces, and leave nothing in the graph.
+#: Runs while Dynamo traces, and leaves nothing in the graph.
 _constant_choice = torch.compiler.assume_constant_result(_choose)
-_constant_check = torch.compiler.assume_constant_result(recipes.check)
 
 
 @functools.lru_cache(maxsize=None)
@@ -95,6 +94,7 @@ def find_ranges(
     recipe: str, K: int, N: int, E: int, layout: str, device: str, index: int, is_kept: bool
 ) -> Optional[recipes.FP8Rows]:
     """From how many rows on each use is FP8; None where there are no kernels."""
+    recipes.check("grouped_mm", recipe)
     why = _why_not(device, index, K, N)
     if why:
         _say_once(why)
@@ -154,12 +154,17 @@ def has_kernels(device: torch.device, K: int = 16, N: int = 16) -> bool:
 
 def multiply_by_rows(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, recipe: str, names: Names) -> torch.Tensor:
     """grouped_mm with a recipe that is not FIXED."""
-    _constant_check(names.function, recipe)
+    again = "" if torch.compiler.is_compiling() else _choose_again(x, weights, recipe)
+    if again:
+        return multiply(x, weights, offsets, again, names)
+    if not torch.compiler.is_compiling():
+        recipes.check(names.function, recipe)
     if isinstance(weights, QuantizedWeights) and weights.recipe != "rowwise":
         return multiply(x, weights, offsets, weights.recipe, names)
     if not _have_sizes(x, weights):
         return multiply(x, weights, offsets, "rowwise", names)  # which says what is wrong
     mix = choose(x.shape[0], weights, recipe)
+    _remember(weights, recipe)
     if mix == programs.BF16 and isinstance(weights, QuantizedWeights):
         if not torch.compiler.is_compiling() and torch.is_grad_enabled():
             weights.require_connected(f"{names.function}: {names.weights}")
@@ -173,6 +178,39 @@ def multiply_by_rows(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, 
     else:
         result = _ByRows.apply(call.x, call.weights, call.offsets, mix or recipe, call.weights.requires_grad, *call.forms)
     return result
+
+
+#: The ranges of earlier eager calls, by recipe and weights.
+_known: Dict[Tuple[Any, ...], recipes.FP8Rows] = {}
+
+
+def _choose_again(x: Any, weights: Any, recipe: Any) -> str:
+    """All FP8 or all bf16 of a call whose weights are like earlier ones, as grouped_mm takes them; else "". Eager steps spend their
+    time here."""
+    try:
+        is_kept = isinstance(weights, QuantizedWeights)
+        if is_kept and weights.recipe != "rowwise":
+            return ""
+        tensor = weights.weights if is_kept else weights
+        ranges = _known.get((recipe, tensor.shape, tensor.stride(), tensor.device, is_kept))
+        if ranges is None or type(x.shape[0]) is not int:
+            return ""
+        mix = _NAMES[ranges.decide(x.shape[0])]
+    except (RuntimeError, AttributeError, TypeError, IndexError):  # what is wrong is said elsewhere
+        return ""
+    return mix if mix == "rowwise" or (mix == programs.BF16 and not is_kept) else ""
+
+
+def _remember(weights: _Weights, recipe: str) -> None:
+    is_kept = isinstance(weights, QuantizedWeights)
+    tensor = weights.weights if isinstance(weights, QuantizedWeights) else weights
+    if torch.compiler.is_compiling() or type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+        return
+    E, K, N = tensor.shape
+    device = tensor.device
+    ranges = find_ranges(recipe, K, N, E, find_layout(tensor), device.type, device.index or 0, is_kept)
+    if ranges is not None:
+        _known[recipe, tensor.shape, tensor.stride(), device, is_kept] = ranges
 
 
 def _have_sizes(x: Any, weights: Any) -> bool:
@@ -354,6 +392,7 @@ class _TorchBF16(torch.autograd.Function):
 def forget() -> None:
     """So that tests have other ranges."""
     find_ranges.cache_clear()
+    _known.clear()
     _say_once.cache_clear()
 
 

@@ -475,6 +475,7 @@ def forget_operators() -> None:
     list_ops.cache_clear()
     list_adding_ops.cache_clear()
     _known.clear()
+    _auto.forget()
 
 
 #: Elements of a gradient that eager code quantizes once for each program.

@@ -68,6 +68,17 @@ def test_kept_weights(rows):
     assert_equal(found, mix(ROWS[rows], rows))
 
 
+def test_kept_weights_of_another_recipe_say_it():
+    """Also after a call with weights of that layout."""
+    torch.manual_seed(0)
+    x, weights = torch.randn(M, K).bfloat16(), torch.randn(E, N, K).bfloat16().transpose(-2, -1)
+    for recipe in ("rowwise", "forward_only", "rowwise"):
+        found = grouped_mm(x, quantize_weights(weights, recipe=recipe), ends_of(M))
+        assert torch.equal(found, grouped_mm(x, weights, ends_of(M), recipe="rowwise"))
+    with pytest.raises(ValueError, match="quantize_weights: recipe is 'grad_weights_only', which reads weights in bf16 only"):
+        quantize_weights(weights, recipe="grad_weights_only")
+
+
 def test_one_graph_for_all_rows():
     """Rows are a symbol, and no guard compares them."""
     counter = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")

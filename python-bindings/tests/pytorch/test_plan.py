@@ -68,6 +68,26 @@ def test_ranks_divide_what_they_hold():
         fp8moe.torch.plan(qwen(), tokens=8192, expert_rows=65536, ep=3)
 
 
+def test_dtensors_count_as_a_rank_holds_them():
+    """Experts over two ranks, and a linear layer whose result they divide."""
+    from torch.distributed.tensor import Shard, distribute_tensor, init_device_mesh
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    torch.distributed.init_process_group("fake", rank=0, world_size=2, store=FakeStore())
+    try:
+        mesh = init_device_mesh("cpu", (2,))
+        model = Model()
+        model.wq = torch.nn.Linear(D, 128, bias=False)
+        for module in (model.wq, *model.layers):
+            for name, parameter in list(module.named_parameters()):
+                setattr(module, name, torch.nn.Parameter(distribute_tensor(parameter.data, mesh, [Shard(0)])))
+        plan = fp8moe.torch.plan(model, tokens=32, expert_rows=64)
+    finally:
+        torch.distributed.destroy_process_group()
+    sizes = {m.name: (m.K, m.N, m.experts) for m in plan.matmuls}
+    assert sizes == {"layers.*.gate_up": (D, 2 * H, E // 2), "layers.*.down": (H, D, E // 2), "wq": (D, 64, 0)}
+
+
 def test_microbatches_share_quantized_weights():
     one, many = (fp8moe.torch.plan(qwen(1), tokens=8192, expert_rows=65536, microbatches=n) for n in (1, 8))
     assert all(sum(b.fp8_us) < sum(a.fp8_us) for a, b in zip(one.matmuls, many.matmuls) if a.experts)
