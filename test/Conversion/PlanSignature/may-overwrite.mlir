@@ -24,7 +24,37 @@ func.func @gradient(%a: tensor<16x?xbf16>, %b: tensor<?x32xbf16>, %ends: tensor<
 
 // -----
 
-// Not if something else reads the addend,
+// The sum and its addend may be seen through the same transposes.
+
+// CHECK-LABEL: fp8moe_plan.program @transposed
+// CHECK:         %[[C:.*]] = fp8moe_plan.input "c"
+// CHECK:         fp8moe_plan.output "result0" may_overwrite(%[[C]] : memref<4x32x16xf32>)
+func.func @transposed(%a: tensor<16x?xbf16>, %b: tensor<?x32xbf16>, %ends: tensor<4xi32>, %c: tensor<4x32x16xf32> {fp8moe.name = "c"}) -> tensor<4x32x16xf32> {
+  %t = fp8moe.transpose %c [0, 2, 1] : tensor<4x32x16xf32> -> tensor<4x16x32xf32, #fp8moe.strided<[0, 2, 1]>>
+  %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<4xi32>) accumulate(%t : tensor<4x16x32xf32, #fp8moe.strided<[0, 2, 1]>>)
+      : tensor<16x?xbf16>, tensor<?x32xbf16> -> tensor<4x16x32xf32, #fp8moe.strided<[0, 2, 1]>>
+  %r = fp8moe.transpose %y [0, 2, 1] : tensor<4x16x32xf32, #fp8moe.strided<[0, 2, 1]>> -> tensor<4x32x16xf32>
+  return %r : tensor<4x32x16xf32>
+}
+
+// -----
+
+// Not if the addend is seen transposed and read elsewhere,
+
+// CHECK-LABEL: fp8moe_plan.program @transposed_and_read
+// CHECK-NOT:     may_overwrite
+func.func @transposed_and_read(%a: tensor<16x?xbf16>, %b: tensor<?x32xbf16>, %ends: tensor<4xi32>, %c: tensor<4x32x16xf32>) -> (tensor<4x32x16xf32>, tensor<4x32x16xf8E4M3FN>) {
+  %t = fp8moe.transpose %c [0, 2, 1] : tensor<4x32x16xf32> -> tensor<4x16x32xf32, #fp8moe.strided<[0, 2, 1]>>
+  %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<4xi32>) accumulate(%t : tensor<4x16x32xf32, #fp8moe.strided<[0, 2, 1]>>)
+      : tensor<16x?xbf16>, tensor<?x32xbf16> -> tensor<4x16x32xf32, #fp8moe.strided<[0, 2, 1]>>
+  %r = fp8moe.transpose %y [0, 2, 1] : tensor<4x16x32xf32, #fp8moe.strided<[0, 2, 1]>> -> tensor<4x32x16xf32>
+  %q, %s = fp8moe.dynamic_quantize %c along [2] rounding pow2 : tensor<4x32x16xf32> -> tensor<4x32x16xf8E4M3FN>, tensor<4x32xf32>
+  return %r, %q : tensor<4x32x16xf32>, tensor<4x32x16xf8E4M3FN>
+}
+
+// -----
+
+// nor if something else reads the addend,
 
 // CHECK-LABEL: fp8moe_plan.program @read_again
 // CHECK-NOT:     may_overwrite

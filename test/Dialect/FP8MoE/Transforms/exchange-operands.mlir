@@ -119,7 +119,7 @@ func.func @accumulate_copies(%x: tensor<?x64xbf16>, %dy: tensor<?x48xbf16>, %e: 
   return %c : tensor<3x64x48xf32>
 }
 
-// What is added is a factor, too: it is copied, and so is the result.
+// An addend that is a factor, too, lies as its type says.
 // CHECK-LABEL: func.func @addend_is_factor
 // CHECK:         grouped_matmul {{.*}} accumulate(%{{.*}} : tensor<?x64xbf16>)
 // CHECK:         return
