@@ -20,6 +20,7 @@
 #include "fp8moe/Dialect/Plan/IR/Plan.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 namespace mlir::fp8moe {
@@ -59,6 +60,8 @@ private:
   LogicalResult addInputs(func::FuncOp func);
   LogicalResult addOutputs(func::FuncOp func);
   LogicalResult computeSizes(Operation &op);
+  /// The same of control flow, whose results have sizes that all ways agree on.
+  void computeFlowSizes(Operation &op);
   FailureOr<OpFoldResult> getSize(Value tensor, int64_t dim, Operation *user);
   /// Requires what a dense or aligned layout promises and its type cannot show.
   void requireLayout(StringRef name, RankedTensorType type,
@@ -75,6 +78,8 @@ private:
   LogicalResult requireMatmul(MatmulOpInterface op);
   LogicalResult requireCast(tensor::CastOp op);
   LogicalResult requireReshape(ReshapeOp op);
+  /// Requires that a loop changes no size from one iteration to the next.
+  LogicalResult requireLoop(scf::YieldOp op);
   void require(arith::CmpIPredicate predicate, OpFoldResult a, OpFoldResult b,
                const Twine &message, Location loc);
 

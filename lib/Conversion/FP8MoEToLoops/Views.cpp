@@ -153,6 +153,22 @@ struct ConvertTensorDim : OpConversionPattern<tensor::DimOp> {
   }
 };
 
+struct ConvertTensorExtract : OpConversionPattern<tensor::ExtractOp> {
+  using OpConversionPattern::OpConversionPattern;
+
+  LogicalResult
+  matchAndRewrite(tensor::ExtractOp op, OpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    auto type = cast<RankedTensorType>(op.getTensor().getType());
+    if (!StridedLayout::get(type))
+      return op.emitOpError("cannot read an element of ")
+             << type << ", which lies in tiles; fp8moe.relayout it first";
+    rewriter.replaceOpWithNewOp<memref::LoadOp>(op, adaptor.getTensor(),
+                                                adaptor.getIndices());
+    return success();
+  }
+};
+
 /// One of two whole tensors, which canonicalization makes of scf.if.
 struct ConvertSelect : OpConversionPattern<arith::SelectOp> {
   using OpConversionPattern::OpConversionPattern;
@@ -174,6 +190,6 @@ struct ConvertSelect : OpConversionPattern<arith::SelectOp> {
 void mlir::fp8moe::populateViewPatterns(const TypeConverter &converter,
                                         RewritePatternSet &patterns) {
   patterns.add<ConvertReshape, ConvertSelect, ConvertTensorCast,
-               ConvertTensorDim, ConvertTranspose>(converter,
-                                                   patterns.getContext());
+               ConvertTensorDim, ConvertTensorExtract, ConvertTranspose>(
+      converter, patterns.getContext());
 }

@@ -46,7 +46,11 @@ checkBorderType(func::FuncOp func, Type type, StringRef what, unsigned index) {
   if (!tensor)
     return func.emitError("cannot make a program of '")
            << func.getName() << "': " << what << " #" << index
-           << " must be a ranked tensor, found " << type;
+           << " must be a ranked tensor, found " << type
+           << (type.isIntOrIndexOrFloat() ? "; pass a tensor of one element, "
+                                            "and on the CPU read it by "
+                                            "tensor.extract"
+                                          : "");
   if (isNeutralFp8Type(tensor.getElementType()))
     return func.emitError("cannot make a program of '")
            << func.getName() << "': " << what << " #" << index

@@ -28,10 +28,17 @@ FailureOr<SmallVector<OpFoldResult>> PlanSignature::getSizes(Value tensor,
   auto type = cast<RankedTensorType>(tensor.getType());
   if (type.hasStaticShape())
     return getAsIndexOpFoldResult(user->getContext(), type.getShape());
-  return user->emitError("needs the size of a value of type ")
-         << type
-         << " before the program runs, but it does not follow from the sizes "
-            "of the inputs; give it a static shape";
+  InFlightDiagnostic diagnostic =
+      user->emitError("needs the size of a value of type ")
+      << type
+      << " before the program runs, but it does not follow from the sizes "
+         "of the inputs; give it a static shape";
+  if (Operation *op = tensor.getDefiningOp();
+      isa_and_nonnull<scf::IfOp, arith::SelectOp>(op))
+    diagnostic.attachNote(op->getLoc())
+        << "both branches must give tensors whose sizes follow alike from the "
+           "sizes of the inputs";
+  return diagnostic;
 }
 
 FailureOr<OpFoldResult> PlanSignature::getSize(Value tensor, int64_t dim,
@@ -45,9 +52,58 @@ FailureOr<OpFoldResult> PlanSignature::getSize(Value tensor, int64_t dim,
   return (*shape)[dim];
 }
 
+/// Whether two sizes are certainly equal: the same computation.
+static bool areSame(OpFoldResult first, OpFoldResult second) {
+  if (isEqualConstantIntOrValue(first, second))
+    return true;
+  auto a = dyn_cast<Value>(first), b = dyn_cast<Value>(second);
+  Operation *opA = a ? a.getDefiningOp() : nullptr;
+  Operation *opB = b ? b.getDefiningOp() : nullptr;
+  return opA && opB && opA->getName() == opB->getName() &&
+         opA->getAttrDictionary() == opB->getAttrDictionary() &&
+         opA->getNumOperands() == opB->getNumOperands() &&
+         llvm::all_of(llvm::zip_equal(opA->getOperands(), opB->getOperands()),
+                      [](auto operands) {
+                        auto [x, y] = operands;
+                        return areSame(x, y);
+                      });
+}
+
+void PlanSignature::computeFlowSizes(Operation &op) {
+  auto agree = [&](Value first, Value second, Value result) {
+    auto a = sizes.find(first), b = sizes.find(second);
+    if (a != sizes.end() && b != sizes.end() &&
+        llvm::all_of(llvm::zip_equal(a->second, b->second), [](auto pair) {
+          auto [x, y] = pair;
+          return areSame(x, y);
+        }))
+      sizes[result] = SmallVector<OpFoldResult>(a->second);
+  };
+  if (auto select = dyn_cast<arith::SelectOp>(op))
+    agree(select.getTrueValue(), select.getFalseValue(), select);
+  // Of a loop they are those of what it begins with (requireLoop).
+  if (auto loop = dyn_cast<scf::ForOp>(op))
+    for (auto [init, argument, result] : llvm::zip_equal(
+             loop.getInitArgs(), loop.getRegionIterArgs(), loop.getResults()))
+      if (auto it = sizes.find(init); it != sizes.end()) {
+        SmallVector<OpFoldResult> shape(it->second);
+        sizes[argument] = shape;
+        sizes[result] = shape;
+      }
+  // The yield of the last branch: those of both are known then.
+  auto branch = dyn_cast_or_null<scf::IfOp>(op.getParentOp());
+  if (branch && isa<scf::YieldOp>(op) &&
+      op.getParentRegion() == &branch.getElseRegion())
+    for (auto [first, second, result] :
+         llvm::zip_equal(branch.thenYield().getOperands(), op.getOperands(),
+                         branch.getResults()))
+      agree(first, second, result);
+}
+
 /// Computes the sizes of an operation's tensor results; what cannot be computed
 /// is left out and reported when somebody asks for it.
 LogicalResult PlanSignature::computeSizes(Operation &op) {
+  computeFlowSizes(op);
   auto isKnown = [&](Value value) {
     auto type = dyn_cast<RankedTensorType>(value.getType());
     return !type || type.hasStaticShape() || sizes.contains(value);
@@ -237,10 +293,42 @@ LogicalResult PlanSignature::requireReshape(ReshapeOp op) {
   return success();
 }
 
+LogicalResult PlanSignature::requireLoop(scf::YieldOp op) {
+  auto loop = dyn_cast<scf::ForOp>(op->getParentOp());
+  if (!loop)
+    return success();
+  for (auto [index, yielded, argument] :
+       llvm::enumerate(op.getOperands(), loop.getRegionIterArgs())) {
+    if (!sizes.contains(argument))
+      continue;
+    FailureOr<SmallVector<OpFoldResult>> next = getSizes(yielded, op);
+    if (failed(next))
+      return failure();
+    SmallVector<OpFoldResult> first = sizes.lookup(argument);
+    for (auto [dim, size, before] : llvm::enumerate(*next, first)) {
+      if (areSame(size, before))
+        continue;
+      std::optional<int64_t> a = getConstantIntValue(before);
+      std::optional<int64_t> b = getConstantIntValue(size);
+      if (a && b)
+        return op.emitError("changes the size of dimension ")
+               << dim << " of iteration argument #" << index << " from " << *a
+               << " to " << *b
+               << "; write the iterations one after another, or keep the size";
+      require(arith::CmpIPredicate::eq, size, before,
+              "scf.for: dimension " + Twine(dim) + " of iteration argument #" +
+                  Twine(index) + " must be the same in every iteration",
+              op.getLoc());
+    }
+  }
+  return success();
+}
+
 LogicalResult PlanSignature::requireSizes(Operation &op) {
   return llvm::TypeSwitch<Operation *, LogicalResult>(&op)
       .Case([&](tensor::CastOp op) { return requireCast(op); })
       .Case([&](ReshapeOp op) { return requireReshape(op); })
+      .Case([&](scf::YieldOp op) { return requireLoop(op); })
       .Case([&](MXDequantizeOp op) { return requireBlockScales(op); })
       .Case([&](MatmulOpInterface op) { return requireMatmul(op); })
       .Case([&](ResultSizesOpInterface op) { return requireEqualSizes(op); })

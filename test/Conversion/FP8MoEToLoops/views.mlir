@@ -65,3 +65,17 @@ func.func @select(%flag: i1, %x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<f32
   %s = fp8moe.scale %z along 0 rounding pow2 fp8 f8E4M3FN : tensor<4xf32> -> tensor<f32>
   return %s : tensor<f32>
 }
+
+// -----
+
+// CHECK-LABEL: func @extract(
+// CHECK-SAME:    %[[FLAGS:.*]]: memref<2xi1>, %[[X:.*]]: memref<4xf32>, %[[Y:.*]]: memref<4xf32>, %[[S:.*]]: memref<f32>)
+func.func @extract(%flags: tensor<2xi1>, %x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<f32> {
+  // CHECK:      %[[FLAG:.*]] = memref.load %[[FLAGS]][%{{.*}}] : memref<2xi1>
+  // CHECK:      arith.select %[[FLAG]], %[[X]], %[[Y]]
+  %c1 = arith.constant 1 : index
+  %flag = tensor.extract %flags[%c1] : tensor<2xi1>
+  %z = arith.select %flag, %x, %y : tensor<4xf32>
+  %s = fp8moe.scale %z along 0 rounding pow2 fp8 f8E4M3FN : tensor<4xf32> -> tensor<f32>
+  return %s : tensor<f32>
+}

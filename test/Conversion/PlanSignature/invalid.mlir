@@ -9,6 +9,13 @@ func.func @f(%n: index, %x: tensor<8xf32>) -> tensor<8xf32> {
 
 // -----
 
+// expected-error @below {{cannot make a program of 'f': argument #0 must be a ranked tensor, found 'i1'; pass a tensor of one element, and on the CPU read it by tensor.extract}}
+func.func @f(%c: i1, %x: tensor<8xf32>) -> tensor<8xf32> {
+  return %x : tensor<8xf32>
+}
+
+// -----
+
 // expected-error @below {{cannot make a program of 'f': argument #0 has the element type 'i4', which an artifact cannot exchange with its caller}}
 func.func @f(%x: tensor<8xi4>) {
   return

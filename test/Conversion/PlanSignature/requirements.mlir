@@ -75,16 +75,97 @@ func.func @branch(%q: tensor<?x4xf8E4M3FN>, %s: tensor<?xf32>) -> tensor<4x4xbf1
 
 // -----
 
-// What cannot be checked before the program runs is refused.
+// A loop whose iterations keep the size has that of what it begins with.
 
-func.func @unknown(%x: tensor<?x4xf32>) -> tensor<4x4xf32> {
+// CHECK-LABEL: fp8moe_plan.program @loop
+// CHECK:         %[[M:.*]] = fp8moe_plan.dim %{{.*}}, 0
+// CHECK-NOT:     require
+// CHECK:         fp8moe_plan.output "result0" sizes(%[[M]])
+func.func @loop(%x: tensor<?x8xbf16>, %w: tensor<8x8xbf16>) -> tensor<?x8xbf16> {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c3 = arith.constant 3 : index
-  %r = scf.for %i = %c0 to %c3 step %c1 iter_args(%carried = %x) -> tensor<?x4xf32> {
-    scf.yield %carried : tensor<?x4xf32>
+  %r = scf.for %i = %c0 to %c3 step %c1 iter_args(%h = %x) -> tensor<?x8xbf16> {
+    %n = fp8moe.linear %h, %w : tensor<?x8xbf16>, tensor<8x8xbf16> -> tensor<?x8xbf16>
+    scf.yield %n : tensor<?x8xbf16>
+  }
+  return %r : tensor<?x8xbf16>
+}
+
+// -----
+
+// Nobody knows that the second tensor is as large as the first: the call is refused where it is not.
+
+// CHECK-LABEL: fp8moe_plan.program @loop_over_two
+// CHECK:         %[[X:.*]] = fp8moe_plan.input "arg0"
+// CHECK:         %[[M:.*]] = fp8moe_plan.dim %[[X]], 0
+// CHECK:         %[[Y:.*]] = fp8moe_plan.input "arg1"
+// CHECK:         %[[N:.*]] = fp8moe_plan.dim %[[Y]], 0
+// CHECK:         %[[EQUAL:.*]] = arith.cmpi eq, %[[N]], %[[M]]
+// CHECK:         fp8moe_plan.require %[[EQUAL]], "scf.for: dimension 0 of iteration argument #0 must be the same in every iteration"
+// CHECK:         fp8moe_plan.output "result0" sizes(%[[M]])
+func.func @loop_over_two(%x: tensor<?x8xbf16>, %y: tensor<?x8xbf16>) -> tensor<?x8xbf16> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %r = scf.for %i = %c0 to %c3 step %c1 iter_args(%h = %x) -> tensor<?x8xbf16> {
+    scf.yield %y : tensor<?x8xbf16>
+  }
+  return %r : tensor<?x8xbf16>
+}
+
+// -----
+
+func.func @growing(%x: tensor<4x8xbf16>, %y: tensor<8x8xbf16>) -> tensor<?x8xbf16> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %a = tensor.cast %x : tensor<4x8xbf16> to tensor<?x8xbf16>
+  %b = tensor.cast %y : tensor<8x8xbf16> to tensor<?x8xbf16>
+  %r = scf.for %i = %c0 to %c3 step %c1 iter_args(%h = %a) -> tensor<?x8xbf16> {
+    // expected-error @below {{changes the size of dimension 0 of iteration argument #0 from 4 to 8; write the iterations one after another, or keep the size}}
+    scf.yield %b : tensor<?x8xbf16>
+  }
+  return %r : tensor<?x8xbf16>
+}
+
+// -----
+
+// Branches that give equal sizes, each computed by itself.
+
+// CHECK-LABEL: fp8moe_plan.program @branches
+// CHECK:         fp8moe_plan.output "result0" sizes(
+func.func @branches(%x: tensor<?x8xbf16>, %ends: tensor<4xi32>, %c: tensor<1xi32>)
+    -> tensor<?x8xbf16, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>> {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant 0 : i32
+  %number = tensor.extract %c[%c0] : tensor<1xi32>
+  %first = arith.cmpi eq, %number, %zero : i32
+  %r = scf.if %first -> tensor<?x8xbf16, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>> {
+    %a = fp8moe.relayout %x groups(%ends : tensor<4xi32>) : tensor<?x8xbf16>
+        -> tensor<?x8xbf16, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>>
+    scf.yield %a : tensor<?x8xbf16, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>>
+  } else {
+    %b = fp8moe.relayout %x groups(%ends : tensor<4xi32>) : tensor<?x8xbf16>
+        -> tensor<?x8xbf16, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>>
+    scf.yield %b : tensor<?x8xbf16, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>>
+  }
+  return %r : tensor<?x8xbf16, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>>
+}
+
+// -----
+
+// What cannot be checked before the program runs is refused.
+
+func.func @unknown(%x: tensor<?x4xf32>, %y: tensor<?x4xf32>, %c: tensor<i1>) -> tensor<4x4xf32> {
+  %first = tensor.extract %c[] : tensor<i1>
+  // expected-note @below {{both branches must give tensors whose sizes follow alike from the sizes of the inputs}}
+  %r = scf.if %first -> tensor<?x4xf32> {
+    scf.yield %x : tensor<?x4xf32>
+  } else {
+    scf.yield %y : tensor<?x4xf32>
   }
   // expected-error @below {{needs the size of a value of type 'tensor<?x4xf32>' before the program runs, but it does not follow from the sizes of the inputs; give it a static shape}}
-  %y = tensor.cast %r : tensor<?x4xf32> to tensor<4x4xf32>
-  return %y : tensor<4x4xf32>
+  %z = tensor.cast %r : tensor<?x4xf32> to tensor<4x4xf32>
+  return %z : tensor<4x4xf32>
 }

@@ -212,7 +212,23 @@ LogicalResult ProgramLowering::lowerOperation(Operation *op) {
   return row ? row->lower(op, *this) : reportNoKernel(op);
 }
 
+/// What to do about control flow, of which only the CPU has any.
+static StringRef adviseAboutFlow(Operation *op) {
+  if (isa<scf::ForOp>(op))
+    return "a loop is unrolled where its bounds are constants and it makes at "
+           "most 4096 operations; give it such bounds, make one iteration the "
+           "program and loop on the host";
+  if (isa<scf::IfOp, arith::SelectOp, tensor::ExtractOp>(op))
+    return "make each branch a program and choose between them on the host";
+  return "";
+}
+
 LogicalResult ProgramLowering::reportNoKernel(Operation *op) {
+  if (StringRef advice = adviseAboutFlow(op); !advice.empty())
+    return op->emitError("'")
+           << op->getName() << "' is not supported on target " << target.chip
+           << ", where a program launches kernels in one order; " << advice
+           << ", or compile the function for target 'cpu'";
   return op->emitError("'")
          << op->getName() << "' is not supported on target " << target.chip
          << " yet; compile the function for target 'cpu', or keep only "

@@ -42,7 +42,7 @@ static bool keepsLayouts(Operation *op) {
     return select.getCondition().getType().isInteger(1);
   return isa<FP8MoEDialect>(op->getDialect()) ||
          isa<func::CallOp, func::ReturnOp, scf::IfOp, scf::ForOp, scf::YieldOp,
-             tensor::DimOp>(op);
+             tensor::DimOp, tensor::ExtractOp>(op);
 }
 
 /// A cast may change what is known of the sizes, nothing else.

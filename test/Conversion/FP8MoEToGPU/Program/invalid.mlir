@@ -187,3 +187,35 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %x : tensor<8x8xf32>
   }
 }
+
+// -----
+
+// Control flow, with what to do instead.
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @loop(%x: tensor<?x2048xbf16>) -> tensor<?x2048xbf16> {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %m = tensor.dim %x, %c0 : tensor<?x2048xbf16>
+    // expected-error@+1 {{'scf.for' is not supported on target sm_90a, where a program launches kernels in one order; a loop is unrolled where its bounds are constants and it makes at most 4096 operations; give it such bounds, make one iteration the program and loop on the host, or compile the function for target 'cpu'}}
+    %r = scf.for %i = %c0 to %m step %c1 iter_args(%h = %x) -> tensor<?x2048xbf16> {
+      scf.yield %h : tensor<?x2048xbf16>
+    }
+    return %r : tensor<?x2048xbf16>
+  }
+}
+
+// -----
+
+module attributes {fp8moe.target = #fp8moe.target<"gfx950">} {
+  func.func @branch(%x: tensor<?x2048xbf16>, %c: tensor<i1>) -> tensor<?x2048xbf16> {
+    %first = tensor.extract %c[] : tensor<i1>
+    // expected-error@+1 {{'scf.if' is not supported on target gfx950, where a program launches kernels in one order; make each branch a program and choose between them on the host, or compile the function for target 'cpu'}}
+    %r = scf.if %first -> tensor<?x2048xbf16> {
+      scf.yield %x : tensor<?x2048xbf16>
+    } else {
+      scf.yield %x : tensor<?x2048xbf16>
+    }
+    return %r : tensor<?x2048xbf16>
+  }
+}

@@ -1,11 +1,12 @@
 // RUN: fp8moe-opt %s --fp8moe-verify-layouts --split-input-file --verify-diagnostics
 
-// Control flow, calls and size reads keep layouts.
+// Control flow, calls and reads of sizes and elements keep layouts.
 func.func private @callee(tensor<?x64xbf16, #fp8moe.strided<[1, 0]>>)
 
-func.func @allowed(%x: tensor<?x64xbf16, #fp8moe.strided<[1, 0]>>, %flag: i1)
+func.func @allowed(%x: tensor<?x64xbf16, #fp8moe.strided<[1, 0]>>, %flags: tensor<2xi1>)
     -> tensor<?x64xbf16, #fp8moe.strided<[1, 0]>> {
   %c0 = arith.constant 0 : index
+  %flag = tensor.extract %flags[%c0] : tensor<2xi1>
   %m = tensor.dim %x, %c0 : tensor<?x64xbf16, #fp8moe.strided<[1, 0]>>
   func.call @callee(%x) : (tensor<?x64xbf16, #fp8moe.strided<[1, 0]>>) -> ()
   %y = scf.if %flag -> tensor<?x64xbf16, #fp8moe.strided<[1, 0]>> {

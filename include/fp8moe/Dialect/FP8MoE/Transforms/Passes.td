@@ -40,7 +40,7 @@ def VerifyLayouts : Pass<"fp8moe-verify-layouts"> {
     - every operation of the `fp8moe` dialect,
     - `func.func`, `func.call`, `func.return` (layouts are part of the function type),
     - `scf.if`, `scf.for`, `scf.yield` (types agree by their own rules),
-    - `tensor.dim`, which reads a size only,
+    - `tensor.dim`, which reads a size only, and `tensor.extract`, which reads an element,
     - `tensor.cast` between types with the same encoding and element type.
 
     Everything else is an error at the operation, and so is a tensor with more bytes than
@@ -133,6 +133,19 @@ def ApplyPrecision
     Statistic<"numShared", "quantizations-shared",
               "Quantizations that several matmuls read, each counted once less">,
   ];
+}
+
+def UnrollLoops : InterfacePass<"fp8moe-unroll-loops", "::mlir::FunctionOpInterface"> {
+  let summary = "Unroll loops for targets whose programs have none";
+  let description = [{
+    A program of a GPU launches kernels in one order. An `scf.for` whose number of
+    iterations is known becomes these iterations, up to 4096 operations, and branches whose
+    conditions are known then go away. Other loops stay, for the lowering to refuse. On the
+    CPU nothing changes.
+
+    Needs `fp8moe.target` on the module.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
 }
 
 def FoldViews : InterfacePass<"fp8moe-fold-views", "::mlir::FunctionOpInterface"> {
