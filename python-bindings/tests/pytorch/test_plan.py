@@ -3,7 +3,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Plans: what they say of known models, how they are edited and saved, and that modules multiply by them."""
 
+import dataclasses
 import json
+import sys
+import types
 
 import pytest
 
@@ -139,6 +142,51 @@ def test_apply_to_linear_layers(monkeypatch):
     plan = fp8moe.torch.plan(model, tokens=8192).set("lm_head", "bf16")
     fp8moe.torch.apply(model, plan)
     assert seen == [(model["w1"], "rowwise")]  # the narrow one loses, and lm_head was named
+
+
+@pytest.fixture
+def titan(monkeypatch):
+    """A torchtitan with what the override needs of it."""
+
+    class GroupedExperts(torch.nn.Module):
+        @dataclasses.dataclass(kw_only=True, slots=True)
+        class Config:
+            dim: int
+
+        def __init__(self):
+            super().__init__()
+            sizes = {"w1": (E, H, D), "w2": (E, D, H), "w3": (E, H, D)}
+            for name, shape in sizes.items():
+                setattr(self, name, torch.nn.Parameter(torch.randn(shape).bfloat16()))
+
+        def _grouped_mm(self, *, A, B_t, offs):
+            raise AssertionError("torchtitan's own")
+
+        def forward(self, x, offs):
+            h = [self._grouped_mm(A=x, B_t=w.transpose(-2, -1), offs=offs) for w in (self.w1, self.w3)]
+            return self._grouped_mm(A=torch.nn.functional.silu(h[0]) * h[1], B_t=self.w2.transpose(-2, -1), offs=offs)
+
+    modules = {name: types.ModuleType(f"torchtitan{name}") for name in ("", ".config", ".models", ".models.common", ".models.common.moe")}
+    modules[".config"].derive, modules[".config"].override = None, lambda **_: lambda function: function
+    modules[".models.common.moe"].GroupedExperts = GroupedExperts
+    for name, module in modules.items():
+        monkeypatch.setitem(sys.modules, f"torchtitan{name}", module)
+    monkeypatch.delitem(sys.modules, "fp8moe.torch.torchtitan", raising=False)
+    monkeypatch.delattr(fp8moe.torch, "torchtitan", raising=False)
+    yield GroupedExperts
+    sys.modules.pop("fp8moe.torch.torchtitan", None)
+    vars(fp8moe.torch).pop("torchtitan", None)
+
+
+def test_apply_to_torchtitan(titan):
+    """Modules that were built without the override; each weight by its own recipe."""
+    model = torch.nn.ModuleDict({"layers": torch.nn.ModuleList([titan()])})
+    plan = fp8moe.torch.plan(model, tokens=32, expert_rows=64).set("*", "rowwise").set("*.w2", "bf16")
+    assert [each.recipe for each in fp8moe.torch.apply(model, plan)] == [("rowwise", "bf16", "rowwise")]
+    layer, x, ends = model["layers"][0], torch.randn(64, D).bfloat16(), torch.tensor([16, 32, 48, 64], dtype=torch.int32)
+    gate_up = torch.cat((layer.w1, layer.w3), dim=1).transpose(-2, -1)
+    expected = experts(x, gate_up, layer.w2.transpose(-2, -1), ends, recipe=("rowwise", "bf16"))
+    assert torch.equal(layer(x, ends), expected)
 
 
 def test_apply_refuses_other_models():
