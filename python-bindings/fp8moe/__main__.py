@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The tools of the project from Python: python -m fp8moe compile|run|opt|report|prepare|cache.
+"""The tools of the project from Python: python -m fp8moe compile|run|opt|report|prepare|cache|doctor.
 
 The main options of fp8moe-compile and fp8moe-run are there, by the same names and with the same meanings; docs/python.md
 says what is left out or differs. opt takes a pipeline or passes, and none of the other options of fp8moe-opt.
@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import argparse
 import errno
+import importlib
+import io
 import json
 import os
 import signal
@@ -18,7 +20,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 
-from . import __version__, _inputs, _safetensors
+from . import __version__, _inputs, _prepare_model, _safetensors
 from ._library import Error
 from ._program import Program
 from .runtime import load
@@ -493,6 +495,28 @@ def _print_entry(entry: Entry) -> None:
     print(f"  {entry.bytes / 2**20:8.2f} MiB  {_age(entry):5.1f} days  {what}{state}")
 
 
+# --- doctor ---------------------------------------------------------------------
+
+
+def _add_doctor(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Says what this installation has and what is wrong with it. The exit status is 1 if there is something to do (lines with !!)."
+    )
+    parser.add_argument("--import", dest="modules", action="append", default=[], metavar="MODULE",
+                        help="import this first, as what registers fp8moe with other packages (may be repeated)")
+    parser.add_argument("--json", action="store_true", help="print data instead of text")
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from . import doctor
+
+    for module in options.modules:
+        importlib.import_module(module)
+    found = doctor.examine()
+    print(json.dumps([finding._asdict() for finding in found], indent=1) if options.json else doctor.format_findings(found))
+    return int(any(finding.advice for finding in found))
+
+
 # --- main -----------------------------------------------------------------------
 
 
@@ -506,21 +530,32 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         ("opt", _add_opt, "run passes on IR"),
         ("report", _add_report, "what the compiler decides and why"),
         ("advise", _add_advise, "which matmuls of a model are worth FP8"),
-        ("prepare", _add_prepare, "compile what fp8moe.torch needs"),
+        ("prepare", _add_prepare, "compile what fp8moe.torch needs: programs of given sizes, or with --model=config.json those of a model"),
+        ("prepare-model", _prepare_model.add_options, "compile what the experts of a model need: prepare --model"),
         ("cache", _add_cache, "what the compile cache holds"),
+        ("doctor", _add_doctor, "what this installation has, and what is wrong with it"),
     ):
         add(commands.add_parser(name, help=text, description=text, allow_abbrev=False))
-    options, rest = parser.parse_known_args(arguments)
+    for stream in (sys.stdout, sys.stderr):  # paths may be no UTF-8
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="surrogateescape")
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if given[:1] == ["prepare"] and any(argument.partition("=")[0] == "--model" for argument in given):
+        given[0] = "prepare-model"  # the same word with other options
+    options, rest = parser.parse_known_args(given)
     if rest and options.command != "opt":
         parser.error(f"unknown arguments: {' '.join(rest)}")
     try:
         if options.command == "opt":
             _opt(options, rest)
         else:
-            run = {"compile": _compile, "run": _run, "report": _report, "advise": _advise, "prepare": _prepare, "cache": _cache}
+            run = {"compile": _compile, "run": _run, "report": _report, "advise": _advise, "prepare": _prepare, "cache": _cache,
+                   "prepare-model": _prepare_model.run}
+            if options.command == "doctor":
+                return _doctor(options)
             run[options.command](options)
     except (Error, ImportError, MemoryError, OSError, TypeError, ValueError) as error:
-        print(f"fp8moe {options.command}: error: {_describe(error)}", file=sys.stderr)
+        print(f"fp8moe {options.command.partition('-')[0]}: error: {_describe(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(f"fp8moe {options.command}: interrupted", file=sys.stderr)

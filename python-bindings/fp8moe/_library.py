@@ -14,7 +14,7 @@ from ctypes import c_uint64, c_void_p
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Tuple
 from typing import Type, Union
 
-_ABI = 1
+ABI = 1
 _FILE = "libfp8moe_runtime.so"
 
 #: FP8MOE_DYNAMIC: an extent that is known only in a call.
@@ -134,9 +134,9 @@ class Library:
             abi = handle.fp8moe_runtime_abi()
         except (OSError, AttributeError) as error:
             raise NotFoundError(f"cannot load the fp8moe runtime {path}: {error}")
-        if abi != _ABI:
+        if abi != ABI:
             raise UnsupportedError(
-                f"{path} has version {abi} of the C API, this package needs {_ABI}"
+                f"{path} has version {abi} of the C API, this package needs {ABI}"
             )
         for name, (result, arguments) in _FUNCTIONS.items():
             function = getattr(handle, name)

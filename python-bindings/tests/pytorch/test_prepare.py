@@ -200,3 +200,45 @@ def test_main_gradients(no_compiler):
         total = torch.zeros_like(weights, dtype=torch.float32)
         grouped_mm(torch.randn(9, weights.shape[1]).bfloat16(), weights, OFFSETS, main_grad=total).sum().backward()
         assert total.any()
+
+
+@pytest.mark.parametrize("name", ["Qwen3Moe", "GptOss"])
+def test_a_configuration_of_transformers(name, tmp_path, capsys, monkeypatch):
+    """What one of ep * tp ranks multiplies: the sizes that its experts have."""
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    from fp8moe.__main__ import main
+
+    sizes = dict(moe_intermediate_size=H, num_experts=E) if name == "Qwen3Moe" else dict(intermediate_size=H, num_local_experts=E)
+    getattr(transformers, f"{name}Config")(
+        vocab_size=64, hidden_size=D, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=16, **sizes
+    ).save_pretrained(tmp_path)
+    made = []
+    monkeypatch.setattr(cache, "put", lambda request, folder: made.append(request.what) or folder)
+    path = str(tmp_path / "config.json")
+    options = ["--ep=2", "--tp=3", "--recipe=forward_only", "--target=sm_90a,cpu", "-o", "made"]
+    assert main(["prepare", "--model", path, *options]) == 0
+    layout = "NK" if name == "Qwen3Moe" else "KN"
+    assert made == 2 * [
+        f"grouped_mm of K = {K}, N = {N}, E = {E // 2}, weights {layout}, recipe forward_only"
+        for K, N in ((D, 2 * H // 3), (H // 3, D))
+    ]
+    assert "forward_only on sm_90a:\n  made\n" in capsys.readouterr().out
+    for option, message in (
+        ("--ep=3", "--ep=3: model.layers.0.mlp.experts.gate_up_proj has 4 experts, which 3 does not divide"),
+        ("--tp=7", f"--tp=7: model.layers.0.mlp.experts.gate_up_proj has {H} inner columns, which 7 does not divide"),
+        ("--model=absent", "absent: No such file or directory"),
+        ("--recipe=mxfp8", "recipe is 'mxfp8', expected one of"),
+    ):
+        assert main(["prepare", "--model", path, "--target=cpu", option]) == 1
+        assert message in capsys.readouterr().err
+
+
+def test_a_configuration_without_experts(tmp_path, capsys):
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    from fp8moe.__main__ import main
+
+    transformers.LlamaConfig(
+        vocab_size=64, hidden_size=64, intermediate_size=64, num_hidden_layers=1, num_attention_heads=4
+    ).save_pretrained(tmp_path)
+    assert main(["prepare", "--model", str(tmp_path), "--target=cpu"]) == 1
+    assert "no model" in (error := capsys.readouterr().err) or "no module" in error

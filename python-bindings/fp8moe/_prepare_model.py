@@ -1,0 +1,105 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`python -m fp8moe prepare --model config.json`: compiles what the experts of a model of transformers need on each rank,
+without its weights and without a GPU."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import Any, List, Optional
+
+from . import cache, programs
+from ._library import Error
+
+_RECIPES = list(programs.RECIPES)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "python -m fp8moe prepare --model config.json [--ep N] [--tp N] [--target CHIP] [-o FOLDER]"
+    parser.add_argument("--model", required=True, metavar="FILE", help="the config.json of a model of transformers, or its folder")
+    parser.add_argument("--ep", type=_positive, default=1, metavar="N", help="ranks that share the experts of a layer")
+    parser.add_argument("--tp", type=_positive, default=1, metavar="N", help="ranks that share the inner size of each expert")
+    parser.add_argument("--recipe", metavar="RECIPE", help=f"how operands are quantized, by default as register does: {', '.join(_RECIPES)}")
+    parser.add_argument("--kept", action="store_true", help="weights go through quantize_weights first")
+    parser.add_argument("--main-grad", action="store_true", help="gradients of weights are added to buffers, too")
+    parser.add_argument("--target", action="append", metavar="CHIP",
+                        help="compile for this chip (may be repeated); by default for the GPU of this machine")
+    parser.add_argument("-o", dest="output", help="a folder for FP8MOE_ARTIFACTS of other machines; by default the cache")
+
+
+def _positive(text: str) -> int:
+    if text.isdecimal() and int(text) > 0:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 1 on")
+
+
+def run(options: argparse.Namespace) -> None:
+    model = make_model(options.model, options.recipe)
+    divide_experts(model, options.ep, options.tp)
+    from .torch._grouped_mm import chip_of
+    from .torch._prepare import list_requests
+
+    chips = [chip for target in options.target for chip in target.split(",")] if options.target else [_find_chip(chip_of)]
+    for chip in chips:
+        for request in list_requests(model, chip, kept=options.kept, main_grad=options.main_grad):
+            print(f"{request.what} on {chip}:", flush=True)
+            print(f"  {cache.put(request, options.output)}", flush=True)
+
+
+def _find_chip(chip_of: Any) -> str:
+    try:
+        chip: str = chip_of("cuda", 0)
+        return chip
+    except Error as error:
+        raise Error(f"{error}; name the chip with --target, such as sm_90a") from None
+
+
+def make_model(path: str, recipe: Optional[str]) -> Any:
+    """The model that a config.json describes, on the device "meta", with experts of `fp8moe.torch`."""
+    if not os.path.exists(path):  # transformers would take it for a name on the network
+        raise FileNotFoundError(2, "No such file or directory", path)
+    try:
+        import torch
+        import transformers as library
+    except ImportError as error:
+        raise Error(f"--model needs torch and transformers to read the model's layers ({error})") from None
+    from .torch import transformers
+
+    name = "fp8moe_prepare"
+    transformers.register(name, **({} if recipe is None else {"recipe": recipe}))
+    try:
+        config = library.AutoConfig.from_pretrained(path, local_files_only=True)
+    except (KeyError, OSError, ValueError) as error:
+        raise Error(f"{path} is no configuration that transformers {library.__version__} knows: {error}") from None
+    problems: List[str] = []
+    for kind in (library.AutoModelForCausalLM, library.AutoModel):
+        try:
+            with torch.device("meta"):
+                return kind.from_config(config, experts_implementation=name, dtype=torch.bfloat16)
+        except ValueError as error:
+            problems.append(str(error).splitlines()[0])
+    raise Error(f"{path}: transformers makes no model of it with other experts: {'; '.join(problems)}")
+
+
+def divide_experts(model: Any, ep: int, tp: int) -> None:
+    """Leaves what one rank has of the experts: their number by `ep`, and their inner size by `tp`."""
+    import torch
+
+    for where, module in model.named_modules():
+        if not hasattr(module, "is_transposed") or not hasattr(module, "has_gate"):
+            continue
+        names = ("gate_up_proj" if module.has_gate else "up_proj", "down_proj")
+        for name in names:
+            shape = list(getattr(module, name).shape)
+            # [E, out, in], or [E, in, out]; the inner size is what the first makes and the second reads.
+            inner = 1 if (name == "down_proj") == module.is_transposed else 2
+            for option, dim, parts in (("--ep", 0, ep), ("--tp", inner, tp)):
+                # Both halves of gate and up are divided.
+                size = shape[dim] // 2 if name == "gate_up_proj" and dim else shape[dim]
+                if size % parts:
+                    what = "experts" if dim == 0 else "inner columns"
+                    raise Error(f"{option}={parts}: {where}.{name} has {size} {what}, which {parts} does not divide")
+                shape[dim] //= parts
+            setattr(module, name, torch.nn.Parameter(torch.empty(shape, dtype=torch.bfloat16, device="meta")))
