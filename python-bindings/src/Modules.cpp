@@ -306,6 +306,8 @@ void fp8moe::python::bindModules(nb::module_ &module) {
 }
 
 NB_MODULE(_mlir, module) {
+  // Python does not free at its exit what caches, threads and tracebacks hold.
+  nb::set_leak_warnings(false);
   module.doc() = "The compiler's part of fp8moe; use fp8moe.ir and "
                  "fp8moe.ops.";
   bindTypes(module);

@@ -52,6 +52,13 @@ def test_importing_loads_neither_compiler_nor_numpy():
     assert run(sys.executable, "-c", code) == "[]\n"
 
 
+def test_nothing_is_said_of_what_is_left_at_the_exit(ir):
+    """Python does not free all that a program has."""
+    code = "import ctypes; from fp8moe import ir; module = ir.Module.parse(''); ctypes.pythonapi.Py_IncRef(ctypes.py_object(module))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+
+
 @pytest.mark.parametrize("missing", [["_mlir*"], ["_mlir*", "attributes.py", "ops.py"]], ids=["extension", "half"])
 def test_without_the_compiler(tmp_path, missing):
     """A copy without the extension, or as the wheel of the runtime half, runs

@@ -38,6 +38,8 @@ LEFT_OUT = [
     (r"python3 benchmarks/torch_layer\.py --profile", "needs a GPU"),
     (r"ncu ", "needs a GPU"),
     (r".*FP8MOE_(TORCHAO|TRANSFORMERS)_TESTS=", "needs a checkout of another project"),
+    (r"python3? -m fp8moe prepare --model ", "needs torch and transformers"),
+    (r"python3? -m fp8moe doctor", "its status is that of the machine"),
     (r"python3 benchmarks/sweep\.py cases", "reads what a GPU measured"),
 ]
 

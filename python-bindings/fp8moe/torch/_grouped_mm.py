@@ -15,6 +15,7 @@ from torch.fx.experimental.symbolic_shapes import guard_or_false
 from .. import cache, programs, recipes
 from .._library import InvalidArgumentError, UnsupportedError
 from ..runtime import load
+from ._constant import assume_constant_result
 from ._ops import Formula, Op, as_op, differentiable
 from ._weights import Maker, QuantizedWeights, find_gathered, gathered
 
@@ -178,7 +179,7 @@ def _read_is_exporting() -> bool:
 
 
 #: torch.compiler.is_exporting, which Dynamo of torch 2.11 takes for true in whatever it traces.
-is_exporting = torch.compiler.assume_constant_result(_read_is_exporting)
+is_exporting = assume_constant_result(_read_is_exporting)
 
 
 def keeps_columns(x: torch.Tensor, weights: torch.Tensor, recipe: str) -> bool:
@@ -412,7 +413,7 @@ def _name_op(which: str, K: int, N: int, E: int, layout: str, recipe: str, devic
 
 
 #: Runs while Dynamo traces, so that only the operator is in the graph.
-_constant_name = torch.compiler.assume_constant_result(_name_op)
+_constant_name = assume_constant_result(_name_op)
 
 
 def _find_op(which: str, weights: torch.Tensor, layout: str, recipe: str) -> Any:
@@ -426,7 +427,7 @@ def _name_part(name: str, K: int, N: int, E: int, layout: str, recipe: str, devi
     return list_ops(K, N, E, layout, recipe, chip_of(device, index), kept)[name].qualified_name.split("::")[1]
 
 
-_constant_part = torch.compiler.assume_constant_result(_name_part)
+_constant_part = assume_constant_result(_name_part)
 
 
 def _find_part(name: str, weights: torch.Tensor, kept: bool) -> Any:

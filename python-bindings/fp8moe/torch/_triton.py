@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
+from ._constant import assume_constant_result
 from ._ops import _PLAIN_TYPES, _is_watched
 
 #: Types that are computed in float32.
@@ -37,7 +38,7 @@ def _has_kernels(module: str) -> bool:
 
 
 #: Whether the module can be had, in code that is traced, too, which finds its operators in torch.ops.
-has_kernels = torch.compiler.assume_constant_result(_has_kernels)
+has_kernels = assume_constant_result(_has_kernels)
 
 
 @functools.lru_cache(maxsize=None)

@@ -16,6 +16,7 @@ from typing import List, Optional, Tuple
 import torch
 
 from .. import recipes
+from ._constant import assume_constant_result
 from ._grouped_mm import e4m3_of, grouped_mm
 
 __all__ = ["patch"]
@@ -77,7 +78,7 @@ def _fp8_grouped_mm(
 
 
 #: Runs while Dynamo traces.
-_constant_e4m3 = torch.compiler.assume_constant_result(e4m3_of)
+_constant_e4m3 = assume_constant_result(e4m3_of)
 
 
 def find_weights(module: torch.nn.Module) -> Optional[Tuple[str, List[torch.Tensor]]]:
