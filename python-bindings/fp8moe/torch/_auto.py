@@ -27,6 +27,7 @@ from torch.fx.experimental.symbolic_shapes import has_static_value
 from .. import cache, programs, recipes
 from .._library import UnsupportedError
 from . import _bf16
+from ._constant import assume_constant_result
 from ._grouped_mm import FIXED, Names, chip_of, find_layout, join_parts, list_ops, multiply, resolve
 from ._ops import Formula, Op, find_asked
 from ._weights import QuantizedWeights
@@ -86,7 +87,7 @@ def _choose(recipe: str, rows: int, K: int, N: int, E: int, layout: str, device:
 _NAMES: Dict[Tuple[bool, bool, bool], str] = {uses: name for name, uses in recipes.MIXES.items()}
 
 #: Runs while Dynamo traces, and leaves nothing in the graph.
-_constant_choice = torch.compiler.assume_constant_result(_choose)
+_constant_choice = assume_constant_result(_choose)
 
 
 @functools.lru_cache(maxsize=None)

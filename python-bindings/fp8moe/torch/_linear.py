@@ -16,6 +16,7 @@ from torch.fx.experimental.symbolic_shapes import guard_or_false
 
 from .. import cache, linear_programs
 from ..runtime import load
+from ._constant import assume_constant_result
 from ._grouped_mm import chip_of, is_exporting, observers
 from ._ops import Op, as_op, differentiable
 from ._weights import read_version
@@ -242,7 +243,7 @@ def _computes_in_bf16(x: torch.Tensor, weight: torch.Tensor) -> bool:
     return bool(x.dtype == torch.bfloat16 and weight.dtype == torch.bfloat16)
 
 
-@torch.compiler.assume_constant_result
+@assume_constant_result
 def _warn_of_type(training: bool, dtype: torch.dtype) -> bool:
     if training:
         warnings.warn(
@@ -344,12 +345,12 @@ def _find_op(K: int, N: int, recipe: str, with_columns: bool, device: torch.devi
 
 
 # These run while Dynamo traces, so that only operators are in the graph.
-@torch.compiler.assume_constant_result
+@assume_constant_result
 def _name_input_op(K: int, which: str, device: str, index: int) -> str:
     return list_input_ops(K, chip_of(device, index))[which].qualified_name.split("::")[1]
 
 
-@torch.compiler.assume_constant_result
+@assume_constant_result
 def _name_op(K: int, N: int, recipe: str, with_columns: bool, device: str, index: int) -> str:
     return make_linear_op(K, N, recipe, chip_of(device, index), with_columns).qualified_name.split("::")[1]
 

@@ -89,7 +89,7 @@ def prepare(
 def list_requests(model: torch.nn.Module, chip: str, *, kept: bool = False, main_grad: bool = False) -> List[cache.Request]:
     """The artifacts that `prepare` would make of the model on a machine with that chip."""
     needs = [need._replace(chip=chip) for need in _find_needs(model, "cpu", kept)]
-    return [request for need in needs for request in _list_requests(need, kept, main_grad)]
+    return [request for need in needs for request in need.list_requests(kept, main_grad)]
 
 
 class _Need(NamedTuple):

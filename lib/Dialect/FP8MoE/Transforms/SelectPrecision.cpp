@@ -130,8 +130,7 @@ LogicalResult SelectPrecision::readOptions() {
     target = &card->info;
   if (!target)
     return module.emitError("cannot decide for ")
-           << describeUnknownTarget(chip)
-           << "; known cards: " << listKnownCards();
+           << describeUnknownTarget(chip);
   return success();
 }
 
