@@ -33,12 +33,13 @@ class Sample:
 
     def is_there(self) -> bool:
         """Whether the memory still is: FSDP2 frees that of what it has gathered, and keeps the tensor."""
-        return self._now.untyped_storage().nbytes() == self._bytes
+        return bool(self._now.untyped_storage().nbytes() == self._bytes)
 
     def is_same(self) -> bool:
         """Waits for the device."""
         with _unseen():
-            return self.is_there() and torch.equal(self._now, self._then)
+            result: bool = self.is_there() and torch.equal(self._now, self._then)
+        return result
 
     def differs(self) -> torch.Tensor:
         """The same as a tensor, which waits for nothing; also in graphs."""
@@ -65,8 +66,9 @@ def _select(tensor: torch.Tensor) -> torch.Tensor:
     while math.gcd(step, size) > 1:  # or the elements would be those of a few columns
         step += 1
     count = -(-size // step) if size else 0
-    result = torch.empty(0, dtype=_INTEGERS[tensor.itemsize], device=tensor.device)
-    return result.set_(tensor.untyped_storage(), tensor.storage_offset(), (count,), (max(step, 1),))  # type: ignore[call-overload,no-any-return]
+    result: Any = torch.empty(0, dtype=_INTEGERS[tensor.itemsize], device=tensor.device)
+    selected: torch.Tensor = result.set_(tensor.untyped_storage(), tensor.storage_offset(), (count,), (max(step, 1),))
+    return selected
 
 
 class Maker(NamedTuple):
@@ -173,7 +175,8 @@ class QuantizedWeights:
             return _spoil(self.forms, sample.differs())
         with _unseen():
             differs = sample.differs()
-            if self._has_differed is not None:
+            # A graph that is captured would write there for as long as it lives.
+            if self._has_differed is not None and not torch.cuda.is_current_stream_capturing():
                 self._has_differed.copy_(differs, non_blocking=True)
             return _spoil(self.forms, differs)
 

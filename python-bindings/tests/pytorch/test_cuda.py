@@ -103,6 +103,46 @@ def test_kept_weights():
         assert torch.equal(result, other)
 
 
+def test_kept_weights_that_were_written_past_the_version():
+    """Nothing waits: the call gives NaN, and the next one raises."""
+    x, parameter, weights, _ = tensors()
+    kept, ends = quantize_weights(weights), offsets(ENDS["one"])
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        expected = grouped_mm(x, kept, ends)
+        parameter.data.mul_(2)
+        y = grouped_mm(x, kept, ends)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert torch.equal(expected * 2, grouped_mm(x, weights, ends)) and y.isnan().all()
+    torch.cuda.synchronize()
+    with pytest.raises(ValueError, match="the weights have changed since they were quantized"):
+        grouped_mm(x, kept, ends)
+    kept.refresh()
+    assert torch.equal(grouped_mm(x, kept, ends), expected * 2)
+
+
+def test_graphs_of_kept_weights():
+    """They read what refresh writes, and give NaN before it."""
+    x, parameter, weights, _ = tensors("KN")
+    kept, ends = quantize_weights(weights.detach()), offsets(ENDS["one"])
+    x = x.detach()
+    grouped_mm(x, kept, ends)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = grouped_mm(x, kept, ends)
+    graph.replay()
+    expected = y.clone()
+    parameter.data.mul_(2)
+    graph.replay()
+    assert y.isnan().all()
+    kept.refresh()
+    graph.replay()
+    assert torch.equal(y, expected * 2)
+
+
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("ends", ENDS.values(), ids=ENDS)
 def test_gradients_in_parts(ends, compiled, monkeypatch):
