@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import functools
 import operator
+import re
 from typing import Any, Callable, Dict, Mapping, NamedTuple, Tuple
 
 from . import recipes
+from ._library import UnsupportedError
 from .cache import Request
 
 __all__ = [
@@ -47,6 +49,9 @@ LARGE_WEIGHTS = 2**26
 #: What then computes both gradients (the first where x was kept as it is): between these, whoever calls them frees what is
 #: read no more.
 PARTS: Tuple[str, ...] = ("quantize_x", "quantize_grad_y", "quantize_weights_n", "multiply_grad_x", "multiply_grad_weights")
+
+#: GPUs that have kernels for grouped matmuls.
+_CHIPS = ("sm_90a", "gfx942", "gfx950")
 
 #: How the weights [E, K, N] lie in memory: "KN" is row-major, "NK" a dense [E, N, K] seen transposed.
 WEIGHTS: Tuple[str, ...] = ("NK", "KN")
@@ -558,11 +563,21 @@ def add_grad_weights_request(K: int, N: int, E: int, chip: str, *, weights: str 
     return _make_request(add_grad_weights, K, N, E, chip, weights, recipe, least_n=16)
 
 
+def _require_kernels(program: str, chip: str) -> None:
+    """Raises UnsupportedError for GPUs that other programs may be compiled for; names of no GPU are left to the compiler."""
+    if re.fullmatch(r"(sm_|gfx)[0-9a-f]+", chip) and chip not in (*_CHIPS, "sm_90"):
+        raise UnsupportedError(
+            f"{program}: there are no kernels for {chip}, only for {', '.join(_CHIPS)} (H100 and H200, MI300, MI350); use bf16 there, as "
+            "torch.nn.functional.grouped_mm"
+        )
+
+
 def _make_request(
     make: Callable[..., str], K: int, N: int, E: int, chip: str, weights: str, recipe: str, least_n: int
 ) -> Request:
     program = make.__name__
     check_recipe(program, recipe)
+    _require_kernels(program, chip)
     odd = [f"{name} = {size} is no multiple of {of}" for name, size, of in (("K", K, 16), ("N", N, least_n)) if size % of]
     hint = ""
     if odd and not chip.startswith("cpu"):

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Any, Callable, Optional, Tuple, Union
 
 import torch
-import torch.nn.functional as functional
 
+from ._bias import add_bias, check_bias
 from ._down_last import run_down_last
 from ._glu import ACTIVATIONS, gate_and_up
-from ._grouped_mm import Names, multiply_seen, require_local, require_tensor
+from ._grouped_mm import Names, convert_offsets, find_shape, multiply_seen, require_local, require_tensor, to_autocast
 from ._weights import QuantizedWeights
 
 _GATE_UP = Names("experts", "x", "gate_up", "main_grads[0]")
@@ -43,7 +43,7 @@ def experts(
         x: bf16 [M, D], rows sorted by expert.
         gate_up: bf16 [E, D, 2H], in memory as weights of grouped_mm, or what quantize_weights made of them.
         down: bf16 [E, H, D], the same.
-        offsets: i32 [E], as for grouped_mm.
+        offsets: i32 or i64 [E], as for grouped_mm.
         activation: one of ACTIVATIONS, or a function that takes all of h [M, 2H] and returns a [M, H], for
             gates that are interleaved or clamped.
         gate_up_bias, down_bias: [E, 2H] and [E, D], or None.
@@ -51,7 +51,7 @@ def experts(
         main_grads: the `main_grad` of grouped_mm for gate_up and for down.
 
     Returns:
-        bf16 [M, D]. Between the matmuls everything is code that Inductor can fuse.
+        bf16 [M, D], or autocast's type. Between the matmuls everything is code that Inductor can fuse.
 
     Raises:
         TypeError: what shall be a tensor is none.
@@ -68,11 +68,12 @@ def experts(
         )
     gate_up_grad, down_grad = main_grads
     gate_up_recipe, down_recipe = (recipe, recipe) if isinstance(recipe, str) else recipe
+    offsets = convert_offsets(offsets)
     is_plain = gate_up_bias is None and down_bias is None and gate_up_grad is None and down_grad is None
     if torch.compiler.is_compiling() and activation == "silu" and is_plain and gate_up_recipe == down_recipe:
         y = run_down_last(x, gate_up, down, offsets, gate_up_recipe)
         if y is not None:
-            return y
+            return to_autocast(y)
     if gate_up_bias is not None or down_bias is not None:
         require_tensor("experts", "x", x, "[M, D]")
         _check_bias("gate_up", gate_up, gate_up_bias, x.device)
@@ -85,19 +86,13 @@ def experts(
     else:
         a = activation(h)
         require_tensor("experts", "the result of activation", a, "[M, H]")
-    shape = _find_shape(down)
+    shape = find_shape(down)
     if shape is not None and (a.dim() != 2 or a.shape[1] != shape[1]):
         raise ValueError(
             f"experts: down is {tuple(shape)}, expected [E, H, D] with what the activation makes of h {tuple(h.shape)}, "
             f"{tuple(a.shape)}, as [M, H]; weights [E, D, H] are passed as down.transpose(-2, -1)"
         )
-    return add_bias(multiply_seen(a, down, offsets, down_recipe, down_grad, _DOWN), down_bias, offsets)
-
-
-def _find_shape(weights: Any) -> Optional[torch.Size]:
-    """Of weights [E, K, N]; None of what grouped_mm will refuse."""
-    tensor = weights.weights if isinstance(weights, QuantizedWeights) else weights
-    return tensor.shape if isinstance(tensor, torch.Tensor) and not tensor.is_nested and tensor.dim() == 3 else None
+    return to_autocast(add_bias(multiply_seen(a, down, offsets, down_recipe, down_grad, _DOWN), down_bias, offsets))
 
 
 def _check_bias(name: str, weights: Any, bias: Any, device: torch.device) -> None:
@@ -105,21 +100,6 @@ def _check_bias(name: str, weights: Any, bias: Any, device: torch.device) -> Non
         return
     require_tensor("experts", f"{name}_bias", bias, "[E, N], or None")
     require_local("experts", f"{name}_bias", bias)
-    if bias.device != device:
-        raise ValueError(f"experts: {name}_bias is on {bias.device}, but x is on {device}; move it there")
-    shape = _find_shape(weights)
-    if shape is not None and bias.shape != (shape[0], shape[2]):
-        raise ValueError(
-            f"experts: {name}_bias has shape {tuple(bias.shape)}, expected {(shape[0], shape[2])}: a row for each expert of "
-            f"{name}, {tuple(shape)}, as wide as its result"
-        )
-
-
-def add_bias(y: torch.Tensor, bias: Optional[torch.Tensor], offsets: torch.Tensor) -> torch.Tensor:
-    """Adds to each row the bias of its group, and nothing to rows of no group."""
-    if bias is None:
-        return y
-    rows = torch.arange(y.shape[0], device=y.device, dtype=offsets.dtype)
-    group = torch.searchsorted(offsets, rows, right=True)
-    # With a row of zeros for no group. Not by torch.cat, where autocast refuses other types than its own and float32.
-    return y + functional.pad(bias, (0, 0, 0, 1))[group].to(y.dtype)
+    shape = find_shape(weights)
+    if shape is not None:
+        check_bias("experts", f"{name}_bias", bias, name, shape, device)

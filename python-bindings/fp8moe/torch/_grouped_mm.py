@@ -15,6 +15,7 @@ from torch.fx.experimental.symbolic_shapes import guard_or_false
 from .. import cache, programs, recipes
 from .._library import InvalidArgumentError, UnsupportedError
 from ..runtime import load
+from ._bias import add_bias, check_bias
 from ._constant import assume_constant_result
 from ._ops import Formula, Op, as_op, differentiable
 from ._weights import Maker, QuantizedWeights, find_gathered, gathered
@@ -23,8 +24,11 @@ from ._weights import Maker, QuantizedWeights, find_gathered, gathered
 def grouped_mm(
     x: torch.Tensor,
     weights: Union[torch.Tensor, QuantizedWeights],
-    offsets: torch.Tensor,
+    offsets: Optional[torch.Tensor] = None,
     *,
+    offs: Optional[torch.Tensor] = None,
+    bias: Optional[torch.Tensor] = None,
+    out_dtype: Optional[torch.dtype] = None,
     recipe: str = "auto",
     main_grad: Optional[torch.Tensor] = None,
 ) -> torch.Tensor:
@@ -38,7 +42,10 @@ def grouped_mm(
         x: bf16 [M, K], rows sorted by expert. On GPUs K and N are multiples of 16.
         weights: bf16 [E, K, N]: a dense [E, N, K] seen transposed, or dense; others are copied. Or what
             `quantize_weights` made of them.
-        offsets: i32 [E], ascending, at most M, on the device of x. Nothing waits for them.
+        offsets: i32 [E], ascending, at most M, on the device of x; i64 is converted there. Nothing waits for them.
+        offs: another name of offsets, that of torch.nn.functional.grouped_mm.
+        bias: [E, N], added to the rows of each group, and not to those past the last offset.
+        out_dtype: of the result, whose numbers are those of bf16.
         recipe: "auto" is FP8 or bf16 by the number of rows, for each use of the weights, as the compiler predicts it. Or what
             the caller has chosen: a mix of fp8moe.recipes.MIXES, as "rowwise" (FP8 throughout), "forward_only" or "bf16", or from how
             many rows on uses are FP8, as "forward>=16384 grad_weights>=8192".
@@ -48,7 +55,7 @@ def grouped_mm(
     Returns:
         bf16 [M, N], row-major. The gradient of weights has their layout.
 
-    Under autocast x and weights are cast to bf16. The first call for K, N and E compiles, or finds
+    Under autocast x and weights are cast to bf16, and the result to autocast's type: with float16 it has the range of float16. The first call for K, N and E compiles, or finds
     what was compiled (fp8moe.cache).
 
     Raises:
@@ -57,10 +64,48 @@ def grouped_mm(
         fp8moe.cache.CacheError: the programs are not there, and there is no compiler.
         fp8moe.CompilerError: the chip of x has no kernels for these sizes.
     """
-    return multiply_seen(x, weights, offsets, recipe, main_grad, GROUPED_MM)
+    if offsets is None or offs is not None:
+        offsets = _choose_offsets(offsets, offs)
+    offsets = convert_offsets(offsets)
+    if bias is not None:
+        _require_local_tensor("grouped_mm", "x", x, "[M, K]")
+        _require_local_tensor("grouped_mm", "bias", bias, "[E, N], or None")
+        shape = find_shape(weights)
+        if shape is not None:
+            check_bias("grouped_mm", "bias", bias, "weights", shape, x.device)
+    result = multiply_seen(x, weights, offsets, recipe, main_grad, GROUPED_MM)
+    if bias is not None:
+        result = add_bias(result, bias, offsets)
+    return to_autocast(result) if out_dtype is None else result.to(out_dtype)
+
+
+def _choose_offsets(offsets: Optional[torch.Tensor], offs: Optional[torch.Tensor]) -> torch.Tensor:
+    given = [tensor for tensor in (offsets, offs) if tensor is not None]
+    if len(given) != 1:
+        what = "both offsets and offs are given" if given else "there are no offsets"
+        raise TypeError(f"grouped_mm: {what}, expected one tensor [E] with the end of each group")
+    return given[0]
+
+
+def convert_offsets(offsets: Any) -> Any:
+    """Those of torch.cumsum are i64."""
+    is_long = isinstance(offsets, torch.Tensor) and offsets.dtype == torch.int64
+    return offsets.to(torch.int32) if is_long else offsets
+
+
+def to_autocast(result: torch.Tensor) -> torch.Tensor:
+    """As torch's own matmuls under autocast, whose type may be float16."""
+    device = result.device.type
+    return result.to(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else result
 
 
 _Weights = Union[torch.Tensor, QuantizedWeights]
+
+
+def find_shape(weights: Any) -> Optional[torch.Size]:
+    """Of weights [E, K, N]; None of what grouped_mm will refuse."""
+    tensor = weights.weights if isinstance(weights, QuantizedWeights) else weights
+    return tensor.shape if isinstance(tensor, torch.Tensor) and not tensor.is_nested and tensor.dim() == 3 else None
 
 
 class Names(NamedTuple):
@@ -364,6 +409,8 @@ def _suggest_rank(tensor: torch.Tensor, rank: int) -> str:
         return "; call .flatten(0, -2)"
     if rank == 2 and tensor.dim() == 1:
         return "; a single row is passed as [None]"
+    if rank == 3 and tensor.dim() == 1 and tensor.numel() == 0:
+        return "; ZeRO-3 of DeepSpeed leaves parameters empty that it has divided, outside of their module's forward"
     if rank == 3 and tensor.dim() == 2:
         return "; the matrix of a single expert is passed as [None]"
     return ""
@@ -567,12 +614,12 @@ def chip_of(device: str, index: int) -> str:
             name: str = torch.cuda.get_device_properties(index).gcnArchName
             return name.split(":")[0]
         major, minor = torch.cuda.get_device_capability(index)
-        if major < 9:
+        if (major, minor) != (9, 0):
             raise UnsupportedError(
                 f"cuda:{index} is {torch.cuda.get_device_name(index)} of compute capability {major}.{minor}, and fp8moe's kernels "
                 "need 9.0 (H100, H200); use bf16 there, as torch.nn.functional.grouped_mm"
             )
-        return f"sm_{major}{minor}a"
+        return "sm_90a"
     raise UnsupportedError(f"grouped_mm: x is on '{device}', expected 'cpu' or 'cuda'")
 
 

@@ -71,7 +71,7 @@ def unpermute(rows: torch.Tensor, routing: Routing, weights: Optional[torch.Tens
     Products and sums are float32, in the order of j, and are rounded once.
 
     Args:
-        rows: [T * k, D], in the order of `permute`. Rows past the last offset count for nothing.
+        rows: [T * k, D], in the order of `permute`. Rows past the last offset and their weights count for nothing, whatever they hold.
         routing: what `permute` returned.
         weights: [T, k], or None for ones.
 
@@ -154,11 +154,11 @@ def _spread(tokens: torch.Tensor, slots: torch.Tensor, k: int) -> torch.Tensor:
 
 
 def _gather_slots(rows: torch.Tensor, offsets: torch.Tensor, places: torch.Tensor) -> Any:
-    """The rows of each token's slot j, for all j; zeros for an expert that is elsewhere."""
+    """The rows of each token's slot j, for all j, zeros for an expert that is elsewhere; and where it is."""
     elsewhere = places >= offsets[-1]
     for j in range(places.shape[1]):
         # Not multiplied by zero, which would keep a NaN.
-        yield rows[places[:, j]].masked_fill_(elsewhere[:, j : j + 1], 0.0)
+        yield rows[places[:, j]].masked_fill_(elsewhere[:, j : j + 1], 0.0), elsewhere[:, j : j + 1]
 
 
 def _sum_slots(
@@ -168,11 +168,11 @@ def _sum_slots(
     if kernels := find_kernels("_permute_kernels", rows, *(() if weights is None else (weights,))):
         return kernels.sum_slots(rows, offsets, places, weights)
     total = torch.zeros(places.shape[0], rows.shape[1], dtype=_wide(rows), device=rows.device)
-    for j, part in enumerate(_gather_slots(rows, offsets, places)):
+    for j, (part, elsewhere) in enumerate(_gather_slots(rows, offsets, places)):
         if weights is None:
             total += part
         else:
-            total += part * weights[:, j : j + 1].to(total.dtype)
+            total += part * weights[:, j : j + 1].masked_fill(elsewhere, 0.0).to(total.dtype)
     return total.to(rows.dtype)
 
 
@@ -241,6 +241,9 @@ class _WeightedSum(torch.autograd.Function):
             if kernels := find_kernels("_permute_kernels", rows, weights, gradient):
                 grad_weights = kernels.dot_slots(rows, offsets, places, gradient, weights.dtype)
             else:
-                columns = [(part.to(_wide(rows)) * gradient).sum(1) for part in _gather_slots(rows, offsets, places)]
-                grad_weights = torch.stack(columns, 1).to(weights.dtype)
+                columns = [
+                    (part.to(_wide(rows)) * gradient).sum(1, keepdim=True).masked_fill(elsewhere, 0.0)
+                    for part, elsewhere in _gather_slots(rows, offsets, places)
+                ]
+                grad_weights = torch.cat(columns, 1).to(weights.dtype)
         return grad_rows, grad_weights, None, None, None

@@ -31,7 +31,7 @@ def _sum_kernel(rows, places, offsets, weights, result, D, E, stride, K: tl.cons
         mask = columns < tl.where(place < end, D, 0)
         part = tl.load(rows + place * stride + columns, mask=mask, other=0.0).to(tl.float32)
         if WEIGHTED:
-            part *= tl.load(weights + token * K + j).to(tl.float32)
+            part *= tl.where(place < end, tl.load(weights + token * K + j).to(tl.float32), 0.0)
         total += part
     tl.store(result + token * D + columns, total.to(result.dtype.element_ty), mask=columns < D)
 

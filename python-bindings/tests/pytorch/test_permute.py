@@ -325,3 +325,25 @@ def test_other_ways_of_differentiation_are_refused_by_name(function):
         call(tensor)  # has no tangent
         with pytest.raises(fp8moe.Error, match=f"{name} has no gradient in forward mode"):
             call(forward_ad.make_dual(tensor, tensor))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_what_is_elsewhere_counts_for_nothing(weighted):
+    """Whatever tokens, rows, their weights and gradients hold there."""
+    nan, inf = float("nan"), float("inf")
+    x = torch.tensor([[1.0, 2.0], [nan, inf], [3.0, 4.0]]).requires_grad_()
+    experts = torch.tensor([[0, 7], [5, -1], [1, 0]])
+    weights = torch.tensor([[0.5, nan], [inf, nan], [1.0, 2.0]]).requires_grad_()
+    rows, routing = permute(x, experts, 2)
+    end = int(routing.offsets[-1])
+    assert end == 3 and rows[:end].isfinite().all()
+    rows = torch.cat([rows[:end], torch.full_like(rows[end:], nan)])
+    y = unpermute(rows, routing, weights if weighted else None)
+    expected = torch.tensor([[0.5, 1.0], [0.0, 0.0], [9.0, 12.0]]) if weighted else torch.tensor([[1.0, 2.0], [0.0, 0.0], [6.0, 8.0]])
+    assert torch.equal(y, expected)
+    gradient = torch.tensor([[1.0, 1.0], [nan, nan], [1.0, 1.0]])
+    y.backward(gradient)
+    assert torch.equal(x.grad[[0, 2]], torch.tensor([[0.5, 0.5], [3.0, 3.0]] if weighted else [[1.0, 1.0], [2.0, 2.0]]))
+    assert not x.grad[1].any()
+    if weighted:
+        assert torch.equal(weights.grad, torch.tensor([[3.0, 0.0], [0.0, 0.0], [7.0, 7.0]]))
