@@ -144,7 +144,7 @@ def find_matmuls(model: Any) -> List[Matmul]:
     """The linear layers and experts of a torch module, one entry for each name; weights may be on the meta device.
 
     Experts are parameters with three dimensions, [experts, N, K], or [experts, K, N] in modules whose attribute
-    `is_transposed` is true (gpt-oss of transformers)."""
+    `is_transposed` is true (gpt-oss of transformers) or whose projections fit only so (Llama 4)."""
     found = []
     for name, module in model.named_modules():
         if hasattr(module, "in_features") and hasattr(module, "out_features"):
@@ -152,14 +152,38 @@ def find_matmuls(model: Any) -> List[Matmul]:
             continue
         if hasattr(module, "kernel_size"):  # a convolution
             continue
+        is_transposed = _is_transposed(module)
         for key, parameter in module.named_parameters(recurse=False):
-            if len(parameter.shape) != 3:
-                continue
-            experts, n, k = map(int, parameter.shape)
-            if getattr(module, "is_transposed", False):
-                n, k = k, n
-            found.append(Matmul(f"{name}.{key}" if name else key, n, k, experts))
+            path = f"{name}.{key}" if name else key
+            shape = _get_shape(path, parameter)
+            rows = getattr(module, "ffn_hidden_size", 0)
+            if len(shape) == 2 and rows and shape[0] == rows * getattr(module, "moe_num_experts", 0):  # DBRX: those of all experts
+                shape = (shape[0] // rows, rows, shape[1])
+                is_transposed = key == "w2"
+            if len(shape) == 3:
+                experts, n, k = shape
+                found.append(Matmul(path, k, n, experts) if is_transposed else Matmul(path, n, k, experts))
     return found
+
+
+def _get_shape(path: str, parameter: Any) -> Tuple[int, ...]:
+    """Of the whole parameter, where ZeRO-3 of DeepSpeed has divided it, too."""
+    shape = tuple(map(int, getattr(parameter, "ds_shape", parameter.shape)))
+    if shape == (0,):
+        raise ValueError(
+            f"advise: parameter '{path}' is empty, as ZeRO-3 of DeepSpeed leaves those that it has divided; ask before deepspeed.initialize"
+        )
+    return shape
+
+
+def _is_transposed(module: Any) -> bool:
+    """Whether experts are stored [experts, K, N]. Both projections say it where no attribute does (Llama 4)."""
+    shapes = [tuple(getattr(getattr(module, name, None), "shape", ())) for name in ("gate_up_proj", "down_proj")]
+    if all(len(shape) == 3 for shape in shapes):
+        (_, first, second), (_, width, hidden) = shapes
+        if first == hidden and second == 2 * width:
+            return True
+    return bool(getattr(module, "is_transposed", False))
 
 
 def _read(model: Any) -> List[Matmul]:

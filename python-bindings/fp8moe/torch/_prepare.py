@@ -16,6 +16,7 @@ from . import torchao, transformers
 from ._auto import has_kernels
 from ._grouped_mm import FIXED, chip_of, find_layout, list_adding_ops, make_op, require_tensor
 from ._linear import LinearNeed, find_need
+from ._sharding import find_gathered_sizes, find_multiplied, require_whole
 
 _BAR = 24
 
@@ -49,8 +50,8 @@ def prepare(
     any module with a method `fp8moe_weights()` that returns the tensors [E, K, N] that it gives to grouped_mm or
     experts, with their recipe, or one for each of them, as attribute `fp8moe_recipe` if it is not "auto".
 
-    Call it before parameters are divided between ranks, or on what a rank multiplies: sizes are those of the
-    parameters. Each rank may call it; one of a host compiles while the others wait.
+    Of parameters that are DTensors it takes the part that a rank multiplies: what FSDP2 gathers, and what expert and tensor parallelism
+    leave. Call it before other things divide parameters. Each rank may call it; one of a host compiles while the others wait.
 
     Args:
         model: its parameters may be on the device "meta".
@@ -147,6 +148,7 @@ def _find_needs(
     is_used = False
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"prepare: model is of type {type(model).__name__}, expected a torch.nn.Module")
+    sizes = find_gathered_sizes(model)
     for name, module in model.named_modules():
         where = f"prepare: module '{name}'" if name else "prepare: the model"
         for recipe, weights in find_recipes(module):
@@ -160,6 +162,7 @@ def _find_needs(
                 raise ValueError(
                     f"{where}: its weights are on 'meta'; say where the model will run, as device='cuda'"
                 )
+            weights = find_multiplied(module, weights, sizes)
             E, K, N = weights.shape
             if recipe not in FIXED and not has_kernels(target, K, N):  # torch multiplies, as it says then
                 continue
@@ -207,6 +210,8 @@ def find_weights(module: Any) -> Tuple[_Recipe, List[torch.Tensor]]:
                 f"fp8moe_weights of {type(module).__name__} is of type {type(module.fp8moe_weights).__name__}, expected a method "
                 "that returns the weights [E, K, N]"
             )
+        for name, parameter in module.named_parameters(recurse=False):
+            require_whole(f"fp8moe_weights of {type(module).__name__}", name, parameter)
         weights = module.fp8moe_weights()
         # Which a list of one tensor is easily written as.
         return getattr(module, "fp8moe_recipe", recipes.AUTO), [weights] if isinstance(weights, torch.Tensor) else list(weights)

@@ -11,22 +11,24 @@ from __future__ import annotations
 
 import functools
 import sys
-from typing import List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 
 from .. import recipes
+from ._bias import add_bias
 from ._constant import assume_constant_result
-from ._grouped_mm import e4m3_of, grouped_mm
+from ._grouped_mm import convert_offsets, e4m3_of, grouped_mm
 
-__all__ = ["patch"]
+__all__ = ["patch", "unpatch"]
 
 _NAME = "_to_fp8_rowwise_then_scaled_grouped_mm"
 
 
 def patch(*, recipe: str = "auto") -> None:
     """Replaces the function through which torchao's modules multiply groups of rows in FP8 with rowwise
-    scales, by grouped_mm with that recipe. Patching twice is the same as once.
+    scales, by grouped_mm with that recipe. Patching twice is the same as once, and `unpatch` takes it back.
+    `bias` and `out_dtype` of torch's grouped matmul, which torchao's wrapper of weights drops, count.
 
     Groups may then have any size, and nothing is padded, whatever the configuration says. Inputs in float32
     are rounded to bfloat16 before they are quantized. The configuration's float8_dtype must be the e4m3 of the
@@ -47,8 +49,48 @@ def patch(*, recipe: str = "auto") -> None:
     for owner in owners:
         if not hasattr(owner, _NAME):
             raise ImportError(f"fp8moe.torch.torchao: {owner.__name__} has no '{_NAME}', as that of torchao 0.18 has")
+    unpatch()
+    function = functools.partial(_fp8_grouped_mm, recipe=recipe)
+    _replaced.extend((owner, _NAME, getattr(owner, _NAME)) for owner in owners)
     for owner in owners:
-        setattr(owner, _NAME, functools.partial(_fp8_grouped_mm, recipe=recipe))
+        setattr(owner, _NAME, function)
+    wrapper = getattr(sys.modules.get("torchao.prototype.moe_training.tensor"), "Float8TrainingWeightWrapperTensor", None)
+    if wrapper is not None and "__torch_function__" in vars(wrapper):
+        original = vars(wrapper)["__torch_function__"]
+        _replaced.append((wrapper, "__torch_function__", original))
+        wrapper.__torch_function__ = classmethod(functools.partial(_grouped_mm_of_wrapper, original.__func__))
+
+
+#: Owner, name and what was there before.
+_replaced: List[Tuple[Any, str, Any]] = []
+
+
+def unpatch() -> None:
+    """Gives torchao its own functions back."""
+    while _replaced:
+        owner, name, original = _replaced.pop()
+        setattr(owner, name, original)
+
+
+def _grouped_mm_of_wrapper(
+    original: Any, cls: Any, func: Any, types: Any, args: Tuple[Any, ...] = (), kwargs: Optional[Dict[str, Any]] = None
+) -> Any:
+    """torchao's, which leaves `bias` and `out_dtype` of torch's grouped matmul out, and takes `offs` by name only."""
+    kwargs = dict(kwargs or {})
+    if func.__name__ not in ("_grouped_mm", "grouped_mm"):
+        return original(cls, func, types, args, kwargs)
+    kwargs.update(zip(("offs", "bias", "out_dtype"), args[2:]))
+    operands = [*args[:2], *(kwargs[name] for name in ("mat_a", "mat_b", "self", "mat2") if name in kwargs)]
+    bias, out_dtype, offsets = kwargs.get("bias"), kwargs.get("out_dtype"), kwargs.get("offs")
+    result = original(cls, torch._grouped_mm, types, tuple(operands), {"offs": offsets})
+    if result is None:
+        raise ValueError(
+            f"fp8moe.torch.torchao: a converted module multiplies {tuple(operands[0].shape)} by {tuple(operands[1].shape)}"
+            f"{'' if offsets is None else ' with offsets'}; expected [M, K] by [E, K, N] with the end of each group's rows"
+        )
+    if bias is not None:
+        result = add_bias(result, bias.expand(operands[1].shape[0], -1), convert_offsets(offsets))
+    return result if out_dtype is None else result.to(out_dtype)
 
 
 def _fp8_grouped_mm(

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any, List
+from typing import Any, List, Optional
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from .. import recipes
 from ._auto import in_module
@@ -50,8 +51,43 @@ def convert(module: Any, recipe: str = "auto") -> None:
     module.fp8moe_recipe = recipe
 
 
+class _Watch(TorchFunctionMode):
+    """Sees what torch's grouped matmul is given, which does not run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shape: Optional[torch.Size] = None
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if getattr(func, "__name__", "") not in ("_grouped_mm", "grouped_mm"):
+            return func(*args, **kwargs)
+        names = [kwargs[name] for name in ("self", "mat_a", "mat2", "mat_b") if name in kwargs]
+        rows, weights = [*args[:2], *names][:2]
+        self.shape = weights.shape
+        return rows.new_empty(rows.shape[0], weights.shape[-1])
+
+
+def _takes_stored(experts: Any) -> bool:
+    """Whether `_grouped_mm` of these experts is given weights as they are stored, [E, N, K], and transposes them itself: it is asked,
+    as shapes of square matrices do not say so."""
+    module = object.__new__(experts)
+    torch.nn.Module.__init__(module)
+    rows, weights = (torch.empty(shape, dtype=torch.bfloat16, device="meta") for shape in ((8, 16), (2, 32, 16)))
+    offsets = torch.empty(2, dtype=torch.int32, device="meta")
+    watch = _Watch()
+    try:
+        with torch.no_grad(), watch:
+            experts._grouped_mm(module, A=rows, B_t=weights, offs=offsets)
+    except Exception:  # whatever it does with what it was not given
+        pass
+    return watch.shape == (2, 16, 32)
+
+
 @functools.lru_cache(maxsize=None)
 def _in_fp8(experts: Any) -> Any:
+    takes_stored = _takes_stored(experts)
+
     class FP8Experts(experts):
         @dataclasses.dataclass(kw_only=True, slots=True)
         class Config(experts.Config):
@@ -62,18 +98,20 @@ def _in_fp8(experts: Any) -> Any:
             self.fp8moe_recipe = config.recipe
 
         def fp8moe_weights(self) -> List[torch.Tensor]:
-            """What `_grouped_mm` is called with (fp8moe.torch.prepare)."""
-            return [weights.transpose(-2, -1) for weights in self.parameters(recurse=False) if weights.dim() == 3]
+            """What `_grouped_mm` is called with (fp8moe.torch.prepare); gate and up in one are [E, 2, F, D] or [E, F, 2, D]."""
+            matrices = [weights for weights in self.parameters(recurse=False) if weights.dim() in (3, 4)]
+            return [weights.flatten(1, -2).transpose(-2, -1) for weights in matrices]
 
         def _grouped_mm(self, *, A: torch.Tensor, B_t: torch.Tensor, offs: torch.Tensor) -> torch.Tensor:
-            return grouped_mm(A, B_t, offs, recipe=in_module(self._find_recipe(B_t), self))
+            weights = B_t.flatten(1, -2).transpose(-2, -1) if takes_stored else B_t
+            return grouped_mm(A, weights, offs, recipe=in_module(self._find_recipe(weights), self))
 
-        def _find_recipe(self, B_t: torch.Tensor) -> str:
+        def _find_recipe(self, weights: torch.Tensor) -> str:
             """Where a plan gave each of the weights its own, those of equal sizes have equal ones."""
             if isinstance(self.fp8moe_recipe, str):
                 return self.fp8moe_recipe
-            sizes = [tuple(weights.shape[-2:]) for weights in self.fp8moe_weights()]
-            found: str = dict(zip(sizes, self.fp8moe_recipe)).get(tuple(B_t.shape[-2:]), recipes.AUTO)
+            sizes = [tuple(each.shape[-2:]) for each in self.fp8moe_weights()]
+            found: str = dict(zip(sizes, self.fp8moe_recipe)).get(tuple(weights.shape[-2:]), recipes.AUTO)
             return found
 
     FP8Experts.__name__ = FP8Experts.__qualname__ = f"FP8{experts.__name__}"

@@ -17,9 +17,10 @@ import torch
 
 from .. import recipes
 from ._auto import has_kernels, in_module
-from ._experts import add_bias
+from ._bias import add_bias
 from ._grouped_mm import grouped_mm
 from ._permute import permute, unpermute
+from ._sharding import require_whole, to_local
 
 __all__ = ["experts_forward", "register"]
 
@@ -34,6 +35,8 @@ def register(name: str = "fp8moe", *, recipe: str = "auto", fallback: Optional[s
     Raises ImportError if transformers is absent or has no such implementations (before 5.0),
     and ValueError for a recipe that is not known.
     """
+    if name in recipes.MIXES:
+        raise ValueError(f"fp8moe.torch.transformers.register: name is {name!r}, which is a recipe; pass recipe={name!r}")
     recipes.check("fp8moe.torch.transformers.register", recipe)
     if fallback not in ("bf16", None):
         raise ValueError(f"fp8moe.torch.transformers.register: fallback is {fallback!r}, expected 'bf16' or None")
@@ -79,19 +82,29 @@ def experts_forward(
             "dtype=torch.bfloat16, or run it under torch.autocast"
         )
     up = "gate_up_proj" if self.has_gate else "up_proj"
-    rows, routing = permute(hidden_states, top_k_index, getattr(self, up).shape[0])
+    gate_up = _get_local(self, up)
+    rows, routing = permute(hidden_states, top_k_index, gate_up.shape[0])
     up_recipe, down_recipe = _find_recipes(self, recipe, hidden_states.device, fallback)
-    rows = _multiply(self, up, rows, routing.offsets, up_recipe)
+    rows = _multiply(self, up, gate_up, rows, routing.offsets, up_recipe)
     rows = self._apply_gate(rows) if self.has_gate else self.act_fn(rows)
-    rows = _multiply(self, "down_proj", rows, routing.offsets, down_recipe)
+    rows = _multiply(self, "down_proj", _get_local(self, "down_proj"), rows, routing.offsets, down_recipe)
     if getattr(self, "has_post_expert_norm", False):
         rows = self.post_expert_norm(rows)
     return unpermute(rows, routing, top_k_weights).to(hidden_states.dtype)
 
 
-def _multiply(module: Any, name: str, rows: torch.Tensor, offsets: torch.Tensor, recipe: str) -> torch.Tensor:
+def _multiply(
+    module: Any, name: str, weights: torch.Tensor, rows: torch.Tensor, offsets: torch.Tensor, recipe: str
+) -> torch.Tensor:
     bias = getattr(module, f"{name}_bias") if module.has_bias else None
-    return add_bias(grouped_mm(rows, _get_weights(module, name), offsets, recipe=recipe), bias, offsets)
+    if bias is not None:
+        bias = to_local("fp8moe.torch.transformers", bias, getattr(module, "num_experts", None))
+    return add_bias(grouped_mm(rows, weights, offsets, recipe=recipe), bias, offsets)
+
+
+def _get_local(module: Any, name: str) -> torch.Tensor:
+    """[E, K, N] of this rank; gradients of DTensors are DTensors."""
+    return to_local("fp8moe.torch.transformers", _get_weights(module, name), getattr(module, "num_experts", None))
 
 
 def _find_recipes(module: Any, recipe: str, device: torch.device, fallback: Optional[str]) -> Tuple[str, str]:
@@ -117,4 +130,5 @@ def find_weights(module: torch.nn.Module) -> Optional[Tuple[Any, List[torch.Tens
 
 def _get_weights(module: Any, name: str) -> torch.Tensor:
     weights = getattr(module, name)
+    require_whole("fp8moe.torch.transformers", name, weights)
     return weights if module.is_transposed else weights.transpose(-2, -1)

@@ -108,3 +108,21 @@ def test_another_torchao(monkeypatch):
     monkeypatch.delattr(module, NAME)
     with pytest.raises(ImportError, match=f"fp8_grouped_mm has no '{NAME}', as that of torchao 0.18 has"):
         fp8moe.torch.torchao.patch()
+
+
+@pytest.mark.parametrize("multiply", [torch._grouped_mm, torch.nn.functional.grouped_mm], ids=["torch", "functional"])
+def test_bias_and_type_of_the_result(multiply):
+    """torchao's wrapper drops both."""
+    experts, offsets = Experts(), torch.tensor(ENDS, dtype=torch.int32)
+    x, bias = torch.randn(M, K).bfloat16(), torch.randn(E, N).bfloat16()
+    expected = fp8moe.torch.grouped_mm(x, experts.weights.transpose(-2, -1), offsets, bias=bias)
+    quantize_(experts, Float8TrainingOpConfig(), filter_fn=lambda *_: True)
+    y = multiply(x, experts.weights.transpose(-2, -1), offs=offsets, bias=bias, out_dtype=torch.float32)
+    assert y.dtype == torch.float32 and torch.equal(y, expected.float())
+
+
+def test_unpatch():
+    patched = getattr(module, NAME)
+    fp8moe.torch.torchao.unpatch()
+    assert getattr(module, NAME) is not patched and getattr(package, NAME) is not patched
+    fp8moe.torch.torchao.unpatch()
