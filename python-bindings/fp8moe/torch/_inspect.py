@@ -13,6 +13,7 @@ import warnings
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
+from torch.distributed._functional_collectives import AsyncCollectiveTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
@@ -20,11 +21,17 @@ from .. import recipes
 from . import _bf16, _statistics
 from ._grouped_mm import find_layout, multiply, observers
 from ._statistics import Groups, Statistics
-from ._weights import QuantizedWeights
+from ._weights import QuantizedWeights, find_plain
 
 #: Operands of records that are no operands.
 _RESULTS = ("y", "grad_x", "grad_weights")
 _OUTSIDE = "outside of the model"
+#: Of results that are worse than `least_db`, what to do.
+_ADVICE = {
+    "y": "leave this layer in bf16",
+    "grad_x": "use recipe='forward_only' there",
+    "grad_weights": "use recipe='rowwise_bf16_grad_weights' there",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +59,7 @@ class Record:
 class Inspection:
     """What `inspect` records; a context manager."""
 
-    def __init__(self, model: torch.nn.Module, every: int, log_dir: Optional[str]) -> None:
+    def __init__(self, model: torch.nn.Module, every: int, log_dir: Optional[str], least_db: float) -> None:
         if not isinstance(model, torch.nn.Module):
             raise TypeError(f"inspect: model is of type {type(model).__name__}, expected a torch.nn.Module")
         if every < 1:
@@ -61,10 +68,15 @@ class Inspection:
         self.records: List[Record] = []
         #: Where the first NaN came from, such as "step 3, backward: aten.div.Tensor, model.layers.0.mlp", or None.
         self.first_nan: Optional[str] = None
+        #: Results that were worse than `least_db` in a sampled step, by layer and result: the worst record of each.
+        self.poor: Dict[Tuple[str, str], Record] = {}
+        #: Layers whose kept forms were not those of their weights in a sampled step, with the first such step.
+        self.stale: Dict[str, int] = {}
         #: Calls of the model so far.
         self.steps = 0
         self._model = model
         self._every = every
+        self._least_db = least_db
         self._said_offsets = False
         self._writer = _make_writer(log_dir) if log_dir is not None else None
         self._sample: Optional[_Sample] = None
@@ -106,7 +118,25 @@ class Inspection:
         for row in rows:
             cells = [cell.ljust(width) if i < 2 else cell.rjust(width) for i, (cell, width) in enumerate(zip(row, widths))]
             lines.append("  ".join(cells).rstrip())
+        lines += [self._say_poor(record) for record in self.poor.values()]
+        lines += [f"{layer}: {_STALE}, in step {step}" for layer, step in self.stale.items()]
         return "\n".join(lines)
+
+    def _say_poor(self, record: Record) -> str:
+        return (
+            f"{record.layer}: {record.operand} has {record.sqnr_db:.1f} dB in step {record.step}, less than {self._least_db:g}; "
+            f"{_ADVICE[record.operand]}"
+        )
+
+    def _find_poor(self, records: List[Record]) -> None:
+        for record in records:
+            if record.operand not in _ADVICE or not record.sqnr_db < self._least_db:
+                continue
+            key = record.layer, record.operand
+            if key not in self.poor:
+                warnings.warn(f"fp8moe: {self._say_poor(record)}", RuntimeWarning, stacklevel=4)
+            if key not in self.poor or record.sqnr_db < self.poor[key].sqnr_db:
+                self.poor[key] = record
 
     def _begin_step(self, *_: Any) -> None:
         # Checkpoints call the model again in backward passes, which on a GPU have threads of their own.
@@ -130,12 +160,18 @@ class Inspection:
         step = self.steps - 1
         records = [_make_record(step, *found) for found in sample.found]
         self.records += records
+        wrong = sample.find_wrong_offsets()
+        if wrong is None:  # or what is multiplied is not what is compared
+            self._find_poor(records)
+        for layer in sample.find_stale():
+            if layer not in self.stale:
+                self.stale[layer] = step
+                warnings.warn(f"fp8moe: step {step}, {layer}: {_STALE}", RuntimeWarning, stacklevel=3)
         where = sample.find_nan()
         if where and self.first_nan is None:
             self.first_nan = f"step {step}, {where}"
             warnings.warn(f"fp8moe: the first NaN is of {self.first_nan}", RuntimeWarning, stacklevel=3)
-        wrong = None if self._said_offsets else sample.find_wrong_offsets()
-        if wrong is not None:
+        if wrong is not None and not self._said_offsets:
             self._said_offsets = True
             warnings.warn(f"fp8moe: step {step}, {wrong}", RuntimeWarning, stacklevel=3)
         if self._writer is not None:
@@ -143,7 +179,9 @@ class Inspection:
                 _write(self._writer, record)
 
 
-def inspect(model: torch.nn.Module, *, every: int = 1, log_dir: Optional[str] = None) -> Inspection:
+def inspect(
+    model: torch.nn.Module, *, every: int = 1, log_dir: Optional[str] = None, least_db: float = 20.0
+) -> Inspection:
     """Records what FP8 does to the experts of `model` while it runs in this context.
 
         with fp8moe.torch.inspect(model, every=100) as report:
@@ -154,12 +192,17 @@ def inspect(model: torch.nn.Module, *, every: int = 1, log_dir: Optional[str] = 
     also where the model is compiled, and takes a multiple of its time and memory. Results do not change. Others run
     as ever, unless the model itself was compiled in place by `model.compile()`: then all run eagerly. In sampled steps
     every operation is looked at for NaNs; `every=1` finds the first one of a run. Offsets that are no ends of groups, which
-    nobody checks otherwise, are a warning there.
+    nobody checks otherwise, are a warning there, and so are kept weights (`quantize_weights`) whose forms are not those of all
+    their elements.
+
+    The model may be one of DDP, FSDP, expert or tensor parallelism: looked at is what this process has, without a collective.
+    What an asynchronous collective writes is looked at where it is waited for.
 
     Args:
         model: its name for modules are those of the records.
         every: of how many steps one is sampled; the first one is.
         log_dir: write figures for TensorBoard there.
+        least_db: results of layers with less signal over noise are a warning that says what to do.
 
     Raises:
         TypeError: the model is no module.
@@ -167,7 +210,14 @@ def inspect(model: torch.nn.Module, *, every: int = 1, log_dir: Optional[str] = 
         RuntimeError: in the context, where another thread calls the model.
         ImportError: there is a `log_dir`, and TensorBoard is not installed.
     """
-    return Inspection(model, every, log_dir)
+    return Inspection(model, every, log_dir, least_db)
+
+
+#: Of kept weights.
+_STALE = (
+    "the kept forms are not those of the weights as they are now; call refresh(), or quantize_weights again, whenever weights arrive or "
+    "change"
+)
 
 
 # --- One step ---------------------------------------------------------------------
@@ -184,6 +234,7 @@ class _Sample(TorchDispatchMode):
         self._nans: List[Tuple[str, torch.Tensor]] = []
         #: Of each matmul its name, whether its offsets descend or end past its rows, and whether their sum is the rows.
         self._offsets: List[Tuple[str, torch.Tensor, torch.Tensor]] = []
+        self._stale: List[Tuple[str, torch.Tensor]] = []
         self._modules: List[Tuple[str, torch.nn.Module]] = [("", model)] if is_running else []
         self._calls: Dict[str, int] = {}
         self._backward_of = _OUTSIDE
@@ -195,7 +246,7 @@ class _Sample(TorchDispatchMode):
         for name, module in model.named_modules():
             self._follow(name, module)
         for name, parameter in model.named_parameters():
-            self._check(f"before its forward: parameter {name}", parameter.detach())
+            self._check(f"before its forward: parameter {name}", parameter)
         observers.append(self._observe)
         self.__enter__()
 
@@ -215,6 +266,9 @@ class _Sample(TorchDispatchMode):
             flags = torch.stack([self._nans[i][1] for i in places]).tolist()
             nans += [i for i, flag in zip(places, flags) if flag]
         return self._nans[min(nans)][0] if nans else None
+
+    def find_stale(self) -> List[str]:
+        return [layer for layer, is_stale in self._stale if is_stale]
 
     def find_wrong_offsets(self) -> Optional[str]:
         """What is wrong with the first ones that are."""
@@ -263,10 +317,10 @@ class _Sample(TorchDispatchMode):
     def _name_matmul(self, weights: torch.Tensor) -> str:
         """The module and its parameter; the number of the call where the parameter is not what is multiplied."""
         module_name, module = self._modules[-1] if self._modules else (_OUTSIDE, None)
-        for name, parameter in module.named_parameters(recurse=False) if module is not None else ():
-            tensor = getattr(parameter, "_data", parameter)  # of torchao's
-            if tensor.device.type != "meta" and tensor.data_ptr() == weights.data_ptr():
-                return f"{module_name}.{name}" if module_name else name
+        for name, parameter in _list_tensors(module):
+            for tensor in find_plain(parameter):
+                if tensor.device.type != "meta" and tensor.data_ptr() == weights.data_ptr():
+                    return f"{module_name}.{name}" if module_name else name
         number = self._calls[module_name] = self._calls.get(module_name, -1) + 1
         return f"{module_name}.{number}" if module_name else str(number)
 
@@ -274,14 +328,19 @@ class _Sample(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         results = func(*args, **(kwargs or {}))
-        if not self._busy and not func.is_view and func.overloadpacket not in _UNDEFINED:
+        if not self._busy and not func.is_view and func.overloadpacket not in _UNDEFINED and not _is_unfinished(func):
             for result in results if isinstance(results, (tuple, list)) else (results,):
                 self._check(self._place().format(func), result)
         return results
 
     def _check(self, place: str, tensor: Any) -> None:
-        if isinstance(tensor, torch.Tensor) and tensor.is_floating_point() and tensor.itemsize > 1:
-            self._nans.append((place, tensor.detach().isnan().any()))
+        """Of DTensors what this rank has: to ask for all would be a collective, for which other ranks may never come."""
+        if not isinstance(tensor, torch.Tensor) or not tensor.is_floating_point() or tensor.itemsize == 1:
+            return
+        for plain in find_plain(tensor):
+            # FSDP keeps tensors whose memory it has freed.
+            if not isinstance(tensor, AsyncCollectiveTensor) and plain.untyped_storage().nbytes():
+                self._nans.append((place, plain.detach().isnan().any()))
 
     # --- Matmuls ------------------------------------------------------------------
 
@@ -290,6 +349,10 @@ class _Sample(TorchDispatchMode):
             return
         plain = weights.weights if isinstance(weights, QuantizedWeights) else weights
         layer = self._name_matmul(plain)
+        if isinstance(weights, QuantizedWeights):
+            is_stale = weights.compare()
+            if is_stale is not None:
+                self._stale.append((layer, is_stale))
         x, plain = (tensor.detach().to(torch.bfloat16) for tensor in (x, plain))
         with _Busy(self):
             descends = (torch.diff(offsets, prepend=offsets.new_zeros(1)) < 0).any()
@@ -300,8 +363,12 @@ class _Sample(TorchDispatchMode):
             self._offsets.append((layer, descends | (offsets[-1] > x.shape[0]), are_sizes))
             if recipes.MIXES[recipe][0]:
                 self._record_forward(layer, x, plain, offsets, y.detach())
-        if y.requires_grad and any(recipes.MIXES[recipe][1:]):
-            y.register_hook(lambda gradient: self._observe_gradient(layer, x, plain, offsets, gradient, recipe))
+        if y.grad_fn is not None and any(recipes.MIXES[recipe][1:]):
+            # Not a hook of y, which would run before the one by which FSDP2 gathers the weights again.
+            place = y.output_nr
+            y.grad_fn.register_prehook(
+                lambda gradients: self._observe_gradient(layer, x, plain, offsets, gradients[place], recipe)
+            )
 
     def _record_forward(
         self, layer: str, x: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor, y: torch.Tensor
@@ -317,11 +384,11 @@ class _Sample(TorchDispatchMode):
         x: torch.Tensor,
         weights: torch.Tensor,
         offsets: torch.Tensor,
-        gradient: torch.Tensor,
+        gradient: Optional[torch.Tensor],
         recipe: str,
     ) -> None:
         """Computes the gradients once more, as autograd only hands on their sums."""
-        if self._stopped:
+        if self._stopped or gradient is None or not weights.untyped_storage().nbytes():
             return
         with _Busy(self):
             gradient = gradient.detach().contiguous()
@@ -361,6 +428,22 @@ _UNDEFINED = {
     getattr(torch.ops.aten, name)
     for name in ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "resize_", "_grouped_mm")
 }
+
+
+#: Operations whose results other processes write, until they are waited for.
+_COLLECTIVES = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "fsdp", "symm_mem")
+
+
+def _is_unfinished(func: Any) -> bool:
+    return func.namespace in _COLLECTIVES and "wait_tensor" not in func.__name__
+
+
+def _list_tensors(module: Optional[torch.nn.Module]) -> List[Tuple[str, torch.Tensor]]:
+    """Parameters, and the views of a flat one that FSDP makes attributes."""
+    if module is None:
+        return []
+    attributes = [(name, value) for name, value in vars(module).items() if isinstance(value, torch.Tensor)]
+    return [*module.named_parameters(recurse=False), *attributes]
 
 
 def _run_eagerly() -> Callable[[], None]:

@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed; scripts/tes
 import torch.distributed as dist  # noqa: E402
 import torch.multiprocessing as multiprocessing  # noqa: E402
 
-from fp8moe.torch import ShardedWeights, _ops, experts, keep_gathered, quantize_weights  # noqa: E402
+from fp8moe.torch import ShardedWeights, _ops, experts, grouped_mm, inspect, keep_gathered, quantize_weights  # noqa: E402
 
 RANKS = 2
 D, H, E, TOKENS = 64, 48, 4, 40  # tokens of each rank
@@ -44,6 +44,15 @@ class Layer(torch.nn.Module):
 
     def fp8moe_weights(self):
         return [self.gate_up.transpose(-2, -1), self.down.transpose(-2, -1)]
+
+
+class Stack(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = Layer(), Layer()
+
+    def forward(self, x, expert):
+        return self.second(self.first(x, expert), expert)
 
 
 def batch():
@@ -169,6 +178,106 @@ def check_kept_weights_that_were_written_to(rank):
     layer.reshard()
     assert all(storage.size() == 0 for storage in memory)
     assert torch.equal(layer(x, expert), Layer()(x, expert))
+
+
+def list_collectives(rank, new):
+    """Those that write `new`, which rank 0 has, into their argument, as weights arrive from a trainer."""
+    half = len(new.view(-1)) // 2
+
+    def send_or_receive(w):
+        return dist.send(new, 1) if rank == 0 else dist.recv(w, 0)
+
+    return {
+        "broadcast": lambda w: dist.broadcast(w if rank else new.clone(), 0),
+        "broadcast of what is detached": lambda w: dist.broadcast(w.detach() if rank else new.clone(), 0),
+        "recv": send_or_receive,
+        "all_reduce": dist.all_reduce,
+        "scatter": lambda w: dist.scatter(w, [new, new] if rank == 0 else None, src=0),
+        "all_to_all_single": lambda w: dist.all_to_all_single(w.view(-1), new.clone().view(-1)),
+        "all_gather": lambda w: dist.all_gather([w.view(-1)[:half], w.view(-1)[half:]], new.view(-1)[:half]),
+        "all_gather_into_tensor": lambda w: dist.all_gather_into_tensor(w.view(-1), new.view(-1)[:half]),
+    }
+
+
+def check_collectives_into_kept_weights(rank):
+    """No version counts them."""
+    x, offsets = torch.ones(8, D).bfloat16(), torch.tensor([3, 3, 5, 8], dtype=torch.int32)
+    generator = torch.Generator().manual_seed(7)
+    new, old = (torch.randn(E, H, D, generator=generator).bfloat16() for _ in range(2))
+    for name, collective in list_collectives(rank, new).items():
+        parameter = torch.nn.Parameter(old.clone())
+        kept = quantize_weights(parameter.transpose(-2, -1))
+        grouped_mm(x, kept, offsets)
+        with torch.no_grad():
+            collective(parameter)
+        if rank == 1:
+            assert not torch.equal(parameter, old), name
+            with pytest.raises(ValueError, match="the weights have changed since they were quantized"):
+                grouped_mm(x, kept, offsets)
+            kept.refresh()
+            assert torch.equal(grouped_mm(x, kept, offsets), grouped_mm(x, parameter.transpose(-2, -1), offsets)), name
+
+
+def check_collectives_into_gathered_weights(rank):
+    """They are quantized anew."""
+    from torch.distributed.fsdp import fully_shard
+
+    layer = Layer()
+    keep_gathered(layer)
+    layer = fully_shard(layer, mesh=dist.init_device_mesh("cpu", (RANKS,)), reshard_after_forward=False)
+    x, expert, _ = local(rank)
+    layer(x, expert)
+    other = Layer()
+    other.down.data.mul_(2)
+    dist.all_reduce(layer.down.data)
+    assert torch.equal(Layer.forward(layer, x, expert), other(x, expert))
+
+
+def check_unfinished_collectives_with_main_grad(rank):
+    """A gradient that has not arrived has no memory of its own."""
+    from torch.distributed import _functional_collectives as functional
+
+    mesh = dist.init_device_mesh("cpu", (RANKS,))
+    offsets = torch.tensor([2, 2, 3, 4], dtype=torch.int32)
+    x, gradient = torch.ones(4, D).bfloat16(), torch.ones(4, H).bfloat16()
+    for late in ((), ("x",), ("gradient",), ("x", "gradient")):
+        weights, total = torch.ones(E, D, H).bfloat16().requires_grad_(), torch.zeros(E, D, H)
+        tensors = {"x": x, "gradient": gradient}
+        for name in late:
+            tensors[name] = functional.all_reduce(tensors[name] / RANKS, "sum", mesh)
+            assert type(tensors[name]) is functional.AsyncCollectiveTensor
+        grouped_mm(tensors["x"], weights, offsets, main_grad=total).backward(tensors["gradient"])
+        assert torch.equal(total, torch.tensor([2.0, 0.0, 1.0, 1.0]).view(-1, 1, 1).expand(E, D, H))
+
+
+def check_inspect(rank):
+    """Under FSDP2, FSDP1 and DDP: layers have their names, and no NaN is seen where there is none."""
+    from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
+
+    mesh = dist.init_device_mesh("cpu", (RANKS,))
+
+    def shard(model):
+        for layer in (model.first, model.second):
+            fully_shard(layer, mesh=mesh)
+        return fully_shard(model, mesh=mesh)
+
+    wrappers = {
+        "fsdp2": shard,
+        "fsdp1": lambda model: FullyShardedDataParallel(model, use_orig_params=True, device_id=torch.device("cpu")),
+        "fsdp1 flat": lambda model: FullyShardedDataParallel(model, device_id=torch.device("cpu")),
+        "ddp": torch.nn.parallel.DistributedDataParallel,
+    }
+    x, expert, gradient = local(rank)
+    for name, wrap in wrappers.items():
+        model = wrap(Stack())
+        with inspect(model) as report:
+            for _ in range(3):
+                model(x.detach().requires_grad_(), expert).backward(gradient)
+        assert report.first_nan is None, (name, report.first_nan)
+        layers = {record.layer for record in report.records}
+        assert len(layers) == 4 and all(layer.rsplit(".", 1)[1] in ("gate_up", "down") for layer in layers), (name, layers)
+        assert {"y", "grad_x", "grad_weights"} <= {record.operand for record in report.records}, name
+        assert report.poor == {}, name
 
 
 def check_kept_weights_made_on_meta(rank):
@@ -299,6 +408,10 @@ CHECKS = [
     check_fsdp,
     check_kept_while_gathered,
     check_kept_weights_that_were_written_to,
+    check_collectives_into_kept_weights,
+    check_collectives_into_gathered_weights,
+    check_unfinished_collectives_with_main_grad,
+    check_inspect,
     check_kept_weights_made_on_meta,
     check_kept_weights_divided_along_another_dimension,
     check_what_cannot_be_kept,
