@@ -15,7 +15,17 @@ torch = pytest.importorskip("torch", reason="torch is not installed; scripts/tes
 import torch.distributed as dist  # noqa: E402
 import torch.multiprocessing as multiprocessing  # noqa: E402
 
-from fp8moe.torch import ShardedWeights, _ops, experts, grouped_mm, inspect, keep_gathered, quantize_weights  # noqa: E402
+from fp8moe.torch import (  # noqa: E402
+    ShardedWeights,
+    _ops,
+    experts,
+    grouped_mm,
+    inspect,
+    keep_gathered,
+    prepare,
+    quantize_weights,
+    transformers,
+)
 
 RANKS = 2
 D, H, E, TOKENS = 64, 48, 4, 40  # tokens of each rank
@@ -280,6 +290,67 @@ def check_inspect(rank):
         assert report.poor == {}, name
 
 
+class Experts(torch.nn.Module):
+    """As transformers' decorator describes some; `divide` makes DTensors of its parameters."""
+
+    has_gate, has_bias, is_transposed, num_experts = False, False, False, E
+
+    def __init__(self):
+        super().__init__()
+        generator = torch.Generator().manual_seed(0)
+        shapes = {"up_proj": (E, 2 * H, D), "down_proj": (E, D, 2 * H)}
+        for name, shape in shapes.items():
+            values = torch.randn(shape, generator=generator) * shape[-1] ** -0.5
+            setattr(self, name, torch.nn.Parameter(values.bfloat16()))
+        self.act_fn = torch.nn.functional.silu
+
+    def divide(self, mesh, *dims):
+        from torch.distributed.tensor import Shard, distribute_tensor
+
+        for name, dim in zip(("up_proj", "down_proj"), dims):
+            setattr(self, name, torch.nn.Parameter(distribute_tensor(getattr(self, name).detach(), mesh, [Shard(dim)])))
+
+    def forward(self, x, index, weights):
+        return transformers.experts_forward(self, x, index, weights)
+
+    def fp8moe_weights(self):
+        return [self.up_proj.transpose(-2, -1), self.down_proj.transpose(-2, -1)]
+
+
+def check_experts_that_are_distributed_tensors(rank):
+    """Each rank multiplies its part; gradients have the placements of the parameters, and the values of one process."""
+    from torch.distributed.fsdp import fully_shard
+
+    mesh, (x, expert, gradient) = dist.init_device_mesh("cpu", (RANKS,)), batch()
+    index, weights = expert.view(-1, 1), torch.ones(len(x), 1).bfloat16()
+    whole = Experts()
+    expected = whole(x, index, weights)
+    expected.backward(gradient)
+    mine = E // RANKS
+    local_index = torch.where(index // mine == rank, index % mine, mine)
+    for name, dims, places in (("experts", (0, 0), local_index), ("tensor", (1, 2), index)):
+        module = Experts()
+        module.divide(mesh, *dims)
+        if name == "experts":
+            with pytest.raises(ValueError, match="whose 4 experts are divided, 2 on this rank, but the module counts 4;"):
+                module(x, places, weights)
+            module.num_experts = mine
+        sizes = {"experts": (D, 2 * H, mine), "tensor": (D, H, E)}[name]
+        assert "grouped_mm of K = {}, N = {}, E = {}".format(*sizes) in prepare(module, progress=False)[0].what
+        y = module(x, places, weights)
+        with inspect(module) as report:
+            module(x, places, weights)
+        assert report.first_nan is None and {record.layer for record in report.records} == {"up_proj", "down_proj"}
+        y.backward(gradient)
+        dist.all_reduce(y.detach())
+        assert (y - expected).norm() <= (0.0 if name == "experts" else 0.05) * expected.norm()
+        for parameter, other in zip(module.parameters(), whole.parameters()):
+            assert parameter.grad.placements == parameter.placements
+            assert torch.equal(parameter.grad.full_tensor(), other.grad)
+    sharded = fully_shard(Experts(), mesh=mesh)
+    assert f"grouped_mm of K = {D}, N = {2 * H}, E = {E}" in prepare(sharded, progress=False)[0].what
+
+
 def check_kept_weights_made_on_meta(rank):
     """Parameters that get their memory after they were divided, as those of large models do."""
     from torch.distributed.fsdp import fully_shard
@@ -412,6 +483,7 @@ CHECKS = [
     check_collectives_into_gathered_weights,
     check_unfinished_collectives_with_main_grad,
     check_inspect,
+    check_experts_that_are_distributed_tensors,
     check_kept_weights_made_on_meta,
     check_kept_weights_divided_along_another_dimension,
     check_what_cannot_be_kept,
