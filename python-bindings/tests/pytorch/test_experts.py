@@ -167,7 +167,7 @@ def list_arguments():
         (dict(down=torch.zeros(E, H, D)), "down is torch.float32, expected torch.bfloat16"),
         (dict(activation=lambda h: h[:, :H].float()), "the result of activation is torch.float32, expected torch.bfloat16"),
         (dict(x=torch.zeros(1, M, D).bfloat16()), r"x has shape \(1, .*; call .flatten"),
-        (dict(offsets=torch.tensor(ENDS)), "offsets is torch.int64"),
+        (dict(offsets=torch.tensor(ENDS).short()), "offsets is torch.int16"),
         (dict(recipe="mxfp8"), "recipe is 'mxfp8', expected one of rowwise"),
         (dict(main_grads=(torch.zeros(E, D, 2 * H).bfloat16(), None)), r"main_grads\[0\] is torch.bfloat16, .* laid out as gate_up"),
         (dict(main_grads=(None, torch.zeros(E, D, H))), r"main_grads\[1\] is .*the shape of down, .* main_grads\[1\].transpose\(-2, -1\)"),

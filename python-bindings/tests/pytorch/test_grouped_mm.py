@@ -424,7 +424,7 @@ def test_threads():
         (dict(x=torch.zeros(K).bfloat16()), r"x has shape \(64,\), expected \[M, K\]; a single row is passed as \[None\]"),
         (dict(x=torch.zeros(1, 3, K).bfloat16()), r"x has shape \(1, 3, 64\), expected \[M, K\]; call .flatten\(0, -2\)"),
         (dict(x=torch.zeros(3, N).bfloat16()), r"K, their dimension 1, must be equal; weights \[E, N, K\] are passed as"),
-        (dict(offsets=torch.zeros(E).long()), r"offsets is torch.int64, expected torch.int32; cast it with"),
+        (dict(offsets=torch.zeros(E).short()), r"offsets is torch.int16, expected torch.int32; cast it with"),
         (dict(offsets=offsets([0, *ENDS["even"]])), r"5 offsets and 4 experts; .* without a leading 0"),
         (dict(weights=torch.zeros(K, N).bfloat16()), r"weights has shape \(64, 96\), expected \[E, K, N\]; .* passed as \[None\]"),
         (dict(weights=torch.zeros(E, K, N, device="meta").bfloat16()), r"weights is on meta, but x is on cpu"),
