@@ -32,6 +32,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tu
 from ._diagnostics import CompilerError, Diagnostic
 from ._folder import TemporaryFolder
 from ._library import Error
+from ._ptxas import find_ptxas
 from ._trust import Untrusted, list_above, require_own, require_trusted
 
 __all__ = ["CacheError", "Request", "find", "folders", "get", "put"]
@@ -228,7 +229,7 @@ def _find_compiler(chip: str) -> Optional[_Compiler]:
         return None
     if not chip.startswith("sm_"):
         return _Compiler(_digest(identity), None)
-    ptxas = _find_ptxas()
+    ptxas = find_ptxas()
     return _Compiler(_digest(identity, _ptxas_version(ptxas) if ptxas else "none"), ptxas)
 
 
@@ -241,18 +242,6 @@ def _identify_extension() -> Optional[bytes]:
         return None
     with open(_mlir.__file__, "rb") as file:
         return f"{_mlir.version()} {hashlib.sha256(file.read()).hexdigest()}".encode()
-
-
-def _find_ptxas() -> Optional[str]:
-    """As the compiler finds it (docs/artifacts.md)."""
-    chosen = os.environ.get("FP8MOE_PTXAS") or shutil.which("ptxas")
-    if chosen:
-        return chosen
-    for root in (os.environ.get("CUDA_HOME"), "/usr/local/cuda"):
-        path = os.path.join(root or "/", "bin", "ptxas")
-        if root and os.access(path, os.X_OK):
-            return path
-    return None
 
 
 @functools.lru_cache(maxsize=None)

@@ -16,6 +16,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 from . import _mlir
 from ._folder import TemporaryFolder
 from ._library import c_string
+from ._ptxas import find_packaged_ptxas
 from .ir import Module
 from .runtime import LoadedArtifact, load
 
@@ -133,7 +134,7 @@ def _options(
     require_modelled("tokens", count)
     if not isinstance(card, (str, type(None))):
         raise TypeError(f"card: expected the name of a card, such as 'h100', found {card!r}")
-    file = c_string(ptxas, "ptxas") if ptxas else b""
+    file = c_string(ptxas or find_packaged_ptxas() or "", "ptxas")
     p = Precision() if precision is None else precision
     if not isinstance(p, Precision):
         raise TypeError(f"precision: expected a fp8moe.compiler.Precision, such as Precision(policy='all'), found {p!r}")

@@ -20,6 +20,7 @@ from typing import Any, Callable, Iterable, Iterator, List, NamedTuple
 
 from . import __version__, cache
 from ._library import ABI, Error, find_library
+from ._ptxas import find_ptxas
 from ._trust import Untrusted, list_above, require_trusted
 
 __all__ = ["Finding", "examine", "report"]
@@ -101,7 +102,7 @@ def _look_at_runtime() -> Iterator[Finding]:
 def _look_at_ptxas() -> Iterator[Finding]:
     if not _has_compiler():
         return
-    path = cache._find_ptxas()
+    path = find_ptxas()
     if path is None:
         advice = "install CUDA's, or 'pip install nvidia-cuda-nvcc', and set FP8MOE_PTXAS to it" if _has_nvidia_driver() else ""
         yield Finding("ptxas", "none in FP8MOE_PTXAS, PATH, CUDA_HOME or /usr/local/cuda; artifacts for NVIDIA GPUs need it", advice)
