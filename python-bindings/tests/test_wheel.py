@@ -4,6 +4,7 @@
 """The wheel as people install it. It is built in the folder that other tests use: nothing runs beside it."""
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -11,37 +12,96 @@ import pytest
 from test_package import ROOT, SANITIZED, run
 
 
+LLVM = Path("/usr/lib/llvm-22/bin")
+
+
 @pytest.fixture(scope="module")
 def wheel(ir, build, tmp_path_factory):
-    """Built from what the build folder has already."""
+    """Built from what the build folder has already: only what is linked differs."""
     if SANITIZED:
         pytest.skip("a wheel has no sanitizer")
     pytest.importorskip("scikit_build_core")
     folder = tmp_path_factory.mktemp("wheel")
     options = ["--no-deps", "--no-build-isolation", "--disable-pip-version-check", "-w", folder]
-    if (build / "CMakeCache.txt").exists():
-        # The short form -C is younger than the oldest pip that docs/python.md names.
-        settings = [f"build-dir={build}", "cmake.define.FP8MOE_INCLUDE_TESTS=ON"]
-        options += [word for setting in settings for word in ("--config-settings", setting)]
-    run(sys.executable, "-m", "pip", "wheel", ROOT, *options, cwd=folder)
+    # The short form -C is younger than the oldest pip that docs/python.md names.
+    settings = [f"build-dir={build}", "cmake.define.FP8MOE_INCLUDE_TESTS=ON"]
+    options += [word for setting in settings for word in ("--config-settings", setting)]
+    try:
+        run(sys.executable, "-m", "pip", "wheel", ROOT, *options, cwd=folder)
+    finally:
+        # Other suites use the folder as it was.
+        run("cmake", "-DFP8MOE_STATIC_LLVM=OFF", "-USKBUILD*", build)
+        run("ninja", "-C", build)
     (found,) = folder.glob("fp8moe-*.whl")
     return found
 
 
-def test_wheel_in_another_environment(wheel, tmp_path):
-    venv = tmp_path / "venv"
-    run(sys.executable, "-m", "venv", "--without-pip", venv)
-    python = venv / "bin" / "python"
-    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    site = venv / "lib" / version / "site-packages"
-    run(sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--no-deps", "--target", site, wheel)
-    # NumPy and ml_dtypes from here instead of from the network.
+@pytest.fixture(scope="module")
+def site(wheel, tmp_path_factory):
+    """The wheel as it lies in an environment."""
+    folder = tmp_path_factory.mktemp("site with a space")
+    run(sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--no-deps", "--target", folder, wheel)
+    return folder
+
+
+def test_size(wheel):
+    assert wheel.stat().st_size < 40e6
+
+
+def test_needs_a_system_with_glibc_2_34_alone(site):
+    for library in ("libfp8moe_runtime.so", next(site.glob("fp8moe/_mlir*.so"))):
+        headers = run(LLVM / "llvm-readelf", "--needed-libs", "--version-info", site / "fp8moe" / library)
+        needed = set(re.findall(r"^  (lib\S+)", headers, re.MULTILINE))
+        assert needed <= {"libc.so.6", "libm.so.6", "libdl.so.2", "libgcc_s.so.1"}
+        versions = [tuple(map(int, text.split("."))) for text in re.findall(r"GLIBC_([0-9.]+)", headers)]
+        assert max(versions) <= (2, 34)
+
+
+def test_exports_nothing_but_its_start(site):
+    """So that another LLVM in the process meets none of its symbols."""
+    (extension,) = site.glob("fp8moe/_mlir*.so")
+    symbols = run(LLVM / "llvm-nm", "-D", "--defined-only", "--format=just-symbols", extension)
+    assert symbols.split() == ["PyInit__mlir"]
+
+
+@pytest.fixture
+def environment():
+    return {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "FP8MOE"))}
+
+
+def test_in_another_environment(site, tmp_path, environment):
     import numpy
 
-    (site / "borrowed.pth").write_text(str(Path(numpy.__file__).parents[1]) + "\n")
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "FP8MOE"))}
-    where = run(python, "-c", "import fp8moe; print(fp8moe.__file__)", env=environment, cwd=tmp_path)
+    # NumPy and ml_dtypes from here instead of from the network.
+    environment["PYTHONPATH"] = os.pathsep.join([str(site), str(Path(numpy.__file__).parents[1])])
+    where = run(sys.executable, "-c", "import fp8moe; print(fp8moe.__file__)", env=environment, cwd=tmp_path)
     assert where.startswith(str(site))
-    run(python, ROOT / "examples" / "quickstart.py", env=environment, cwd=tmp_path)
-    listing = run(python, "-m", "fp8moe", "compile", "--list-targets", env=environment, cwd=tmp_path)
-    assert "sm_90a" in listing
+    run(sys.executable, ROOT / "examples" / "quickstart.py", env=environment, cwd=tmp_path)
+
+
+@pytest.mark.parametrize("flags", [[], ["-OO"]], ids=["plain", "optimized"])
+def test_writes_the_same_bytes_as_the_build(site, build, tmp_path, environment, flags):
+    environment["PYTHONPATH"] = str(site)
+    program = ROOT / "examples" / "moe_backward.mlir"
+    targets = [f"--target={chip}" for chip in ("sm_90a", "gfx942", "gfx950", "cpu")]
+    run(build / "bin" / "fp8moe-compile", program, *targets, "-o", "built", cwd=tmp_path)
+    run(sys.executable, *flags, "-m", "fp8moe", "compile", program, *targets, "-o", "wheel", env=environment, cwd=tmp_path)
+    run("diff", "-r", "built", "wheel", cwd=tmp_path)
+
+
+@pytest.mark.parametrize("order", [("triton", "fp8moe.ir"), ("fp8moe.ir", "triton")], ids="-".join)
+def test_beside_another_llvm(site, environment, order, tmp_path):
+    """All symbols of each library global, as some programs load them."""
+    triton = ROOT / "build/torch-env/lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+    if not (triton / "triton").exists():
+        pytest.skip("scripts/setup_torch.sh installs triton")
+    environment["PYTHONPATH"] = os.pathsep.join([str(site), str(triton)])
+    code = f"""
+import importlib, os, sys
+sys.setdlopenflags(os.RTLD_NOW | os.RTLD_GLOBAL)
+for name in {order}:
+    importlib.import_module(name)
+import triton._C.libtriton, fp8moe
+print(fp8moe.targets()[0])
+"""
+    assert run(sys.executable, "-c", code, env=environment, cwd=tmp_path)
