@@ -27,6 +27,7 @@ PACKAGES=(
   liblld-$LLVM_VERSION-dev
   libmlir-$LLVM_VERSION-dev
   libxxhash-dev
+  libzstd-dev
   lld-$LLVM_VERSION
   llvm-$LLVM_VERSION-dev
   llvm-$LLVM_VERSION-tools
@@ -35,6 +36,7 @@ PACKAGES=(
   nlohmann-json3-dev
   python3-dev
   python3-venv
+  zlib1g-dev
 )
 
 # What everything else works without: AMD kernels that call mathematical functions

@@ -74,8 +74,8 @@ def _import(name: str) -> Any:
         if any(part in str(error) for part in parts):
             raise ImportError(
                 f"fp8moe.{name} needs the compiler, which this installation lacks ({error}). "
-                "It needs the shared libraries of MLIR and LLVM 22 (Debian: libmlir-22), and a "
-                "package that was built for this version of Python; in a build folder, "
+                "It needs a wheel for this version of Python, or in a build folder the shared "
+                "libraries of MLIR and LLVM 22 (Debian: libmlir-22); there "
                 "'ninja fp8moe-python' builds it. Running artifacts with "
                 "fp8moe.load needs none of this."
             ) from error

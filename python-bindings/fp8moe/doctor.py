@@ -104,10 +104,11 @@ def _look_at_ptxas() -> Iterator[Finding]:
         return
     path = find_ptxas()
     if path is None:
-        advice = "install CUDA's, or 'pip install nvidia-cuda-nvcc', and set FP8MOE_PTXAS to it" if _has_nvidia_driver() else ""
-        yield Finding("ptxas", "none in FP8MOE_PTXAS, PATH, CUDA_HOME or /usr/local/cuda; artifacts for NVIDIA GPUs need it", advice)
+        advice = "'pip install nvidia-cuda-nvcc', or install CUDA's" if _has_nvidia_driver() else ""
+        where = "FP8MOE_PTXAS, PATH, CUDA_HOME, /usr/local/cuda or packages of Python"
+        yield Finding("ptxas", f"none in {where}; artifacts for NVIDIA GPUs need it", advice)
         return
-    source = "FP8MOE_PTXAS" if os.environ.get("FP8MOE_PTXAS") else "PATH" if shutil.which("ptxas") else "CUDA_HOME or /usr/local/cuda"
+    source = "FP8MOE_PTXAS" if os.environ.get("FP8MOE_PTXAS") else "PATH" if shutil.which("ptxas") else "CUDA or a package"
     try:
         words = cache._ptxas_version(path).decode(errors="backslashreplace").split()
     except cache.CacheError as error:
