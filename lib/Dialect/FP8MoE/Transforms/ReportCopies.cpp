@@ -169,6 +169,9 @@ static std::string explainKernels(Operation *copy, Value source,
   // Views would have to be looked through in the other direction.
   if (isWrittenByKernel(source) && source == copy->getOperand(0))
     explain(source.getDefiningOp(), source, to, "write");
+  if (std::string columns = explainColumns(copy);
+      !columns.empty() && !reasons.empty())
+    reasons.back() += ": " + columns;
   if (reader)
     explain(reader->getOwner(), reader->get(),
             viewLayout(copy->getResult(0), reader->get(), *from), "read");
@@ -201,10 +204,11 @@ static std::string explain(Operation *copy, Value source, OpOperand *reader,
   if (OpOperand *other = findReader(source, copy))
     return describeReader(*other) + ", which reads what " + root +
            " writes, took " + describeLayout(to) + " too";
-  if (std::string reason = explainColumns(copy); !reason.empty())
-    return root + " wrote " + describeLayout(to) +
-           ", which it cannot: " + reason;
-  return isExplained ? "" : root + " wrote " + describeLayout(to);
+  if (isExplained)
+    return "";
+  std::string reason = explainColumns(copy);
+  return root + " wrote " + describeLayout(to) +
+         (reason.empty() ? "" : ", which it cannot: " + reason);
 }
 
 static void report(Operation *copy, const TargetInfo &target) {

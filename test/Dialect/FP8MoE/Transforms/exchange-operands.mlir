@@ -59,7 +59,7 @@ func.func @scales(%x: tensor<?x64xbf16>, %dy: tensor<?x48xbf16>, %e: tensor<8xi3
 // CHECK-LABEL: func.func @unrounded_scales
 // CHECK:         grouped_matmul {{.*}} -> tensor<8x48x64xbf16>
 // CHECK:         relayout
-// REMARK: copy kept: result #0 of the function takes order [0, 2, 1], but grouped_matmul writes row-major; it would go if grouped_matmul wrote order [0, 2, 1], which it cannot: with exchanged operands the product would be rounded in another order, and its scales are not known to be powers of two; compute them in this function with 'rounding pow2'
+// REMARK: copy kept: result #0 of the function takes order [0, 2, 1], but grouped_matmul writes row-major; grouped_matmul cannot write order [0, 2, 1] on sm_90a: with exchanged operands the product would be rounded in another order, and its scales are not known to be powers of two; compute them in this function with 'rounding pow2'
 func.func @unrounded_scales(%x: tensor<?x64xf8E4M3FN, #col>, %dy: tensor<48x?xf8E4M3FN>, %e: tensor<8xi32>,
                             %gs: tensor<8x48xf32>, %qs: tensor<8x64xf32>) -> tensor<8x48x64xbf16, #ecol> {
   %d = fp8moe.grouped_matmul %dy, %x groups(%e : tensor<8xi32>) scales(%gs, %qs : tensor<8x48xf32>, tensor<8x64xf32>)
@@ -145,7 +145,7 @@ func.func @dense(%x: tensor<128x64xbf16>, %w: tensor<48x64xbf16>) -> tensor<48x1
 // CHECK-LABEL: func.func @unknown_columns
 // CHECK:         linear {{.*}} -> tensor<?x48xbf16>
 // CHECK:         relayout
-// REMARK: copy kept: {{.*}} linear wrote {{.*}}, which it cannot: its columns are not known to be whole 16 bytes, as rows of a result must be
+// REMARK: copy kept: {{.*}} linear cannot write {{.*}}: its columns are not known to be whole 16 bytes, as rows of a result must be
 // CDNA-LABEL: func.func @unknown_columns
 // CDNA:         linear {{.*}} -> tensor<48x?xbf16>
 // CDNA-NEXT:    return
@@ -160,7 +160,7 @@ func.func @unknown_columns(%x: tensor<?x64xbf16>, %w: tensor<48x64xbf16>) -> ten
 // CHECK-LABEL: func.func @groups_of_rows
 // CHECK:         grouped_matmul {{.*}} -> tensor<?x48xbf16>
 // CHECK:         relayout
-// REMARK: copy kept: {{.*}} grouped_matmul wrote {{.*}}, which it cannot: its groups are rows of the result, and no matmul has groups of columns
+// REMARK: copy kept: {{.*}} grouped_matmul cannot write {{.*}}: its groups are rows of the result, and no matmul has groups of columns
 func.func @groups_of_rows(%x: tensor<?x64xbf16>, %w: tensor<3x64x48xbf16, #ecol>, %e: tensor<3xi32>) -> tensor<?x48xbf16, #col> {
   %y = fp8moe.grouped_matmul %x, %w groups(%e : tensor<3xi32>) : tensor<?x64xbf16>, tensor<3x64x48xbf16, #ecol> -> tensor<?x48xbf16, #col>
   return %y : tensor<?x48xbf16, #col>
