@@ -185,7 +185,7 @@ def test_version(capsys):
 
 def test_interrupting_a_compilation_ends_it(ir, tmp_path):
     """At once and without a traceback; what is left is no artifact, and the next process makes one."""
-    command = [sys.executable, "-m", "fp8moe", "prepare", "grouped_mm", "-o", str(tmp_path)]
+    command = [sys.executable, "-m", "fp8moe", "prepare", "grouped_mm", "--recipe=rowwise", "-o", str(tmp_path)]
     large = [*command, "--sizes=2048,1408,64", "--target=sm_90a"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     # What runs the tests may be in the background, where interrupts are ignored.
