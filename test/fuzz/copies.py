@@ -324,6 +324,9 @@ class Program:
         root, array = self.values[value.name]
         if value.type.element in (programs.F32, programs.E8M0) and index > 0:
             takes = [{image(value, array)}]
+        elif op == "linear" and self.target in WITH_MATMUL:
+            # Of bf16, which NVIDIA's kernel reads along the result's rows or columns, too.
+            takes = [orders(array) if self.target == "sm_90a" else innermost(array, 1 - index)]
         elif op == "grouped_matmul" and (self.target in WITH_MATMUL or (
                 self.target != "cpu" and value.type.element == programs.FP8)):
             takes = [innermost(array, 1)]
@@ -344,6 +347,7 @@ class Program:
         if op == "grouped_matmul" and self.target in WITH_MATMUL:
             writable = {key(array.ravel())}
         elif is_data:
+            # A dense matmul writes columns by exchanging its operands.
             writable = orders(array)
             if op in ("jagged_dynamic_quantize", "quantize") and "groups" in detail:
                 for multiple in programs.PADS:

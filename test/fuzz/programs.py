@@ -170,8 +170,10 @@ class Generator:
         v = self.pick(lambda v: v.type.rank > 1)
         if not v:
             return None
-        p, t = self.random_permutation(v.type.rank), v.type
-        position = {d: i for i, d in enumerate(p)}
+        return self.permute(v, self.random_permutation(v.type.rank))
+
+    def permute(self, v, p):
+        t, position = v.type, {d: i for i, d in enumerate(p)}
         type = Type(t.element, tuple(t.sizes[d] for d in p), frozenset(position[d] for d in t.dynamic),
                     tuple(position[d] for d in t.order), t.strides and tuple(t.strides[d] for d in p), t.align,
                     t.pad, position[t.pad_dim] if t.pad else 0)
@@ -417,6 +419,26 @@ class Generator:
         factors = self.pick_factors()
         return factors and self.multiply(*factors)
 
+    def product(self):
+        """A dense matmul, whose result may be wanted transposed, and may be added to a tensor that lies as it does."""
+        fits = lambda v: v.type.element == BF16 and v.type.rank == 2 and not v.type.pad
+        a = self.pick(fits)
+        # As many columns, and none of them unknown: its transpose is the other factor.
+        b = a and self.pick(lambda v: fits(v) and v.type.sizes[1] == a.type.sizes[1] and 1 not in v.type.dynamic)
+        if not b or 1 in a.type.dynamic:
+            return None
+        b = self.permute(b, (1, 0))
+        dynamic = frozenset(d for d, x in ((0, 0 in a.type.dynamic), (1, 1 in b.type.dynamic)) if x)
+        r = self.fresh(Type(BF16, (a.type.sizes[0], b.type.sizes[1]), dynamic, self.random_order(2)))
+        # Brute force knows nothing of what must lie as something else does.
+        is_added = not isinstance(self, SmallGenerator) and self.rng.random() < 0.5
+        c = self.pick(lambda v: v.type == r.type and v is not a and v is not b) if is_added else None
+        added = f" accumulate({c.name} : {c.type})" if c else ""
+        self.emit(f"{r.name} = fp8moe.linear {a.name}, {b.name}{added} : {a.type}, {b.type} -> {r.type}")
+        self.pool.append(r)
+        self.record("linear", [a, b, *([c] if c else [])], [r], "")
+        return r
+
     def fp8_matmul(self):
         """Both factors cast along the contracted dimension, perhaps copied to the layout that matmuls read best."""
         factors = self.pick_factors()
@@ -495,7 +517,7 @@ class Generator:
 
     STEPS = {"transpose": 4, "merge": 3, "split": 3, "copy": 3, "there_and_back": 2, "dynamic_quantize": 3,
              "scale_and_cast": 2, "jagged": 2, "pad": 2, "pack": 1, "pad_and_pack": 1, "mx_quantize": 2,
-             "merged_cast": 1, "block_scales": 2, "matmul": 1, "fp8_matmul": 2, "call": 1, "control_flow": 1}
+             "merged_cast": 1, "block_scales": 2, "matmul": 1, "product": 2, "fp8_matmul": 2, "call": 1, "control_flow": 1}
 
     def step(self):
         for _ in range(5):
@@ -555,7 +577,7 @@ class SmallGenerator(Generator):
     ENDS = ("%ends",)
     STEPS = {"transpose": 3, "copy": 4, "there_and_back": 1, "dynamic_quantize": 2, "scale_and_cast": 1, "jagged": 4,
              "pad": 3, "pack": 2, "pad_and_pack": 2, "mx_quantize": 2, "merged_cast": 2, "block_scales": 2,
-             "fp8_matmul": 1}
+             "fp8_matmul": 1, "product": 2}
 
     def random_order(self, rank):
         order = super().random_order(rank)
