@@ -279,7 +279,7 @@ def test_autocast():
         (lambda x, w: grouped_mm(x[:, :32], quantize_weights(w), offsets()), "K, their dimension 1, must be equal"),
         (lambda x, w: grouped_mm(x, quantize_weights(w), offsets(), recipe="other"), "recipe is 'other', expected one of rowwise"),
         (
-            lambda x, w: grouped_mm(x, quantize_weights(w, recipe="forward_only"), offsets()),
+            lambda x, w: grouped_mm(x, quantize_weights(w, recipe="forward_only"), offsets(), recipe="rowwise"),
             "recipe is 'rowwise', but quantize_weights made weights by recipe 'forward_only'; pass recipe='forward_only' here, or",
         ),
     ],
