@@ -166,11 +166,12 @@ class Root:
 class Program:
     """The roots of a function as drawn, and how its kernels can run."""
 
-    def __init__(self, function, target, spared=frozenset()):
+    def __init__(self, function, target, spared=None):
         self.target, self.roots, self.values = target, [], {}
-        self.spared = spared  # numbers of operations that are not run
+        # Numbers of operations that are not run, and from which of several that are each takes its results.
+        self.spared = spared or {}
         self.spareable = {}  # how many results those have that need not be
-        self.computed = {}  # by how it is computed, what the first operation that does reads, and its result
+        self.computed = {}  # by how it is computed, what operations that do read, and their results
         self.ways = {}  # how many each kernel has
         for value in function.arguments:
             array = np.arange(np.prod(value.type.sizes)).reshape(value.type.sizes)
@@ -252,8 +253,7 @@ class Program:
                 scales, name = results[i + len(axes)], ("scale", where, rounding, data.type.element)
                 yield scales, [name]
                 # A cast by its own scales, or by those that an operation before it computed.
-                known = [result for result in (scales, self.computed.get(name, (None, None))[1])
-                         if result and result.name in self.values]
+                known = [r for r in (scales, *(r for _, r in self.computed.get(name, ()))) if r.name in self.values]
                 yield data, [("data", *name), *(("quantize", where, id(self.values[r.name][0]), data.type.element)
                                                 for r in known)]
 
@@ -264,26 +264,27 @@ class Program:
         array, known = self.values[operands[0].name][1], {}
         axis = int(re.search(r"along \[?(\d+)", detail)[1])
         for result, names in self.name_results(op, operands, results, detail):
-            for before, first in (self.computed[name] for name in names if name in self.computed):
+            for before, first in (each for name in names for each in self.computed.get(name, ())):
                 permutation = next((p for p in itertools.permutations(range(array.ndim))
                                     if before.shape == array.transpose(np.argsort(p)).shape
                                     and np.array_equal(before.transpose(p), array)), None)
                 # Scales in another order would be copied.
                 if permutation and self.keeps_scales(permutation, permutation[axis]):
-                    known[result.name] = first, permutation
+                    known.setdefault(result.name, {})[first.name] = permutation
         if all(r.name in known for r in results):
             self.spareable[number] = len(results)
             if number in self.spared:
                 for result in results:
-                    first, permutation = known[result.name]
-                    root, own = self.values[first.name]
+                    found = list(known[result.name].items())
+                    first, permutation = found[min(self.spared[number], len(found) - 1)]
+                    root, own = self.values[first]
                     is_data = result.type.element in (programs.FP8, programs.BF16) or op == "dequantize"
                     self.values[result.name] = root.add(own.transpose(permutation) if is_data else own)
                 return True
         self.kernel(op, operands, results, detail)
         for result, names in self.name_results(op, operands, results, detail):
             for name in names:
-                self.computed.setdefault(name, (array, result))
+                self.computed.setdefault(name, []).append((array, result))
         return True
 
     @staticmethod
@@ -394,10 +395,11 @@ def least_copies(function, target, num_results):
     least = [program.least()] if wanted == 0 else []
     if wanted:
         # An operation may turn out equal when one before it has been spared.
-        everything = frozenset(range(len(function.ops)))
+        everything = dict.fromkeys(range(len(function.ops)), 0)
         numbers = sorted(Program(function, target, everything).spareable)
-        for spared in itertools.chain.from_iterable(itertools.combinations(numbers, n + 1) for n in range(len(numbers))):
-            chosen = Program(function, target, frozenset(spared))
+        for sources in itertools.product((None, 0, 1), repeat=len(numbers)):
+            spared = {number: source for number, source in zip(numbers, sources) if source is not None}
+            chosen = Program(function, target, spared)
             if sum(chosen.spareable.get(n, wanted + 1) for n in spared) == wanted:
                 least.append(chosen.least())
     return min(least, default=None)

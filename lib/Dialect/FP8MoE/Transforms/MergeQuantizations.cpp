@@ -15,24 +15,29 @@
 //   -->  %q0, %s0 = dynamic_quantize %x along [1]
 //
 // Every result is named by how its values are computed. An operation all of
-// whose results have been computed before in its block is replaced by them.
-// Where data lie in another layout, they are a copy of the earlier ones, if
-// that is predicted to take less time than quantizing again.
+// whose results have been computed before in its block is replaced by them, and
+// by copies of them where data lie in another layout, if layouts are placed in
+// less predicted time then.
 //
 //===----------------------------------------------------------------------===//
 
 #include "MergeQuantizations.h"
 
-#include "LayoutGraph.h"
 #include "LayoutRemarks.h"
+#include "PlacementProblem.h"
 #include "Regroupings.h"
-#include "fp8moe/Tuning/KernelCost.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/OwningOpRef.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 #include <map>
 
 using namespace mlir;
 using namespace mlir::fp8moe;
+
+/// Each operation that might go clones the function and places its layouts. So
+/// many operations may be cloned, as in MergeRegroupings.cpp.
+static constexpr int64_t kMaxCloned = 200000;
 
 namespace {
 /// How the values of a result are computed: attributes, and values that are
@@ -58,21 +63,32 @@ struct Computation {
 /// several names.
 using NamedResults = SmallVector<std::pair<Computation, OpResult>, 6>;
 
+/// A result, and an earlier one with the same values.
+using KnownResult = std::pair<OpResult, Value>;
+
 /// Finds operations of one block that compute the same values as earlier ones.
 class QuantizationMerger {
 public:
-  QuantizationMerger(const TargetInfo &target, bool explain)
-      : target(target), explain(explain) {}
+  QuantizationMerger(FunctionOpInterface function, const TargetInfo &target,
+                     bool explain)
+      : function(function), target(target), explain(explain) {}
+
+  /// Begins another block.
+  void clear() { computed.clear(); }
 
   /// Replaces `op` if all that it computes is there already.
   bool merge(Operation *op);
 
 private:
-  bool isFaster(Operation *op, ArrayRef<std::pair<OpResult, Value>> known);
+  bool isFaster(Operation *op, ArrayRef<KnownResult> known);
 
+  FunctionOpInterface function;
   const TargetInfo &target;
   bool explain;
-  std::map<Computation, OpResult> computed;
+  LayoutMemo layouts;
+  KernelCostMemo kernelCosts;
+  int64_t numCloned = 0;
+  std::map<Computation, SmallVector<OpResult, 2>> computed;
 };
 } // namespace
 
@@ -205,55 +221,21 @@ static bool canCopy(Value known, RankedTensorType type) {
                           getGroupPadding(from) == getGroupPadding(type));
 }
 
-static bool isReturned(Value value) {
-  return llvm::any_of(collectPermutedUses(value), [](const PermutedUse &use) {
-    return LayoutGraph::isReturnedByFunction(*use.operand);
-  });
+/// The first of `values` that has this type, or else one that a copy can make
+/// it of; null when there is none.
+static Value findBest(ArrayRef<OpResult> values, RankedTensorType type) {
+  Value best;
+  for (OpResult value : values) {
+    if (value.getType() == type)
+      return value;
+    if (!best && canCopy(value, type))
+      best = value;
+  }
+  return best;
 }
 
-/// Whether copies of what is known take less time than `op`.
-bool QuantizationMerger::isFaster(Operation *op,
-                                  ArrayRef<std::pair<OpResult, Value>> known) {
-  OpBuilder builder(op);
-  Cost copies;
-  for (auto [result, value] : known) {
-    if (value.getType() == result.getType()) {
-      // One tensor cannot be two results of the function.
-      if (isReturned(value) && isReturned(result))
-        copies = copies +
-                 estimateTraffic(2 * estimateTensorBytes(tensorType(result)),
-                                 target);
-      continue;
-    }
-    auto copy = RelayoutOp::create(builder, op->getLoc(), result.getType(),
-                                   value, /*offsets=*/Value());
-    copies = copies + estimateRelayout(copy, {}, target);
-    copy->erase();
-  }
-  return copies < estimateKernel(op, {}, target);
-}
-
-bool QuantizationMerger::merge(Operation *op) {
-  NamedResults results = nameResults(op);
-  llvm::SmallMapVector<OpResult, Value, 4> known;
-  for (auto &[name, result] : results)
-    if (auto it = computed.find(name);
-        it != computed.end() && canCopy(it->second, tensorType(result)))
-      known.insert({result, it->second});
-  bool isKnown = llvm::all_of(op->getResults(), [&](OpResult result) {
-    return result.use_empty() || known.contains(result);
-  });
-  if (known.empty() || !isKnown || !isFaster(op, known.getArrayRef())) {
-    if (!known.empty() && isKnown && explain)
-      remark::missed(op->getLoc(), layoutRemark("not-merged"))
-          << "quantized again: a copy of what the same quantization wrote "
-             "before, in another layout, would take longer";
-    for (auto &[name, result] : results)
-      computed.try_emplace(name, result);
-    return false;
-  }
-  remark::passed(op->getLoc(), layoutRemark("merged"))
-      << "not quantized again: the same values were computed before";
+/// Replaces the results of `op` by what is known of them, and erases it.
+static void replaceByKnown(Operation *op, ArrayRef<KnownResult> known) {
   OpBuilder builder(op);
   for (auto [result, value] : known) {
     if (result.use_empty())
@@ -264,14 +246,61 @@ bool QuantizationMerger::merge(Operation *op) {
     result.replaceAllUsesWith(value);
   }
   op->erase();
+}
+
+/// Whether layouts are placed in less time without `op`.
+bool QuantizationMerger::isFaster(Operation *op, ArrayRef<KnownResult> known) {
+  bool isEqual = llvm::all_of(known, [](const KnownResult &pair) {
+    return pair.first.getType() == pair.second.getType();
+  });
+  // Equal operations are one where there are too many to try.
+  if (numCloned > kMaxCloned)
+    return isEqual;
+  IRMapping mapping;
+  OwningOpRef<FunctionOpInterface> clone(
+      cast<FunctionOpInterface>(function->clone(mapping)));
+  (*clone)->walk([&](Operation *) { ++numCloned; });
+  SmallVector<KnownResult, 4> cloned;
+  for (auto [result, value] : known)
+    cloned.emplace_back(cast<OpResult>(mapping.lookup(Value(result))),
+                        mapping.lookup(value));
+  replaceByKnown(cloned.front().first.getOwner(), cloned);
+  eraseDeadOps(*clone);
+  return getPlacedCost(*clone, target, layouts, kernelCosts) <
+         getPlacedCost(function, target, layouts, kernelCosts);
+}
+
+bool QuantizationMerger::merge(Operation *op) {
+  NamedResults results = nameResults(op);
+  llvm::SmallMapVector<OpResult, Value, 4> known;
+  for (auto &[name, result] : results)
+    if (auto it = computed.find(name); it != computed.end())
+      if (Value value = findBest(it->second, tensorType(result)))
+        known.insert({result, value});
+  bool isKnown = llvm::all_of(op->getResults(), [&](OpResult result) {
+    return result.use_empty() || known.contains(result);
+  });
+  if (known.empty() || !isKnown || !isFaster(op, known.getArrayRef())) {
+    if (!known.empty() && isKnown && explain)
+      remark::missed(op->getLoc(), layoutRemark("not-merged"))
+          << "quantized again: a copy of what the same quantization wrote "
+             "before, in another layout, would take longer";
+    for (auto &[name, result] : results)
+      computed[name].push_back(result);
+    return false;
+  }
+  remark::passed(op->getLoc(), layoutRemark("merged"))
+      << "not quantized again: the same values were computed before";
+  replaceByKnown(op, known.getArrayRef());
   return true;
 }
 
 unsigned fp8moe::mergeQuantizations(FunctionOpInterface function,
                                     const TargetInfo &target, bool explain) {
   unsigned merged = 0;
+  QuantizationMerger merger(function, target, explain);
   function->walk([&](Block *block) {
-    QuantizationMerger merger(target, explain);
+    merger.clear();
     for (Operation &op : llvm::make_early_inc_range(*block))
       merged += merger.merge(&op);
   });

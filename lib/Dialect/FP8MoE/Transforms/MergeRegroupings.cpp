@@ -153,15 +153,6 @@ collectMerges(FunctionOpInterface function) {
   return result;
 }
 
-/// What the function costs when its layouts are placed.
-static Cost getPlacedCost(FunctionOpInterface function,
-                          const TargetInfo &target, LayoutMemo &layouts,
-                          KernelCostMemo &kernelCosts) {
-  LayoutGraph graph(function);
-  PlacementProblem problem(graph, target, layouts, kernelCosts);
-  return std::min(problem.getCurrentCost(), problem.solve().cost);
-}
-
 /// A copy of the function in which `merges` are done.
 static OwningOpRef<FunctionOpInterface>
 cloneMerged(FunctionOpInterface function, ArrayRef<Merge> merges) {

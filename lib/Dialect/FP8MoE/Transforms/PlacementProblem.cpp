@@ -584,3 +584,11 @@ fp8moe::findCertainlyLeastCost(FunctionOpInterface function,
   });
   return result.wasInterrupted() ? std::nullopt : std::optional(sum);
 }
+
+Cost fp8moe::getPlacedCost(FunctionOpInterface function,
+                           const TargetInfo &target, LayoutMemo &layouts,
+                           KernelCostMemo &kernelCosts) {
+  LayoutGraph graph(function);
+  PlacementProblem problem(graph, target, layouts, kernelCosts);
+  return std::min(problem.getCurrentCost(), problem.solve().cost);
+}

@@ -117,6 +117,10 @@ private:
 Cost evaluateFunction(FunctionOpInterface function, const TargetInfo &target,
                       KernelCostMemo &kernelCosts);
 
+/// What the function costs when its layouts are placed.
+Cost getPlacedCost(FunctionOpInterface function, const TargetInfo &target,
+                   LayoutMemo &layouts, KernelCostMemo &kernelCosts);
+
 /// The cost of a function for which it is certain without a search that no
 /// placement is better: nothing is copied, and no kernel is faster with other
 /// layouts.
