@@ -248,6 +248,19 @@ KernelChoiceAttr fp8moe::chooseBothAxesKernels(MLIRContext *context,
   return KernelChoiceAttr::get(context, alternatives);
 }
 
+/// Whether the choice names a tile for both axes that is not legal for the
+/// works.
+static bool hasIllegalBothAxesTile(KernelChoiceAttr choice,
+                                   ArrayRef<QuantizeWork> works,
+                                   const TargetInfo &target) {
+  return works.size() == 2 && choice &&
+         llvm::any_of(choice.getEntries(), [&](AlternativeAttr alternative) {
+           return isBothAxesTile(alternative.getTile()) &&
+                  !findBothAxesTile(choice.getContext(), alternative.getTile(),
+                                    works, target);
+         });
+}
+
 std::optional<Cost> fp8moe::estimateQuantize(Operation *op,
                                              ArrayRef<AssumedLayout> layouts,
                                              const TargetInfo &target) {
@@ -256,11 +269,13 @@ std::optional<Cost> fp8moe::estimateQuantize(Operation *op,
   SmallVector<QuantizeWork, 2> works = getQuantizeWorks(op, layouts);
   if (works.empty())
     return std::nullopt;
+  auto tiled = dyn_cast<TiledOpInterface>(op);
+  KernelChoiceAttr choice = tiled ? tiled.getTilesAttr() : KernelChoiceAttr();
+  if (hasIllegalBothAxesTile(choice, works, target))
+    return Cost::infinite();
   if (std::optional<QuantizeTileCost> both =
           chooseBothAxesTile(op, works, target))
     return both->cost;
-  auto tiled = dyn_cast<TiledOpInterface>(op);
-  KernelChoiceAttr choice = tiled ? tiled.getTilesAttr() : KernelChoiceAttr();
   Cost sum;
   for (auto [index, work] : llvm::enumerate(works))
     sum += estimateChoice(work, getAxisChoice(choice, index), target);
