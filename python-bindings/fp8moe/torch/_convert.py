@@ -16,9 +16,18 @@ from .. import linear_programs, programs
 from ._grouped_mm import chip_of
 from ._linear import LEAST_ROWS, MULTIPLE, Linear, convert_linear, local_shape, share_inputs
 
-#: The last layer of language models, whose errors are those of the logits.
-_LAST_LAYERS = ("lm_head", "embed_out")
+#: Layers whose errors cost more than others', by the last part of their names: those of logits, and of where tokens go.
+_SENSITIVE = {
+    "lm_head": "the last layer",
+    "embed_out": "the last layer",
+    "gate": "it chooses experts",
+    "router": "it chooses experts",
+}
+#: The last layer of models that call it so, where it is no part of another module.
 _LAST_LAYER_OF_ROOT = "output"
+
+#: Widths below which FP8 is predicted to lose with any number of rows up to 65536 (`advise`, H200).
+_LEAST_WIDTH = 512
 
 #: The name of a layer that is the whole model.
 _ROOT = "the model"
@@ -69,7 +78,7 @@ def convert(
     tokens: Optional[int] = None,
     recipe: Optional[str] = None,
     filter: Optional[Filter] = None,
-    least_rows: int = LEAST_ROWS,
+    least_rows: Optional[int] = None,
     target: Optional[str] = None,
 ) -> Conversion:
     """Makes linear layers of `model` multiply in FP8, in place.
@@ -81,16 +90,17 @@ def convert(
     before fully_shard and torch.compile.
 
     Layers stay in bf16 that have a forward of their own, whose weights another module has, too (tied embeddings), or are no
-    plain floating-point tensors, with a width that is no multiple of 16, and the last one of language models (`lm_head`, `output`). The result
-    says which, and why.
+    plain floating-point tensors, with a width that is no multiple of 16, and, without a filter, the last one of language models (`lm_head`,
+    `output`) and routers (`gate`, `router`). The result says which, and why.
 
     Args:
         tokens: rows that a rank multiplies at once. With it the compiler decides for each layer whether FP8 pays, and by which recipe, as
-            `fp8moe.advise` does; without it all layers are in FP8 for calls with at least `least_rows` rows.
+            `fp8moe.advise` does. Without it all layers are in FP8 for calls with at least `least_rows` rows, but, without a filter, those
+            with a width below 512.
         recipe: one of fp8moe.programs.RECIPES for all layers in FP8. By default the one of them that is predicted to be the fastest, and
             "rowwise" without `tokens`.
-        filter: `filter(module, name)` says whether a layer may be in FP8, the last one included; tied and unsuited ones never are.
-        least_rows: rows below which a call is in bf16, as of a single token's decoding.
+        filter: `filter(module, name)` says whether a layer may be in FP8, in the place of these rules about names and widths.
+        least_rows: rows below which a call is in bf16, as of a single token's decoding; by default 1024, or `tokens` where these are fewer.
         target: the chip to predict for, by default that of the model's device, "sm_90a" where that is no GPU.
 
     Raises:
@@ -104,7 +114,10 @@ def convert(
         linear_programs.list_bf16_uses(recipe)
     found = [(name, module) for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)]
     tied = _find_tied(model)
-    reasons = {name: _why_not(module, name, tied, filter) for name, module in found}
+    if least_rows is None:
+        least_rows = LEAST_ROWS if tokens is None else min(tokens, LEAST_ROWS)
+    least_width = _LEAST_WIDTH if tokens is None else 0
+    reasons = {name: _why_not(module, name, tied, filter, least_width) for name, module in found}
     _require_not_sharded(model)
     suited = [(name, *local_shape(module.weight)) for name, module in found if reasons[name] is None]
     if tokens is None:
@@ -114,7 +127,7 @@ def convert(
     layers = []
     for name, module in found:
         of_layer, why = chosen.get(name, ("bf16", reasons[name] or ""))
-        if reasons[name] is None:
+        if reasons[name] is None or isinstance(module, Linear):
             convert_linear(module, of_layer, least_rows=least_rows)
         N, K = (0, 0) if _is_lazy(module) else local_shape(module.weight)
         layers.append(ConvertedLayer(name or _ROOT, N, K, of_layer, why))
@@ -125,7 +138,7 @@ def convert(
 # --- What cannot be in FP8 ----------------------------------------------------------
 
 
-def _why_not(module: Any, name: str, tied: Set[int], filter: Optional[Filter]) -> Optional[str]:
+def _why_not(module: Any, name: str, tied: Set[int], filter: Optional[Filter], least_width: int) -> Optional[str]:
     if not isinstance(module, Linear) and type(module).forward is not torch.nn.Linear.forward:
         return f"{type(module).__name__} has a forward of its own"
     if isinstance(module, NonDynamicallyQuantizableLinear):
@@ -145,8 +158,11 @@ def _why_not(module: Any, name: str, tied: Set[int], filter: Optional[Filter]) -
         return f"{' and '.join(odd)}, no multiple of {MULTIPLE}"
     if filter is not None:
         return None if filter(module, name) else "by the filter"
-    if name.rpartition(".")[2] in _LAST_LAYERS or name == _LAST_LAYER_OF_ROOT:
-        return "the last layer, unless a filter takes it"
+    sensitive = _SENSITIVE.get(name.rpartition(".")[2], "the last layer" if name == _LAST_LAYER_OF_ROOT else None)
+    if sensitive:
+        return f"{sensitive}, unless a filter takes it"
+    if min(N, K) < least_width:
+        return f"narrower than {least_width}, unless `tokens` or a filter take it"
     return None
 
 

@@ -66,14 +66,14 @@ class Linear(torch.nn.Linear):
             from ._linear_sharded import multiply_sharded
 
             return multiply_sharded(self, input)
-        return multiply_local(self, input, input, self.weight, self.bias)
+        return multiply_local(self, input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, fp8moe={self.fp8moe_recipe}"
 
 
 def _is_sharded(tensor: torch.Tensor) -> bool:
-    if not torch.distributed.is_available():
+    if type(tensor) in (torch.Tensor, torch.nn.Parameter) or not torch.distributed.is_available():
         return False
     from torch.distributed.tensor import DTensor  # not `hasattr`, which Dynamo answers of another class
 
@@ -130,10 +130,10 @@ def _rebuild(original: Any) -> Any:
 
 
 class _Entry(NamedTuple):
-    x: "weakref.ref[torch.Tensor]"
-    version: int
-    #: The program that made them.
-    which: str
+    #: The tensor that the input is, or is a view of, as DTensors make one for each layer.
+    root: "weakref.ref[torch.Tensor]"
+    #: Version and place of the input, and the program that made its forms.
+    key: Tuple[Any, ...]
     forms: Tuple[torch.Tensor, ...]
     #: Identities of the layers that have read them.
     readers: Set[int]
@@ -142,7 +142,7 @@ class _Entry(NamedTuple):
 class SharedInput:
     """The quantized forms of the last input of layers that read one tensor, until all of them have.
 
-    A layer takes forms that a sibling made of the same object at the same version, and each at most once: the second call of a layer
+    A layer takes forms that a sibling made of the same tensor at the same version, and each at most once: the second call of a layer
     always quantizes, so a buffer that is written to between steps, which no version may say, is never taken for what it was.
     torch.compile needs none of it: equal operations of a graph are one."""
 
@@ -156,23 +156,27 @@ class SharedInput:
         return SharedInput, (self.layers, self.rows, self.columns)
 
     def get(
-        self, layer: Any, x: torch.Tensor, version: Optional[int], which: str, make: Callable[[], Tuple[torch.Tensor, ...]]
+        self, layer: Any, x: torch.Tensor, which: str, make: Callable[[], Tuple[torch.Tensor, ...]]
     ) -> Tuple[torch.Tensor, ...]:
         """What program `which` makes of `x`."""
+        version = read_version(x)
+        if version is None:  # of inference tensors nothing says that they change
+            return make()
+        root = x if x._base is None else x._base
+        key = (which, version, x.dtype, x.shape, x.stride(), x.storage_offset())
         entry = self._entry
-        if entry is None or entry.x() is not x or (entry.version, entry.which) != (version, which) or id(layer) in entry.readers:
+        if entry is None or entry.root() is not root or entry.key != key or id(layer) in entry.readers:
             forms = make()
-            # Of inference tensors nothing says that they change.
-            self._entry = None if version is None else _Entry(weakref.ref(x, self._forget), version, which, forms, {id(layer)})
+            self._entry = _Entry(weakref.ref(root, self._forget), key, forms, {id(layer)})
             return forms
         entry.readers.add(id(layer))
         if len(entry.readers) >= self.layers:
             self._entry = None
         return entry.forms
 
-    def _forget(self, x: "weakref.ref[torch.Tensor]") -> None:
+    def _forget(self, root: "weakref.ref[torch.Tensor]") -> None:
         entry = self._entry
-        if entry is not None and entry.x is x:
+        if entry is not None and entry.root is root:
             self._entry = None
 
 
@@ -194,20 +198,15 @@ def share_inputs(model: torch.nn.Module) -> None:
 
 
 def multiply_local(
-    layer: Linear,
-    given: torch.Tensor,
-    x: torch.Tensor,
-    weight: torch.Tensor,
-    bias: Optional[torch.Tensor],
-    decided: bool = False,
+    layer: Linear, x: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tensor], decided: bool = False
 ) -> torch.Tensor:
-    """The layer on tensors of this rank. `given` is what its siblings are called with, too; `decided` says that it is in FP8."""
+    """The layer on tensors of this rank; `decided` says that it is in FP8."""
     if not decided and not _fits(layer, x, weight):
         return torch.nn.functional.linear(x, weight, bias)
     N, K = weight.shape
     weights = weight.to(torch.bfloat16).contiguous()
     rows = x.to(torch.bfloat16).reshape(-1, K).contiguous()
-    y = _multiply(layer, given, x, rows, weights)
+    y = _multiply(layer, x, rows, weights)
     if not torch.compiler.is_compiling() and observers:
         ends = torch.full((1,), rows.shape[0], dtype=torch.int32, device=rows.device)
         observers[-1](rows, weights.t()[None], ends, y, layer.fp8moe_recipe)
@@ -254,9 +253,7 @@ def _warn_of_type(training: bool, dtype: torch.dtype) -> bool:
     return True
 
 
-def _multiply(
-    layer: Linear, given: torch.Tensor, x: torch.Tensor, rows: torch.Tensor, weights: torch.Tensor
-) -> torch.Tensor:
+def _multiply(layer: Linear, x: torch.Tensor, rows: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
     bf16 = linear_programs.list_bf16_uses(layer.fp8moe_recipe)
     is_trained = weights.requires_grad and torch.is_grad_enabled()
     with_rows, with_columns = "forward" not in bf16, "grad_weights" not in bf16 and is_trained
@@ -271,7 +268,7 @@ def _multiply(
         if torch.compiler.is_compiling() or layer.fp8moe_shared is None:
             forms = _as_tuple(quantize(rows.detach()))
         else:
-            forms = layer.fp8moe_shared.get(layer, given, read_version(x), which, lambda: _as_tuple(quantize(rows.detach())))
+            forms = layer.fp8moe_shared.get(layer, x, which, lambda: _as_tuple(quantize(rows.detach())))
         if which == "quantize_both":  # of which siblings may need more
             forms = (forms if with_rows else forms[2:]) if with_columns else forms[:2]
     op = _find_op(int(K), int(N), layer.fp8moe_recipe, with_columns, device)

@@ -41,7 +41,6 @@ def multiply_sharded(layer: Linear, x: torch.Tensor) -> torch.Tensor:
             local_bias = local_bias - local_bias.detach()
     y = multiply_local(
         layer,
-        x,
         x.to_local(grad_placements=placed.grad_x),
         weight.to_local(grad_placements=placed.grad_weights),
         local_bias,

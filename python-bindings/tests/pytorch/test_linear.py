@@ -79,6 +79,11 @@ def count_programs(monkeypatch):
     return ran
 
 
+def is_small_and_wanted(module, name):
+    """A filter for layers that are too narrow to gain anything."""
+    return name not in ("lm_head", "output")
+
+
 @pytest.mark.parametrize("recipe", programs.RECIPES)
 @pytest.mark.parametrize("rows", [(32,), (3, 5), (2, 2, 8)], ids=str)
 def test_bits(rows, recipe):
@@ -248,7 +253,7 @@ class Attention(torch.nn.Module):
 def make_attention():
     model = Attention()
     plain = copy.deepcopy(model)
-    convert(model, least_rows=0)
+    convert(model, filter=is_small_and_wanted, least_rows=0)
     return model, plain
 
 
@@ -299,7 +304,11 @@ def test_forms_of_an_input_that_has_changed_are_not_taken(monkeypatch):
     x.data.mul_(2)  # nothing says it: the second call of a layer never takes them
     assert torch.equal(model.q_proj(x), expected[0]) and torch.equal(model.k_proj(x), expected[1])
     model.q_proj(x)
-    assert torch.equal(model.k_proj(x + 0), expected[1])  # another object
+    other = x * 2
+    assert torch.equal(model.k_proj(other), model.k_proj(other.clone()))  # other tensors
+    both = torch.cat([x, x * 2])
+    model.q_proj(both[:16])
+    assert torch.equal(model.k_proj(both[16:]), model.k_proj(both.clone()[16:]))  # another view
 
 
 def test_forms_go_with_their_input():
@@ -436,12 +445,12 @@ def test_what_is_converted():
     model = Model()
     before = {name: id(module) for name, module in model.named_modules()}
     state = {name: (id(p), p.data_ptr()) for name, p in model.named_parameters()}
-    conversion = convert(model)
+    conversion = convert(model, filter=is_small_and_wanted)
     recipes = {layer.name: (layer.recipe, layer.reason) for layer in conversion.layers}
     assert recipes["layers.0.q_proj"] == recipes["sub"] == ("rowwise", "from 1024 rows on")
     assert recipes["own"] == ("bf16", "Own has a forward of its own")
     assert recipes["odd"] == ("bf16", "N = 40, no multiple of 16")
-    assert recipes["lm_head"][0] == recipes["output"][0] == "bf16"
+    assert recipes["lm_head"] == recipes["output"] == ("bf16", "by the filter")
     assert "layers.*.q_proj  2      64 x 48  rowwise  from 1024 rows on" in str(conversion)
     assert str(conversion).endswith("9 of 13 linear layers are in FP8")
     # All is as it was but what forwards do.
@@ -450,6 +459,21 @@ def test_what_is_converted():
     assert isinstance(model.layers[0].q_proj, Linear) and "fp8moe=rowwise" in repr(model)
     assert isinstance(model.sub, Linear) and isinstance(model.sub, Sub) and "FP8Sub" in repr(model)
     assert type(model.odd) is torch.nn.Linear
+
+
+def test_what_is_not_converted_without_a_filter():
+    sizes = {"lm_head": 512, "output": 512, "gate": 512, "wide": 512, "narrow": 256}
+    with torch.device("meta"):
+        model = torch.nn.ModuleDict({name: torch.nn.Linear(1024, n) for name, n in sizes.items()})
+    assert {layer.name: layer.reason for layer in convert(model).layers} == {
+        "lm_head": "the last layer, unless a filter takes it",
+        "output": "the last layer, unless a filter takes it",
+        "gate": "it chooses experts, unless a filter takes it",
+        "wide": "from 1024 rows on",
+        "narrow": "narrower than 512, unless `tokens` or a filter take it",
+    }
+    convert(model, filter=lambda module, name: True)
+    assert all(isinstance(layer, Linear) for layer in model.values())
 
 
 def test_filters_recipes_and_converting_again():
@@ -485,14 +509,16 @@ def test_the_compiler_decides_where_tokens_are_given():
     conversion = convert(model, tokens=8192)
     recipes = {layer.name: layer.recipe for layer in conversion.layers}
     assert recipes == {"w1": "rowwise", "gate": "bf16"}
-    assert all("predicted" in layer.reason for layer in conversion.layers)
-    assert not convert(model, tokens=128).in_fp8
+    assert "predicted" in conversion.layers[0].reason and conversion.layers[1].reason.startswith("it chooses experts")
+    assert model["w1"].fp8moe_least_rows == 1024
+    conversion = convert(model, tokens=128, filter=lambda module, name: True)
+    assert not conversion.in_fp8 and all("predicted" in layer.reason for layer in conversion.layers)
     assert convert(torch.nn.Linear(4096, 4096, device="meta"), tokens=8192).layers[0].name == "the model"
 
 
 def test_copies_checkpoints_and_pickles():
     model = Model()
-    convert(model, least_rows=0)
+    convert(model, filter=is_small_and_wanted, least_rows=0)
     x = input_of(16, K)
     file = io.BytesIO()
     torch.save(model, file)
@@ -510,13 +536,13 @@ def test_copies_checkpoints_and_pickles():
 
 def test_prepare_knows_them(capsys):
     model = Model()
-    convert(model)
+    convert(model, filter=is_small_and_wanted)
     prepared = prepare(model)
     whats = {entry.what for entry in prepared}
     assert {"linear_input of K = 48", "linear of K = 48, N = 64, recipe rowwise"} <= whats
     with torch.device("meta"):
         model = Model()
-    convert(model)
+    convert(model, filter=is_small_and_wanted)
     with pytest.raises(ValueError, match="a linear layer is on 'meta'; say where the model will run"):
         prepare(model)
 
@@ -528,7 +554,7 @@ def test_a_model_of_transformers():
     )
     model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
     plain = copy.deepcopy(model)
-    assert len(convert(model, least_rows=16).in_fp8) == 14
+    assert len(convert(model, filter=is_small_and_wanted, least_rows=16).in_fp8) == 14
     ids = torch.randint(0, 128, (2, 32))
     losses = {}
     for name, which in (("fp8", model), ("bf16", plain)):

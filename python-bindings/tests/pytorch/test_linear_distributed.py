@@ -13,7 +13,8 @@ torch = pytest.importorskip("torch", reason="torch is not installed; scripts/tes
 import torch.distributed as dist  # noqa: E402
 import torch.multiprocessing as multiprocessing  # noqa: E402
 
-from fp8moe.torch import Linear, convert  # noqa: E402
+import fp8moe.torch  # noqa: E402
+from fp8moe.torch import Linear, _ops  # noqa: E402
 
 RANKS = 2
 WIDTH, HIDDEN, BATCH, LENGTH = 32, 64, 2, 16
@@ -32,6 +33,11 @@ class Block(torch.nn.Module):
 
     def forward(self, x):
         return self.last(self.w2(torch.nn.functional.silu(self.w1(x)) * self.w3(x)))
+
+
+def convert(model, **options):
+    """Layers are too narrow to gain anything."""
+    return fp8moe.torch.convert(model, filter=lambda module, name: True, **options)
 
 
 def batch():
@@ -99,6 +105,24 @@ def check_tensor_parallel(rank):
         assert_near(found, expected)
         assert not any(map(torch.equal, found[:2], expected[:2]))  # they are in FP8
         torch.testing.assert_close(found[-1], expected[-1], rtol=0.02, atol=0.02)
+
+
+def check_siblings_share_an_input_that_each_wraps(rank):
+    """As transformers divides models: each layer makes a DTensor of the same tensor."""
+    from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
+
+    ran, find = [], fp8moe.Program.find_torch_call
+    model = Block()
+    convert(model, least_rows=0)
+    model = parallelize_module(model, dist.init_device_mesh("cpu", (RANKS,)), {"w1": ColwiseParallel(), "w3": ColwiseParallel()})
+    x = batch()[0].requires_grad_()
+    expected = model.w3(x.detach().clone())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_ops, "past_dispatcher", False)
+        patch.setattr(fp8moe.Program, "find_torch_call", lambda self, *args: ran.append(self.name) or find(self, *args))
+        model.w1(x)
+        assert torch.equal(model.w3(x), expected)
+    assert ran == ["quantize_both", "forward_with_columns", "forward_with_columns"]
 
 
 def check_tensor_parallel_compiled(rank):
@@ -182,6 +206,7 @@ def check_fsdp_and_tensor_parallel_checkpoints(rank):
 
 CHECKS = [
     check_tensor_parallel,
+    check_siblings_share_an_input_that_each_wraps,
     check_tensor_parallel_compiled,
     check_parts_that_are_no_width_of_fp8,
     check_fsdp,
