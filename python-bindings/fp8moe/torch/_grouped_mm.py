@@ -64,8 +64,10 @@ def grouped_mm(
         fp8moe.cache.CacheError: the programs are not there, and there is no compiler.
         fp8moe.CompilerError: the chip of x has no kernels for these sizes.
     """
-    if offsets is None or offs is not None:
-        offsets = _choose_offsets(offsets, offs)
+    if offs is not None:
+        if offsets is not None:
+            raise TypeError("grouped_mm: both offsets and offs are given, expected one of them")
+        offsets = offs
     offsets = convert_offsets(offsets)
     if bias is not None:
         _require_local_tensor("grouped_mm", "x", x, "[M, K]")
@@ -77,14 +79,6 @@ def grouped_mm(
     if bias is not None:
         result = add_bias(result, bias, offsets)
     return to_autocast(result) if out_dtype is None else result.to(out_dtype)
-
-
-def _choose_offsets(offsets: Optional[torch.Tensor], offs: Optional[torch.Tensor]) -> torch.Tensor:
-    given = [tensor for tensor in (offsets, offs) if tensor is not None]
-    if len(given) != 1:
-        what = "both offsets and offs are given" if given else "there are no offsets"
-        raise TypeError(f"grouped_mm: {what}, expected one tensor [E] with the end of each group")
-    return given[0]
 
 
 def convert_offsets(offsets: Any) -> Any:
