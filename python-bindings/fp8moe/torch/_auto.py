@@ -71,6 +71,15 @@ def choose(rows: Any, weights: _Weights, recipe: str) -> str:
     return mix
 
 
+def pays_kept(rows: Any, weights: torch.Tensor, recipe: str) -> bool:
+    """Whether a use of weights that are quantized already is in FP8 with so many rows."""
+    if recipe in FIXED:
+        return recipe != programs.BF16
+    E, K, N = weights.shape
+    ranges = find_ranges(recipe, K, N, E, find_layout(weights), weights.device.type, weights.device.index or 0, True)
+    return ranges is not None and any(ranges.decide(rows))
+
+
 def is_known(rows: Any) -> bool:
     if torch.compiler.is_compiling():
         return bool(has_static_value(rows))

@@ -149,6 +149,20 @@ class QuantizedWeights:
             return self.weights.is_cuda or self._sample.is_same()
         return self._sample.is_there() and not self._has_differed
 
+    def is_of(self, parameter: torch.Tensor) -> bool:
+        """Whether they are of that parameter, or of a view of it."""
+        return self._memory is not None and self._owner is parameter
+
+    def has_differed(self) -> bool:
+        """Whether a GPU has said that an earlier use read forms that were not those of the weights."""
+        return self._has_differed is not None and bool(self._has_differed)
+
+    def replace_view(self, weights: torch.Tensor) -> "QuantizedWeights":
+        """The same forms with another view of the parameter, to which gradients go."""
+        copy = self.__copy__()
+        copy.weights = copy._source = weights
+        return copy
+
     def _is_unstepped(self) -> bool:
         memory = self._memory
         return read_version(self._source) == self._version and (memory is None or memory.steps == self._steps)
@@ -282,6 +296,16 @@ def _watch(tensor: torch.Tensor) -> Optional[_Memory]:
     return None if plain is None else _watched.setdefault(identity(plain), _Memory(plain.untyped_storage()))
 
 
+#: Of all optimizers together.
+_all_steps = 0
+
+
+def count_steps() -> int:
+    """Steps of optimizers since the first call."""
+    _register_hook()
+    return _all_steps
+
+
 @functools.lru_cache(maxsize=None)
 def _register_hook() -> None:
     # Code that torch.compile makes of a step calls it, too: the graph ends there, as it does in each step of torch's own.
@@ -289,6 +313,8 @@ def _register_hook() -> None:
 
 
 def _count_step(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+    global _all_steps
+    _all_steps += 1
     if not _watched:
         return
     for group in optimizer.param_groups:

@@ -11,42 +11,49 @@ from __future__ import annotations
 
 import functools
 import sys
-from typing import Any, List, Optional, Tuple
+import weakref
+from typing import Any, Dict, List, Optional, Tuple, Union
 
 import torch
 
 from .. import recipes
-from ._auto import has_kernels, in_module
+from ._auto import forms_recipe, has_kernels, in_module, pays_kept
 from ._bias import add_bias
-from ._grouped_mm import grouped_mm
+from ._grouped_mm import grouped_mm, quantize_weights
 from ._permute import permute, unpermute
 from ._sharding import require_whole, to_local
+from ._weights import QuantizedWeights, count_steps, find_gathered
 
 __all__ = ["experts_forward", "register"]
 
 
-def register(name: str = "fp8moe", *, recipe: str = "auto", fallback: Optional[str] = "bf16") -> None:
+def register(name: str = "fp8moe", *, recipe: str = "auto", fallback: Optional[str] = "bf16", keep: Optional[str] = None) -> None:
     """Makes `experts_forward` with that recipe of grouped_mm an implementation of experts of that name, for
     `experts_implementation=name`. Registering twice is the same as once.
 
     On GPUs for which there are no kernels experts are multiplied in torch's bf16, and one line says so; with `fallback=None`
     recipes other than "auto" are an error there.
 
+    With `keep="step"` weights are quantized once between two steps of optimizers, for all microbatches, evaluation and decoding, in eager
+    code and for parameters in bf16: two bytes more for each of them, one with recipe "forward_only" (`quantize_weights` says which changes are seen).
+
     Raises ImportError if transformers is absent or has no such implementations (before 5.0),
-    and ValueError for a recipe that is not known.
+    and ValueError for a recipe that is not known, or another `keep`.
     """
     if name in recipes.MIXES:
         raise ValueError(f"fp8moe.torch.transformers.register: name is {name!r}, which is a recipe; pass recipe={name!r}")
     recipes.check("fp8moe.torch.transformers.register", recipe)
     if fallback not in ("bf16", None):
         raise ValueError(f"fp8moe.torch.transformers.register: fallback is {fallback!r}, expected 'bf16' or None")
+    if keep not in (None, "step"):
+        raise ValueError(f"fp8moe.torch.transformers.register: keep is {keep!r}, expected 'step' or None")
     try:
         from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
     except ImportError as error:
         raise ImportError(
             f"fp8moe.torch.transformers needs transformers 5.0 or later, whose experts can be replaced ({error})"
         ) from error
-    ALL_EXPERTS_FUNCTIONS.register(name, functools.partial(experts_forward, recipe=recipe, fallback=fallback))
+    ALL_EXPERTS_FUNCTIONS.register(name, functools.partial(experts_forward, recipe=recipe, fallback=fallback, keep=keep))
 
 
 def experts_forward(
@@ -57,6 +64,7 @@ def experts_forward(
     *,
     recipe: str = "auto",
     fallback: Optional[str] = "bf16",
+    keep: Optional[str] = None,
 ) -> torch.Tensor:
     """What a module of experts computes, with its matmuls in FP8 where that is faster.
 
@@ -68,7 +76,7 @@ def experts_forward(
             what other ranks have, count for nothing.
         top_k_weights: [T, k].
         recipe: as for grouped_mm, unless the module has an attribute `fp8moe_recipe`, as a plan gives it: a recipe, or two.
-        fallback: as for `register`.
+        fallback, keep: as for `register`.
 
     Raises:
         ValueError: hidden_states are not bf16, and autocast is off. Others as grouped_mm.
@@ -84,22 +92,45 @@ def experts_forward(
     up = "gate_up_proj" if self.has_gate else "up_proj"
     gate_up = _get_local(self, up)
     rows, routing = permute(hidden_states, top_k_index, gate_up.shape[0])
-    up_recipe, down_recipe = _find_recipes(self, recipe, hidden_states.device, fallback)
-    rows = _multiply(self, up, gate_up, rows, routing.offsets, up_recipe)
+    up_recipe, down_recipe = _find_recipes(self, recipe, hidden_states.device, fallback, keep)
+    rows = _multiply(self, up, gate_up, rows, routing.offsets, up_recipe, keep)
     rows = self._apply_gate(rows) if self.has_gate else self.act_fn(rows)
-    rows = _multiply(self, "down_proj", _get_local(self, "down_proj"), rows, routing.offsets, down_recipe)
+    rows = _multiply(self, "down_proj", _get_local(self, "down_proj"), rows, routing.offsets, down_recipe, keep)
     if getattr(self, "has_post_expert_norm", False):
         rows = self.post_expert_norm(rows)
     return unpermute(rows, routing, top_k_weights).to(hidden_states.dtype)
 
 
 def _multiply(
-    module: Any, name: str, weights: torch.Tensor, rows: torch.Tensor, offsets: torch.Tensor, recipe: str
+    module: Any, name: str, weights: torch.Tensor, rows: torch.Tensor, offsets: torch.Tensor, recipe: str, keep: Optional[str]
 ) -> torch.Tensor:
     bias = getattr(module, f"{name}_bias") if module.has_bias else None
     if bias is not None:
         bias = to_local("fp8moe.torch.transformers", bias, getattr(module, "num_experts", None))
-    return add_bias(grouped_mm(rows, weights, offsets, recipe=recipe), bias, offsets)
+    operand = _keep(module, name, weights, recipe) if keep and pays_kept(rows.shape[0], weights, recipe) else weights
+    return add_bias(grouped_mm(rows, operand, offsets, recipe=recipe), bias, offsets)
+
+
+#: By module and name of a parameter: at which step of all optimizers it was quantized.
+_kept: "weakref.WeakKeyDictionary[Any, Dict[str, Tuple[int, QuantizedWeights]]]" = weakref.WeakKeyDictionary()
+
+
+def _keep(module: Any, name: str, weights: torch.Tensor, recipe: str) -> Union[torch.Tensor, QuantizedWeights]:
+    """The weights with forms of an earlier call, or new ones. What is computed of parameters (adapters, casts) has none, nor has what
+    FSDP2's hooks have quantized."""
+    parameter = getattr(module, name)
+    is_plain = type(parameter) is torch.nn.Parameter and parameter.is_contiguous() and parameter.dtype == torch.bfloat16
+    if torch.compiler.is_compiling() or not is_plain or find_gathered(weights, forms_recipe(recipe)) is not None:
+        return weights
+    recipe = forms_recipe(recipe)
+    known, steps = _kept.setdefault(module, {}), count_steps()
+    step, kept = known.get(name, (-1, None))
+    if kept is not None and step == steps and kept.recipe == recipe and kept.has_differed():
+        kept.require_current(f"fp8moe.torch.transformers: {name}")
+    if kept is None or step != steps or kept.recipe != recipe or not kept.is_of(parameter) or not kept.is_current():
+        kept = quantize_weights(weights, recipe=recipe)
+        known[name] = (steps, kept)
+    return kept.replace_view(weights)
 
 
 def _get_local(module: Any, name: str) -> torch.Tensor:
@@ -107,13 +138,15 @@ def _get_local(module: Any, name: str) -> torch.Tensor:
     return to_local("fp8moe.torch.transformers", _get_weights(module, name), getattr(module, "num_experts", None))
 
 
-def _find_recipes(module: Any, recipe: str, device: torch.device, fallback: Optional[str]) -> Tuple[str, str]:
+def _find_recipes(
+    module: Any, recipe: str, device: torch.device, fallback: Optional[str], keep: Optional[str]
+) -> Tuple[str, str]:
     """Of both matmuls in this call."""
     own: Any = getattr(module, "fp8moe_recipe", recipe)
     first, second = (own, own) if isinstance(own, str) else own
     if fallback == "bf16" and not has_kernels(device):
         return recipes.AUTO, recipes.AUTO
-    return in_module(first, module), in_module(second, module)
+    return (first, second) if keep else (in_module(first, module), in_module(second, module))
 
 
 def find_weights(module: torch.nn.Module) -> Optional[Tuple[Any, List[torch.Tensor]]]:

@@ -4,13 +4,17 @@
 """What callers of torch's grouped matmul hand over: its arguments, offsets of torch.cumsum, autocast to float16, weights in the
 orientation in which they are stored, experts that are adapted, frozen, emptied or on a GPU without kernels."""
 
+import copy
 import dataclasses
+import pickle
 import sys
 import types
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed; scripts/test.sh torch installs it and runs these")
+
+from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 import fp8moe  # noqa: E402
 from fp8moe import programs  # noqa: E402
@@ -181,6 +185,44 @@ class Experts(torch.nn.Module):
 def tokens():
     index = torch.stack([torch.randperm(E)[:2] for _ in range(M)])
     return torch.randn(M, K).bfloat16(), index, torch.rand(M, 2).bfloat16()
+
+
+def test_weights_kept_between_steps(monkeypatch):
+    """Quantized once for microbatches, evaluation and recomputation; bits and gradients are those of weights that are not kept."""
+    made = []
+    quantize = transformers.quantize_weights
+    monkeypatch.setattr(transformers, "quantize_weights", lambda w, **options: made.append(tuple(w.shape)) or quantize(w, **options))
+    module, (x, index, scores) = Experts(), tokens()
+    plain = copy.deepcopy(module)
+    optimizers = [torch.optim.AdamW(m.parameters(), lr=0.1, fused=True) for m in (module, plain)]
+
+    def run(use_reentrant=None):
+        for m, keep in ((module, "step"), (plain, None)):
+            call = lambda x: transformers.experts_forward(m, x, index, scores, keep=keep)  # noqa: B023, E731
+            y = call(x) if use_reentrant is None else checkpoint(call, x.clone().requires_grad_(), use_reentrant=use_reentrant)
+            if y.requires_grad:
+                y.sum().backward()
+            yield y
+
+    for _ in range(2):
+        made.clear()
+        with torch.no_grad():
+            assert torch.equal(*run())  # first, so that what it leaves does not lead to the parameter
+        for use_reentrant in (None, False, True):
+            assert torch.equal(*run(use_reentrant))
+        assert len(made) == 2
+        assert all(torch.equal(a.grad, b.grad) for a, b in zip(module.parameters(), plain.parameters()))
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad()
+    for m in (module, plain):
+        m.down_proj.data.mul_(2)
+        with torch.no_grad():
+            m.gate_up_proj.mul_(2)
+    assert torch.equal(*run())
+    copy.deepcopy(module), pickle.dumps(module.state_dict())
+    with pytest.raises(ValueError, match="keep is 'always', expected 'step' or None"):
+        transformers.register(keep="always")
 
 
 def test_adapters_on_experts():
