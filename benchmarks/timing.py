@@ -22,7 +22,7 @@ import time
 
 import torch
 
-sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent.parent / "python-bindings")]
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "python-bindings"))  # behind an installed package
 
 # A block lasts about this long: many times what an event or a graph launch costs.
 BLOCK_MS = 5.0

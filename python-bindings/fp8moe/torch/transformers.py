@@ -154,7 +154,8 @@ def find_weights(module: torch.nn.Module) -> Optional[Tuple[Any, List[torch.Tens
     registry = sys.modules.get("transformers.integrations.moe")
     if registry is None or not hasattr(module, "has_gate") or not hasattr(module, "is_transposed"):
         return None
-    function = registry.ALL_EXPERTS_FUNCTIONS.get(getattr(module.config, "_experts_implementation", None))
+    name = getattr(getattr(module, "config", None), "_experts_implementation", None)
+    function = registry.ALL_EXPERTS_FUNCTIONS.get(name)
     if not isinstance(function, functools.partial) or function.func is not experts_forward:
         return None
     names = ("gate_up_proj" if module.has_gate else "up_proj", "down_proj")
