@@ -85,21 +85,6 @@ def prepare(folder, models, rows):
         print(f"{model}: prepared in {folder}", flush=True)
 
 
-def predict_again(folder):
-    """Writes what the compiler predicts now into artifacts that an earlier one made."""
-    import re
-
-    from fp8moe import cache, recipes
-
-    for path in sorted(pathlib.Path(folder).glob(f"*/*/{recipes.FILE}")):
-        what = json.loads((path.parent / "entry.json").read_text())["what"]
-        K, N, E = map(int, re.findall(r"[KNE] = (\d+)", what))
-        path.write_text(recipes.predict_file(K, N, E, CHIP))
-        (path.parent / "entry.json").unlink()
-        cache._describe(str(path.parent), cache.Request("", CHIP, what, ""))
-        print(f"{what}: predicted again", flush=True)
-
-
 def read_predicted(card_name):
     """What is predicted for this card, by model and rows."""
     from fp8moe import recipes
@@ -214,7 +199,6 @@ def show_worst(lines):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--prepare", metavar="FOLDER", help="compile into this folder for an H100 or H200, and exit")
-    parser.add_argument("--predict", metavar="FOLDER", help="predict again for what --prepare made there, with this compiler, and exit")
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS), metavar="MODEL")
     parser.add_argument("--rows", type=int, nargs="+", default=ROWS)
     parser.add_argument("--rounds", type=int, default=11, help="timings of each contender (default: 11)")
@@ -224,8 +208,6 @@ def main():
     sys.path.append(str(ROOT / "python-bindings"))  # behind an installed package, which may have the compiler
     if options.prepare:
         return prepare(options.prepare, options.models, options.rows)
-    if options.predict:
-        return predict_again(options.predict)
     import timing
     import torch
 

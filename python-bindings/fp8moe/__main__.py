@@ -416,7 +416,7 @@ def _prepare(options: argparse.Namespace) -> None:
         for chip in _split(options.target):
             for request in _list_requests(options, _parse_sizes(options, text), chip):
                 print(f"{request.what} on {chip}:", flush=True)
-                print(f"  {cache.put(request, options.output or cache.folders()[0])}", flush=True)
+                print(f"  {cache.put(request, options.output)}", flush=True)
 
 
 def _parse_sizes(options: argparse.Namespace, text: str) -> Tuple[int, int, int]:

@@ -36,6 +36,7 @@ LEFT_OUT = [
     (r"fp8moe-run .*--device=cuda", "needs a GPU"),
     (r"python3 benchmarks/\w+\.py (measure )?build/\w+/sm_90a", "needs a GPU"),
     (r"python3 benchmarks/torch_layer\.py --profile", "needs a GPU"),
+    (r"(FP8MOE_ARTIFACTS=\S+ )?python3 benchmarks/(auto|linear_layers)\.py", "needs torch, and a GPU"),
     (r"ncu ", "needs a GPU"),
     (r".*FP8MOE_(TORCHAO|TRANSFORMERS)_TESTS=", "needs a checkout of another project"),
     (r"python3? -m fp8moe prepare --model ", "needs torch and transformers"),

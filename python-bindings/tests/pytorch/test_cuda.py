@@ -4,13 +4,13 @@
 """grouped_mm and experts on a GPU: within FP8's error of float64, and as training uses them. Bits are compared
 with the CPU's by test/Integration."""
 
+import functools
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed; scripts/test.sh torch installs it and runs these")
 if not torch.cuda.is_available():
     pytest.skip("no GPU", allow_module_level=True)
-
-import functools  # noqa: E402
 
 import fp8moe.torch  # noqa: E402
 from fp8moe import programs  # noqa: E402

@@ -4,6 +4,8 @@
 """Gradients of large weights, which several operators compute: the bits of those of one, in less memory. Weights are
 large from 1 on here."""
 
+import functools
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed; scripts/test.sh torch installs it and runs these")
@@ -11,6 +13,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed; scripts/tes
 import torch._dynamo.testing  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
+import fp8moe.torch  # noqa: E402
 from fp8moe import programs  # noqa: E402
 from fp8moe.torch import _experts, _grouped_mm, _ops, experts, grouped_mm, quantize_weights  # noqa: E402
 
