@@ -52,21 +52,31 @@ FailureOr<OpFoldResult> PlanSignature::getSize(Value tensor, int64_t dim,
   return (*shape)[dim];
 }
 
-/// Whether two sizes are certainly equal: the same computation.
-static bool areSame(OpFoldResult first, OpFoldResult second) {
+using ValuePairs = llvm::SmallDenseSet<std::pair<Value, Value>>;
+
+/// Whether two sizes are certainly equal: the same computation. Each pair of
+/// its values is compared once (`seen`).
+static bool areSame(OpFoldResult first, OpFoldResult second, ValuePairs &seen) {
   if (isEqualConstantIntOrValue(first, second))
     return true;
   auto a = dyn_cast<Value>(first), b = dyn_cast<Value>(second);
+  if (a && b && !seen.insert({a, b}).second)
+    return true;
   Operation *opA = a ? a.getDefiningOp() : nullptr;
   Operation *opB = b ? b.getDefiningOp() : nullptr;
   return opA && opB && opA->getName() == opB->getName() &&
          opA->getAttrDictionary() == opB->getAttrDictionary() &&
          opA->getNumOperands() == opB->getNumOperands() &&
          llvm::all_of(llvm::zip_equal(opA->getOperands(), opB->getOperands()),
-                      [](auto operands) {
+                      [&](auto operands) {
                         auto [x, y] = operands;
-                        return areSame(x, y);
+                        return areSame(x, y, seen);
                       });
+}
+
+static bool areSame(OpFoldResult first, OpFoldResult second) {
+  ValuePairs seen;
+  return areSame(first, second, seen);
 }
 
 void PlanSignature::computeFlowSizes(Operation &op) {
@@ -81,7 +91,7 @@ void PlanSignature::computeFlowSizes(Operation &op) {
   };
   if (auto select = dyn_cast<arith::SelectOp>(op))
     agree(select.getTrueValue(), select.getFalseValue(), select);
-  // Of a loop they are those of what it begins with (requireLoop).
+  // Loop results have the sizes of the initial values (requireLoop).
   if (auto loop = dyn_cast<scf::ForOp>(op))
     for (auto [init, argument, result] : llvm::zip_equal(
              loop.getInitArgs(), loop.getRegionIterArgs(), loop.getResults()))

@@ -71,6 +71,7 @@ static bool differInLayout(DynamicQuantizeOp first, DynamicQuantizeOp second) {
   auto copy = cast<RankedTensorType>(second.getQuantized()[0].getType());
   return first.getRounding() == second.getRounding() &&
          first.getAxes() == second.getAxes() &&
+         first.getScales()[0].getType() == second.getScales()[0].getType() &&
          data.getElementType() == copy.getElementType() &&
          data.getShape() == copy.getShape() && !haveSameLayout(data, copy);
 }

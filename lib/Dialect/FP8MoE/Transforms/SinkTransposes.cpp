@@ -227,7 +227,7 @@ StringRef TransposeSinker::findObstacle() const {
   if (!parts.obstacle.empty())
     return parts.obstacle;
   if (parts.needsMatrices && view.permutation.size() == 3 &&
-      llvm::is_contained(getAxes(), 0))
+      view.permutation[0] != 0)
     return "its blocks span two dimensions, which must be the last ones";
   bool areScalesFree = true;
   for (auto [scales, axis] : llvm::zip(parts.scales, parts.axes)) {
@@ -242,10 +242,11 @@ StringRef TransposeSinker::findObstacle() const {
 /// The kernel on the tensor, with results in the tensor's order.
 Operation *TransposeSinker::createSunk(Value sourceScale) {
   IRMapping mapping;
-  mapping.map(kernel->getOperand(0), view.root);
-  if (parts.scaleOperand)
-    mapping.map(parts.scaleOperand->get(), sourceScale);
   Operation *sunk = builder.clone(*kernel, mapping);
+  // One value may be several operands.
+  sunk->setOperand(0, view.root);
+  if (parts.scaleOperand)
+    sunk->setOperand(parts.scaleOperand->getOperandNumber(), sourceScale);
   setAxes(sunk, getAxes());
   for (Value data : parts.data)
     mapping.lookup(data).setType(pullBack(tensorType(data), view.permutation));

@@ -37,6 +37,23 @@ static bool isSmall(scf::ForOp loop) {
   return trips && trips->ule(kMostOperations / operations);
 }
 
+/// Unrolls the loops with constant bounds, inner ones first. Returns whether
+/// there were any.
+static bool unrollLoops(FunctionOpInterface function) {
+  SmallVector<scf::ForOp> loops;
+  function->walk([&](scf::ForOp loop) { loops.push_back(loop); });
+  bool changed = false;
+  for (scf::ForOp loop : loops)
+    changed |= isSmall(loop) && succeeded(loopUnrollFull(loop));
+  if (!changed)
+    return false;
+  RewritePatternSet patterns(function.getContext());
+  scf::IfOp::getCanonicalizationPatterns(patterns, function.getContext());
+  scf::ForOp::getCanonicalizationPatterns(patterns, function.getContext());
+  (void)applyPatternsGreedily(function, std::move(patterns));
+  return true;
+}
+
 void UnrollLoops::runOnOperation() {
   FunctionOpInterface function = getOperation();
   if (function.isExternal())
@@ -44,17 +61,10 @@ void UnrollLoops::runOnOperation() {
   FailureOr<TargetAttr> target = requireTargetAttr(function);
   if (failed(target))
     return signalPassFailure();
-  // Inner loops first.
-  SmallVector<scf::ForOp> loops;
-  if (target->getInfo().isGPU())
-    function->walk([&](scf::ForOp loop) { loops.push_back(loop); });
+  // Bounds of inner loops may be those of an outer one's iteration.
   bool changed = false;
-  for (scf::ForOp loop : loops)
-    changed |= isSmall(loop) && succeeded(loopUnrollFull(loop));
+  while (target->getInfo().isGPU() && unrollLoops(function))
+    changed = true;
   if (!changed)
-    return markAllAnalysesPreserved();
-  RewritePatternSet patterns(&getContext());
-  scf::IfOp::getCanonicalizationPatterns(patterns, &getContext());
-  scf::ForOp::getCanonicalizationPatterns(patterns, &getContext());
-  (void)applyPatternsGreedily(function, std::move(patterns));
+    markAllAnalysesPreserved();
 }

@@ -68,3 +68,21 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx950">} {
     return %t : tensor<?x2048xf8E4M3FN, #fp8moe.strided<[1, 0]>>
   }
 }
+
+// -----
+
+// Scales whose types differ stay.
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  // CHECK-LABEL: func.func @scales_of_two_types
+  // CHECK-COUNT-2: fp8moe.dynamic_quantize
+  func.func @scales_of_two_types(%x: tensor<256x512xbf16>)
+      -> (tensor<256x512xf8E4M3FN>, tensor<256xf32>, tensor<256x512xf8E4M3FN, #fp8moe.strided<[1, 0]>>,
+          tensor<256xf32, #fp8moe.strided<[0], align = 64>>) {
+    %a, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
+        : tensor<256x512xbf16> -> tensor<256x512xf8E4M3FN>, tensor<256xf32>
+    %b, %t = fp8moe.dynamic_quantize %x along [1] rounding pow2
+        : tensor<256x512xbf16> -> tensor<256x512xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<256xf32, #fp8moe.strided<[0], align = 64>>
+    return %a, %s, %b, %t : tensor<256x512xf8E4M3FN>, tensor<256xf32>, tensor<256x512xf8E4M3FN, #fp8moe.strided<[1, 0]>>,
+        tensor<256xf32, #fp8moe.strided<[0], align = 64>>
+  }
+}

@@ -177,3 +177,27 @@ func.func @kept(%x: tensor<64x128xbf16>, %w: tensor<8x64x128xbf16>, %ends: tenso
   return %q, %q1, %s1, %q2, %q3 : tensor<128x64xf8E4M3FN>, tensor<64x8x128xf8E4M3FN>,
       tensor<64x8xf32>, tensor<64x8x128xf8E4M3FN>, tensor<128x64xf8E4M3FN>
 }
+
+// The square spans the dimension that the transpose brings to the front, too.
+// CHECK-LABEL: func.func @square_of_moved_rows
+// CHECK:         fp8moe.mx_quantize %{{.*}} along [2] mode rceil square : tensor<96x40x64xbf16
+func.func @square_of_moved_rows(%x: tensor<40x96x64xbf16>) -> tensor<96x40x64xf8E4M3FN> {
+  %t = fp8moe.transpose %x [1, 0, 2]
+      : tensor<40x96x64xbf16> -> tensor<96x40x64xbf16, #fp8moe.strided<[1, 0, 2]>>
+  %q, %s = fp8moe.mx_quantize %t along [2] mode rceil square
+      : tensor<96x40x64xbf16, #fp8moe.strided<[1, 0, 2]>>
+      -> tensor<96x40x64xf8E4M3FN>, tensor<96x40x2xf8E8M0FNU>
+  return %q : tensor<96x40x64xf8E4M3FN>
+}
+
+// Only the input is replaced where its copy is the scale, too.
+// CHECK-LABEL: func.func @its_own_scale
+// CHECK:         %[[COPY:.*]] = fp8moe.{{contiguous|relayout}}
+// CHECK:         fp8moe.quantize %arg0 by %[[COPY]] along 1 groups
+func.func @its_own_scale(%x: tensor<5x64xf32>, %ends: tensor<64xi32>) -> tensor<64x5xf8E4M3FN> {
+  %t = fp8moe.transpose %x [1, 0] : tensor<5x64xf32> -> tensor<64x5xf32, #col>
+  %c = fp8moe.contiguous %t : tensor<64x5xf32, #col> -> tensor<64x5xf32>
+  %q = fp8moe.quantize %c by %c along 0 groups(%ends : tensor<64xi32>)
+      : tensor<64x5xf32>, tensor<64x5xf32> -> tensor<64x5xf8E4M3FN>
+  return %q : tensor<64x5xf8E4M3FN>
+}

@@ -84,3 +84,26 @@ func.func @on_the_cpu(%x: tensor<?x64xbf16>, %w: tensor<64x64xbf16>) -> tensor<?
   return %r : tensor<?x64xbf16>
 }
 }
+
+// -----
+
+// The bounds of the inner loop are known once the outer one is unrolled.
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+// CHECK-LABEL: func.func @triangle
+// CHECK-NOT:     scf.for
+// CHECK-COUNT-3: fp8moe.linear
+// CHECK-NOT:     fp8moe.linear
+func.func @triangle(%x: tensor<128x128xbf16>, %w: tensor<128x128xbf16>) -> tensor<128x128xbf16> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %r = scf.for %i = %c0 to %c3 step %c1 iter_args(%h = %x) -> (tensor<128x128xbf16>) {
+    %k = scf.for %j = %c0 to %i step %c1 iter_args(%l = %h) -> (tensor<128x128xbf16>) {
+      %n = fp8moe.linear %l, %w : tensor<128x128xbf16>, tensor<128x128xbf16> -> tensor<128x128xbf16>
+      scf.yield %n : tensor<128x128xbf16>
+    }
+    scf.yield %k : tensor<128x128xbf16>
+  }
+  return %r : tensor<128x128xbf16>
+}
+}
