@@ -28,7 +28,7 @@ class Diagnostic(NamedTuple):
     notes: Tuple["Diagnostic", ...] = ()
 
     def __str__(self) -> str:
-        # What is about a file as a whole has line 0.
+        # Line 0 means the file as a whole.
         place = f"{self.file}:{self.line}:{self.column}: " if self.line else f"{self.file}: " if self.file else ""
         lines = [f"{place}{self.severity}: {self.message}"]
         lines += [str(note) for note in self.notes]

@@ -167,7 +167,7 @@ def find_matmuls(model: Any) -> List[Matmul]:
 
 
 def _get_shape(path: str, parameter: Any) -> Tuple[int, ...]:
-    """Of the whole parameter, where ZeRO-3 of DeepSpeed has divided it, too."""
+    """Returns the shape of the whole parameter, also where ZeRO-3 of DeepSpeed has divided it."""
     shape = tuple(map(int, getattr(parameter, "ds_shape", parameter.shape)))
     if shape == (0,):
         raise ValueError(
@@ -249,12 +249,12 @@ def _group_siblings(entries: Iterable[Tuple[Matmul, str]]) -> Iterator[List[Tupl
 #: More share no less of a quantization than a percent.
 _MOST_MICROBATCHES = 64
 
-#: The name of matmuls that have quantized the weights of others.
+#: Prefix of the names of matmuls that pay for the quantization of others' weights.
 _PAID = "paid"
 
 
 def _pay(use: str, weights: str, type: str, name: str, inputs: List[str], results: List[Tuple[str, str]]) -> str:
-    """A matmul of few rows that is FP8, whatever it takes, and so pays for the quantization of `weights` with others."""
+    """Returns a matmul of few rows that is always FP8. It pays for the quantization of `weights`, which other matmuls then share."""
     *experts, k, n = type.partition("xbf16")[0].removeprefix("tensor<").split("x")
     inputs.append(f"%few{name}: tensor<16x{k}xbf16>")
     results.append((f"%paid{name}", f"tensor<16x{n}xbf16>"))

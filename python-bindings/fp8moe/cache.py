@@ -266,8 +266,8 @@ def _search(root: str, request: Request, compiler: Optional[_Compiler]) -> Optio
 
 
 def _find(root: str, request: Request, compiler: Optional[_Compiler], *, quiet: bool = False) -> Optional[str]:
-    """What this compiler made, or the newest of what any did, if it is there and complete. Unless `quiet`, what is damaged
-    is a warning. The path has no symbolic links: whoever loads it gets what was checked."""
+    """Returns the entry of this compiler (without one, the newest entry of any), if it is there and complete. Unless `quiet`, a damaged
+    entry is a warning. The path has no symbolic links: loading it gives the files that were checked."""
     below = os.path.join(os.path.realpath(root), request.digest)
     for path in [os.path.join(below, compiler.digest)] if compiler else _list_newest_first(below):
         try:
@@ -294,7 +294,7 @@ def _list_newest_first(below: str) -> List[str]:
 
 
 def find_damage(path: str) -> Optional[str]:
-    """What is wrong with the files of an entry, or None."""
+    """Returns a description of the damage to an entry's files, or None."""
     try:
         with open(os.path.join(path, _ENTRY), encoding="utf-8") as file:
             expected: Dict[str, Dict[str, Any]] = json.load(file)["files"]
@@ -315,7 +315,7 @@ def find_damage(path: str) -> Optional[str]:
 
 # --- Making -----------------------------------------------------------------------
 
-#: What no cache took, by request and compiler: its folder, and the artifact below.
+#: Artifacts that no cache could store, by request and compiler: the temporary folder, and the path of the artifact in it.
 _temporary: Dict[Tuple[str, str], Tuple[TemporaryFolder, str]] = {}
 _threads: Dict[Tuple[str, str], Any] = {}
 
@@ -414,7 +414,7 @@ def _compile(request: Request, compiler: _Compiler, folder: str) -> str:
 
 
 def _publish(made: str, root: str, request: Request, compiler: _Compiler) -> str:
-    """Copies an artifact to its place, where it is there completely or not at all. Whoever comes second uses what is there."""
+    """Copies an artifact to its place, where it is there completely or not at all. A second writer uses the entry of the first."""
     below = os.path.join(root, request.digest)
     path = os.path.join(below, compiler.digest)
     scratch = tempfile.mkdtemp(prefix=f".{compiler.digest}.", dir=below)

@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What this installation has, what is wrong with it, and what to do: `python -m fp8moe doctor`, or in a program, where it
+"""Report of what this installation has, of problems and of remedies: `python -m fp8moe doctor`, or in a program, where it
 also says what is registered,
 
     print(fp8moe.doctor.report())
@@ -35,7 +35,7 @@ class Finding(NamedTuple):
     #: Such as "cache".
     topic: str
     text: str
-    #: What to do where something is wrong.
+    #: Remedy, where something is wrong.
     advice: str = ""
 
 

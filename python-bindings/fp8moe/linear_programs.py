@@ -20,7 +20,7 @@ __all__ = [
 #: The matmuls of a layer, as recipes name them.
 USES: Tuple[str, ...] = ("forward", "grad_x", "grad_weights")
 
-#: What the number of rows is a multiple of where the gradient of weights is in FP8: it contracts them, and reads 16 bytes at a time.
+#: Rows are padded to a multiple of this: the FP8 weight gradient loads 16 bytes.
 ROWS_MULTIPLE = 16
 
 #: Siblings that read one tensor, by the last part of their names; their quantizations of it are one.
@@ -84,13 +84,13 @@ _GRAD_WEIGHTS_BF16 = """\
     %grad_weights = fp8moe.linear %gt, %x : tensor<{N}x?xbf16, #transposed>, {x} -> {weights}
 """
 
-#: What programs call the tensors that they hand to each other.
+#: Names, in the IR, of the tensors that programs hand to each other.
 _VALUES = {"x_rows": "xq", "row_scales": "xs", "x_columns": "xc", "column_scales": "xcs", "grad_y": "grad_y", "x": "x", "weights": "weights"}
 _FORMS = {"x_rows": ("x_rows", "row_scales"), "x_columns": ("x_columns", "column_scales")}
 
 
 def list_bf16_uses(recipe: str) -> Tuple[str, ...]:
-    """Which of USES a recipe leaves in bf16. Raises ValueError for a recipe that is not known."""
+    """Returns those of USES that a recipe leaves in bf16. Raises ValueError for a recipe that is not known."""
     if recipe == "bf16":
         return USES
     programs.check_recipe("linear", recipe)
@@ -163,12 +163,12 @@ def list_linear(K: int, N: int, recipe: str) -> Tuple[str, ...]:
 
 
 def linear_input_request(K: int, chip: str) -> Request:
-    """What fp8moe.cache needs to find or make the artifact of `linear_input` for a chip."""
+    """Returns the request by which fp8moe.cache finds or makes the artifact of `linear_input` for a chip."""
     return _request(linear_input(K), chip, f"linear_input of K = {K}", K, 16, "rowwise")
 
 
 def linear_request(K: int, N: int, chip: str, *, recipe: str = "rowwise") -> Request:
-    """The same of `linear`."""
+    """Returns the request by which fp8moe.cache finds or makes the artifact of `linear` for a chip."""
     return _request(linear(K, N, recipe=recipe), chip, f"linear of K = {K}, N = {N}, recipe {recipe}", K, N, recipe)
 
 

@@ -29,7 +29,7 @@ RECIPES: Dict[str, Tuple[str, ...]] = {
     "forward_only": ("grad_x", "grad_weights"),
 }
 
-#: What is no recipe of these, as it quantizes nothing: the programs of `bf16_grouped_mm`.
+#: Name of the unquantized programs; not in RECIPES.
 BF16 = "bf16"
 
 #: The program of a grouped matmul, and those of its gradients.
@@ -546,7 +546,7 @@ def grouped_mm_request(
 
 
 def bf16_grouped_mm_request(K: int, N: int, E: int, chip: str, *, weights: str = "NK") -> Request:
-    """The same of `bf16_grouped_mm`. Its artifact carries from how many rows on FP8 pays (fp8moe.recipes)."""
+    """Returns the cache request of `bf16_grouped_mm`. Its artifact carries from how many rows on FP8 pays (fp8moe.recipes)."""
     sizes = f"K = {K}, N = {N}, E = {E}"
     return Request(
         f"// With {recipes.FILE}.\n{bf16_grouped_mm(K, N, E, weights=weights)}",

@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Which of the three matmuls of a layer are FP8, by the number of rows of a call (docs/precision.md).
+"""Choice of FP8 or bf16 for the three matmuls of a layer, by the number of rows of a call (docs/precision.md).
 
 The compiler predicts from how many rows on FP8 pays (`predict`); an artifact carries its answer as a file (`read`). Only
 `predict` needs the compiler, and nothing here needs torch.
@@ -52,7 +52,7 @@ class FP8Rows(NamedTuple):
     grad_weights: Optional[int] = None
 
     def decide(self, rows: int) -> Tuple[bool, bool, bool]:
-        """Which uses of a call with so many rows are FP8."""
+        """Returns, for each use, whether a call with so many rows is FP8."""
         forward, grad_x, grad_weights = (least is not None and rows >= least for least in self)
         return forward, grad_x, grad_weights
 
@@ -153,7 +153,7 @@ def predict_file(K: int, N: int, E: int, chip: str) -> str:
 
 
 def read(folder: str) -> Optional[Mapping[str, Dict[str, FP8Rows]]]:
-    """What an artifact carries, by card and kind; None where it carries nothing that this version reads."""
+    """Returns the rows that an artifact carries, by card and kind; None where it carries nothing that this version reads."""
     try:
         with open(os.path.join(folder, FILE), encoding="utf-8") as file:
             data = json.load(file)
@@ -165,6 +165,6 @@ def read(folder: str) -> Optional[Mapping[str, Dict[str, FP8Rows]]]:
 
 
 def find_card(name: str, known: Sequence[str]) -> str:
-    """Which of the cards an artifact knows a device of this name is; the first where none fits."""
+    """Returns the card of `known` that fits a device of this name; the first where none fits."""
     fitting: List[str] = [card for card in known if re.search(rf"\b{CARDS.get(card, card)}\b", name)]
     return fitting[0] if fitting else next(iter(known))

@@ -101,7 +101,7 @@ def test_symbolic_links_that_others_can_replace(folder, tmp_path, monkeypatch, h
 
 
 def test_folders_above_the_package_are_trusted(folder, tmp_path, monkeypatch):
-    """Whoever can change these can replace the package."""
+    """A user who can change these can replace the package."""
     tmp_path.chmod(0o777)
     status = tmp_path.stat()
     monkeypatch.setattr(_trust, "_list_above_package", lambda: {(status.st_dev, status.st_ino)})
@@ -124,7 +124,7 @@ def test_what_belongs_to_others(folder, tmp_path, monkeypatch, place):
 
 @needs_root
 def test_a_team_shares_what_one_user_wrote(folder, tmp_path, monkeypatch):
-    """What it lacks goes to the own cache, which is the first one."""
+    """Entries that the team's cache lacks go to the own one, which is first."""
     team = tmp_path / "team"
     cache.put(REQUEST, team)
     for path in (team, *team.rglob("*")):
@@ -194,8 +194,8 @@ def test_owners_outside_of_a_namespace_are_never_trusted(folder):
 
 
 def test_read_only(folder):
-    """What a read-only cache holds is used; the rest is compiled for the process. Root gives up
-    what lets it write in spite of permissions."""
+    """Entries of a read-only cache are used; others are compiled for the process. Root gives up
+    the capability to write in spite of permissions."""
     held = cache.get(REQUEST._replace(ir=IR.replace('"y"', '"z"')))
     for place in (folder, *folder.rglob("*")):
         place.chmod(0o555 if place.is_dir() else 0o444)

@@ -210,7 +210,7 @@ def test_interrupting_a_run(compiled, monkeypatch, capsys):
 
 @pytest.mark.parametrize("program", ["bf16_grouped_mm", "grouped_mm", "kept_grouped_mm", "add_grad_weights"])
 def test_prepare(ir, tmp_path, capsys, monkeypatch, program):
-    """What it makes is found by the request for it, and by no other. Recipe auto takes the programs in bf16, too."""
+    """The artifact is found by the request for it, and by no other. Recipe auto takes the programs in bf16, too."""
     from fp8moe import cache, programs, recipes
 
     command = ["prepare", program, "--sizes=8,16,2", "--target=cpu", "-o", str(tmp_path / "prepared")]

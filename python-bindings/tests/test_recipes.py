@@ -67,7 +67,7 @@ def test_cards(name, card):
 
 
 def test_alternating_choices():
-    """What agrees with most of them."""
+    """The bound that agrees with most choices is taken."""
     choose = recipes._choose_least
     assert choose([(16, False), (32, True), (64, False), (128, True), (256, True)]) == 128
     assert choose([(16, False), (32, True), (64, True), (128, True), (256, False)]) == 32

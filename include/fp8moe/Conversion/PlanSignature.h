@@ -60,7 +60,7 @@ private:
   LogicalResult addInputs(func::FuncOp func);
   LogicalResult addOutputs(func::FuncOp func);
   LogicalResult computeSizes(Operation &op);
-  /// The same of control flow, whose results have sizes that all ways agree on.
+  /// Computes sizes of scf results where all branches agree.
   void computeFlowSizes(Operation &op);
   FailureOr<OpFoldResult> getSize(Value tensor, int64_t dim, Operation *user);
   /// Requires what a dense or aligned layout promises and its type cannot show.

@@ -287,7 +287,7 @@ def _find_side(weights: torch.Tensor, is_kept: bool) -> _Side:
 
 
 def find_uses(rows: int, weights: torch.Tensor, is_kept: bool, recipe: str) -> Tuple[bool, bool, bool]:
-    """Which of recipes.USES are FP8, where there are kernels."""
+    """Returns, for each of recipes.USES, whether it is FP8, where there are kernels."""
     (K, N, E), layout, _, _ = _find_side(weights, is_kept)
     ranges = find_ranges(recipe, K, N, E, layout, weights.device.type, weights.device.index or 0, is_kept)
     if ranges is None:

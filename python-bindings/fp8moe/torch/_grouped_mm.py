@@ -82,7 +82,7 @@ def grouped_mm(
 
 
 def convert_offsets(offsets: Any) -> Any:
-    """Those of torch.cumsum are i64."""
+    """Converts i64 offsets, as torch.cumsum gives them, to i32."""
     is_long = isinstance(offsets, torch.Tensor) and offsets.dtype == torch.int64
     return offsets.to(torch.int32) if is_long else offsets
 
@@ -97,7 +97,7 @@ _Weights = Union[torch.Tensor, QuantizedWeights]
 
 
 def find_shape(weights: Any) -> Optional[torch.Size]:
-    """Of weights [E, K, N]; None of what grouped_mm will refuse."""
+    """Returns the shape of weights [E, K, N]; None for operands that grouped_mm will refuse."""
     tensor = weights.weights if isinstance(weights, QuantizedWeights) else weights
     return tensor.shape if isinstance(tensor, torch.Tensor) and not tensor.is_nested and tensor.dim() == 3 else None
 
@@ -623,5 +623,5 @@ def e4m3_of(device: str, index: int) -> torch.dtype:
     return torch.float8_e4m3fnuz if is_fnuz else torch.float8_e4m3fn
 
 
-# Which chooses between the functions above.
+# Imported last: _auto imports this module.
 from . import _auto  # noqa: E402

@@ -26,7 +26,7 @@ from ._weights import QuantizedWeights, find_plain
 #: Operands of records that are no operands.
 _RESULTS = ("y", "grad_x", "grad_weights")
 _OUTSIDE = "outside of the model"
-#: Of results that are worse than `least_db`, what to do.
+#: Advice for results that are worse than `least_db`.
 _ADVICE = {
     "y": "leave this layer in bf16",
     "grad_x": "use recipe='forward_only' there",
@@ -213,7 +213,7 @@ def inspect(
     return Inspection(model, every, log_dir, least_db)
 
 
-#: Of kept weights.
+#: The warning about kept weights.
 _STALE = (
     "the kept forms are not those of the weights as they are now; call refresh(), or quantize_weights again, whenever weights arrive or "
     "change"
@@ -334,7 +334,7 @@ class _Sample(TorchDispatchMode):
         return results
 
     def _check(self, place: str, tensor: Any) -> None:
-        """Of DTensors what this rank has: to ask for all would be a collective, for which other ranks may never come."""
+        """Checks a tensor, of a DTensor the part on this rank: gathering all would be a collective that other ranks may never join."""
         if not isinstance(tensor, torch.Tensor) or not tensor.is_floating_point() or tensor.itemsize == 1:
             return
         for plain in find_plain(tensor):

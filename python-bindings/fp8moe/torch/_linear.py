@@ -25,7 +25,7 @@ from ._weights import read_version
 #: H200 that with 1024 rows the layers of Llama3 8B from 4096 x 4096 on gain, and with 256 rows none.
 LEAST_ROWS = 1024
 
-#: What GPUs need both widths to be a multiple of.
+#: GPU kernels need N and K to be multiples of 16.
 MULTIPLE = 16
 
 
@@ -84,7 +84,7 @@ def _is_sharded(tensor: torch.Tensor) -> bool:
 
 
 def convert_linear(module: torch.nn.Module, recipe: str = "rowwise", *, least_rows: int = LEAST_ROWS) -> torch.nn.Module:
-    """Makes a torch.nn.Linear one of FP8, in place: it stays the same object, with the same parameters, hooks and buffers. Of a
+    """Makes a torch.nn.Linear one of FP8, in place: it stays the same object, with the same parameters, hooks and buffers. For a
     layer that is converted already the recipe changes; "bf16" makes it torch's again.
 
     Raises:
@@ -158,7 +158,7 @@ class SharedInput:
     def get(
         self, layer: Any, x: torch.Tensor, which: str, make: Callable[[], Tuple[torch.Tensor, ...]]
     ) -> Tuple[torch.Tensor, ...]:
-        """What program `which` makes of `x`."""
+        """Returns the outputs of program `which` for `x`."""
         version = read_version(x)
         if version is None:  # of inference tensors nothing says that they change
             return make()

@@ -137,7 +137,7 @@ class _Need(NamedTuple):
 
 
 def _name_sum(recipe: str) -> str:
-    """The recipe whose `add_grad_weights` these programs' gradients are added by."""
+    """Recipe of the add_grad_weights artifact used with `recipe`."""
     return "rowwise_bf16_grad_weights" if recipe == programs.BF16 else recipe
 
 

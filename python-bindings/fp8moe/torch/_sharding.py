@@ -26,8 +26,8 @@ def require_whole(where: str, name: str, parameter: Any) -> None:
 
 
 def to_local(where: str, weights: Any, num_experts: Any) -> torch.Tensor:
-    """Of a DTensor [E, ...] the part that this rank multiplies, whose gradient has its placements. `num_experts` is what the module
-    counts."""
+    """Returns the part of a DTensor [E, ...] that this rank multiplies; its gradient has the DTensor's placements. `num_experts` is
+    the module's number of experts."""
     if not hasattr(weights, "to_local"):
         plain: torch.Tensor = weights
         return plain
@@ -43,7 +43,7 @@ def to_local(where: str, weights: Any, num_experts: Any) -> torch.Tensor:
 
 
 def find_gathered_sizes(model: torch.nn.Module) -> Sizes:
-    """Of parameters of FSDP2 the sizes that it gathers: with expert or tensor parallelism those of one rank."""
+    """Returns the sizes to which FSDP2 gathers its parameters: with expert or tensor parallelism those of one rank."""
     sizes: Sizes = {}
     for module in model.modules():
         if not hasattr(module, "_get_fsdp_state"):

@@ -42,7 +42,7 @@ class Sample:
         return result
 
     def differs(self) -> torch.Tensor:
-        """The same as a tensor, which waits for nothing; also in graphs."""
+        """Returns whether the elements differ as a tensor, without waiting for the device; also in graphs."""
         return (self._now != self._then).any()
 
     def renew(self) -> None:
@@ -51,7 +51,7 @@ class Sample:
 
 
 def _unseen() -> ContextManager[Any]:
-    """What runs in it is no part of what modes, autograd or inference mode look at."""
+    """Hides the operations within from dispatch modes, autograd and inference mode."""
     stack = contextlib.ExitStack()
     stack.enter_context(torch.inference_mode(False))
     stack.enter_context(torch.no_grad())
@@ -77,7 +77,7 @@ class Maker(NamedTuple):
     #: The weights as programs take them, which may be a copy.
     derive: Callable[[torch.Tensor], torch.Tensor]
     quantize: Callable[[torch.Tensor], Sequence[torch.Tensor]]
-    #: The same into memory that is there.
+    #: As `quantize`, into the memory of existing forms.
     write: Callable[[Sequence[torch.Tensor], torch.Tensor], None]
 
 
@@ -158,7 +158,7 @@ class QuantizedWeights:
         return self._has_differed is not None and bool(self._has_differed)
 
     def replace_view(self, weights: torch.Tensor) -> "QuantizedWeights":
-        """The same forms with another view of the parameter, to which gradients go."""
+        """Returns these forms with another view of the parameter, to which gradients go."""
         copy = self.__copy__()
         copy.weights = copy._source = weights
         return copy
@@ -296,7 +296,7 @@ def _watch(tensor: torch.Tensor) -> Optional[_Memory]:
     return None if plain is None else _watched.setdefault(identity(plain), _Memory(plain.untyped_storage()))
 
 
-#: Of all optimizers together.
+#: Steps of all optimizers together.
 _all_steps = 0
 
 

@@ -98,7 +98,7 @@ def _in_fp8(experts: Any) -> Any:
             self.fp8moe_recipe = config.recipe
 
         def fp8moe_weights(self) -> List[torch.Tensor]:
-            """What `_grouped_mm` is called with (fp8moe.torch.prepare); gate and up in one are [E, 2, F, D] or [E, F, 2, D]."""
+            """Returns the weights that `_grouped_mm` is called with (fp8moe.torch.prepare); gate and up in one are [E, 2, F, D] or [E, F, 2, D]."""
             matrices = [weights for weights in self.parameters(recurse=False) if weights.dim() in (3, 4)]
             return [weights.flatten(1, -2).transpose(-2, -1) for weights in matrices]
 

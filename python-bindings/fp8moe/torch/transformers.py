@@ -66,7 +66,7 @@ def experts_forward(
     fallback: Optional[str] = "bf16",
     keep: Optional[str] = None,
 ) -> torch.Tensor:
-    """What a module of experts computes, with its matmuls in FP8 where that is faster.
+    """Computes a module of experts, with its matmuls in FP8 where that is faster.
 
     Args:
         self: the module, which transformers' decorator has described: weights `gate_up_proj` (or `up_proj`) and
@@ -116,8 +116,8 @@ _kept: "weakref.WeakKeyDictionary[Any, Dict[str, Tuple[int, QuantizedWeights]]]"
 
 
 def _keep(module: Any, name: str, weights: torch.Tensor, recipe: str) -> Union[torch.Tensor, QuantizedWeights]:
-    """The weights with forms of an earlier call, or new ones. What is computed of parameters (adapters, casts) has none, nor has what
-    FSDP2's hooks have quantized."""
+    """The weights with forms of an earlier call, or new ones. Tensors that are computed from parameters (adapters, casts) have none, nor have
+    those that FSDP2's hooks have quantized."""
     parameter = getattr(module, name)
     is_plain = type(parameter) is torch.nn.Parameter and parameter.is_contiguous() and parameter.dtype == torch.bfloat16
     if torch.compiler.is_compiling() or not is_plain or find_gathered(weights, forms_recipe(recipe)) is not None:
@@ -141,7 +141,7 @@ def _get_local(module: Any, name: str) -> torch.Tensor:
 def _find_recipes(
     module: Any, recipe: str, device: torch.device, fallback: Optional[str], keep: Optional[str]
 ) -> Tuple[str, str]:
-    """Of both matmuls in this call."""
+    """Returns the recipes of both matmuls in this call."""
     own: Any = getattr(module, "fp8moe_recipe", recipe)
     first, second = (own, own) if isinstance(own, str) else own
     if fallback == "bf16" and not has_kernels(device):

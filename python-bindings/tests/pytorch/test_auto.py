@@ -41,7 +41,7 @@ def run(recipe, rows=M, function=grouped_mm, prepare=lambda weights: weights):
 
 
 def mix(name, rows=M, **words):
-    """What a mix gives, from results that are all FP8 and all bf16."""
+    """Returns the results of a mix, from results that are all FP8 and all bf16."""
     both = {True: run("rowwise", rows, **words), False: run("bf16", rows)}
     return [both[is_fp8][i] for i, is_fp8 in enumerate(recipes.MIXES[name])]
 
@@ -136,7 +136,7 @@ def test_checkpointing(rows, use_reentrant):
 
 @pytest.mark.parametrize("needs", ["x", "weights"])
 def test_single_gradients(needs):
-    """Of mixes; what is not asked for is not computed."""
+    """Mixes compute only the gradients that are asked for."""
     torch.manual_seed(44)
     x, weights = torch.randn(44, K).bfloat16(), torch.randn(E, N, K).bfloat16().transpose(-2, -1)
     {"x": x, "weights": weights}[needs].requires_grad_()

@@ -191,7 +191,7 @@ def check_kept_weights_that_were_written_to(rank):
 
 
 def list_collectives(rank, new):
-    """Those that write `new`, which rank 0 has, into their argument, as weights arrive from a trainer."""
+    """Collectives that write `new`, which rank 0 has, into their argument, as weights arrive from a trainer."""
     half = len(new.view(-1)) // 2
 
     def send_or_receive(w):

@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What importing the package costs a program that uses little of it."""
+"""Cost of importing the package for a program that uses little of it."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed; scripts/tes
 
 
 def test_importing_loads_no_dynamo():
-    """Which takes as long as the rest of torch."""
+    """Importing Dynamo takes as long as the rest of torch."""
     code = "import sys, fp8moe.torch; print([name for name in ('torch._dynamo', 'triton', 'transformers', 'torchao') if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.stdout == "[]\n" and not result.stderr, result.stderr

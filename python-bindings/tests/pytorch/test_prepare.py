@@ -204,7 +204,7 @@ def test_main_gradients(no_compiler):
 
 @pytest.mark.parametrize("name", ["Qwen3Moe", "GptOss"])
 def test_a_configuration_of_transformers(name, tmp_path, capsys, monkeypatch):
-    """What one of ep * tp ranks multiplies: the sizes that its experts have."""
+    """Sizes are those that experts have on one of ep * tp ranks."""
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")
     from fp8moe.__main__ import main
 

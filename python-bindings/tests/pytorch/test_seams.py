@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What callers of torch's grouped matmul hand over: its arguments, offsets of torch.cumsum, autocast to float16, weights in the
+"""Inputs that callers of torch's grouped matmul pass: its arguments, offsets of torch.cumsum, autocast to float16, weights in the
 orientation in which they are stored, experts that are adapted, frozen, emptied or on a GPU without kernels."""
 
 import copy
@@ -63,7 +63,7 @@ def test_long_offsets():
 
 
 def test_biases_have_the_groups_of_the_matmul():
-    """Which clamps ends to those before and to the rows."""
+    """The matmul clamps each end to the ends before it and to the number of rows."""
     x, parameter = tensors()
     bias, weights = torch.arange(1.0, E + 1).view(E, 1).expand(E, N).bfloat16(), torch.zeros_like(parameter).transpose(-2, -1)
     for ends in ([10, 5, 30, 20], [-3, 20, 20, 1000], [70, 70, 70, 70]):

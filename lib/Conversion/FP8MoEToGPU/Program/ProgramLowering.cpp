@@ -212,7 +212,7 @@ LogicalResult ProgramLowering::lowerOperation(Operation *op) {
   return row ? row->lower(op, *this) : reportNoKernel(op);
 }
 
-/// What to do about control flow, of which only the CPU has any.
+/// Returns advice about control flow, which only the CPU supports.
 static StringRef adviseAboutFlow(Operation *op) {
   if (isa<scf::ForOp>(op))
     return "a loop is unrolled where its bounds are constants and it makes at "

@@ -14,10 +14,9 @@
 //
 //   -->  %q0, %s0 = dynamic_quantize %x along [1]
 //
-// Every result is named by how its values are computed. An operation all of
-// whose results have been computed before in its block is replaced by them, and
-// by copies of them where data lie in another layout, if layouts are placed in
-// less predicted time then.
+// Every result is named by how its values are computed. An operation is
+// replaced if its block has computed all its results before, and if layouts are
+// then placed in less predicted time. Results in another layout become copies.
 //
 //===----------------------------------------------------------------------===//
 

@@ -117,7 +117,7 @@ private:
 Cost evaluateFunction(FunctionOpInterface function, const TargetInfo &target,
                       KernelCostMemo &kernelCosts);
 
-/// What the function costs when its layouts are placed.
+/// The cost of the function when its layouts are placed.
 Cost getPlacedCost(FunctionOpInterface function, const TargetInfo &target,
                    LayoutMemo &layouts, KernelCostMemo &kernelCosts);
 

@@ -181,8 +181,8 @@ static std::string explainKernels(Operation *copy, Value source,
   return text;
 }
 
-/// What would have to be true of the tensor that is copied, but for what
-/// kernels cannot do (`isExplained`); empty where nothing is left.
+/// Returns the condition that would remove the copy, or an empty string. Limits
+/// of kernels are left out where `isExplained`: another note names them.
 static std::string explain(Operation *copy, Value source, OpOperand *reader,
                            bool isExplained) {
   RankedTensorType from = tensorType(copy->getOperand(0));

@@ -89,7 +89,7 @@ static LogicalResult verifySizes(Operation *op) {
   return success();
 }
 
-/// What to write instead of an operation that drops layouts.
+/// Returns what replaces an operation that drops layouts.
 static StringRef adviseInstead(Operation *op) {
   StringRef name = op->getName().getStringRef();
   StringRef instead =
