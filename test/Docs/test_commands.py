@@ -39,7 +39,7 @@ LEFT_OUT = [
     (r"(FP8MOE_ARTIFACTS=\S+ )?python3 benchmarks/(auto|linear_layers)\.py", "needs torch, and a GPU"),
     (r"ncu ", "needs a GPU"),
     (r".*FP8MOE_(TORCHAO|TRANSFORMERS)_TESTS=", "needs a checkout of another project"),
-    (r"python3? -m fp8moe prepare --model ", "needs torch and transformers"),
+    (r"python3? -m fp8moe (prepare --model|advise config\.json) ", "needs torch and transformers"),
     (r"python3? -m fp8moe doctor", "its status is that of the machine"),
     (r"python3 benchmarks/sweep\.py cases", "reads what a GPU measured"),
 ]

@@ -66,7 +66,7 @@ def choose(rows: Any, weights: _Weights, recipe: str) -> str:
     tensor = weights.weights if isinstance(weights, QuantizedWeights) else weights
     E, K, N = (operator.index(size) for size in tensor.shape)
     device = tensor.device
-    count = rows if is_known(rows) else -1
+    count = operator.index(rows) if is_known(rows) else -1  # a symbol that is a size of the weights, too, is known
     mix: str = _constant_choice(recipe, count, K, N, E, find_layout(tensor), device.type, device.index or 0, is_kept)
     return mix
 
@@ -155,8 +155,11 @@ def _why_not(device: str, index: int, K: int, N: int) -> str:
     return why
 
 
+_constant_why_not = assume_constant_result(_why_not)
+
+
 def has_kernels(device: torch.device, K: int = 16, N: int = 16) -> bool:
-    return not _why_not(device.type, device.index or 0, K, N)
+    return not _constant_why_not(device.type, device.index or 0, K, N)
 
 
 # --- Multiplying ---------------------------------------------------------------------

@@ -125,7 +125,9 @@ def multiply_seen(
 
         result = multiply_adding(x, weights, offsets, recipe, main_grad, names)
     if not torch.compiler.is_compiling() and observers:
-        mix = recipe if recipe in FIXED else _auto.choose(x.shape[0], weights, recipe)
+        mix = recipe
+        if recipe not in FIXED:
+            mix = _auto.choose(x.shape[0], find_gathered(weights, "rowwise") or weights, recipe)
         if any(recipes.MIXES.get(mix, ())):
             observers[-1](x, weights, offsets, result, mix)
     return result

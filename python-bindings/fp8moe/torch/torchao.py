@@ -127,9 +127,8 @@ def find_weights(module: torch.nn.Module) -> Optional[Tuple[str, List[torch.Tens
     """The recipe and the weights [E, K, N] that `module` itself has, if torchao has converted them and calls `patch`'s
     function. Parameters are taken for [E, N, K], as torchao's own kernels need them."""
     tensors = sys.modules.get("torchao.prototype.moe_training.tensor")
-    functions = sys.modules.get("torchao.prototype.moe_training.fp8_grouped_mm")
-    function = getattr(functions, _NAME, None)
-    if tensors is None or not isinstance(function, functools.partial) or function.func is not _fp8_grouped_mm:
+    function: Any = getattr(sys.modules.get("torchao.prototype.moe_training.fp8_grouped_mm"), _NAME, None)
+    if tensors is None or not is_patched():
         return None
     converted = [
         parameter._data.transpose(-2, -1)
@@ -139,9 +138,16 @@ def find_weights(module: torch.nn.Module) -> Optional[Tuple[str, List[torch.Tens
     return (function.keywords["recipe"], converted) if converted else None
 
 
+def is_patched() -> bool:
+    """Whether torchao's modules multiply by `patch`'s function."""
+    function = getattr(sys.modules.get("torchao.prototype.moe_training.fp8_grouped_mm"), _NAME, None)
+    return isinstance(function, functools.partial) and function.func is _fp8_grouped_mm
+
+
 def unwrap(module: torch.nn.Module) -> None:
     """Takes back torchao's conversion of the experts of `module`, which are multiplied in bf16 then."""
     tensors = sys.modules["torchao.prototype.moe_training.tensor"]
-    for name, parameter in list(module.named_parameters(recurse=False)):
+    for parameter in list(module.parameters(recurse=False)):
         if isinstance(parameter, tensors.Float8TrainingWeightWrapperTensor) and parameter.dim() == 3:
-            setattr(module, name, torch.nn.Parameter(parameter._data.detach(), requires_grad=parameter.requires_grad))
+            plain = torch.nn.Parameter(parameter._data.detach(), requires_grad=parameter.requires_grad)
+            torch.utils.swap_tensors(parameter, plain)  # the same object, which an optimizer may have

@@ -92,7 +92,7 @@ def experts_forward(
     up = "gate_up_proj" if self.has_gate else "up_proj"
     gate_up = _get_local(self, up)
     rows, routing = permute(hidden_states, top_k_index, gate_up.shape[0])
-    up_recipe, down_recipe = _find_recipes(self, recipe, hidden_states.device, fallback, keep)
+    up_recipe, down_recipe = _find_recipes(self, recipe, hidden_states.device, fallback)
     rows = _multiply(self, up, gate_up, rows, routing.offsets, up_recipe, keep)
     rows = self._apply_gate(rows) if self.has_gate else self.act_fn(rows)
     rows = _multiply(self, "down_proj", _get_local(self, "down_proj"), rows, routing.offsets, down_recipe, keep)
@@ -107,12 +107,16 @@ def _multiply(
     bias = getattr(module, f"{name}_bias") if module.has_bias else None
     if bias is not None:
         bias = to_local("fp8moe.torch.transformers", bias, getattr(module, "num_experts", None))
-    operand = _keep(module, name, weights, recipe) if keep and pays_kept(rows.shape[0], weights, recipe) else weights
+    operand: Union[torch.Tensor, QuantizedWeights] = weights
+    if keep and not torch.compiler.is_compiling() and pays_kept(rows.shape[0], weights, recipe):
+        operand = _keep(module, name, weights, recipe)
+    if not isinstance(operand, QuantizedWeights):
+        recipe = in_module(recipe, module)
     return add_bias(grouped_mm(rows, operand, offsets, recipe=recipe), bias, offsets)
 
 
-#: By module and name of a parameter: at which step of all optimizers it was quantized.
-_kept: "weakref.WeakKeyDictionary[Any, Dict[str, Tuple[int, QuantizedWeights]]]" = weakref.WeakKeyDictionary()
+#: By module and name of a parameter: at which step of all optimizers it was quantized, and whether that was in inference mode.
+_kept: "weakref.WeakKeyDictionary[Any, Dict[str, Tuple[Tuple[int, bool], QuantizedWeights]]]" = weakref.WeakKeyDictionary()
 
 
 def _keep(module: Any, name: str, weights: torch.Tensor, recipe: str) -> Union[torch.Tensor, QuantizedWeights]:
@@ -120,11 +124,12 @@ def _keep(module: Any, name: str, weights: torch.Tensor, recipe: str) -> Union[t
     those that FSDP2's hooks have quantized."""
     parameter = getattr(module, name)
     is_plain = type(parameter) is torch.nn.Parameter and parameter.is_contiguous() and parameter.dtype == torch.bfloat16
-    if torch.compiler.is_compiling() or not is_plain or find_gathered(weights, forms_recipe(recipe)) is not None:
+    if not is_plain or find_gathered(weights, forms_recipe(recipe)) is not None:
         return weights
     recipe = forms_recipe(recipe)
-    known, steps = _kept.setdefault(module, {}), count_steps()
-    step, kept = known.get(name, (-1, None))
+    # Autograd saves no tensor of inference mode.
+    known, steps = _kept.setdefault(module, {}), (count_steps(), torch.is_inference_mode_enabled())
+    step, kept = known.get(name, (None, None))
     if kept is not None and step == steps and kept.recipe == recipe and kept.has_differed():
         kept.require_current(f"fp8moe.torch.transformers: {name}")
     if kept is None or step != steps or kept.recipe != recipe or not kept.is_of(parameter) or not kept.is_current():
@@ -138,15 +143,13 @@ def _get_local(module: Any, name: str) -> torch.Tensor:
     return to_local("fp8moe.torch.transformers", _get_weights(module, name), getattr(module, "num_experts", None))
 
 
-def _find_recipes(
-    module: Any, recipe: str, device: torch.device, fallback: Optional[str], keep: Optional[str]
-) -> Tuple[str, str]:
+def _find_recipes(module: Any, recipe: str, device: torch.device, fallback: Optional[str]) -> Tuple[str, str]:
     """Returns the recipes of both matmuls in this call."""
     own: Any = getattr(module, "fp8moe_recipe", recipe)
     first, second = (own, own) if isinstance(own, str) else own
     if fallback == "bf16" and not has_kernels(device):
         return recipes.AUTO, recipes.AUTO
-    return (first, second) if keep else (in_module(first, module), in_module(second, module))
+    return first, second
 
 
 def find_weights(module: torch.nn.Module) -> Optional[Tuple[Any, List[torch.Tensor]]]:

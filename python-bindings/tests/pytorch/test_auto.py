@@ -79,6 +79,14 @@ def test_kept_weights_of_another_recipe_say_it():
         quantize_weights(weights, recipe="grad_weights_only")
 
 
+def test_as_many_rows_as_columns():
+    """One symbol for both."""
+    weights, ends = torch.randn(E, K, K).bfloat16(), torch.tensor([K // E * (i + 1) for i in range(E)], dtype=torch.int32)
+    compiled = torch.compile(grouped_mm, fullgraph=True, dynamic=True, backend="aot_eager")
+    x = torch.randn(K, K).bfloat16()
+    assert torch.equal(compiled(x, weights.mT, ends), grouped_mm(x, weights.mT, ends))
+
+
 def test_one_graph_for_all_rows():
     """Rows are a symbol, and no guard compares them."""
     counter = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")

@@ -225,6 +225,15 @@ def test_weights_kept_between_steps(monkeypatch):
         transformers.register(keep="always")
 
 
+def test_weights_kept_in_inference_mode_are_quantized_again():
+    """Autograd cannot save what inference mode made."""
+    module, (x, index, scores) = Experts(), tokens()
+    with torch.inference_mode():
+        transformers.experts_forward(module, x, index, scores, keep="step", recipe="rowwise")
+    transformers.experts_forward(module, x, index, scores, keep="step", recipe="rowwise").sum().backward()
+    assert all(parameter.grad is not None for parameter in module.parameters())
+
+
 def test_adapters_on_experts():
     """LoRA makes the weights of a frozen parameter and two small ones, which get the gradients of what is multiplied."""
 

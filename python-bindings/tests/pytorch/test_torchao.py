@@ -126,3 +126,20 @@ def test_unpatch():
     fp8moe.torch.torchao.unpatch()
     assert getattr(module, NAME) is not patched and getattr(package, NAME) is not patched
     fp8moe.torch.torchao.unpatch()
+
+
+def test_bf16_trains_what_the_optimizer_has():
+    """A plan takes the conversion back, and keeps the parameter and the recipe of `patch`."""
+    experts, offsets = torch.nn.ModuleDict({"experts": Experts()}), torch.tensor(ENDS, dtype=torch.int32)
+    fp8moe.torch.torchao.patch(recipe="rowwise")
+    quantize_(experts, Float8TrainingOpConfig(), filter_fn=lambda part, _: isinstance(part, Experts))
+    optimizer = torch.optim.SGD(experts.parameters(), lr=1.0)
+    plan = fp8moe.torch.plan([("experts.weights", N, K, E)], tokens=64, expert_rows=64, card="h200")
+    fp8moe.torch.apply(experts, plan.set("*", "bf16"))
+    assert getattr(module, NAME).keywords["recipe"] == "rowwise"
+    weights = experts["experts"].weights
+    assert type(weights) is torch.nn.Parameter
+    before = weights.detach().clone()
+    experts["experts"](torch.randn(M, K).bfloat16(), offsets).sum().backward()
+    optimizer.step()
+    assert not torch.equal(weights, before)
