@@ -93,6 +93,13 @@ class Advice:
         names = ", ".join(dict.fromkeys(line.matmul.name for line in self.matmuls))
         raise KeyError(f"there is no {use} of '{name}'; the names are {names}")
 
+    def list_uses(self) -> Dict[Matmul, List[MatmulAdvice]]:
+        """The lines of each matmul, in the order of recipes.USES."""
+        lines: Dict[Matmul, List[MatmulAdvice]] = {}
+        for line in self.matmuls:
+            lines.setdefault(line.matmul, []).append(line)
+        return lines
+
     def __str__(self) -> str:
         width = max([len(line.matmul.name) for line in self.matmuls] + [6])
         header = f"{'matmul':{width}}  layers  use      {'N x K':15} experts   bf16 us    FP8 us"
@@ -137,6 +144,7 @@ class Advice:
 
 # --- What a model has ---------------------------------------------------------------
 
+#: Names of recipes.USES in the compiler, in the same order.
 _USES = ("forward", "dgrad", "wgrad")
 
 

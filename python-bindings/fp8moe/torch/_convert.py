@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 import torch
 from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
-from .. import linear_programs, programs
+from .. import linear_programs, programs, recipes
 from ._grouped_mm import chip_of
 from ._linear import LEAST_ROWS, MULTIPLE, Linear, convert_linear, local_shape, share_inputs
 
@@ -31,9 +31,6 @@ _LEAST_WIDTH = 512
 
 #: The name of a layer that is the whole model.
 _ROOT = "the model"
-
-#: What FP8 has to gain, as in docs/precision.md: it loses bits, and its gain is predicted about a tenth too large.
-_LEAST_GAIN = 0.13
 
 Filter = Callable[[torch.nn.Module, str], bool]
 
@@ -55,6 +52,8 @@ class Conversion:
     """What `convert` did: `str(conversion)` is a table, `conversion.layers` has its lines as data."""
 
     layers: Tuple[ConvertedLayer, ...]
+    #: None where no times were predicted.
+    tokens: Optional[int] = None
 
     @property
     def in_fp8(self) -> Tuple[ConvertedLayer, ...]:
@@ -69,7 +68,10 @@ class Conversion:
         rows += [(name, str(count), size, recipe, why) for (name, size, recipe, why), count in merged.items()]
         widths = [max(len(row[i]) for row in rows) for i in range(4)]
         lines = ["  ".join([*(cell.ljust(width) for cell, width in zip(row, widths)), row[4]]).rstrip() for row in rows]
-        return "\n".join([*lines, f"{len(self.in_fp8)} of {len(self.layers)} linear layers are in FP8"])
+        lines.append(f"{len(self.in_fp8)} of {len(self.layers)} linear layers are in FP8")
+        if self.tokens is None and self.in_fp8:
+            lines.append("No times were predicted, so FP8 may be slower than bf16; give `tokens` to convert only layers that gain")
+        return "\n".join(lines)
 
 
 def convert(
@@ -95,9 +97,9 @@ def convert(
 
     Args:
         tokens: rows that a rank multiplies at once. With it the compiler decides for each layer whether FP8 pays, and by which recipe, as
-            `fp8moe.advise` does. Without it all layers are in FP8 for calls with at least `least_rows` rows, but, without a filter, those
-            with a width below 512.
-        recipe: one of fp8moe.programs.RECIPES for all layers in FP8. By default the one of them that is predicted to be the fastest, and
+            `fp8moe.advise` does. Without it nothing is predicted: all layers are in FP8 for calls with at least `least_rows` rows, but,
+            without a filter, those with a width below 512. Some of them may be slower than in bf16.
+        recipe: one of fp8moe.programs.RECIPES for all layers in FP8. By default the one that is closest to the compiler's decisions, and
             "rowwise" without `tokens`.
         filter: `filter(module, name)` says whether a layer may be in FP8, in the place of these rules about names and widths.
         least_rows: rows below which a call is in bf16, as of a single token's decoding; by default 1024, or `tokens` where these are fewer.
@@ -112,13 +114,11 @@ def convert(
         raise TypeError(f"convert: model is of type {type(model).__name__}, expected a torch.nn.Module")
     if recipe is not None:
         linear_programs.list_bf16_uses(recipe)
-    found = [(name, module) for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)]
-    tied = _find_tied(model)
+    found = list_layers(model)
     if least_rows is None:
         least_rows = LEAST_ROWS if tokens is None else min(tokens, LEAST_ROWS)
-    least_width = _LEAST_WIDTH if tokens is None else 0
-    reasons = {name: _why_not(module, name, tied, filter, least_width) for name, module in found}
-    _require_not_sharded(model)
+    reasons = find_reasons(model, filter, _LEAST_WIDTH if tokens is None else 0)
+    require_not_sharded("convert", model)
     suited = [(name, *local_shape(module.weight)) for name, module in found if reasons[name] is None]
     if tokens is None:
         chosen = {name: (recipe or "rowwise", f"from {least_rows} rows on") for name, _, _ in suited}
@@ -127,18 +127,54 @@ def convert(
     layers = []
     for name, module in found:
         of_layer, why = chosen.get(name, ("bf16", reasons[name] or ""))
-        if reasons[name] is None or isinstance(module, Linear):
-            convert_linear(module, of_layer, least_rows=least_rows)
         N, K = (0, 0) if _is_lazy(module) else local_shape(module.weight)
         layers.append(ConvertedLayer(name or _ROOT, N, K, of_layer, why))
+    convert_layers(model, {name: layer.recipe for (name, _), layer in zip(found, layers)}, least_rows)
+    return Conversion(tuple(layers), tokens)
+
+
+def list_layers(model: torch.nn.Module) -> List[Tuple[str, torch.nn.Linear]]:
+    """The layers that `convert` and `apply` look at, with the names that they give them."""
+    return [(name, module) for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)]
+
+
+def convert_layers(model: torch.nn.Module, chosen: Mapping[str, str], least_rows: int) -> None:
+    """Gives layers of `list_layers` recipes by name, and lets siblings share quantizations. Layers without a recipe stay as they are."""
+    for name, module in list_layers(model):
+        recipe = chosen.get(name)
+        if recipe is not None and (recipe != "bf16" or isinstance(module, Linear)):
+            convert_linear(module, recipe, least_rows=least_rows)
     share_inputs(model)
-    return Conversion(tuple(layers))
 
 
 # --- What cannot be in FP8 ----------------------------------------------------------
 
 
-def _why_not(module: Any, name: str, tied: Set[int], filter: Optional[Filter], least_width: int) -> Optional[str]:
+def find_reasons(model: torch.nn.Module, filter: Optional[Filter] = None, least_width: int = 0) -> Dict[str, Optional[str]]:
+    """Why each of `list_layers` stays in bf16; None where it may be in FP8."""
+    tied = find_tied(model)
+    return {
+        name: why_not_module(module, tied) or _why_not(module, name, filter, least_width)
+        for name, module in list_layers(model)
+    }
+
+
+def _why_not(module: torch.nn.Linear, name: str, filter: Optional[Filter], least_width: int) -> Optional[str]:
+    N, K = local_shape(module.weight)
+    odd = why_not_widths(N, K)
+    if odd:
+        return odd
+    if filter is not None:
+        return None if filter(module, name) else "by the filter"
+    if why_not_name(name):
+        return why_not_name(name)
+    if min(N, K) < least_width:
+        return f"narrower than {least_width}, unless `tokens` or a filter take it"
+    return None
+
+
+def why_not_module(module: Any, tied: Set[int]) -> Optional[str]:
+    """Why a module cannot be in FP8, whatever its sizes are; `tied` as of `find_tied`."""
     if not isinstance(module, Linear) and type(module).forward is not torch.nn.Linear.forward:
         return f"{type(module).__name__} has a forward of its own"
     if isinstance(module, NonDynamicallyQuantizableLinear):
@@ -150,20 +186,21 @@ def _why_not(module: Any, name: str, tied: Set[int], filter: Optional[Filter], l
     weight = module.weight
     if id(weight) in tied:
         return "another module has its weights, too"
+    if weight.dim() != 2:  # FSDP1 and ZeRO-3 flatten or empty them
+        return f"its weights have the shape {tuple(weight.shape)}"
     if not _is_plain(weight):
         return f"its weights are of type {type(weight.data).__name__}, {weight.dtype}"
-    N, K = local_shape(weight)
-    odd = [f"{what} = {size}" for what, size in (("N", N), ("K", K)) if size % MULTIPLE]
-    if odd:
-        return f"{' and '.join(odd)}, no multiple of {MULTIPLE}"
-    if filter is not None:
-        return None if filter(module, name) else "by the filter"
-    sensitive = _SENSITIVE.get(name.rpartition(".")[2], "the last layer" if name == _LAST_LAYER_OF_ROOT else None)
-    if sensitive:
-        return f"{sensitive}, unless a filter takes it"
-    if min(N, K) < least_width:
-        return f"narrower than {least_width}, unless `tokens` or a filter take it"
     return None
+
+
+def why_not_widths(N: int, K: int) -> Optional[str]:
+    odd = [f"{what} = {size}" for what, size in (("N", N), ("K", K)) if size % MULTIPLE]
+    return f"{' and '.join(odd)}, no multiple of {MULTIPLE}" if odd else None
+
+
+def why_not_name(name: str) -> Optional[str]:
+    sensitive = _SENSITIVE.get(name.rpartition(".")[2], "the last layer" if name == _LAST_LAYER_OF_ROOT else None)
+    return f"{sensitive}, unless a filter takes it" if sensitive else None
 
 
 def _is_lazy(module: Any) -> bool:
@@ -177,7 +214,7 @@ def _is_plain(weight: torch.Tensor) -> bool:
     return is_plain and tensor.dtype in (torch.bfloat16, torch.float32, torch.float16)
 
 
-def _find_tied(model: torch.nn.Module) -> Set[int]:
+def find_tied(model: torch.nn.Module) -> Set[int]:
     """Identities of parameters that several modules have."""
     owners: Dict[int, Set[int]] = {}
     for module in model.modules():
@@ -187,11 +224,12 @@ def _find_tied(model: torch.nn.Module) -> Set[int]:
     return {parameter for parameter, modules in owners.items() if len(modules) > 1}
 
 
-def _require_not_sharded(model: torch.nn.Module) -> None:
+def require_not_sharded(function: str, model: torch.nn.Module) -> None:
     for name, module in model.named_modules():
         if hasattr(module, "_get_fsdp_state"):
             raise ValueError(
-                f"convert: fully_shard was called on '{name or _ROOT}' before, so its parameters are parts of weights; call convert first"
+                f"{function}: fully_shard was called on '{name or _ROOT}' before, so its parameters are parts of weights; "
+                f"call {function} first"
             )
 
 
@@ -206,41 +244,38 @@ def _find_target(model: torch.nn.Module) -> str:
 def _choose(
     layers: Sequence[Tuple[str, int, int]], tokens: int, recipe: Optional[str], target: str
 ) -> Dict[str, Tuple[str, str]]:
-    """Of each layer (name, N, K) the recipe that is predicted to be the fastest, and why."""
+    """Each layer's (name, N, K) recipe by the compiler's decisions, and why."""
     import fp8moe
 
     if recipe == "bf16":
         return {name: ("bf16", "as asked for") for name, _, _ in layers}
     # Several layers of one name and size are decided once, but siblings together.
-    lines: Dict[Tuple[str, int, int], Dict[str, Any]] = {}
-    for line in fp8moe.advise([(name or _ROOT, N, K) for name, N, K in layers], tokens, target).matmuls:
-        matmul = line.matmul
-        lines.setdefault((_merge_name(matmul.name), matmul.N, matmul.K), {})[line.use] = line
-    recipes = [recipe] if recipe else list(programs.RECIPES)
-    return {name: _choose_recipe(lines[_merge_name(name or _ROOT), N, K], recipes) for name, N, K in layers}
+    advised = fp8moe.advise([(name or _ROOT, N, K) for name, N, K in layers], tokens, target).list_uses()
+    lines = {(_merge_name(matmul.name), matmul.N, matmul.K): of_matmul for matmul, of_matmul in advised.items()}
+    among = [recipe] if recipe else list(programs.RECIPES)
+    return {name: _choose_and_explain(lines[_merge_name(name or _ROOT), N, K], among) for name, N, K in layers}
 
 
-#: How recipes call the uses of `advise`.
-_USES = {"forward": "forward", "grad_x": "dgrad", "grad_weights": "wgrad"}
+def choose_recipe(lines: Sequence[Any], among: Sequence[str] = tuple(programs.RECIPES)) -> str:
+    """"bf16" or the recipe of a linear layer that agrees most, by time, with what `advise` decided for each of recipes.USES."""
+
+    def lost(recipe: str) -> float:
+        pairs = zip(recipes.MIXES[recipe], lines)
+        wrong = [line for is_fp8, line in pairs if is_fp8 != (line.choice == "fp8")]
+        return float(sum(abs((line.bf16_us or 0.0) - (line.fp8_us or 0.0)) for line in wrong))
+
+    return min(["bf16", *reversed(among)], key=lost)
 
 
-def _choose_recipe(lines: Dict[str, Any], recipes: Sequence[str]) -> Tuple[str, str]:
-    def predict(recipe: str) -> Tuple[float, float]:
-        """Microseconds, and the same where FP8 has to gain something."""
-        bf16, us, weighed = linear_programs.list_bf16_uses(recipe), 0.0, 0.0
-        for use, line in ((use, lines[name]) for use, name in _USES.items()):
-            of_bf16, of_fp8 = line.bf16_us or float("inf"), line.fp8_us or float("inf")
-            us += of_bf16 if use in bf16 else of_fp8
-            weighed += of_bf16 if use in bf16 else of_fp8 / (1 - _LEAST_GAIN)
-        return us, weighed
+def _choose_and_explain(lines: Sequence[Any], among: Sequence[str]) -> Tuple[str, str]:
+    def predict(recipe: str) -> float:
+        times = ((line.fp8_us if is_fp8 else line.bf16_us) for is_fp8, line in zip(recipes.MIXES[recipe], lines))
+        return sum(float("inf") if us is None else us for us in times)
 
-    best = min(["bf16", *recipes], key=lambda recipe: predict(recipe)[1])
-    bf16_us = predict("bf16")[0]
+    best = choose_recipe(lines, among)
     if best == "bf16":
-        us = min(predict(recipe)[0] for recipe in recipes)
-        return "bf16", f"{us:.0f} us in FP8, {bf16_us:.0f} us in bf16, predicted"
-    us = predict(best)[0]
-    return best, f"{us:.0f} us, {bf16_us:.0f} us in bf16, predicted"
+        return best, f"{min(map(predict, among)):.0f} us in FP8, {predict('bf16'):.0f} us in bf16, predicted"
+    return best, f"{predict(best):.0f} us, {predict('bf16'):.0f} us in bf16, predicted"
 
 
 def _merge_name(name: str) -> str:

@@ -11,24 +11,23 @@
 from __future__ import annotations
 
 import fnmatch
-import importlib.util
 import json
 import os
 import sys
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Optional, Sequence, Set, Tuple, Union
 
 import torch
 
-from .. import recipes
-from . import torchao, transformers
+from .. import linear_programs, programs, recipes
+from . import _convert, torchao, transformers
+from ._linear import LEAST_ROWS
 from ._prepare import find_weights
 
 __all__ = ["Applied", "Plan", "PlannedMatmul", "apply", "plan"]
 
 _VERSION = 1
-_ADVISED = dict(zip(recipes.USES, ("forward", "dgrad", "wgrad")))
 
 #: Modules whose results, or whose inputs, tensor parallelism divides, by the last part of their names.
 _COLUMN_WISE = {"q_proj", "k_proj", "v_proj", "qkv_proj", "gate_proj", "up_proj", "gate_up_proj", "wq", "wk", "wv", "w1", "w3", "w13", "lm_head", "output"}
@@ -52,6 +51,8 @@ class PlannedMatmul:
     #: Predicted microseconds of one call by use, None where nothing is predicted.
     bf16_us: Tuple[Optional[float], ...]
     fp8_us: Tuple[Optional[float], ...]
+    #: Why a linear layer is in bf16, whatever rules say.
+    reason: str = ""
 
     def decide(self) -> Tuple[bool, bool, bool]:
         """Which of recipes.USES are FP8 for `rows`."""
@@ -128,12 +129,13 @@ class Plan:
         share = f", weights quantized once for {self.microbatches} microbatches" if self.microbatches > 1 else ""
         lines = [
             f"{self.card}: {self.tokens} tokens, ep {self.ep}, tp {self.tp}{share}; predicted us of one call, and FP8's gain over bf16",
-            f"{'matmul':{width}}  layers  {'experts x in x out':>20}    rows  {'forward':16}{'grad of x':16}{'grad of weights':16}recipe",
+            f"{'matmul':{width}}  layers  {'experts x in x out':>20}    rows  {'forward':18}{'grad of x':18}{'grad of weights':18}recipe",
         ]
         for matmul in shown:
             sizes = f"{matmul.K} x {matmul.N}" if not matmul.experts else f"{matmul.experts} x {matmul.K} x {matmul.N}"
-            cells = "".join(f"{cell:16}" for cell in _show_uses(matmul))
-            lines.append(f"{matmul.name:{width}}  {matmul.count:6}  {sizes:>20}  {matmul.rows:6}  {cells}{matmul.recipe}")
+            cells = "".join(f"{cell:18}" for cell in _show_uses(matmul))
+            why = f" ({matmul.reason})" if matmul.reason else ""
+            lines.append(f"{matmul.name:{width}}  {matmul.count:6}  {sizes:>20}  {matmul.rows:6}  {cells}{matmul.recipe}{why}")
         bf16 = sum(matmul.count * sum(us or 0.0 for us in matmul.bf16_us) for matmul in shown)
         planned = sum(matmul.count * matmul.planned_us() for matmul in shown)
         if planned:
@@ -145,7 +147,9 @@ class Plan:
         return f"<pre>{escape(str(self))}</pre>"
 
     def _apply_rules(self, matmul: PlannedMatmul) -> PlannedMatmul:
-        """As the table shows a line: a rule for some of its layers leaves it."""
+        """As the table shows a line: a rule for some of its layers leaves it, and so do rules for what cannot be in FP8."""
+        if matmul.reason:
+            return matmul
         for pattern, recipe in reversed(self.rules):
             if fnmatch.fnmatchcase(matmul.name, pattern):
                 return replace(matmul, recipe=recipe)
@@ -199,42 +203,47 @@ def plan(
     for what, ranks in (("ep", ep), ("tp", tp)):
         if ranks < 1:
             raise ValueError(f"plan: {what} is {ranks}, expected at least 1")
-    matmuls = [_shard(matmul, ep, tp) for matmul in _list_matmuls(model)]
-    if not matmuls:
+    whole = _list_matmuls(model)
+    if not whole:
         raise ValueError("plan: the model has no matmuls: no linear layer, and no experts (parameters with three dimensions)")
-    if any(matmul.experts for matmul in matmuls) and expert_rows is None:
-        expert_rows = tokens * advice._experts_per_token(model)
-    answer = advice.advise(matmuls, tokens, expert_rows=expert_rows, card=card, microbatches=microbatches)
+    expert_rows = advice._count_rows(model, whole, tokens, expert_rows)
+    matmuls = [_shard(matmul, ep, tp) for matmul in whole]
+    reasons = _find_reasons(model, matmuls)
     kind = "kept" if microbatches > 1 else "call"
     planned = []
-    for matmul in dict.fromkeys(line.matmul for line in answer.matmuls):
-        lines = [answer.find(matmul.name, _ADVISED[use]) for use in recipes.USES]
-        if matmul.experts:
-            recipe = recipes.describe(recipes.predict(matmul.K, matmul.N, matmul.experts, "sm_90a", card)[kind])
-        else:
-            recipe = _choose_of_linear(lines)
-        times = ([line.bf16_us for line in lines], [line.fp8_us for line in lines])
-        rows = expert_rows if matmul.experts else tokens
-        assert rows is not None
-        planned.append(
-            PlannedMatmul(matmul.name, matmul.K, matmul.N, matmul.experts, rows, matmul.count, recipe, *map(tuple, times))
-        )
+    # Layers that stay in bf16 are advised apart, since they share no quantization. They come last, so that a pattern of others counts first.
+    for reason in ("", *dict.fromkeys(reasons.values())):
+        group = [matmul for matmul in matmuls if reasons.get(matmul.name, "") == reason]
+        if not group:
+            continue
+        answer = advice.advise(group, tokens, expert_rows=expert_rows, card=card, microbatches=microbatches)
+        for matmul, lines in answer.list_uses().items():
+            if matmul.experts:
+                recipe = recipes.describe(recipes.predict(matmul.K, matmul.N, matmul.experts, "sm_90a", card)[kind])
+            else:
+                recipe = "bf16" if reason else _convert.choose_recipe(lines)
+            bf16_us, fp8_us = tuple(line.bf16_us for line in lines), tuple(line.fp8_us for line in lines)
+            rows = expert_rows if matmul.experts else tokens
+            assert rows is not None
+            planned.append(
+                PlannedMatmul(matmul.name, matmul.K, matmul.N, matmul.experts, rows, matmul.count, recipe, bf16_us, fp8_us, reason)
+            )
     return Plan(card, tokens, microbatches, ep, tp, planned)
 
 
-#: The mixes that linear layers have programs for.
-_LINEAR_MIXES = ("rowwise", "rowwise_bf16_grad_weights", "forward_only", "bf16")
-
-
-def _choose_of_linear(lines: Sequence[Any]) -> str:
-    """The mix of which most agrees with what was advised, by time."""
-
-    def lost(mix: str) -> float:
-        pairs = zip(recipes.MIXES[mix], lines)
-        wrong = [line for is_fp8, line in pairs if is_fp8 != (line.choice == "fp8")]
-        return float(sum(abs((line.bf16_us or 0.0) - (line.fp8_us or 0.0)) for line in wrong))
-
-    return min(reversed(_LINEAR_MIXES), key=lost)
+def _find_reasons(model: Any, matmuls: Sequence[Any]) -> Dict[str, str]:
+    """By name why linear layers stay in bf16, with the sizes of one rank; as `apply` finds it."""
+    modules: Dict[str, Any] = {}
+    tied: Set[int] = set()
+    if isinstance(model, torch.nn.Module):
+        modules, tied = dict(model.named_modules()), _convert.find_tied(model)
+    reasons = {}
+    for matmul in matmuls:
+        if not matmul.experts:
+            module = modules.get(matmul.name)
+            reason = None if module is None else _convert.why_not_module(module, tied)
+            reasons[matmul.name] = reason or _convert.why_not_widths(matmul.N, matmul.K) or _convert.why_not_name(matmul.name)
+    return {name: reason for name, reason in reasons.items() if reason}
 
 
 def _list_matmuls(model: Any) -> List[Any]:
@@ -276,18 +285,8 @@ class Applied:
 
     module: str
     recipe: Union[str, Tuple[str, ...]]
-
-
-#: By a type of modules what makes one multiply by a recipe, in place. torch.nn.Linear's is there where fp8moe.torch has linear
-#: layers.
-CONVERTERS: Dict[type, Callable[[torch.nn.Module, str], Any]] = {}
-
-
-def _find_converters() -> Dict[type, Callable[[torch.nn.Module, str], Any]]:
-    if importlib.util.find_spec("fp8moe.torch._linear"):
-        module = importlib.import_module("fp8moe.torch._linear")
-        return {torch.nn.Linear: module.convert_linear, **CONVERTERS}
-    return CONVERTERS
+    #: Why it is in bf16 where the plan names another recipe.
+    reason: str = ""
 
 
 def apply(model: torch.nn.Module, plan: Plan) -> List[Applied]:
@@ -297,18 +296,22 @@ def apply(model: torch.nn.Module, plan: Plan) -> List[Applied]:
     `fp8moe.torch.torchtitan.fp8_experts`. Those that torchao has converted get `torchao.patch`, whose recipe is "auto", or what they were
     before where the plan says bf16. Modules with a method `fp8moe_weights` get an attribute `fp8moe_recipe`, which they pass on: a
     recipe, or a tuple with one for each of their weights.
-    Linear layers that the plan leaves in bf16 stay as they are.
+    Linear layers are converted as by `convert`: for calls with at least 1024 rows, or `plan.tokens` where these are fewer; siblings
+    share the quantizations of their input; and layers that `convert` leaves in bf16 without a filter stay in bf16, whatever the plan says.
 
     Raises:
         TypeError: the model is no module, or the plan is none.
-        ValueError: no module of the model is one that the plan names.
+        ValueError: no module of the model is one that the plan names; a linear layer has a recipe that only experts have; or
+            fully_shard was called before and the plan has linear layers in FP8. The model is as it was.
     """
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"apply: model is of type {type(model).__name__}, expected a torch.nn.Module")
     if not isinstance(plan, Plan):
         raise TypeError(f"apply: plan is of type {type(plan).__name__}, expected what fp8moe.torch.plan or Plan.load returns")
+    _require_named(model, plan)
+    reasons = _convert.find_reasons(model)
+    layers = _find_layer_recipes(model, plan, reasons)
     _use_experts(model)
-    converters = _find_converters()
     applied = []
     for name, module in list(model.named_modules()):
         _, weights = find_weights(module)
@@ -324,17 +327,40 @@ def apply(model: torch.nn.Module, plan: Plan) -> List[Applied]:
                 recipe = recipes.AUTO
             applied.append(Applied(name, recipe))
             continue
-        convert = next((converters[kind] for kind in converters if isinstance(module, kind)), None)
         planned = plan.find_recipe(name)
-        if convert is None or planned is None or planned == "bf16":
-            continue
-        convert(module, planned)
-        applied.append(Applied(name, planned))
-    if not applied and all(plan.find_recipe(name) is None for name, _ in model.named_modules()):
+        if name in layers and planned != "bf16":
+            applied.append(Applied(name, layers[name], reasons[name] or ""))
+    _convert.convert_layers(model, layers, min(plan.tokens, LEAST_ROWS))
+    if not applied and not layers:
+        named = plan.matmuls[0].name if plan.matmuls else plan.rules[0][0]
+        raise ValueError(f"apply: the plan names modules, as {named}, but none that apply knows: experts and linear layers")
+    return applied
+
+
+def _require_named(model: torch.nn.Module, plan: Plan) -> None:
+    names = [name for name, _ in (*model.named_modules(), *model.named_parameters())]
+    if all(plan.find_recipe(name) is None for name in names):
         raise ValueError(
             f"apply: no module of the model is one that the plan names, as {plan.matmuls[0].name if plan.matmuls else 'it names none'}"
         )
-    return applied
+
+
+def _find_layer_recipes(model: torch.nn.Module, plan: Plan, reasons: Dict[str, Optional[str]]) -> Dict[str, str]:
+    """By name the recipes of the linear layers that the plan names; "bf16" where there is a reason."""
+    found = {}
+    for name, _ in _convert.list_layers(model):
+        recipe = plan.find_recipe(name)
+        if recipe is None:
+            continue
+        try:
+            linear_programs.list_bf16_uses(recipe)
+        except ValueError:
+            known = ", ".join([*programs.RECIPES, "bf16"])
+            raise ValueError(f"apply: the plan has the recipe {recipe!r} for the linear layer '{name}', expected one of {known}") from None
+        found[name] = "bf16" if reasons[name] else recipe
+    if any(recipe != "bf16" for recipe in found.values()):
+        _convert.require_not_sharded("apply", model)
+    return found
 
 
 def _use_experts(model: torch.nn.Module) -> None:

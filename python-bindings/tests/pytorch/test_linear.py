@@ -452,7 +452,7 @@ def test_what_is_converted():
     assert recipes["odd"] == ("bf16", "N = 40, no multiple of 16")
     assert recipes["lm_head"] == recipes["output"] == ("bf16", "by the filter")
     assert "layers.*.q_proj  2      64 x 48  rowwise  from 1024 rows on" in str(conversion)
-    assert str(conversion).endswith("9 of 13 linear layers are in FP8")
+    assert "\n9 of 13 linear layers are in FP8\nNo times were predicted" in str(conversion)
     # All is as it was but what forwards do.
     assert {name: id(module) for name, module in model.named_modules()} == before
     assert {name: (id(p), p.data_ptr()) for name, p in model.named_parameters()} == state
@@ -509,6 +509,7 @@ def test_the_compiler_decides_where_tokens_are_given():
     conversion = convert(model, tokens=8192)
     recipes = {layer.name: layer.recipe for layer in conversion.layers}
     assert recipes == {"w1": "rowwise", "gate": "bf16"}
+    assert str(conversion).endswith("1 of 2 linear layers are in FP8")
     assert "predicted" in conversion.layers[0].reason and conversion.layers[1].reason.startswith("it chooses experts")
     assert model["w1"].fp8moe_least_rows == 1024
     conversion = convert(model, tokens=128, filter=lambda module, name: True)

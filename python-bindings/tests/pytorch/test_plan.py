@@ -7,14 +7,16 @@ import dataclasses
 import json
 import sys
 import types
+from collections import Counter
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed; scripts/test.sh torch installs it and runs these")
 
 import fp8moe.torch  # noqa: E402
+from fp8moe import Program  # noqa: E402
 from fp8moe.__main__ import main  # noqa: E402
-from fp8moe.torch import _plan, experts  # noqa: E402
+from fp8moe.torch import Linear, _ops, experts  # noqa: E402
 
 D, H, E = 64, 48, 4
 
@@ -135,13 +137,88 @@ def test_apply_to_own_modules():
         assert torch.equal(layer(x, ends), experts(x, *layer.fp8moe_weights(), ends, recipe=recipe))
 
 
-def test_apply_to_linear_layers(monkeypatch):
-    seen = []
-    monkeypatch.setattr(_plan, "_find_converters", lambda: {torch.nn.Linear: lambda module, recipe: seen.append((module, recipe))})
-    model = torch.nn.ModuleDict({"wk": torch.nn.Linear(64, 64), "w1": torch.nn.Linear(8192, 8192, device="meta"), "lm_head": torch.nn.Linear(64, 8192)})
-    plan = fp8moe.torch.plan(model, tokens=8192).set("lm_head", "bf16")
+class Own(torch.nn.Linear):
+    def forward(self, x):
+        return super().forward(x) * 2
+
+
+class Attention(torch.nn.Module):
+    """With a tied, a sensitive, an odd and an unusual layer beside it."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = torch.nn.Embedding(48, D)
+        sizes = {"q_proj": 48, "k_proj": 48, "v_proj": 48, "gate": 16, "lm_head": 64, "tied": 48, "odd": 40}
+        for name, n in sizes.items():
+            self.add_module(name, torch.nn.Linear(D, n, bias=False))
+        self.own = Own(D, 48)
+        self.bfloat16()
+        self.tied.weight = self.embed.weight
+
+
+REASONS = {
+    "gate": "it chooses experts, unless a filter takes it",
+    "lm_head": "the last layer, unless a filter takes it",
+    "tied": "another module has its weights, too",
+    "odd": "N = 40, no multiple of 16",
+    "own": "Own has a forward of its own",
+}
+
+
+def test_apply_converts_linear_layers_as_convert_does(monkeypatch):
+    model = Attention()
+    plan = fp8moe.torch.plan(model, tokens=256)
+    assert {m.name: m.reason for m in plan.matmuls if m.reason} == REASONS
+    assert all(f"bf16 ({reason})" in str(plan.set("*", "rowwise")) for reason in REASONS.values())
+    applied = {each.module: (each.recipe, each.reason) for each in fp8moe.torch.apply(model, plan)}
+    siblings = ("q_proj", "k_proj", "v_proj")
+    assert applied == {**{name: ("rowwise", "") for name in siblings}, **{name: ("bf16", reason) for name, reason in REASONS.items()}}
+    assert [name for name, module in model.named_children() if isinstance(module, Linear)] == list(siblings)
+    ran, find = [], Program.find_torch_call
+    monkeypatch.setattr(_ops, "past_dispatcher", False)  # so that all programs are found
+    monkeypatch.setattr(Program, "find_torch_call", lambda self, *args: ran.append(self.name) or find(self, *args))
+    x = torch.randn(256, D).bfloat16().requires_grad_()
+    sum(getattr(model, name)(x) for name in siblings).float().sum().backward()
+    assert Counter(ran) == {"quantize_both": 1, "forward_with_columns": 3, "backward": 3}
+    fp8moe.torch.apply(model, plan.set("k_proj", "bf16"))
+    assert model.k_proj.fp8moe_recipe == "bf16" and model.k_proj.fp8moe_shared is None
+
+
+def test_plans_decide_as_convert_does():
+    sizes = {"wk": (64, 64), "w1": (8192, 8192), "w2": (1024, 8192), "lm_head": (64, 8192)}
+    with torch.device("meta"):
+        model = torch.nn.ModuleDict({name: torch.nn.Linear(*size) for name, size in sizes.items()})
+    plan = fp8moe.torch.plan(model, tokens=8192)
     fp8moe.torch.apply(model, plan)
-    assert seen == [(model["w1"], "rowwise")]  # the narrow one loses, and lm_head was named
+    found = {name: getattr(layer, "fp8moe_recipe", "bf16") for name, layer in model.items()}
+    assert found["w1"] == "rowwise" and found["wk"] == found["lm_head"] == "bf16"
+    assert found == {layer.name: layer.recipe for layer in fp8moe.torch.convert(model, tokens=8192).layers}
+    # A rank's width counts.
+    assert [m.reason for m in fp8moe.torch.plan([("wq", 48, 1024)], tokens=8192, tp=2).matmuls] == ["N = 24, no multiple of 16"]
+
+
+@pytest.mark.parametrize("recipe", ["auto", "forward>=100", "grad_x_only"])
+def test_apply_checks_recipes_before_the_first_module_changes(recipe):
+    model = torch.nn.ModuleDict({"layers": torch.nn.ModuleList([Experts()]), "wq": torch.nn.Linear(D, 64), "wo": torch.nn.Linear(64, D)})
+    plan = fp8moe.torch.plan(model, tokens=32, expert_rows=64).set("*", "forward_only").set("wo", recipe)
+    with pytest.raises(ValueError, match=f"recipe '{recipe}' for the linear layer 'wo', expected one of rowwise, .*, bf16"):
+        fp8moe.torch.apply(model, plan)
+    assert type(model["wq"]) is torch.nn.Linear and model["layers"][0].fp8moe_recipe == "rowwise"
+
+
+def test_rows_of_experts_are_those_of_advise():
+    """Before ranks divide experts."""
+    assert fp8moe.torch.plan([("up", 64, 64, 1)], tokens=32).matmuls[0].rows == 32
+    model = Model()
+    model.config = types.SimpleNamespace(num_experts_per_tok=2)
+    assert {(m.experts, m.rows) for m in fp8moe.torch.plan(model, tokens=32, ep=E).matmuls} == {(1, 64)}
+
+
+def test_apply_refuses_experts_that_it_does_not_know():
+    model = torch.nn.Module()
+    model.up = torch.nn.Parameter(torch.randn(E, H, D))
+    with pytest.raises(ValueError, match="the plan names modules, as up, but none that apply knows"):
+        fp8moe.torch.apply(model, fp8moe.torch.plan(model, tokens=32, expert_rows=64))
 
 
 @pytest.fixture
