@@ -381,7 +381,7 @@ def _use_experts(model: torch.nn.Module) -> None:
     wrappers = sys.modules.get("torchao.prototype.moe_training.tensor")
     if wrappers is not None:
         kind = wrappers.Float8TrainingWeightWrapperTensor
-        if any(isinstance(parameter, kind) for parameter in model.parameters()):
+        if any(isinstance(parameter, kind) for parameter in model.parameters()) and not torchao.is_patched():
             torchao.patch()
 
 

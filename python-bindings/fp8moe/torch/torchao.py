@@ -9,7 +9,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import importlib
 import sys
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -54,6 +56,8 @@ def patch(*, recipe: str = "auto") -> None:
     _replaced.extend((owner, _NAME, getattr(owner, _NAME)) for owner in owners)
     for owner in owners:
         setattr(owner, _NAME, function)
+    with contextlib.suppress(ImportError):  # torchao imports it with its first conversion
+        importlib.import_module("torchao.prototype.moe_training.tensor")
     wrapper = getattr(sys.modules.get("torchao.prototype.moe_training.tensor"), "Float8TrainingWeightWrapperTensor", None)
     if wrapper is not None and "__torch_function__" in vars(wrapper):
         original = vars(wrapper)["__torch_function__"]
