@@ -102,6 +102,6 @@ sys.setdlopenflags(os.RTLD_NOW | os.RTLD_GLOBAL)
 for name in {order}:
     importlib.import_module(name)
 import triton._C.libtriton, fp8moe
-print(fp8moe.targets()[0])
+print(*fp8moe.targets())
 """
     assert run(sys.executable, "-c", code, env=environment, cwd=tmp_path)
