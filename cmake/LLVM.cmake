@@ -10,6 +10,7 @@ if(NOT FP8MOE_STATIC_LLVM)
   target_link_libraries(fp8moe_llvm INTERFACE MLIR LLVM)
   # Those who build on an installed fp8moe need LLVM's headers, too.
   separate_arguments(definitions NATIVE_COMMAND "${LLVM_DEFINITIONS}")
+  list(TRANSFORM definitions REPLACE "^-D" "")
   target_include_directories(fp8moe_llvm SYSTEM INTERFACE
     "$<INSTALL_INTERFACE:${LLVM_INCLUDE_DIRS}>" "$<INSTALL_INTERFACE:${MLIR_INCLUDE_DIRS}>")
   target_compile_definitions(fp8moe_llvm INTERFACE "$<INSTALL_INTERFACE:${definitions}>")

@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The wheel as people install it. It is built in the folder that other tests use: nothing runs beside it."""
+"""The wheel and the package for CMake as people install them. The wheel is built in the folder that other tests use: nothing runs beside it."""
 
 import os
 import re
@@ -105,3 +105,18 @@ import triton._C.libtriton, fp8moe
 print(*fp8moe.targets())
 """
     assert run(sys.executable, "-c", code, env=environment, cwd=tmp_path)
+
+
+@pytest.mark.skipif(SANITIZED, reason="programs of others have no sanitizer")
+def test_consumer_of_an_installation(build, tmp_path):
+    """examples/consumer, by the installed package, as another project has it."""
+    for component in ("runtime", "tools", "development"):
+        run("cmake", "--install", build, "--prefix", tmp_path / "installed", "--component", component)
+    paths = f"-DCMAKE_PREFIX_PATH={tmp_path / 'installed'};{LLVM.parent}"
+    compilers = [f"-DCMAKE_{language}_COMPILER={LLVM / name}" for language, name in (("C", "clang"), ("CXX", "clang++"))]
+    folder = tmp_path / "consumer"
+    run("cmake", "-G", "Ninja", "-S", ROOT / "examples" / "consumer", "-B", folder, paths, *compilers)
+    run("ninja", "-C", folder)
+    version = run(sys.executable, "-c", "import fp8moe; print(fp8moe.__version__)").strip()
+    assert version in run(folder / "runtime-version") and version in run(folder / "compiler-version")
+    assert "--fp8moe-fold-views" in run(folder / "my-opt", "--help")
