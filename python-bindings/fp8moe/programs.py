@@ -51,7 +51,7 @@ LARGE_WEIGHTS = 2**26
 PARTS: Tuple[str, ...] = ("quantize_x", "quantize_grad_y", "quantize_weights_n", "multiply_grad_x", "multiply_grad_weights")
 
 #: GPUs that have kernels for grouped matmuls.
-_CHIPS = ("sm_90a", "gfx942", "gfx950")
+CHIPS = ("sm_90a", "gfx942", "gfx950")
 
 #: How the weights [E, K, N] lie in memory: "KN" is row-major, "NK" a dense [E, N, K] seen transposed.
 WEIGHTS: Tuple[str, ...] = ("NK", "KN")
@@ -565,9 +565,9 @@ def add_grad_weights_request(K: int, N: int, E: int, chip: str, *, weights: str 
 
 def _require_kernels(program: str, chip: str) -> None:
     """Raises UnsupportedError for GPUs that other programs may be compiled for; names of no GPU are left to the compiler."""
-    if re.fullmatch(r"(sm_|gfx)[0-9a-f]+", chip) and chip not in (*_CHIPS, "sm_90"):
+    if re.fullmatch(r"(sm_|gfx)[0-9a-f]+", chip) and chip not in (*CHIPS, "sm_90"):
         raise UnsupportedError(
-            f"{program}: there are no kernels for {chip}, only for {', '.join(_CHIPS)} (H100 and H200, MI300, MI350); use bf16 there, as "
+            f"{program}: there are no kernels for {chip}, only for {', '.join(CHIPS)} (H100 and H200, MI300, MI350); use bf16 there, as "
             "torch.nn.functional.grouped_mm"
         )
 

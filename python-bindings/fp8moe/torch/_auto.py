@@ -39,8 +39,6 @@ _Weights = Union[torch.Tensor, QuantizedWeights]
 #: The choice where fp8moe has no kernels.
 TORCH = "torch"
 
-_CHIPS = ("cpu", "sm_90a", "gfx942", "gfx950")
-
 
 def forms_recipe(recipe: str) -> str:
     """By which recipe weights are quantized that calls by `recipe` read."""
@@ -143,7 +141,7 @@ def _why_not_device(device: str, index: int) -> str:
         chip = chip_of(device, index)
     except UnsupportedError as error:
         return str(error)
-    if chip in _CHIPS:
+    if chip in ("cpu", *programs.CHIPS):
         return ""
     return f"{device}:{index} is {torch.cuda.get_device_name(index)}, for which fp8moe has no kernels (it has for H100 and H200)"
 
