@@ -4,6 +4,7 @@
 """python -m fp8moe."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -184,13 +185,19 @@ def test_version(capsys):
 
 
 def test_interrupting_a_compilation_ends_it(ir, tmp_path):
-    """At once and without a traceback; what is left is no artifact, and the next process makes one."""
+    """At once and without a traceback; what is left is no artifact."""
     command = [sys.executable, "-m", "fp8moe", "prepare", "grouped_mm", "--recipe=rowwise", "-o", str(tmp_path)]
+    # An assembler that tells when it was started and ends with the compilation.
+    ptxas, started = tmp_path / "ptxas", tmp_path / "started"
+    assemble = f"touch '{started}'\nexec >/dev/null 2>&1 </dev/null\nwhile kill -0 $PPID; do sleep 0.05; done\n"
+    ptxas.write_text(f"#!/bin/sh\n[ \"$1\" = --version ] && echo release 13.0 && exit\n{assemble}")
+    ptxas.chmod(0o755)
+    environment = {**os.environ, "FP8MOE_PTXAS": str(ptxas)}
     large = [*command, "--sizes=2048,1408,64", "--target=sm_90a"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": environment}
     # What runs the tests may be in the background, where interrupts are ignored.
     with subprocess.Popen(large, **pipes, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)) as process:
-        while not list(tmp_path.glob("*/.*")):  # until it compiles
+        while not started.exists():
             assert process.poll() is None, process.stderr.read()
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
