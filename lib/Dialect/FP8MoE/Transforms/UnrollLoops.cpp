@@ -11,6 +11,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/SCF/Utils/Utils.h"
+#include "mlir/IR/IRMapping.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 namespace mlir::fp8moe {
@@ -37,6 +38,32 @@ static bool isSmall(scf::ForOp loop) {
   return trips && trips->ule(kMostOperations / operations);
 }
 
+/// Replaces a loop that only permutes values, which loopUnrollFull leaves as it
+/// is. Induction variables are not followed.
+///
+///   scf.for 2 times iter_args(%a = %x, %b = %y) { yield %b, %a }  -->  %x, %y
+static LogicalResult replacePermutation(scf::ForOp loop) {
+  auto yield = cast<scf::YieldOp>(loop.getBody()->getTerminator());
+  if (llvm::is_contained(yield.getOperands(), loop.getInductionVar()))
+    return failure();
+  SmallVector<Value> values(loop.getInits());
+  for ([[maybe_unused]] uint64_t trip :
+       llvm::seq(loop.getStaticTripCount()->getZExtValue())) {
+    IRMapping mapping;
+    mapping.map(loop.getRegionIterArgs(), values);
+    for (auto [value, yielded] : llvm::zip(values, yield.getOperands()))
+      value = mapping.lookupOrDefault(yielded);
+  }
+  loop.replaceAllUsesWith(values);
+  loop.erase();
+  return success();
+}
+
+static LogicalResult unrollLoop(scf::ForOp loop) {
+  return llvm::hasSingleElement(*loop.getBody()) ? replacePermutation(loop)
+                                                 : loopUnrollFull(loop);
+}
+
 /// Unrolls the loops with constant bounds, inner ones first. Returns whether
 /// there were any.
 static bool unrollLoops(FunctionOpInterface function) {
@@ -44,7 +71,7 @@ static bool unrollLoops(FunctionOpInterface function) {
   function->walk([&](scf::ForOp loop) { loops.push_back(loop); });
   bool changed = false;
   for (scf::ForOp loop : loops)
-    changed |= isSmall(loop) && succeeded(loopUnrollFull(loop));
+    changed |= isSmall(loop) && succeeded(unrollLoop(loop));
   if (!changed)
     return false;
   RewritePatternSet patterns(function.getContext());

@@ -47,6 +47,19 @@ func.func @nested(%x: tensor<?x64xbf16>, %w: tensor<64x64xbf16>, %v: tensor<64x6
   return %r : tensor<?x64xbf16>
 }
 
+// A body without operations only permutes values: after an odd number of iterations they are exchanged.
+// CHECK-LABEL: func.func @exchanged
+// CHECK-NEXT:    return %arg1, %arg0
+func.func @exchanged(%x: tensor<?x64xbf16>, %z: tensor<?x64xbf16>) -> (tensor<?x64xbf16>, tensor<?x64xbf16>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %r:2 = scf.for %i = %c0 to %c3 step %c1 iter_args(%h = %x, %g = %z) -> (tensor<?x64xbf16>, tensor<?x64xbf16>) {
+    scf.yield %g, %h : tensor<?x64xbf16>, tensor<?x64xbf16>
+  }
+  return %r#0, %r#1 : tensor<?x64xbf16>, tensor<?x64xbf16>
+}
+
 // Too many operations, and an unknown number of them, for the lowering to refuse.
 // CHECK-LABEL: func.func @kept
 // CHECK:         scf.for
