@@ -86,7 +86,7 @@ PAD = 128
 SCALE_BYTES = 4
 # Rows of DeepGEMM's tiles, which groups have to be multiples of.
 DEEPGEMM_ROWS = 128
-# ||result - reference|| / ||reference|| of the worst group (docs/semantics.md, G6).
+# ||result - reference|| / ||reference|| of the worst group (docs/reference/semantics.md, G6).
 TOLERANCE = {"fast": 8e-3, "promoted": 3e-3}
 
 ALIASES = f"""\

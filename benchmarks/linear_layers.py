@@ -255,7 +255,7 @@ def train(model, steps, window, batch, seed):
     import torch
 
     device = next(model.parameters()).device
-    text = b"".join(path.read_bytes() for path in sorted((ROOT / "docs").glob("*.md")))
+    text = b"".join(path.read_bytes() for path in sorted((ROOT / "docs").rglob("*.md")))
     data = torch.frombuffer(bytearray(text), dtype=torch.uint8).to(device)
     generator = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE)

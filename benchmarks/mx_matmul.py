@@ -8,7 +8,7 @@
 # ===-----------------------------------------------------------------------===#
 """Times forward grouped matmuls of e4m3 with e8m0 scales of blocks of 32 on an NVIDIA GPU, beside those of e4m3 with scales of
 rows and columns, those of bf16, and torch._grouped_mm of bf16. Hopper has no scaled matrix instruction: elements are
-converted to bf16 on the way to it (docs/grouped-matmul-kernel.md), and this says what that costs.
+converted to bf16 on the way to it (docs/design/grouped-matmul-hopper.md), and this says what that costs.
 
 Without a GPU:
 

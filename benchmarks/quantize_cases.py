@@ -46,7 +46,7 @@ MX_AXES = {
 MX_DEQUANTIZE_AXIS = {"mx_dequantize_rows": 1, "mx_dequantize_columns": 0}
 # Scales of rows, or of the columns of each group.
 CASTS = ("scale", "quantize", "dequantize")
-# Data in two layouts (docs/quantized-once.md).
+# Data in two layouts (docs/design/quantized-once.md).
 COPIED = ("rowwise_copied", "weights_copied")
 # Elements of a line that the clusters of the kernel hold.
 MOST_COPIED = 28672
@@ -308,7 +308,7 @@ def emit_fp8_weights(function, case):
 
 
 def scale_shape(shape, axis):
-    """docs/semantics.md: the other dimensions in order, and the blocks last."""
+    """docs/reference/semantics.md: the other dimensions in order, and the blocks last."""
     size = shape[axis]
     return [*shape[:axis], *shape[axis + 1 :], size if size == "?" else -(-size // MX_BLOCK)]
 

@@ -8,7 +8,7 @@
 # ===-----------------------------------------------------------------------===#
 """Errors of both gradients of a layer on an NVIDIA GPU: of examples/moe_training.mlir, which quantizes x and the weights
 for each contraction, and of examples/moe_quantized_once.mlir, which divides grad_y by their scales instead
-(docs/quantized-once.md). The programs are those of moe_layer.py:
+(docs/design/quantized-once.md). The programs are those of moe_layer.py:
 
     python3 benchmarks/moe_layer.py --ir > build/moe_layer.mlir
     fp8moe-compile build/moe_layer.mlir --target=sm_90a -o build/moe_layer

@@ -7,7 +7,7 @@
 #
 # ===-----------------------------------------------------------------------===#
 """Times dense matmuls of few tiles, of bf16 and of e4m3 (with fast and with promoted accumulation), beside torch.mm and
-torch._scaled_mm on an NVIDIA GPU: the contraction is cut into parts (splits, docs/grouped-matmul-kernel.md).
+torch._scaled_mm on an NVIDIA GPU: the contraction is cut into parts (splits, docs/design/grouped-matmul-hopper.md).
 
 Without a GPU:
 
@@ -84,7 +84,7 @@ CASES = [
     *itertools.product(["fast", "promoted"], [*GRADIENTS, *FORWARD]),
 ]
 KINDS = list(dict.fromkeys(kind for kind, _ in CASES))
-# Of results rounded to bf16; those of e4m3 with sums of the tensor cores' precision (docs/grouped-matmul.md).
+# Of results rounded to bf16; those of e4m3 with sums of the tensor cores' precision (docs/design/grouped-matmul.md).
 TOLERANCES = {"bf16_gradient": 3e-3, "bf16": 3e-3, "fast": 8e-3, "promoted": 3e-3}
 
 

@@ -6,7 +6,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Times the gradients that recipe "forward_only" of fp8moe.torch leaves in bf16 (docs/torch.md), beside torch's grouped matmul and
+"""Times the gradients that recipe "forward_only" of fp8moe.torch leaves in bf16 (docs/users/pytorch.md), beside torch's grouped matmul and
 the passes that make zero what it leaves undefined: rows of no group, and experts without tokens.
 
     python3 benchmarks/torch_gradients.py

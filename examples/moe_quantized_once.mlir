@@ -1,5 +1,5 @@
 // The matmuls of one MoE layer as a training step runs them, in the shapes of moe_training.mlir,
-// with x and the weights quantized once instead of once for each dimension (docs/quantized-once.md):
+// with x and the weights quantized once instead of once for each dimension (docs/design/quantized-once.md):
 //
 //   forward    y                       and, for the backward: the FP8 data of x and W once more,
 //                                      contiguous along what it contracts, with the same scales

@@ -7,7 +7,7 @@
 // So x and the weights are each quantized along both of their dimensions in one place, where
 // operations on the same tensor become one if that is predicted to be faster: x here, and the
 // weights of 64 experts, if that is written instead of ?. The second form is then made of the
-// first one in FP8 (docs/kernels.md#both-axes-by-rescaling). What is held until the backward has one
+// first one in FP8 (docs/design/kernels.md#both-axes-by-rescaling). What is held until the backward has one
 // byte for each element of x, where bf16 has two, and one more for each weight.
 //
 // What one program hands to another is no choice of the compiler: here it is contiguous along

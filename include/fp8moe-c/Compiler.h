@@ -49,13 +49,13 @@ typedef struct Fp8moeCompileOptions {
   intptr_t numTargets;
   /// Whether to run the layout passes.
   bool optimizeLayouts;
-  /// Empty: where fp8moe-compile looks (docs/artifacts.md).
+  /// Empty: where fp8moe-compile looks (docs/reference/artifacts.md).
   MlirStringRef ptxasPath;
   MlirStringRef rocmPath;
   /// The token count for which the report also gives bytes.
   int64_t tokens;
   /// How undecided matmuls are decided, as options of fp8moe-select-precision
-  /// (docs/precision.md). Empty texts and 0 tokens are their defaults.
+  /// (docs/users/precision.md). Empty texts and 0 tokens are their defaults.
   MlirStringRef precisionPolicy;
   MlirStringRef precisionRecipe;
   MlirStringRef precisionFor;
@@ -72,7 +72,7 @@ MLIR_CAPI_EXPORTED Fp8moeCompileOptions fp8moeCompileOptionsGet(void);
 
 /// Compiles copies of `module` and writes one artifact per target into
 /// `folder`/CHIP. What was done is given to `text` as people read it and to
-/// `json` as data (docs/python.md); either may be null.
+/// `json` as data (docs/users/python.md); either may be null.
 MLIR_CAPI_EXPORTED MlirLogicalResult
 fp8moeCompile(MlirModule module, MlirStringRef folder,
               const Fp8moeCompileOptions *options, MlirStringCallback text,

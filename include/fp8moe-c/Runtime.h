@@ -278,7 +278,7 @@ FP8MOE_EXPORT fp8moe_status fp8moe_call_run_block(const fp8moe_run_block *block,
                                                   size_t size);
 
 /// The call as JSON text, for people and for executors outside of this library
-/// (schema in docs/runtime.md); to be freed with fp8moe_string_free.
+/// (schema in docs/users/runtime.md); to be freed with fp8moe_string_free.
 FP8MOE_EXPORT fp8moe_status fp8moe_call_describe(const fp8moe_call *call,
                                                  char **json);
 

@@ -6,8 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The structures mirror docs/manifest.md. A Manifest that exists is valid: all
-// indices are in range, values refer to earlier values only, names are unique.
+// The structures mirror docs/reference/manifest.md. A Manifest that exists is
+// valid: all indices are in range, values refer to earlier values only, names
+// are unique.
 //
 //===----------------------------------------------------------------------===//
 

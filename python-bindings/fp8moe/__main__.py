@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The tools of the project from Python: python -m fp8moe compile|run|opt|report|advise|prepare|cache|doctor.
 
-The main options of fp8moe-compile and fp8moe-run are there, by the same names and with the same meanings; docs/python.md
+The main options of fp8moe-compile and fp8moe-run are there, by the same names and with the same meanings; docs/users/python.md
 says what is left out or differs. opt takes a pipeline or passes, and none of the other options of fp8moe-opt.
 """
 

@@ -16,7 +16,7 @@ _PACKAGED = ("nvidia/cu13/bin", "nvidia/cuda_nvcc/bin", "triton/backends/nvidia/
 
 def find_ptxas() -> Optional[str]:
     """The ptxas that a compilation uses, or None if there is none: that which the compiler finds by itself
-    (docs/artifacts.md), else that of a package of this Python. `pip install fp8moe[cuda]` brings one."""
+    (docs/reference/artifacts.md), else that of a package of this Python. `pip install fp8moe[cuda]` brings one."""
     return _find_installed() or find_packaged_ptxas()
 
 

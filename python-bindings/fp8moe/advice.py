@@ -7,7 +7,7 @@
         model = AutoModelForCausalLM.from_config(config)
     print(fp8moe.advise(model, tokens=8192))
 
-The decisions are those of the compiler (docs/precision.md): it is asked about matmuls with the model's sizes.
+The decisions are those of the compiler (docs/users/precision.md): it is asked about matmuls with the model's sizes.
 """
 
 from __future__ import annotations
@@ -453,7 +453,7 @@ def advise(
     `model` is a torch module, perhaps on the meta device (its linear layers and experts are found), or a list of
     (name, N, K) and (name, N, K, experts). `expert_rows` is how many rows all experts of a layer get together; without
     it, the tokens times the experts of each token that the model's configuration, or one inside of it, names. Recipe, policy
-    and filters are those of fp8moe-select-precision (docs/precision.md); `card` is the product whose times decide, as "h100", by default
+    and filters are those of fp8moe-select-precision (docs/users/precision.md); `card` is the product whose times decide, as "h100", by default
     that of the target. So many `microbatches` share weights that are quantized once; times are those of one of them. torch is not needed.
 
     Raises ValueError: sizes and numbers that cannot be; experts without `expert_rows` and without a configuration that names

@@ -6,7 +6,7 @@
     path = cache.get(cache.Request(ir_text, "sm_90a", "what it is", "how to make it"))
     artifact = fp8moe.load(path, "cuda:0")
 
-docs/torch.md says how folders look and which are trusted. Finding an artifact needs no
+docs/users/pytorch.md says how folders look and which are trusted. Finding an artifact needs no
 compiler; one that is missing does.
 """
 

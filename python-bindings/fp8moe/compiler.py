@@ -39,7 +39,7 @@ def require_modelled(what: str, count: int) -> None:
 @dataclass(frozen=True)
 class Report:
     """What a compilation did: `str(report)` for people, `report.data` for programs
-    (its keys are described in docs/python.md)."""
+    (its keys are described in docs/users/python.md)."""
 
     data: Mapping[str, Any]
     text: str
@@ -107,7 +107,7 @@ class Artifact:
 
 @dataclass(frozen=True)
 class Precision:
-    """How matmuls whose precision is open become bf16 or FP8 (docs/precision.md): the options of
+    """How matmuls whose precision is open become bf16 or FP8 (docs/users/precision.md): the options of
     fp8moe-select-precision. `chip` is the one whose predicted times decide, by default that which is compiled for."""
 
     policy: str = "cost"

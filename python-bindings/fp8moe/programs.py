@@ -21,7 +21,7 @@ __all__ = [
     "list_adding", "list_programs",
 ]  # fmt: skip
 
-#: How operands are quantized (docs/torch.md), with the gradients that are left in bf16. What is quantized is e4m3 with
+#: How operands are quantized (docs/users/pytorch.md), with the gradients that are left in bf16. What is quantized is e4m3 with
 #: power-of-two scales, one for each row of what a matmul contracts along its other dimension.
 RECIPES: Dict[str, Tuple[str, ...]] = {
     "rowwise": (),

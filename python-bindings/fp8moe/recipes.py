@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Choice of FP8 or bf16 for the three matmuls of a layer, by the number of rows of a call (docs/precision.md).
+"""Choice of FP8 or bf16 for the three matmuls of a layer, by the number of rows of a call (docs/users/precision.md).
 
 The compiler predicts from how many rows on FP8 pays (`predict`); an artifact carries its answer as a file (`read`). Only
 `predict` needs the compiler, and nothing here needs torch.

@@ -23,7 +23,7 @@ def wheel(ir, build, tmp_path_factory):
     pytest.importorskip("scikit_build_core")
     folder = tmp_path_factory.mktemp("wheel")
     options = ["--no-deps", "--no-build-isolation", "--disable-pip-version-check", "-w", folder]
-    # The short form -C is younger than the oldest pip that docs/python.md names.
+    # The short form -C is younger than the oldest pip that docs/users/python.md names.
     settings = [f"build-dir={build}", "cmake.define.FP8MOE_INCLUDE_TESTS=ON"]
     options += [word for setting in settings for word in ("--config-settings", setting)]
     try:

@@ -1,17 +1,17 @@
-# ===- test_architecture.py - docs/architecture.md names what there is -----===#
+# ===- test_architecture.py - The architecture page names what there is ---===#
 #
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Passes, folders and libraries that docs/architecture.md names exist, and each one that exists is named."""
+"""Passes, folders and libraries that docs/design/architecture.md names exist, and each one that exists is named."""
 
 import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "architecture.md").read_text()
+PAGE = (ROOT / "docs/design/architecture.md").read_text()
 
 
 def read(*patterns):

@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Every fenced block of shell commands and of Python in README.md and docs/*.md runs, but for the commands that LEFT_OUT
+"""Every fenced block of shell commands and of Python in README.md and docs/ runs, but for the commands that LEFT_OUT
 lists with a reason. Memory that is freed or new is filled with a pattern (MALLOC_PERTURB_), another one for each run, so that
 reading it shows.
 
@@ -23,7 +23,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("FP8MOE_BUILD_DIR", ROOT / "build" / "release"))
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PATTERNS = [165, 90]
 RUNS = int(os.environ.get("FP8MOE_DOCS_RUNS", "0"))
 TIMEOUT = 600  # seconds for one command
@@ -56,11 +56,11 @@ COMMANDS = r"(fp8moe-\w+|python3?|scripts/\S+|pip|cmake)(\s|$)"
 
 # What the text around a block of Python has defined.
 PRELUDES = {
-    "docs/python.md": """
+    "docs/users/python.md": """
 import ml_dtypes, numpy as np
 array = np.random.default_rng(0).standard_normal((100, 2048)).astype(ml_dtypes.bfloat16)
 """,
-    "docs/runtime.md": """
+    "docs/users/runtime.md": """
 import fp8moe, ml_dtypes, numpy as np
 fp8moe.compile(fp8moe.ir.Module.parse_file("quantize.mlir"), targets=["cpu"], output="out")
 grad = np.random.default_rng(0).standard_normal((640, 2048)).astype(ml_dtypes.bfloat16)
@@ -223,7 +223,7 @@ def test_indented_commands_are_found(tmp_path):
 
 
 def test_pip_commands_suit_old_pip():
-    """docs/python.md allows pip 22.1, which knows --config-settings but not its short form."""
+    """docs/users/python.md allows pip 22.1, which knows --config-settings but not its short form."""
     spans = [span for page in PAGES for span in re.findall(r"`(pip [^`]*)`", page.read_text())]
     commands = [command for b in BLOCKS if b.language == "sh" for command in b.commands() if command.startswith("pip ")]
     assert commands

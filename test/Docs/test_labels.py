@@ -1,11 +1,11 @@
-# ===- test_labels.py - Code quotes the rules of docs/semantics.md ---------===#
+# ===- test_labels.py - Code quotes the rules of the semantics -------------===#
 #
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Whoever changes a rule of docs/semantics.md finds what implements it by its label, such as (Q3): each label of a
+"""Whoever changes a rule of docs/reference/semantics.md finds what implements it by its label, such as (Q3): each label of a
 quantization is quoted by both lowerings and by the oracle, and no code quotes a label that the page does not have.
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "semantics.md").read_text()
+PAGE = (ROOT / "docs/reference/semantics.md").read_text()
 LABEL = re.compile(r"\([FQJPVXGR]\d+\)")
 # In the page, a rule begins with its label in bold.
 RULES = {label for bold in re.findall(r"\*\*(.+?)\*\*", PAGE) for label in LABEL.findall(bold)}

@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Inputs that reach the corners of docs/semantics.md.
+"""Inputs that reach the corners of docs/reference/semantics.md.
 
 Everything follows from one seed (FP8MOE_TEST_SEED in the environment, else a
 fixed one) and from the name of a case, so that a failing case can be repeated

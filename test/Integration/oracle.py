@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""NumPy reference of docs/semantics.md, whose rules the comments quote.
+"""NumPy reference of docs/reference/semantics.md, whose rules the comments quote.
 
 Functions take and return logical arrays: a layout is a matter of strides and
 of padding (`pad_groups`), never of values. Nothing here shares code with the

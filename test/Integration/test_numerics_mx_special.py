@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""The special values of docs/semantics.md in every mode of mx_quantize, along both axes, from and to every type: the
+"""The special values of docs/reference/semantics.md in every mode of mx_quantize, along both axes, from and to every type: the
 rules (X2) to (X5), (X10) and (X11). Random cases beside them: a slice of 10,000 on each run, all of them with
 FP8MOE_MX_CASES=10000.
 """

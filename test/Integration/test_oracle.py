@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""The oracle's own tests: values worked out by hand from docs/semantics.md."""
+"""The oracle's own tests: values worked out by hand from docs/reference/semantics.md."""
 
 import numpy as np
 import oracle

@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""One test per number of the list "Regressions" of docs/semantics.md."""
+"""One test per number of the list "Regressions" of docs/reference/semantics.md."""
 
 import subprocess
 

@@ -29,7 +29,7 @@ FUNCTIONS = {
     "weights_dgrad_long_runs": (1, 2304, 8192),
     "matmul": (3000, 512, 1024),
 }
-# Relative to the norm of the result (docs/semantics.md, G5).
+# Relative to the norm of the result (docs/reference/semantics.md, G5).
 MATMUL_TOLERANCE = 8e-3
 
 chip, why_not = executors.cuda_target()

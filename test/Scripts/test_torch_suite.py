@@ -66,7 +66,7 @@ def test_the_oldest_torch_is_the_same_wherever_it_is_named():
         "pyproject.toml": r'torch = \["torch>=([\d.]+)"\]',
         "scripts/setup_torch.sh": r"OLDEST=([\d.]+)",
         "README.md": r"It takes torch ([\d.]+) or later",
-        "docs/torch.md": r"needs it \(([\d.]+) or later\)",
+        "docs/users/pytorch.md": r"needs it \(([\d.]+) or later\)",
         "python-bindings/fp8moe/torch/__init__.py": r"install torch ([\d.]+) or later",
     }
     found = {path: re.findall(pattern, (ROOT / path).read_text()) for path, pattern in named.items()}

@@ -6,7 +6,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Checks on random programs what docs/layouts.md promises of the layout passes:
+"""Checks on random programs what docs/design/layouts.md promises of the layout passes:
 
   * the CPU computes the same bits with and without them,
   * the predicted time does not increase, on the CPU and on GPUs,

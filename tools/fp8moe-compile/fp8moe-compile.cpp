@@ -89,7 +89,7 @@ static cl::opt<ReportFormat, false, NameParser<ReportFormat>> reportFormat(
     cl::values(clEnumValN(ReportFormat::Text, "", ""),
                clEnumValN(ReportFormat::Text, "text", "for people (default)"),
                clEnumValN(ReportFormat::Json, "json",
-                          "for programs (docs/python.md has the keys)")),
+                          "for programs (docs/users/python.md has the keys)")),
     cl::cat(category));
 static cl::opt<std::string> card(
     "card", cl::value_desc("name"),
@@ -122,7 +122,7 @@ static cl::opt<bool> optimizeLayouts(
 static cl::opt<std::string> precisionRecipe(
     "precision-recipe", cl::value_desc("recipe"), cl::init("rowwise"),
     cl::desc("Scales of matmuls that become FP8: rowwise (default), tensorwise "
-             "or mxfp8 (docs/precision.md)"),
+             "or mxfp8 (docs/users/precision.md)"),
     cl::cat(category));
 static cl::opt<std::string> precisionPolicy(
     "precision-policy", cl::value_desc("policy"), cl::init("cost"),
@@ -142,7 +142,8 @@ static cl::opt<std::string> precisionFor(
 static cl::opt<bool> sweepTiles(
     "sweep",
     cl::desc("Add a program for every tile that a quantization or a grouped "
-             "matmul can have, to measure them (docs/artifacts.md says how "
+             "matmul can have, to measure them (docs/reference/artifacts.md "
+             "says how "
              "they are named)"),
     cl::cat(category));
 static cl::opt<tools::Integer<int64_t>>

@@ -75,7 +75,7 @@ static constexpr llvm::StringLiteral kOverview =
 Changes modules, pipelines, artifacts and safetensors files that are known to be good,
 and gives them to the code that reads them, in processes that may die. A crash, a hang,
 a report of a sanitizer, or a failure without an error is a find: it is made small and
-written to --output. docs/fuzzing.md says more.
+written to --output. docs/design/fuzzing.md says more.
 
 Examples:
   fp8moe-fuzz --minutes=3

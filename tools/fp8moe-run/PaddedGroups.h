@@ -18,8 +18,8 @@
 
 namespace fp8moe::run {
 
-/// The inputs of a program that have padded groups (P1 of docs/semantics.md),
-/// as the decisions of the manifest say.
+/// The inputs of a program that have padded groups (P1 of
+/// docs/reference/semantics.md), as the decisions of the manifest say.
 class PaddedGroups {
 public:
   /// Reads the manifest of an artifact, which the runtime has accepted.

@@ -77,7 +77,7 @@ def ConvertFP8MoEToLoops
   let summary = "Lower the tensor level to memrefs and loops (CPU)";
   let description = [{
     Every operation of the `fp8moe` dialect becomes `scf` loops over memrefs that
-    compute exactly what `docs/semantics.md` says. This is the reference that
+    compute exactly what `docs/reference/semantics.md` says. This is the reference that
     every other target is compared with.
 
     A tensor becomes the memref that its layout describes: `strided<[...]>` for

@@ -15,8 +15,9 @@
 
 namespace mlir::fp8moe {
 
-/// The layout passes (docs/layouts.md). Needs `fp8moe.target` on the module and
-/// resolved FP8 types. `verifyOptimal` compares placements with all others.
+/// The layout passes (docs/design/layouts.md). Needs `fp8moe.target` on the
+/// module and resolved FP8 types. `verifyOptimal` compares placements with all
+/// others.
 void buildLayoutPipeline(OpPassManager &pm, bool verifyOptimal = false);
 
 /// The passes on tensors, the same for every target: FP8 types are resolved,

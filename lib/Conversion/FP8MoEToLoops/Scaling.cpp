@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 //
-// The labels in parentheses are those of docs/semantics.md.
+// The labels in parentheses are those of docs/reference/semantics.md.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""fp8moe's programs as operators of PyTorch (docs/torch.md).
+"""fp8moe's programs as operators of PyTorch (docs/users/pytorch.md).
 
     y = fp8moe.torch.grouped_mm(x, weights, offsets)
 """

@@ -16,7 +16,7 @@ def add_bias(y: torch.Tensor, bias: Optional[torch.Tensor], offsets: torch.Tenso
     if bias is None:
         return y
     rows = torch.arange(y.shape[0], device=y.device, dtype=offsets.dtype)
-    # Groups are those of the matmul, which clamps ends that descend (J2 of docs/semantics.md).
+    # Groups are those of the matmul, which clamps ends that descend (J2 of docs/reference/semantics.md).
     ends = torch.cummax(offsets.clamp(0, y.shape[0]), 0).values
     group = torch.searchsorted(ends, rows, right=True)
     # With a row of zeros for no group. Not by torch.cat, where autocast refuses other types than its own and float32.

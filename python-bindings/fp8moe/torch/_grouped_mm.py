@@ -620,7 +620,7 @@ def chip_of(device: str, index: int) -> str:
 
 
 def e4m3_of(device: str, index: int) -> torch.dtype:
-    """The element type of !fp8moe.e4m3 on a device (F1 of docs/semantics.md)."""
+    """The element type of !fp8moe.e4m3 on a device (F1 of docs/reference/semantics.md)."""
     is_fnuz = chip_of(device, index) in ("gfx942", "cpu-fnuz")
     return torch.float8_e4m3fnuz if is_fnuz else torch.float8_e4m3fn
 

@@ -24,7 +24,7 @@ def _e4m3(tensor: torch.Tensor) -> torch.dtype:
 
 
 def quantize(tensor: torch.Tensor, amax: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
-    """e4m3 data as float32 and their scales from amax, which broadcasts: rules (Q2) to (Q4) of docs/semantics.md."""
+    """e4m3 data as float32 and their scales from amax, which broadcasts: rules (Q2) to (Q4) of docs/reference/semantics.md."""
     dtype = _e4m3(tensor)
     largest = torch.finfo(dtype).max
     quotient = (largest / amax.double().clamp(min=_TINY)).float()

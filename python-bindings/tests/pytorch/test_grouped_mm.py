@@ -458,7 +458,7 @@ def test_nested_tensors_are_refused(layout):
 
 
 def test_linear_layer():
-    """A group of its own, as docs/torch.md has it."""
+    """A group of its own, as docs/users/pytorch.md has it."""
     linear, x = torch.nn.Linear(K, N).bfloat16(), torch.randn(3, 20, K).bfloat16().requires_grad_()
     rows = x.flatten(0, -2)
     ends = torch.tensor([rows.shape[0]], dtype=torch.int32)

@@ -1,5 +1,5 @@
 // Weight gradients of a known number of groups: where they are few, GPUs take them by length
-// (docs/grouped-matmul-kernel.md#details-that-matter).
+// (docs/design/grouped-matmul-hopper.md#details-that-matter).
 //
 // A program of the numerics tests. All other sizes and pitches are dynamic.
 

@@ -15,8 +15,8 @@
 namespace mlir::fp8moe {
 
 /// The numerics of a quantization on chunks of 16 bytes of input. All decisions
-/// about bits are here. Labels in parentheses are those of docs/semantics.md,
-/// which says what the bits must be.
+/// about bits are here. Labels in parentheses are those of
+/// docs/reference/semantics.md, which says what the bits must be.
 class QuantizeMath {
 public:
   QuantizeMath(KernelBuilder &b, Type inputType, Type fp8Type, bool powerOfTwo)

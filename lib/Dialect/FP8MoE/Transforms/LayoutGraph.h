@@ -6,9 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The tensors of a function as layout placement sees them (docs/layouts.md): a
-// root is a tensor whose bytes somebody writes; views and relayouts of it carry
-// the same values; a use reads the root through views.
+// The tensors of a function as layout placement sees them
+// (docs/design/layouts.md): a root is a tensor whose bytes somebody writes;
+// views and relayouts of it carry the same values; a use reads the root through
+// views.
 //
 //===----------------------------------------------------------------------===//
 

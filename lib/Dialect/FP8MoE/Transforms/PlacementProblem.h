@@ -35,7 +35,7 @@ struct Placement {
   Cost bound;
 };
 
-/// The choices of docs/layouts.md as variables and factors.
+/// The choices of docs/design/layouts.md as variables and factors.
 class PlacementProblem {
 public:
   PlacementProblem(const LayoutGraph &graph, const TargetInfo &target,

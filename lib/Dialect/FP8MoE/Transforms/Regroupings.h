@@ -7,8 +7,9 @@
 //===----------------------------------------------------------------------===//
 //
 // What is known of copies that pad or pack jagged groups, or move block scales
-// to or from tiles (docs/layouts.md, "What composes with what"). Between two of
-// them there may be transposes and plain copies, which keep what they regroup.
+// to or from tiles (docs/design/layouts.md, "What composes with what"). Between
+// two of them there may be transposes and plain copies, which keep what they
+// regroup.
 //
 //===----------------------------------------------------------------------===//
 

@@ -225,7 +225,7 @@ def FP8MoE_DynamicQuantizeCopyOp
     `fp8moe.dynamic_quantize` along one axis, and `fp8moe.relayout` of its data: the input
     is read once, and the data are written twice. A matmul and its gradient contract the
     same tensor over different dimensions, each of which has to be contiguous
-    ([once](quantized-once.md)). Made by `fp8moe-fuse-copies` where the target has a kernel
+    ([once](../design/quantized-once.md)). Made by `fp8moe-fuse-copies` where the target has a kernel
     for it. `groups` gives the offsets of padded groups that the copy has, as in
     `fp8moe.relayout`.
 

@@ -53,7 +53,7 @@ def SelectPrecision : Pass<"fp8moe-select-precision", "::mlir::ModuleOp"> {
   let description = [{
     Replaces `undecided` in the `precision` of every matmul by `bf16` or `fp8`, with the
     predicted times and the reason. A decision that is there is kept. Method and model are
-    in docs/precision.md.
+    in docs/users/precision.md.
 
     `policy`:
 
@@ -167,7 +167,7 @@ def FoldViews : InterfacePass<"fp8moe-fold-views", "::mlir::FunctionOpInterface"
     program wants them when that spares a copy of the data.
 
     Copies that pad what was packed, pack what was padded, or go to tiles and back become
-    one or none where that keeps every bit (docs/layouts.md).
+    one or none where that keeps every bit (docs/design/layouts.md).
 
     Example, weights `[E, N, K]` cast as a matrix:
     ```mlir
@@ -234,7 +234,7 @@ def PlaceLayouts : InterfacePass<"fp8moe-place-layouts", "::mlir::FunctionOpInte
     moved breaking ties; then deletes, inserts, merges and moves copies accordingly.
     Layouts of arguments, results and calls stay as typed. What has become equal without
     the copies is merged, and branches and loops that only pass on a tensor go away. The
-    method and its contract are in docs/layouts.md.
+    method and its contract are in docs/design/layouts.md.
 
     Where uses disagree, each reads the tensor or a copy of it, whichever sum of kernels
     and copies is least; uses that want the same copy share it, and of two copies that pad,

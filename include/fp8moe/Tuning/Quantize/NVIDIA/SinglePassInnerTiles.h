@@ -18,8 +18,8 @@
 
 namespace mlir::fp8moe {
 
-/// How a block of the kernel that takes whole columns (docs/kernels.md) divides
-/// its warps and its shared memory.
+/// How a block of the kernel that takes whole columns (docs/design/kernels.md)
+/// divides its warps and its shared memory.
 struct SinglePassInnerTile {
   /// Warps by role; one more loads bulk tiles, and one makes scales.
   int64_t reduceWarps = 12;

@@ -19,8 +19,8 @@ namespace mlir::fp8moe {
 
 struct TargetInfo;
 
-/// How a block of the single-pass outer quantize kernel (docs/kernels.md)
-/// divides its warps and its shared memory.
+/// How a block of the single-pass outer quantize kernel
+/// (docs/design/kernels.md) divides its warps and its shared memory.
 struct SinglePassOuterTile {
   /// Tiles in the ring. A tile is 128 lines of 128 bytes.
   int64_t stages = 13;

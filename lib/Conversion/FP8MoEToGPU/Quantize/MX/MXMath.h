@@ -15,7 +15,7 @@
 namespace mlir::fp8moe {
 
 /// The scale byte (i32) of a block whose largest magnitude has these f32 bits:
-/// (X2) to (X4), (X10) and (X11) of docs/semantics.md.
+/// (X2) to (X4), (X10) and (X11) of docs/reference/semantics.md.
 Value createMXScaleByte(KernelBuilder &b, Value magnitude, Type fp8Type,
                         MXMode mode);
 

@@ -21,7 +21,7 @@
 //   rows       (only where both axes are asked for) copy whole rows to shared
 //              memory by themselves, reduce, quantize and store them
 //
-// docs/kernels.md has a picture, and says why it is this way.
+// docs/design/kernels.md has a picture, and says why it is this way.
 //
 //===----------------------------------------------------------------------===//
 
