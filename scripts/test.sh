@@ -102,7 +102,8 @@ run_lit() {
 # run_pytest NAME [-n N] FOLDER...: with -n, files of tests run in N processes. TEST_PYTHON
 # runs them where it is set.
 run_pytest() {
-  local name="$1" options=(-q -p no:cacheprovider --dist loadfile) python="${TEST_PYTHON:-$VENV/bin/python}"
+  # A test that hangs says where it is.
+  local name="$1" options=(-q -p no:cacheprovider --dist loadfile -o faulthandler_timeout=600) python="${TEST_PYTHON:-$VENV/bin/python}"
   shift
   if [[ "$PRESET" == asan ]]; then
     python="$BUILD/bin/fp8moe-python"
