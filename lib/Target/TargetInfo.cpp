@@ -50,7 +50,7 @@ TargetInfo cpu(llvm::StringLiteral chip, llvm::StringLiteral description,
 /// Each half of the L2 cache keeps what its half of the chip reads, so a tensor
 /// that all read takes twice its size. Peak: NVIDIA H200 data sheet. PTX 8.3
 /// (CUDA 12.3) is the oldest that has every instruction that we emit. Evidence:
-/// docs/results/performance.md; the tests of lit and pytest that need a device.
+/// docs/results; the tests of lit and pytest that need a device.
 TargetInfo sm90a() {
   TargetInfo info = {};
   info.chip = llvm::StringLiteral("sm_90a");

@@ -35,8 +35,10 @@ LEFT_OUT = [
     (r"(apt-get install|python3 -m venv|pip) ", "installs"),
     (r"fp8moe-run .*--device=cuda", "needs a GPU"),
     (r"python3 benchmarks/\w+\.py (measure )?build/\w+/sm_90a", "needs a GPU"),
-    (r"python3 benchmarks/torch_layer\.py --profile", "needs a GPU"),
-    (r"(FP8MOE_ARTIFACTS=\S+ )?python3 benchmarks/(auto|linear_layers)\.py", "needs torch, and a GPU"),
+    (r"(FP8MOE_ARTIFACTS=\S+ )?python3 benchmarks/(auto|linear_layers|torch_\w+)\.py", "needs torch, and a GPU"),
+    (r"python3 benchmarks/(linear|mx_matmul|precision)\.py build/", "needs a GPU"),
+    (r"PYTHONPATH=\S+ build/torch-env/bin/python examples/train_moe\.py --compile", "needs a GPU"),
+    (r"/usr/bin/time ", "measures"),
     (r"ncu ", "needs a GPU"),
     (r".*FP8MOE_(TORCHAO|TRANSFORMERS)_TESTS=", "needs a checkout of another project"),
     (r"python3? -m fp8moe (prepare --model|advise config\.json) ", "needs torch and transformers"),
@@ -49,6 +51,7 @@ SLOW = [
     r"fp8moe-compile (build|benchmarks)/\w+\.mlir --target=sm_90a",
     r"python3 -m fp8moe prepare (kept_)?grouped_mm .*--target=sm_90a",
     r"python3 benchmarks/layout_pipeline_scaling\.py",
+    r"PYTHONPATH=\S+ \S+ benchmarks/predict\.py",
 ]
 
 # What blocks begin with that are to be run.

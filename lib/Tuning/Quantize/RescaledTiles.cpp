@@ -69,7 +69,7 @@ static bool hasAlignedRows(int64_t pitch, int64_t elementBytes) {
 bool fp8moe::canRescale(const QuantizeWork &columns, const QuantizeWork &rows,
                         const TargetInfo &target) {
   // Others would be stored byte by byte, in several times the time of a kernel
-  // for each axis (docs/results/performance.md, "Held rows").
+  // for each axis (docs/lab/measurements.md, "Held rows").
   if (!target.has(Feature::UnalignedVectors) && hasUnalignedColumns(columns))
     return false;
   // Segments of both are the same dimension, not only as many.

@@ -25,7 +25,7 @@ class PrecisionModel {
 public:
   /// FP8 has to gain this part of the bf16 time at least, since it loses bits,
   /// and since its gain is predicted about a tenth too large
-  /// (benchmarks/precision.py; docs/results/performance.md has how often it is
+  /// (benchmarks/precision.py; docs/results has how often it is
   /// right).
   static constexpr double kLeastGain = 0.13;
 

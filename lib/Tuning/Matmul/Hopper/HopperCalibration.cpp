@@ -28,7 +28,7 @@ static constexpr llvm::StringLiteral bothCards =
 /// shorter in these runs than predicted.
 static constexpr llvm::StringLiteral promotedTiles =
     "one NVIDIA H100 and one H200, 2026-11-25: five tiles of the six "
-    "shapes that docs/results/performance.md shows with promoted accumulation";
+    "shapes that docs/results shows with promoted accumulation";
 
 /// Since producers tell cooperative consumers their tiles. Chosen tiles are the
 /// best ones, or within 2% of these but for two weight gradients (5%, 7%).

@@ -71,7 +71,7 @@ static constexpr int64_t kShortContractionBytes = 512;
 /// Tiles of a band of FP8 matmuls in groups whose results are so wide that all
 /// blocks at once are not through with four rows of tiles, for fast tiles in
 /// turns and for promoted tiles that are shared: 0.99 to 1.03 times as fast as
-/// bands of four on H100s (docs/results/performance.md, "Bands, lines and the
+/// bands of four on H100s (docs/lab/measurements.md, "Bands, lines and the
 /// L2 cache"). Others were not measured.
 static constexpr int64_t kWideFastRaster = 8, kWidePromotedRaster = 12;
 /// A line of the L2 cache, which is as long as a row of a stage.

@@ -1,0 +1,306 @@
+#!/usr/bin/env python3
+# ===- results.py - Pages of results from JSON ------------------------------===#
+#
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===----------------------------------------------------------------------===#
+"""Writes docs/results/, its plots and the table of README.md from benchmarks/results/CARD/TOPIC.json.
+
+    scripts/results.py                                    # write all pages
+    scripts/results.py --check                            # say which pages differ
+    scripts/results.py --add build/auto.json h200/experts --date 2026-11-29
+
+--add replaces the rows of a topic by what a benchmark saved with --json, and keeps title, text and commands. Keys of
+nested objects become columns such as "us fp8moe".
+"""
+
+import argparse
+import collections
+import json
+import math
+import pathlib
+import re
+import sys
+
+from svg import COLORS, GREY, INK, PALE, Canvas
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+DATA, PAGES, IMAGES = ROOT / "benchmarks/results", ROOT / "docs/results", ROOT / "docs/images/results"
+
+# Pages, and the order of topics in them: from whole models to single kernels.
+CARDS = {"h200": "NVIDIA H200", "h100": "NVIDIA H100", "amd": "AMD, predicted", "host": "Host and compiler"}
+TOPICS = """experts linear_layers experts_torchao experts_kept train_moe main_grad moe_layer layer_profile layer grouped_matmul deepgemm energy
+ linear mx_matmul gradient_sums bf16_gradients precision policies quantize weights_both mx_quantize mx_experts casts permute
+ eager_calls compile layout_passes""".split()
+
+# FP8 TFLOP/s without sparsity and bytes a second, of data sheets.
+ROOFS = {"h200": (1979e12, 4.8e12), "h100": (1979e12, 3.35e12)}
+
+# The table of README.md: layers, file, values that select a row, column over bf16, contender that is compared beside it.
+HEADLINES = [
+    ("Linear layers of Llama3 8B, 8192 tokens", "linear_layers", ["Llama3 8B, sum"], None),
+    ("Experts of DeepSeek-V3, one of 32 ranks, 32768 rows", "experts_torchao", ["32768,2048,7168,8"], "torchao fp8"),
+    ("Experts of DeepSeek-MoE-16B, 65536 rows", "experts_torchao", ["65536,1408,2048,64"], "torchao fp8"),
+    ("Experts of 14 models, mean of 126 cases", "experts", [], None),
+]
+BEGIN, END = "<!-- results: written by scripts/results.py -->\n", "<!-- results end -->\n"
+
+
+class Result:
+    """What one benchmark printed on one card."""
+
+    def __init__(self, path):
+        self.path, self.card, self.topic = path, path.parent.name, path.stem
+        self.about = json.loads(path.read_text())
+        self.columns, self.rows = self.about["columns"], self.about["rows"]
+
+    def column(self, name):
+        return [row[self.columns.index(name)] for row in self.rows]
+
+    def cell(self, value, name):
+        if value is None:
+            return ""
+        if isinstance(value, str):
+            return value
+        digits = max((len(str(v).partition(".")[2]) for v in self.column(name) if isinstance(v, float)), default=0)
+        return f"{value:.{digits}f}" + self.about.get("units", {}).get(name, "")
+
+    def geomean(self, name):
+        values = [value for value in self.column(name) if isinstance(value, (int, float))]
+        return math.exp(sum(map(math.log, values)) / len(values)), min(values), len(values)
+
+
+def load():
+    results = [Result(path) for path in sorted(DATA.glob("*/*.json"))]
+    return sorted(results, key=lambda result: (list(CARDS).index(result.card), TOPICS.index(result.topic)))
+
+
+def table(columns, rows):
+    return ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns), *("| " + " | ".join(row) + " |" for row in rows)]
+
+
+def pivot(result):
+    """Columns become the values of the second name; a letter says what was chosen."""
+    row, column, value, choice = result.about["pivot"]
+    letters = {"bf16": " b", "mixed": " m"}
+    lines = collections.defaultdict(dict)
+    for r, c, v, w in zip(*map(result.column, (row, column, value, choice))):
+        lines[r][c] = result.cell(v, value) + letters.get(w, "")
+    heads = list(dict.fromkeys(result.column(column)))
+    return table([row, *map(str, heads)], [[name, *(cells.get(h, "") for h in heads)] for name, cells in lines.items()])
+
+
+def summaries(result):
+    for name in result.about.get("summary", []):
+        mean, least, count = result.geomean(name)
+        yield f"Geometric mean {name}: {mean:.2f}x of {count}, least {least:.2f}x."
+    for time, base in result.about.get("ratios", []):
+        ratios = [a / b for a, b in zip(result.column(time), result.column(base)) if a and b]
+        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        yield f"Geometric mean {time} over {base}: {mean:.2f}x of {len(ratios)}, least {min(ratios):.2f}x."
+
+
+def plot_bars(result):
+    name = result.about["plots"][0]
+    labels = list(zip(*map(result.column, result.about["labels"])))
+    bars = [(", ".join(str(part) for part in label if part not in (None, "")), v) for label, v in zip(labels, result.column(name)) if v]
+    left, step, width = 330, 18, 900
+    canvas = Canvas(width, 60 + step * len(bars), f"{result.about['title']}: {name}")
+    scale = (width - left - 70) / max(value for _, value in bars)
+    canvas.text(left, 22, f"{name}, {result.about['card']}, {result.about['date']}", size=13)
+    for number, (label, value) in enumerate(bars):
+        y = 38 + step * number
+        canvas.text(left - 8, y + 11, label, "end", 11)
+        canvas.rect(left, y, value * scale, step - 4, COLORS[0] if value >= 1 else COLORS[1])
+        canvas.text(left + value * scale + 5, y + 11, result.cell(value, name), size=11)
+    canvas.line(left + scale, 32, left + scale, 42 + step * len(bars), INK, stroke_dasharray="4 3")
+    return canvas
+
+
+def axes(canvas, box, xs, ys, x_name, y_name):
+    """Draws ticks, and returns two functions from values to places; both scales are logarithmic."""
+    left, top, right, bottom = box
+
+    def x_of(value):
+        return left + (right - left) * math.log(value / xs[0]) / math.log(xs[-1] / xs[0])
+
+    def y_of(value):
+        return bottom - (bottom - top) * math.log(value / ys[0]) / math.log(ys[-1] / ys[0])
+
+    for x in xs:
+        canvas.line(x_of(x), top, x_of(x), bottom, PALE)
+        canvas.text(x_of(x), bottom + 16, f"{x:g}", "middle", 11, GREY)
+    for y in ys:
+        canvas.line(left, y_of(y), right, y_of(y), PALE)
+        canvas.text(left - 6, y_of(y) + 4, f"{y:g}", "end", 11, GREY)
+    canvas.text((left + right) / 2, bottom + 34, x_name, "middle")
+    canvas.text(left, top - 10, y_name)
+    return x_of, y_of
+
+
+def plot_lines(result):
+    row, column, value, _ = result.about["pivot"]
+    lines = collections.defaultdict(list)
+    for name, x, y in zip(*map(result.column, (row, column, value))):
+        lines[name].append((x, y))
+    xs = sorted(set(result.column(column)))
+    canvas = Canvas(900, 470, f"{result.about['title']}: {value}")
+    x_of, y_of = axes(canvas, (60, 40, 680, 420), xs, [1, 1.25, 1.5, 1.75, 2], column, f"{value}, {result.about['card']}, {result.about['date']}")
+    for number, (name, points) in enumerate(lines.items()):
+        color, dashes = COLORS[number % len(COLORS)], {} if number < len(COLORS) else {"stroke_dasharray": "5 3"}
+        canvas.polyline([(x_of(x), y_of(y)) for x, y in points], color, stroke_width=2, **dashes)
+        canvas.line(696, 56 + 20 * number, 720, 56 + 20 * number, color, stroke_width=2, **dashes)
+        canvas.text(727, 60 + 20 * number, name, size=12)
+    return canvas
+
+
+def intensity(mode, shape):
+    """Operations of a grouped FP8 matmul for each byte that it must move once; results are bf16."""
+    m, n, k, experts = map(int, shape.split(","))
+    moved = m * k + experts * n * k + 2 * m * n if mode == "forward" else m * k + m * n + 2 * experts * n * k
+    return 2 * m * n * k / moved
+
+
+def plot_roofline(result):
+    peak, bandwidth = ROOFS[result.card]
+    canvas = Canvas(900, 470, f"{result.about['title']}: roofline")
+    xs, ys = [50, 100, 200, 500, 1000, 2000, 5000, 10000], [20, 50, 100, 200, 500, 1000, 2000]
+    box = (60, 40, 700, 420)
+    x_of, y_of = axes(canvas, box, xs, ys, "operations per byte that must move", f"TFLOP/s, {result.about['card']}, {result.about['date']}")
+    ridge = peak / bandwidth
+    roof = [(xs[0], xs[0] * bandwidth / 1e12), (ridge, peak / 1e12), (xs[-1], peak / 1e12)]
+    canvas.polyline([(x_of(x), y_of(y)) for x, y in roof], INK, stroke_width=2)
+    canvas.text(x_of(ridge), y_of(peak / 1e12) - 6, "data sheet", size=11)
+    for number, name in enumerate(("torch bf16", "torch", "promoted", "fp8moe")):
+        color = {"fp8moe": COLORS[0], "promoted": COLORS[2], "torch": COLORS[1], "torch bf16": GREY}[name]
+        for mode, shape, speed in zip(*map(result.column, ("mode", "M,N,K,E", name))):
+            canvas.circle(x_of(intensity(mode, shape)), y_of(speed), 4, color, fill_opacity="0.8")
+        canvas.circle(722, 116 - 20 * number, 4, color)
+        canvas.text(732, 120 - 20 * number, name)
+    return canvas
+
+
+PLOTS = {"bars": plot_bars, "lines": plot_lines, "roofline": plot_roofline}
+
+
+def anchor(title):
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+
+
+def section(result, files):
+    about = result.about
+    yield f"## {about['title']}\n"
+    yield f"{about['card']}, {about['software']}, {about['date']} ([command](README.md#{anchor(about['title'])})). {about.get('text', '')}\n"
+    if kind := about.get("plot"):
+        path = IMAGES / f"{result.card}_{result.topic}.svg"
+        files[path] = str(PLOTS[kind](result))
+        yield f"![{about['title']}](../images/results/{path.name})\n"
+    if "pivot" in about:
+        yield from pivot(result)
+    else:
+        yield from table(result.columns, [[result.cell(v, n) for v, n in zip(row, result.columns)] for row in result.rows])
+    yield ""
+    if lines := list(summaries(result)):
+        yield "\n".join(f"* {line}" for line in lines) + "\n"
+
+
+NOTE = "<!-- Written by scripts/results.py from benchmarks/results: change the JSON, not this page. -->\n"
+
+
+def write_pages(results):
+    """{path: text} of everything that is generated."""
+    files = {}
+    for card, title in CARDS.items():
+        lines = [f"# {title}\n", NOTE, "Compare ratios within one table: absolute figures move from machine to machine.\n"]
+        for result in results:
+            if result.card == card:
+                lines += section(result, files)
+        files[PAGES / f"{card}.md"] = "\n".join(lines)
+    files[PAGES / "README.md"] = "\n".join(index(results))
+    readme = (ROOT / "README.md").read_text()
+    head, _, rest = readme.partition(BEGIN)
+    files[ROOT / "README.md"] = head + BEGIN + "\n".join(headlines(results)) + "\n" + END + rest.partition(END)[2]
+    return files
+
+
+def index(results):
+    yield "# Results\n"
+    yield NOTE
+    yield "\n".join(f"* [{title}]({card}.md)" for card, title in CARDS.items()) + "\n"
+    yield "No AMD card and no NVIDIA B200 has run a kernel yet. `scripts/results.py --add` puts the JSON of a benchmark into these pages."
+    yield "Ablations and what was tried are in the [laboratory notes](../lab/measurements.md).\n"
+    yield "Commands are run from the repository's root, with `build/release/bin` in `PATH`."
+    yield "Measurements need an NVIDIA GPU and torch, and torchao where it is compared with.\n"
+    by_title = collections.defaultdict(dict)
+    for result in results:
+        by_title[result.about["title"]] |= dict.fromkeys(result.about["commands"])
+    for title, commands in by_title.items():
+        yield f"## {title}\n\n```sh\n" + "\n".join(commands) + "\n```\n"
+
+
+def headlines(results):
+    found = {result.topic: result for result in results if result.card == "h200"}
+    rows = []
+    for label, topic, key, peer in HEADLINES:
+        result = found[topic]
+        name = "over bf16"
+        about = result.about
+        link = f"[{label}](docs/results/h200.md#{anchor(about['title'])})"
+        if not key:
+            mean, least, _ = result.geomean(name)
+            rows.append([link, f"{mean:.2f}x (least {least:.2f}x)", "", about["date"]])
+            continue
+        lines = [row for row in result.rows if row[: len(key)] == key]
+        times = {row[1]: row for row in lines}
+        ours = lines[0]
+        peer_text = f"{times[peer][2] / ours[2]:.2f}x" if peer else ""
+        rows.append([link, result.cell(ours[result.columns.index(name)], name), peer_text, about["date"]])
+    return table(["forward and backward, one NVIDIA H200", "over torch bf16", "over torchao FP8", "date"], rows)
+
+
+def flatten(value, prefix=""):
+    if isinstance(value, dict):
+        return {k: v for key, inner in value.items() for k, v in flatten(inner, f"{prefix} {key}".strip()).items()}
+    return {prefix: ",".join(map(str, value)) if isinstance(value, list) else value}
+
+
+def add(saved, topic, date):
+    """Puts what a benchmark saved in place of a topic's rows."""
+    path = DATA / f"{topic}.json"
+    about = json.loads(path.read_text()) if path.exists() else {"title": path.stem, "commands": []}
+    data = json.loads(pathlib.Path(saved).read_text())
+    rows = [flatten(row) for row in (data["lines"] if isinstance(data, dict) else data)]
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    about |= {"columns": columns, "rows": [[row.get(column) for column in columns] for row in rows], "date": date or about.get("date")}
+    path.write_text(encode(about))
+
+
+def encode(about):
+    """JSON with a line for each row."""
+    head = json.dumps({key: value for key, value in about.items() if key != "rows"}, indent=1, ensure_ascii=False)[:-2]
+    rows = ",\n".join("  " + json.dumps(row, ensure_ascii=False) for row in about["rows"])
+    return f'{head},\n "rows": [\n{rows}\n ]\n}}\n'
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail where a page is not as the JSON says")
+    parser.add_argument("--add", nargs=2, metavar=("JSON", "CARD/TOPIC"), help="replace a topic's rows")
+    parser.add_argument("--date", help="of the measurement that is added")
+    options = parser.parse_args()
+    if options.add:
+        add(*options.add, options.date)
+    files = write_pages(load())
+    stale = [path for path, text in files.items() if not path.exists() or path.read_text() != text]
+    stale += [path for path in [*PAGES.glob("*.md"), *IMAGES.glob("*.svg")] if path not in files]
+    if options.check:
+        sys.exit("\n".join(f"{path.relative_to(ROOT)} is stale: run scripts/results.py" for path in stale) or 0)
+    for path, text in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

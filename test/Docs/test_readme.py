@@ -1,0 +1,52 @@
+# ===- test_readme.py - The front page is short ----------------------------===#
+#
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===----------------------------------------------------------------------===#
+"""README.md answers in a minute: at most 120 lines, sentences of at most 25 words. Pages that people write stay within
+4,500 lines in all, and what scripts write is as they would write it now.
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+GENERATED = {"FP8MoEDialect.md", "PlanDialect.md", "Passes.md"}
+
+
+def sentences(text):
+    """Of prose: without code, tables and pictures; the text of a link counts, its target does not."""
+    text = re.sub(r"```[\s\S]*?```|^\|.*$|^#.*$|!\[.*?\]\(.*?\)|<!--.*?-->", "\n\n", text, flags=re.MULTILINE)
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    for paragraph in re.split(r"\n\s*\n|^\* ", text, flags=re.MULTILINE):
+        yield from (s for s in re.split(r"(?<=[.:!?])\s+", " ".join(paragraph.split())) if s)
+
+
+def test_length():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 120
+
+
+def test_sentences():
+    assert [s for s in sentences((ROOT / "README.md").read_text()) if len(s.split()) > 25] == []
+
+
+def test_sentences_are_counted():
+    text = "# Long heading here\n\nOne [two](x.md) three. Four\nfive.\n\n* Six.\n* Seven eight\n\n```\nnot this\n```\n| nor | this |\n"
+    assert list(sentences(text)) == ["One two three.", "Four five.", "Six.", "Seven eight"]
+
+
+def test_pages_are_few():
+    pages = [p for p in (ROOT / "docs").rglob("*.md") if p.parent.name not in ("lab", "results") and p.name not in GENERATED]
+    assert sum(len(page.read_text().splitlines()) for page in pages) <= 4500
+
+
+@pytest.mark.parametrize("script", ["results.py", "drawings.py"])
+def test_what_scripts_write_is_current(script):
+    result = subprocess.run([sys.executable, ROOT / "scripts" / script, "--check"], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
