@@ -39,6 +39,7 @@ LEFT_OUT = [
     (r"python3 benchmarks/(linear|mx_matmul|precision)\.py build/", "needs a GPU"),
     (r"PYTHONPATH=\S+ build/torch-env/bin/python examples/train_moe\.py --compile", "needs a GPU"),
     (r"/usr/bin/time ", "measures"),
+    (r"python examples/tutorial/train\.py", "needs torch; the tests of fp8moe.torch run it"),
     (r"ncu ", "needs a GPU"),
     (r".*FP8MOE_(TORCHAO|TRANSFORMERS)_TESTS=", "needs a checkout of another project"),
     (r"python3? -m fp8moe (prepare --model|advise config\.json) ", "needs torch and transformers"),
@@ -70,6 +71,9 @@ grad = np.random.default_rng(0).standard_normal((640, 2048)).astype(ml_dtypes.bf
 offsets = np.arange(10, 641, 10, dtype=np.int32)
 """,
 }
+
+# What the blocks of a page find that an earlier one wrote.
+BEFORE = {"docs/users/tutorial.md": "fp8moe-compile quantize.mlir --target=cpu -o out"}
 
 
 class Block:
@@ -124,7 +128,7 @@ def example_of_readme():
 @pytest.fixture
 def workspace(tmp_path):
     """Looks like the root of the repository, and takes what commands write."""
-    for name in ("benchmarks", "docs", "examples", "scripts", ".venv"):
+    for name in ("benchmarks", "docs", "examples", "include", "scripts", ".venv"):
         if (ROOT / name).exists():
             (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "build").mkdir()
@@ -159,7 +163,7 @@ def run_often(command, workspace, label):
 def test_shell(block, workspace):
     """In order, as later commands read what earlier ones write; what is exported holds for the commands behind."""
     exports, left_out = [], []
-    for command in block.commands():
+    for command in [*filter(None, [BEFORE.get(block.page)]), *block.commands()]:
         is_slow = any(re.match(pattern, command) for pattern in SLOW)
         if command.startswith("export "):
             exports.append(command)
@@ -172,6 +176,15 @@ def test_shell(block, workspace):
             run_often(["bash", "-c", script], workspace, f"{block}: {command}")
     # Shown by pytest -rP; a block of which nothing is run passes, as LEFT_OUT says why.
     print("\n".join(left_out))
+
+
+# Other pages have fragments.
+@pytest.mark.parametrize("block", [b for b in BLOCKS if b.language == "mlir" and b.page == "docs/users/mlir.md"], ids=str)
+def test_mlir(block):
+    """Each program parses and compiles."""
+    command = [BUILD / "bin" / "fp8moe-compile", "-", "--target=sm_90a", "--emit=tensor", "-o", os.devnull]
+    result = subprocess.run(command, input="\n".join(block.lines), capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
 
 
 @pytest.mark.parametrize("block", [b for b in BLOCKS if b.language == "python"], ids=str)
