@@ -42,8 +42,8 @@ def test_site():
         ("README.md", "docs/users/python.md#installing", "users/python.md#installing"),
         ("docs/users/python.md", "../../examples/quickstart.py", "../source/examples/quickstart.py.md"),
         ("docs/users/python.md", "../README.md", "../pages.md"),
-        ("docs/roadmap.md", "#pytorch", "#pytorch"),
-        ("docs/roadmap.md", "https://example.com/a.md", "https://example.com/a.md"),
+        ("docs/users/roadmap.md", "#pytorch", "#pytorch"),
+        ("docs/users/roadmap.md", "https://example.com/a.md", "https://example.com/a.md"),
     ],
 )
 def test_links_move(site_pages, page, link, moved):
