@@ -20,10 +20,12 @@ On a machine with a GPU:
 
 Results and gradients are first compared with float32's; nothing is timed where one is off by more than FP8's error. Times are medians in random
 turns, of CUDA graphs (timing.py), and of eager calls in a loop, where the host counts too. With --cpu-check small layers run on the CPU and are
-compared, and nothing is timed.
+compared, and nothing is timed. With --host the microseconds of the host are printed for each layer and call, with launches and without (torch_host.py),
+beside torch's own; also with --cpu-check, where only those without launches say anything.
 """
 
 import argparse
+import functools
 import json
 import math
 import pathlib
@@ -121,10 +123,13 @@ class Part:
                 fp8moe.torch.convert_linear(layer, recipes[name], least_rows=0)
         share_inputs(self.layers)
 
+    def forward(self):
+        return [layer(self.x) for layer in self.layers.children()]
+
     def step(self):
         import torch
 
-        results = [layer(self.x) for layer in self.layers.children()]
+        results = self.forward()
         return results, torch.autograd.grad(results, (self.x, *self.layers.parameters()), self.gradients)
 
 
@@ -177,6 +182,32 @@ def measure(shapes, decided, options, rng):
     us = sustained_us({name: [part.step] for name, part in parts.items()}, options.rounds, rng, slow_ms=math.inf)
     found = {name: (us[name], eager_us(part.step)) for name, part in parts.items()}
     return {**found, "chosen": found.get("chosen", found["all"])}
+
+
+def measure_host(models, options):
+    """Prints the host's microseconds of a layer's call, forward, and forward and backward, of all layers of a model in turn."""
+    import torch
+    from torch_host import no_launches, time_host
+
+    device, tokens = ("cpu", 64) if options.cpu_check else ("cuda", TOKENS)
+    rng = random.Random(options.seed)
+    print("| model | layers | host us of a layer: bf16 forward | with backward | all forward | with backward | all without launches, forward | with backward |")
+    print("|---" * 8 + "|")
+    for model, parts in models.items():
+        made = {name: [Part(shapes, recipes and {layer: recipes for layer, _, _ in shapes}, tokens, device) for shapes in parts.values()]
+                for name, recipes in (("bf16", None), ("all", "rowwise"))}  # fmt: skip
+
+        def run(name, what):
+            for part in made[name]:
+                getattr(part, what)()
+
+        contenders = {(what, name): functools.partial(run, name, what) for name in made for what in ("forward", "step")}
+        found = time_host(contenders, options.rounds, rng, device)
+        with no_launches():
+            alone = time_host({key: call for key, call in contenders.items() if key[1] == "all"}, options.rounds, rng, device)
+        count = sum(map(len, parts.values()))
+        cells = [found["forward", "bf16"], found["step", "bf16"], found["forward", "all"], found["step", "all"], alone["forward", "all"], alone["step", "all"]]
+        print(f"| {model} | {count} | {' | '.join(f'{median / count:.1f} (least {least / count:.1f})' for least, median in cells)} |", flush=True)
 
 
 def measure_all(models, decisions, options):
@@ -298,6 +329,7 @@ def main():
     parser.add_argument("folder", nargs="?", type=pathlib.Path, help="what --build wrote")
     parser.add_argument("--build", type=pathlib.Path, metavar="FOLDER", help="write programs and decisions, and exit")
     parser.add_argument("--cpu-check", action="store_true", help="compare small layers on the CPU")
+    parser.add_argument("--host", action="store_true", help="print the host's time of each layer and call, and nothing else")
     parser.add_argument("--rounds", type=int, default=11, help="blocks of each contender (default: 11)")
     parser.add_argument("--seed", type=int, default=0, help="of tensors and windows (default: 0)")
     options = parser.parse_args()
@@ -307,6 +339,10 @@ def main():
         parser.error("name the folder that --build wrote")
     import torch
 
+    if options.host:
+        if not options.cpu_check:
+            print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {TOKENS} tokens, seed {options.seed}", flush=True)
+        return measure_host(CPU_MODELS if options.cpu_check else MODELS, options)
     if options.cpu_check:
         measure_all(CPU_MODELS, decide(CPU_MODELS, TARGET), options)
     else:

@@ -18,6 +18,7 @@ from .. import cache, linear_programs
 from ..runtime import load
 from ._constant import assume_constant_result
 from ._grouped_mm import chip_of, is_exporting, observers
+from ._linear_eager import KnownCalls, Programs, multiply_again
 from ._ops import Op, as_op, differentiable
 from ._weights import read_version
 
@@ -45,6 +46,7 @@ class Linear(torch.nn.Linear):
     fp8moe_recipe: str = "rowwise"
     fp8moe_least_rows: int = LEAST_ROWS
     fp8moe_shared: Optional["SharedInput"] = None
+    fp8moe_known: Optional[KnownCalls] = None
 
     def __init__(
         self,
@@ -62,6 +64,10 @@ class Linear(torch.nn.Linear):
         self.fp8moe_recipe, self.fp8moe_least_rows = recipe, least_rows
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
+        if self.fp8moe_known is not None and not torch.compiler.is_compiling() and not observers:
+            result = multiply_again(self, input, self._parameters.get("weight"), self._parameters.get("bias"))
+            if result is not None:
+                return result
         if _is_sharded(self.weight) or _is_sharded(input):
             from ._linear_sharded import multiply_sharded
 
@@ -203,15 +209,27 @@ def multiply_local(
     """The layer on tensors of this rank; `decided` says that it is in FP8."""
     if not decided and not _fits(layer, x, weight):
         return torch.nn.functional.linear(x, weight, bias)
+    is_compiling = torch.compiler.is_compiling()
     N, K = weight.shape
-    weights = weight.to(torch.bfloat16).contiguous()
-    rows = x.to(torch.bfloat16).reshape(-1, K).contiguous()
+    weights, x = weight.to(torch.bfloat16).contiguous(), x.to(torch.bfloat16)
+    bias = None if bias is None else bias.to(torch.bfloat16)
+    is_inspected = not is_compiling and bool(observers)
+    if not is_compiling and not is_inspected:  # autocast has made these tensors just now
+        result = multiply_again(layer, x, weights, bias)
+        if result is not None:
+            return result
+    rows = x.reshape(-1, K).contiguous()
     y = _multiply(layer, x, rows, weights)
-    if not torch.compiler.is_compiling() and observers:
+    if is_inspected:
         ends = torch.full((1,), rows.shape[0], dtype=torch.int32, device=rows.device)
         observers[-1](rows, weights.t()[None], ends, y, layer.fp8moe_recipe)
     y = y.view(*x.shape[:-1], N)
-    return y if bias is None else y + bias.to(torch.bfloat16)
+    if not is_compiling and rows.shape[0] % linear_programs.ROWS_MULTIPLE == 0:
+        if layer.fp8moe_known is None:
+            layer.fp8moe_known = KnownCalls()
+        tensors = (x, weights) if bias is None else (x, weights, bias)
+        layer.fp8moe_known.add(layer, lambda: _find_programs(layer, rows, weights), tensors, y.shape)
+    return y if bias is None else y + bias
 
 
 def _fits(layer: Linear, x: torch.Tensor, weight: torch.Tensor) -> bool:
@@ -253,27 +271,52 @@ def _warn_of_type(training: bool, dtype: torch.dtype) -> bool:
     return True
 
 
-def _multiply(layer: Linear, x: torch.Tensor, rows: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+class _Forms(NamedTuple):
+    """Forms of the input that a layer reads."""
+
+    #: The program that makes them and those of siblings; None if nothing is quantized.
+    which: Optional[str]
+    #: Its results that this layer reads, and the columns among these.
+    read: slice
+    columns: slice
+    with_columns: bool
+
+
+def _find_forms(layer: Linear, is_trained: bool) -> _Forms:
     bf16 = linear_programs.list_bf16_uses(layer.fp8moe_recipe)
-    is_trained = weights.requires_grad and torch.is_grad_enabled()
     with_rows, with_columns = "forward" not in bf16, "grad_weights" not in bf16 and is_trained
     which = _name_input(layer.fp8moe_shared, with_rows, with_columns, is_trained)
+    begin = 2 if which == "quantize_both" and not with_rows else 0  # of which siblings may need more
+    end = begin + 2 * (with_rows + with_columns)
+    return _Forms(which, slice(begin, end), slice(2 * with_rows, 4 if with_columns else 0), with_columns)
+
+
+def _multiply(layer: Linear, x: torch.Tensor, rows: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    read = _find_forms(layer, weights.requires_grad and torch.is_grad_enabled())
     device, (M, K), N = rows.device, rows.shape, weights.shape[0]
-    missing = -M % linear_programs.ROWS_MULTIPLE if which in _WITH_COLUMNS else 0
+    missing = -M % linear_programs.ROWS_MULTIPLE if read.which in _WITH_COLUMNS else 0
     if missing:  # rows of zeros change nothing
         rows = torch.nn.functional.pad(rows, (0, 0, 0, missing))
     forms: Tuple[torch.Tensor, ...] = ()
-    if which is not None:
-        quantize = _find_input_op(int(K), which, device)
+    if read.which is not None:
+        quantize = _find_input_op(int(K), read.which, device)
         if torch.compiler.is_compiling() or layer.fp8moe_shared is None:
             forms = _as_tuple(quantize(rows.detach()))
         else:
-            forms = layer.fp8moe_shared.get(layer, x, which, lambda: _as_tuple(quantize(rows.detach())))
-        if which == "quantize_both":  # of which siblings may need more
-            forms = (forms if with_rows else forms[2:]) if with_columns else forms[:2]
-    op = _find_op(int(K), int(N), layer.fp8moe_recipe, with_columns, device)
-    result: torch.Tensor = op(rows, weights, *forms)
+            forms = layer.fp8moe_shared.get(layer, x, read.which, lambda: _as_tuple(quantize(rows.detach())))
+    op = _find_op(int(K), int(N), layer.fp8moe_recipe, read.with_columns, device)
+    result: torch.Tensor = op(rows, weights, *forms[read.read])
     return result[:M] if missing else result
+
+
+def _find_programs(layer: Linear, rows: torch.Tensor, weights: torch.Tensor) -> Programs:
+    """Of an eager call with gradients."""
+    (N, K), device = weights.shape, rows.device
+    read = _find_forms(layer, weights.requires_grad)
+    ops = _list_linear_ops(int(K), int(N), layer.fp8moe_recipe, chip_of(device.type, device.index or 0))
+    forward = ops["forward_with_columns" if read.with_columns else "forward"]
+    quantize = None if read.which is None else _find_input_op(int(K), read.which, device)
+    return Programs(ops, forward, quantize, read.read, read.columns)
 
 
 _WITH_COLUMNS = ("quantize_both", "quantize_columns")

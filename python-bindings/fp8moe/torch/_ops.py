@@ -203,7 +203,7 @@ class Op:
 
     def write(self, out: Sequence[torch.Tensor], *tensors: torch.Tensor) -> None:
         """Runs the program with its outputs in `out`, unseen by autograd and by whatever traces."""
-        if any(type(tensor) not in _PLAIN_TYPES or tensor.is_neg() for tensor in tensors):
+        if any(type(tensor) not in PLAIN_TYPES or tensor.is_neg() for tensor in tensors):
             # Such as results of collectives that are not there yet: only the dispatcher knows how to get at their numbers.
             with torch.no_grad():
                 results = self.overload(*tensors)
@@ -220,7 +220,7 @@ class Op:
         it goes past torch's dispatcher, which takes several times as long as the launches. None if any of this does not
         hold, if the program is not loaded yet, or if tensors unlike those before do not `fit`."""
         # Eager steps spend their time here: one pass over the tensors, and few calls.
-        if not past_dispatcher or _is_watched():
+        if not past_dispatcher or is_watched():
             return None
         for check, call in self._recent:
             if check(*tensors):
@@ -240,7 +240,7 @@ class Op:
         addresses: List[int] = []
         try:
             for tensor in tensors:
-                if type(tensor) not in _PLAIN_TYPES or tensor.is_neg():  # whose memory the dispatcher negates first
+                if type(tensor) not in PLAIN_TYPES or tensor.is_neg():  # whose memory the dispatcher negates first
                     return None
                 key += (tensor.shape, tensor.stride(), tensor.dtype, tensor.device)
                 addresses.append(tensor.data_ptr())
@@ -258,6 +258,14 @@ class Op:
                 self._recent = ((check, call), *self._recent[: _MAX_RECENT - 1])
         self._found_last = call
         return call, addresses
+
+    def find_run(self, tensors: Tuple[torch.Tensor, ...]) -> Callable[..., Any]:
+        """Returns what runs the program on the addresses of tensors with the layouts of these, unseen by autograd and by whatever traces."""
+        program = self._programs.get(tensors[0].device) or self._load(tensors[0].device)
+        found = program.find_torch_call(torch, tensors, _take_any)
+        if found is None:
+            raise InvalidArgumentError(f"{self.qualified_name}: the tensors have no memory")
+        return found[0].run
 
     def __repr__(self) -> str:
         return f"<fp8moe operator {self.qualified_name}{self.signature.schema} for {self._chip}>"
@@ -361,7 +369,7 @@ class Op:
 past_dispatcher = True
 
 #: Of tensors that hold their numbers themselves, and of which nobody is told what is done to them.
-_PLAIN_TYPES = frozenset((torch.Tensor, torch.nn.Parameter))
+PLAIN_TYPES = frozenset((torch.Tensor, torch.nn.Parameter))
 _is_compiling = torch.compiler.is_compiling
 _num_dispatch_modes = torch._C._len_torch_dispatch_stack
 _num_function_modes = torch._C._len_torch_function_stack
@@ -387,7 +395,7 @@ def has_tangent(tensor: torch.Tensor) -> bool:
     return forward_ad.unpack_dual(tensor).tangent is not None
 
 
-def _is_watched() -> Any:
+def is_watched() -> Any:
     """Whether anybody traces, transforms, profiles or looks at what is called."""
     return (
         _num_dispatch_modes()
@@ -405,15 +413,29 @@ def find_asked(ctx: Any, needs: Sequence[bool]) -> Tuple[bool, ...]:
     pass for inputs and one for weights."""
     if _is_compiling():  # compiled autograd traces passes; what is not asked for is dead code there
         return tuple(needs)
-    return tuple(need and _is_asked(node) for need, (node, _) in zip(needs, ctx.next_functions))
+    return tuple([need and _is_asked(node) for need, (node, _) in zip(needs, ctx.next_functions)])
+
+
+class _Unanswered(threading.local):
+    #: The last pass of this thread in which torch did not say of a leaf whether it runs.
+    graph_task = -2
+
+
+_unanswered = _Unanswered()
+_read_graph_task = torch._C._current_graph_task_id
+_LEAF = "torch::autograd::AccumulateGrad"
 
 
 def _is_asked(node: Any) -> bool:
+    if _unanswered.graph_task == _read_graph_task() and node.name() == _LEAF:
+        return True
     try:
         return bool(torch._C._will_engine_execute_node(node))
     except RuntimeError:
         # What torch says of leaves that torch.autograd.grad was given, and outside of passes of its engine, as compiled
-        # autograd's that run eagerly: returning what nobody asked for is right, too.
+        # autograd's that run eagerly: returning what nobody asked for is right, too. An exception of torch takes as long as
+        # ten launches, so a pass has one.
+        _unanswered.graph_task = _read_graph_task()
         return True
 
 
@@ -432,7 +454,7 @@ class _Differentiable(torch.autograd.Function):
         return (None, None, *ctx.op._compute_gradients(ctx, ctx.needs_input_grad[2:], gradients))
 
 
-#: `_Differentiable.apply` without what it does for torch.func, which `_is_watched` has seen is not at work.
+#: `_Differentiable.apply` without what it does for torch.func, which `is_watched` has seen is not at work.
 _apply_past_wrapper: Callable[..., Any] = super(torch.autograd.Function, _Differentiable).apply
 
 

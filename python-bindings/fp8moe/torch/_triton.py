@@ -14,7 +14,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ._constant import assume_constant_result
-from ._ops import _PLAIN_TYPES, _is_watched
+from ._ops import PLAIN_TYPES, is_watched
 
 #: Types that are computed in float32.
 TYPES = frozenset((torch.bfloat16, torch.float16, torch.float32))
@@ -23,12 +23,12 @@ TYPES = frozenset((torch.bfloat16, torch.float16, torch.float32))
 def find_kernels(module: str, *tensors: torch.Tensor) -> Any:
     """The module of this package with kernels for these tensors, or None: where Inductor fuses what is written in torch's
     operations, somebody looks on or wants to differentiate what they write, sums are not in float32, or there is no Triton."""
-    if torch.compiler.is_compiling() or _is_watched():
+    if torch.compiler.is_compiling() or is_watched():
         return None
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
         return None
     for tensor in tensors:
-        if not tensor.is_cuda or tensor.numel() == 0 or type(tensor) not in _PLAIN_TYPES or tensor.dtype not in TYPES:
+        if not tensor.is_cuda or tensor.numel() == 0 or type(tensor) not in PLAIN_TYPES or tensor.dtype not in TYPES:
             return None
     return _load_kernels(module)
 
