@@ -103,9 +103,7 @@ def find_ranges(
 ) -> Optional[recipes.FP8Rows]:
     """From how many rows on each use is FP8; None where there are no kernels."""
     recipes.check("grouped_mm", recipe)
-    why = _why_not(device, index, K, N)
-    if why:
-        _say_once(why)
+    if not _has_kernels(device, index, K, N):
         return None
     ranges = recipes.parse(recipe)
     return _ask_artifact(K, N, E, layout, device, index, is_kept) if ranges is None else ranges
@@ -153,11 +151,25 @@ def _why_not(device: str, index: int, K: int, N: int) -> str:
     return why
 
 
-_constant_why_not = assume_constant_result(_why_not)
+def _has_kernels(device: str, index: int, K: int, N: int) -> bool:
+    why = _why_not(device, index, K, N)
+    if why:
+        _say_once(why)
+    return not why
+
+
+_constant_has_kernels = assume_constant_result(_has_kernels)
 
 
 def has_kernels(device: torch.device, K: int = 16, N: int = 16) -> bool:
-    return not _constant_why_not(device.type, device.index or 0, K, N)
+    """Whether there are kernels for weights [E, K, N]; one line of the log says why not."""
+    found: bool = _constant_has_kernels(device.type, device.index or 0, K, N)
+    return found
+
+
+def why_not_device(device: torch.device) -> str:
+    """Why there are no kernels for a device; empty where there are."""
+    return _why_not_device(device.type, device.index or 0)
 
 
 # --- Multiplying ---------------------------------------------------------------------

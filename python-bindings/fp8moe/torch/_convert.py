@@ -13,6 +13,7 @@ import torch
 from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
 from .. import linear_programs, programs, recipes
+from ._auto import why_not_device
 from ._grouped_mm import chip_of
 from ._linear import LEAST_ROWS, MULTIPLE, Linear, convert_linear, local_shape, share_inputs
 
@@ -92,7 +93,7 @@ def convert(
     before fully_shard and torch.compile.
 
     Layers stay in bf16 that have a forward of their own, whose weights another module has, too (tied embeddings), or are no
-    plain floating-point tensors, with a width that is no multiple of 16, and, without a filter, the last one of language models (`lm_head`,
+    plain floating-point tensors, on a GPU without kernels, with a width that is no multiple of 16, and, without a filter, the last one of language models (`lm_head`,
     `output`) and routers (`gate`, `router`). The result says which, and why.
 
     Args:
@@ -190,7 +191,9 @@ def why_not_module(module: Any, tied: Set[int]) -> Optional[str]:
         return f"its weights have the shape {tuple(weight.shape)}"
     if not _is_plain(weight):
         return f"its weights are of type {type(weight.data).__name__}, {weight.dtype}"
-    return None
+    if weight.device.type == "meta":
+        return None
+    return why_not_device(weight.device) or None
 
 
 def why_not_widths(N: int, K: int) -> Optional[str]:

@@ -16,6 +16,7 @@ from torch.fx.experimental.symbolic_shapes import guard_or_false
 
 from .. import cache, linear_programs
 from ..runtime import load
+from ._auto import has_kernels
 from ._constant import assume_constant_result
 from ._grouped_mm import chip_of, is_exporting, observers
 from ._linear_eager import KnownCalls, Programs, multiply_again
@@ -35,7 +36,8 @@ class Linear(torch.nn.Linear):
 
     The input has any leading dimensions, of which all rows together are quantized. Weights are quantized in each forward and each
     backward. It is torch's own linear, in bf16, in evaluation (`model.eval()` and no gradients), for fewer than `least_rows` rows, where a
-    width is no multiple of 16, in exported programs, and where the layer does not compute in bf16, of which training warns once.
+    width is no multiple of 16, in exported programs, on GPUs without kernels, of which one line of the log says so, and where the layer does
+    not compute in bf16, of which training warns once.
 
     Args:
         recipe: how operands are quantized, one of fp8moe.programs.RECIPES, or "bf16".
@@ -247,6 +249,8 @@ def is_in_fp8(layer: Linear, x: torch.Tensor, weight: torch.Tensor, rows: int, N
     if not _computes_in_bf16(x, weight):
         _warn_of_type(layer.training, x.dtype)
         return False
+    if not has_kernels(x.device):
+        return False
     if torch.compiler.is_compiling():  # numbers of rows may be data, as of x[mask]
         return bool(guard_or_false(rows >= layer.fp8moe_least_rows))
     return bool(rows >= layer.fp8moe_least_rows)
@@ -420,13 +424,20 @@ class LinearNeed(NamedTuple):
             make_linear_op(self.K, self.N, self.recipe, self.chip, True)
 
 
+def is_layer(module: torch.nn.Module) -> bool:
+    return isinstance(module, Linear) and module.fp8moe_recipe != "bf16"
+
+
 def find_need(module: torch.nn.Module, device: Optional[torch.device]) -> Optional[LinearNeed]:
-    """The programs of `module`, if it is a layer in FP8; on `meta` where nobody says where it will run."""
-    if not isinstance(module, Linear) or module.fp8moe_recipe == "bf16":
+    """The programs of `module`, if it is a layer in FP8 (`is_layer`) and there are kernels; on `meta` where nobody says where it will run."""
+    if not is_layer(module):
         return None
+    assert isinstance(module, Linear)
     target = module.weight.device if device is None else device
     if target.type == "meta":
         raise ValueError("prepare: a linear layer is on 'meta'; say where the model will run, as device='cuda'")
+    if not has_kernels(target):
+        return None
     N, K = local_shape(module.weight)
     return LinearNeed(K, N, module.fp8moe_recipe, chip_of(target.type, target.index or 0))
 

@@ -13,17 +13,19 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from .. import programs, recipes
 from .._library import Error
-from . import _auto
-from ._grouped_mm import FIXED, Call, Names, chip_of, keeps_columns, list_adding_ops, list_ops, require_tensor, resolve
-from ._ops import Op, find_asked, is_forward_mode, is_transformed, with_strides
+from . import _auto, _bf16
+from ._grouped_mm import FIXED, Call, Names, chip_of, find_layout, keeps_columns, list_adding_ops, list_ops, require_tensor, resolve
+from ._ops import Formula, Op, find_asked, is_forward_mode, is_transformed, with_strides
 from ._weights import QuantizedWeights, find_gathered, gathered
 
 
 class _Programs(NamedTuple):
-    forward: Op
-    grad_x: Op
-    #: Where weights require a gradient.
-    add_grad_weights: Optional[Op]
+    """Operators; formulas where there are no kernels."""
+
+    forward: Union[Op, Formula]
+    grad_x: Union[Op, Formula]
+    #: Where weights require a gradient. A formula gives what is to be added.
+    add_grad_weights: Optional[Union[Op, Formula]]
 
 
 # A mutation in a backward pass is nothing that graphs can hold, so they break here.
@@ -87,9 +89,9 @@ def _find_total(call: Call, main_grad: torch.Tensor, names: Names) -> torch.Tens
     return total
 
 
-def _check_alignment(total: torch.Tensor, op: Optional[Op], what: str) -> None:
+def _check_alignment(total: torch.Tensor, op: Optional[Union[Op, Formula]], what: str) -> None:
     """Now, and not in the backward."""
-    if op is None or isinstance(total, FakeTensor):
+    if op is None or isinstance(op, Formula) or isinstance(total, FakeTensor):
         return
     (align,) = (tensor.align for tensor in op.signature.outputs)
     if total.data_ptr() % align:
@@ -102,6 +104,8 @@ def _check_alignment(total: torch.Tensor, op: Optional[Op], what: str) -> None:
 def _find_programs(call: Call, recipe: str) -> _Programs:
     E, K, N = (operator.index(size) for size in call.weights.shape)
     device = call.weights.device
+    if recipe not in FIXED and not _auto.has_kernels(device, K, N):
+        return _Programs(_TORCH_FORWARD, _bf16.GRAD_X, _bf16.GRAD_WEIGHTS[call.layout])
     chip = chip_of(device.type, device.index or 0)
     is_kept = bool(call.forms)
     if recipe in FIXED:
@@ -122,12 +126,30 @@ def _find_programs(call: Call, recipe: str) -> _Programs:
     return _Programs(find(forward)["forward" + suffix[0]], find(grad_x)["grad_x"], adding)
 
 
+_TORCH_FORWARD = Formula("forward", ("x", "weights", "offsets"), ("y",), _bf16.compute_y)
+
 #: Kept forms of weights, as programs call them.
 _FORMS = ("weights_k", "scales_k", "weights_n", "scales_n")
 
 
-def _inputs(op: Op, tensors: Mapping[str, torch.Tensor]) -> List[torch.Tensor]:
-    return [tensors[tensor.name] for tensor in op.signature.inputs]
+def _names(op: Union[Op, Formula]) -> List[str]:
+    return list(op.inputs) if isinstance(op, Formula) else [tensor.name for tensor in op.signature.inputs]
+
+
+def _run(op: Union[Op, Formula], tensors: Mapping[str, torch.Tensor]) -> Any:
+    inputs = [tensors[name] for name in _names(op)]
+    return op.run(*inputs) if isinstance(op, Formula) else op(*inputs)
+
+
+def _add(op: Union[Op, Formula], total: torch.Tensor, layout: str, tensors: Mapping[str, torch.Tensor]) -> None:
+    """Adds the gradient of weights to `total`."""
+    if isinstance(total, FakeTensor):
+        return
+    if isinstance(op, Op):
+        op.write([total], *(tensors[name] for name in _names(op)))
+    else:
+        gradient = _run(op, tensors)
+        total.add_(gradient.transpose(-2, -1) if layout == "NK" else gradient)
 
 
 class _Adding(torch.autograd.Function):
@@ -142,14 +164,15 @@ class _Adding(torch.autograd.Function):
         ops: _Programs,
     ) -> torch.Tensor:
         tensors = {"x": x, "weights": weights, "offsets": offsets, **dict(zip(_FORMS, forms))}
-        results = ops.forward(*_inputs(ops.forward, tensors))
+        results = _run(ops.forward, tensors)
         outputs = results if isinstance(results, tuple) else (results,)
-        tensors.update((tensor.name, value) for tensor, value in zip(ops.forward.signature.outputs, outputs))
+        if isinstance(ops.forward, Op):
+            tensors.update((tensor.name, value) for tensor, value in zip(ops.forward.signature.outputs, outputs))
         needed = [op for op, needs in zip((ops.grad_x, ops.add_grad_weights), ctx.needs_input_grad) if needs and op]
-        names = {tensor.name for op in needed for tensor in op.signature.inputs} - {"grad_y", "so_far"}
+        names = {name for op in needed for name in _names(op)} - {"grad_y", "so_far"}
         ctx.strides = {name: tensors[name].stride() for name in sorted(names)}
         ctx.save_for_backward(*(tensors[name] for name in ctx.strides))
-        ctx.ops, ctx.total = ops, total
+        ctx.ops, ctx.total, ctx.layout = ops, total, find_layout(weights)
         ctx.set_materialize_grads(False)
         result: torch.Tensor = outputs[0]
         return result
@@ -166,12 +189,11 @@ class _Adding(torch.autograd.Function):
         tensors = {name: with_strides(saved, ctx.strides[name]) for name, saved in zip(ctx.strides, ctx.saved_tensors)}
         tensors.update(grad_y=grad_y.contiguous().resolve_neg(), so_far=ctx.total)
         (asks_x,) = find_asked(ctx, ctx.needs_input_grad[:1])
-        grad_x = ops.grad_x(*_inputs(ops.grad_x, tensors)) if asks_x else None
+        grad_x = _run(ops.grad_x, tensors) if asks_x else None
         # Whoever asks for the gradient of x alone (torch.autograd.grad) adds nothing. Where torch does not tell who asks, that is an
         # error and not, as for gradients that are returned, a yes: a sum that nobody asked for would stay.
         if ctx.needs_input_grad[1] and torch._C._will_engine_execute_node(ctx.next_functions[1][0]):
             assert ops.add_grad_weights is not None
-            if not isinstance(ctx.total, FakeTensor):
-                ops.add_grad_weights.write([ctx.total], *_inputs(ops.add_grad_weights, tensors))
+            _add(ops.add_grad_weights, ctx.total, ctx.layout, tensors)
             torch.autograd.graph.increment_version(ctx.total)
         return grad_x, *none

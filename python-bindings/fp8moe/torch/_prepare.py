@@ -15,7 +15,7 @@ from .. import cache, programs, recipes
 from . import torchao, transformers
 from ._auto import has_kernels
 from ._grouped_mm import FIXED, chip_of, find_layout, list_adding_ops, make_op, require_tensor
-from ._linear import LinearNeed, find_need
+from ._linear import LinearNeed, find_need, is_layer
 from ._sharding import find_gathered_sizes, find_multiplied, require_whole
 
 _BAR = 24
@@ -170,9 +170,9 @@ def _find_needs(
             modules = needs.setdefault(_Need(K, N, E, find_layout(weights), recipe, chip), [])
             if name not in modules:
                 modules.append(name)
+        is_used = is_used or is_layer(module)
         linear = find_need(module, None if device is None else torch.device(device))
         if linear is not None:
-            is_used = True
             needs.setdefault(linear, []).append(name)
     if not is_used:
         raise ValueError(

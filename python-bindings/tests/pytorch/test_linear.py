@@ -7,6 +7,7 @@ and what `convert` does with models."""
 import copy
 import gc
 import io
+import re
 import warnings
 import weakref
 from collections import Counter
@@ -19,7 +20,7 @@ from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selectiv
 
 import fp8moe.torch  # noqa: E402
 from fp8moe import Program, linear_programs, programs  # noqa: E402
-from fp8moe.torch import Linear, _linear, _ops, convert, convert_linear, prepare  # noqa: E402
+from fp8moe.torch import Linear, _auto, _grouped_mm, _linear, _ops, convert, convert_linear, prepare  # noqa: E402
 
 K, N = 48, 64
 SEED = 7
@@ -222,6 +223,37 @@ def test_other_types_are_torchs_with_a_warning():
 def test_widths_of_which_gpus_have_no_programs_are_torchs():
     layer = make(n=24)
     assert is_torchs(layer, input_of(16, K))
+
+
+@pytest.mark.skipif(torch.version.hip is not None, reason="of NVIDIA's")
+@pytest.mark.parametrize("capability, card", [((8, 0), "NVIDIA A100"), ((10, 0), "NVIDIA B200"), ((12, 0), "NVIDIA GeForce RTX 5090")])
+def test_gpus_without_kernels_are_torchs_with_one_line(capability, card, monkeypatch, caplog):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: capability)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: card)
+    for function in (_grouped_mm.chip_of, _auto._why_not_device):
+        function.cache_clear()
+    try:
+        why = _auto._why_not_device("cuda", 1)
+        assert re.fullmatch(rf"cuda:1 is {card} of compute capability .*, and fp8moe's kernels need 9.0 .*; use bf16 there, .*", why)
+        model = torch.nn.Sequential(make(), make(k=N, n=K))
+        assert prepare(model, device="cuda:1", progress=False) == []
+        monkeypatch.setattr(_auto, "_why_not_device", lambda device, index: why)  # of CPU tensors
+        x = input_of(32, K)
+        for _ in range(3):
+            y = gradients_of(model[0], x, torch.randn(32, N).bfloat16())
+        assert torch.equal(y, torch.nn.functional.linear(x, model[0].weight, model[0].bias)) and model[0].fp8moe_known is None
+        assert [record.message for record in caplog.records] == [f"fp8moe: {why}; torch's bf16 multiplies there"]
+        plain = torch.nn.Sequential(torch.nn.Linear(K, N, dtype=torch.bfloat16))
+        (layer,) = convert(plain, recipe="rowwise", filter=is_small_and_wanted).layers
+        assert (layer.recipe, layer.reason) == ("bf16", why) and type(plain[0]) is torch.nn.Linear
+        (layer,) = convert(plain, tokens=8192).layers
+        assert (layer.recipe, layer.reason) == ("bf16", why)
+    finally:
+        monkeypatch.undo()
+        _auto.forget()
+        for function in (_grouped_mm.chip_of, _auto._why_not_device):
+            function.cache_clear()
 
 
 def test_wrong_shapes_are_torchs_errors():

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed; scripts/tes
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 from fp8moe import programs  # noqa: E402
-from fp8moe.torch import _ops, experts, grouped_mm, quantize_weights  # noqa: E402
+from fp8moe.torch import _auto, _ops, experts, grouped_mm, quantize_weights  # noqa: E402
 
 K, N, E = 64, 96, 4
 #: Few rows, and so many that the forward keeps columns of x.
@@ -277,3 +277,26 @@ def test_not_by_torch_func():
     total = view(torch.zeros(parameter.shape), "NK")
     with pytest.raises(Exception, match="main_grad is written by backward"):
         torch.func.grad(lambda x: grouped_mm(x, weights, offsets, main_grad=total).sum())(x)
+
+
+def test_without_kernels_torch_multiplies_and_adds(monkeypatch, caplog):
+    expected = {}
+    for layout in programs.WEIGHTS:
+        x, parameter, weights, offsets, gradient = make(layout)
+        y = grouped_mm(x, weights, offsets, recipe="bf16")
+        expected[layout] = y.detach(), *torch.autograd.grad(y, (x, parameter), gradient), x, parameter, weights, offsets, gradient
+    monkeypatch.setattr(_auto, "_why_not_device", lambda device, index: "cuda:0 is a card without kernels")
+    _auto.forget()
+    try:
+        for layout, (y, grad_x, grad_parameter, x, parameter, weights, offsets, gradient) in expected.items():
+            main_grad = torch.ones(parameter.shape)
+            found = grouped_mm(x, weights, offsets, main_grad=view(main_grad, layout))
+            found.backward(gradient)
+            for result, exact in ((found, y), (x.grad, grad_x), (main_grad, grad_parameter + 1)):
+                torch.testing.assert_close(result.float(), exact.float(), rtol=0.02, atol=0.1)
+            assert parameter.grad is None
+    finally:
+        monkeypatch.undo()
+        _auto.forget()
+    said = [record.message for record in caplog.records if "compiling" not in record.message]
+    assert said == ["fp8moe: cuda:0 is a card without kernels; torch's bf16 multiplies there"]
