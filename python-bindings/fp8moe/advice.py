@@ -23,7 +23,7 @@ from .attributes import Precision
 from .compiler import require_modelled
 from .ir import Module
 from .linear_programs import SHARED_INPUTS
-from .recipes import USES
+from .recipes import ROOT, USES
 
 __all__ = ["Advice", "Matmul", "MatmulAdvice", "advise", "find_matmuls"]
 
@@ -156,7 +156,7 @@ def find_matmuls(model: Any) -> List[Matmul]:
     found = []
     for name, module in model.named_modules():
         if hasattr(module, "in_features") and hasattr(module, "out_features"):
-            found.append(Matmul(name, int(module.out_features), int(module.in_features)))
+            found.append(Matmul(name or ROOT, int(module.out_features), int(module.in_features)))
             continue
         if hasattr(module, "kernel_size"):  # a convolution
             continue

@@ -35,6 +35,9 @@ MIXES: Dict[str, Tuple[bool, bool, bool]] = {
     "grad_weights_only": (False, False, True),
 }
 
+#: The name, in plans and advice, of a layer that is the whole model.
+ROOT = "the model"
+
 #: The file of an artifact that holds what `predict` returned.
 FILE = "recipes.json"
 _VERSION = 1

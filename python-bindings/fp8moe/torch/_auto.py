@@ -28,7 +28,7 @@ from .. import cache, programs, recipes
 from .._library import UnsupportedError
 from . import _bf16
 from ._constant import assume_constant_result
-from ._grouped_mm import FIXED, Names, chip_of, find_layout, join_parts, list_ops, multiply, resolve
+from ._grouped_mm import FIXED, Names, chip_of, find_layout, join_parts, list_ops, multiply, resolve, take_weights
 from ._ops import Formula, Op, find_asked
 from ._weights import QuantizedWeights
 
@@ -189,9 +189,7 @@ def multiply_by_rows(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, 
     mix = choose(x.shape[0], weights, recipe)
     _remember(weights, recipe)
     if mix == programs.BF16 and isinstance(weights, QuantizedWeights):
-        if not torch.compiler.is_compiling() and torch.is_grad_enabled():
-            weights.require_connected(f"{names.function}: {names.weights}")
-        weights = weights.weights
+        weights = take_weights(weights, names)
     if mix in ("rowwise", programs.BF16):
         return multiply(x, weights, offsets, mix, names)
     call = resolve(x, weights, offsets, "rowwise", names)

@@ -30,9 +30,6 @@ _LAST_LAYER_OF_ROOT = "output"
 #: Widths below which FP8 is predicted to lose with any number of rows up to 65536 (`advise`, H200).
 _LEAST_WIDTH = 512
 
-#: The name of a layer that is the whole model.
-_ROOT = "the model"
-
 Filter = Callable[[torch.nn.Module, str], bool]
 
 
@@ -129,7 +126,7 @@ def convert(
     for name, module in found:
         of_layer, why = chosen.get(name, ("bf16", reasons[name] or ""))
         N, K = (0, 0) if _is_lazy(module) else local_shape(module.weight)
-        layers.append(ConvertedLayer(name or _ROOT, N, K, of_layer, why))
+        layers.append(ConvertedLayer(name or recipes.ROOT, N, K, of_layer, why))
     convert_layers(model, {name: layer.recipe for (name, _), layer in zip(found, layers)}, least_rows)
     return Conversion(tuple(layers), tokens)
 
@@ -231,7 +228,7 @@ def require_not_sharded(function: str, model: torch.nn.Module) -> None:
     for name, module in model.named_modules():
         if hasattr(module, "_get_fsdp_state"):
             raise ValueError(
-                f"{function}: fully_shard was called on '{name or _ROOT}' before, so its parameters are parts of weights; "
+                f"{function}: fully_shard was called on '{name or recipes.ROOT}' before, so its parameters are parts of weights; "
                 f"call {function} first"
             )
 
@@ -253,10 +250,10 @@ def _choose(
     if recipe == "bf16":
         return {name: ("bf16", "as asked for") for name, _, _ in layers}
     # Several layers of one name and size are decided once, but siblings together.
-    advised = fp8moe.advise([(name or _ROOT, N, K) for name, N, K in layers], tokens, target).list_uses()
+    advised = fp8moe.advise([(name or recipes.ROOT, N, K) for name, N, K in layers], tokens, target).list_uses()
     lines = {(_merge_name(matmul.name), matmul.N, matmul.K): of_matmul for matmul, of_matmul in advised.items()}
     among = [recipe] if recipe else list(programs.RECIPES)
-    return {name: _choose_and_explain(lines[_merge_name(name or _ROOT), N, K], among) for name, N, K in layers}
+    return {name: _choose_and_explain(lines[_merge_name(name or recipes.ROOT), N, K], among) for name, N, K in layers}
 
 
 def choose_recipe(lines: Sequence[Any], among: Sequence[str] = tuple(programs.RECIPES)) -> str:

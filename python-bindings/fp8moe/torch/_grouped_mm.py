@@ -151,6 +151,8 @@ def multiply(
         again = _multiply_again(x, weights, offsets, recipe)
         if again is not None:
             return again
+    if recipe == programs.BF16 and isinstance(weights, QuantizedWeights):
+        weights = take_weights(weights, names)
     call = resolve(x, weights, offsets, recipe, names)
     with_columns = keeps_columns(call.x, call.weights, recipe)
     op = _find_op(f"{call.which}_with_columns" if with_columns else call.which, call.weights, call.layout, recipe)
@@ -158,6 +160,13 @@ def multiply(
     _remember(call.which, call.weights, call.layout, recipe)
     result: torch.Tensor = results[0] if with_columns else results
     return result
+
+
+def take_weights(weights: QuantizedWeights, names: Names) -> torch.Tensor:
+    """The weights themselves, for a call in bf16."""
+    if not torch.compiler.is_compiling() and torch.is_grad_enabled():
+        weights.require_connected(f"{names.function}: {names.weights}")
+    return weights.weights
 
 
 #: Recipes that are one set of programs for any number of rows.
@@ -195,8 +204,8 @@ def resolve(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, recipe: s
     if isinstance(weights, QuantizedWeights):
         if recipe != weights.recipe:
             raise ValueError(
-                f"{function}: recipe is {recipe!r}, but quantize_weights made {names.weights} by recipe {weights.recipe!r}; pass "
-                f"recipe={weights.recipe!r} here, or recipe={recipe!r} to quantize_weights"
+                f"{function}: recipe is {recipe!r}, but {names.weights} were quantized by recipe {weights.recipe!r}; pass "
+                f"recipe={weights.recipe!r} here, or quantize_weights(..., recipe={recipe!r})"
             )
         if not torch.compiler.is_compiling():
             weights.require_current(f"{function}: {names.weights}")

@@ -10,9 +10,10 @@
 
 from __future__ import annotations
 
-import fnmatch
+import functools
 import json
 import os
+import re
 import sys
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
@@ -73,11 +74,12 @@ class Plan:
     ep: int
     tp: int
     matmuls: List[PlannedMatmul]
-    #: Patterns of names, as of fnmatch, with recipes; the last one that fits a name counts.
+    #: Patterns of names with recipes, as `set` takes them.
     rules: List[Tuple[str, str]] = field(default_factory=list)
 
     def set(self, pattern: str, recipe: str) -> "Plan":
-        """Gives all matmuls whose names fit `pattern` (`*` is any text) a recipe: `plan.set("model.layers.0.*", "bf16")`.
+        """Gives all matmuls whose names fit `pattern` a recipe: `plan.set("model.layers.0.**", "bf16")`. `*` is any text without a dot, `**`
+        any text, `?` a character. Where several patterns fit a name, the one with the most other characters counts, and of such the last.
 
         Raises ValueError for a recipe that is not known."""
         recipes.check("Plan.set", recipe)
@@ -86,13 +88,14 @@ class Plan:
 
     def find_recipe(self, name: str) -> Optional[str]:
         """Of the matmul with this name; None where the plan says nothing."""
-        for pattern, recipe in reversed(self.rules):
-            if fnmatch.fnmatchcase(name, pattern):
-                return recipe
-        for matmul in self.matmuls:
-            if fnmatch.fnmatchcase(name, matmul.name):
-                return matmul.recipe
-        return None
+        recipe = self._find_rule(name)
+        if recipe is not None:
+            return recipe
+        return next((matmul.recipe for matmul in self.matmuls if _fits(name or recipes.ROOT, matmul.name)), None)
+
+    def _find_rule(self, name: str) -> Optional[str]:
+        fitting = [(len(re.sub(_WILD, "", pattern)), i) for i, (pattern, _) in enumerate(self.rules) if _fits(name or recipes.ROOT, pattern)]
+        return self.rules[max(fitting)[1]][1] if fitting else None
 
     # --- As JSON --------------------------------------------------------------------
 
@@ -150,10 +153,21 @@ class Plan:
         """As the table shows a line: a rule for some of its layers leaves it, and so do rules for what cannot be in FP8."""
         if matmul.reason:
             return matmul
-        for pattern, recipe in reversed(self.rules):
-            if fnmatch.fnmatchcase(matmul.name, pattern):
-                return replace(matmul, recipe=recipe)
-        return matmul
+        recipe = self._find_rule(matmul.name)
+        return matmul if recipe is None else replace(matmul, recipe=recipe)
+
+
+_WILD = r"(\*\*|\*|\?)"
+
+
+@functools.lru_cache(maxsize=None)
+def _compile(pattern: str) -> "re.Pattern[str]":
+    wild = {"**": ".*", "*": "[^.]*", "?": "[^.]"}
+    return re.compile("".join(wild.get(part) or re.escape(part) for part in re.split(_WILD, pattern)), re.DOTALL)
+
+
+def _fits(name: str, pattern: str) -> bool:
+    return _compile(pattern).fullmatch(name) is not None
 
 
 def _show_uses(matmul: PlannedMatmul) -> List[str]:
@@ -236,7 +250,7 @@ def _find_reasons(model: Any, matmuls: Sequence[Any]) -> Dict[str, str]:
     modules: Dict[str, Any] = {}
     tied: Set[int] = set()
     if isinstance(model, torch.nn.Module):
-        modules, tied = dict(model.named_modules()), _convert.find_tied(model)
+        modules, tied = {name or recipes.ROOT: module for name, module in model.named_modules()}, _convert.find_tied(model)
     reasons = {}
     for matmul in matmuls:
         if not matmul.experts:
@@ -254,7 +268,8 @@ def _list_matmuls(model: Any) -> List[Any]:
     found = []
     parameters = dict(model.named_parameters())
     for matmul in advice.find_matmuls(model):
-        parameter = parameters.get(matmul.name if matmul.experts else f"{matmul.name}.weight")
+        name = matmul.name if matmul.experts else f"{matmul.name}.weight"
+        parameter = parameters.get("weight" if matmul.name == recipes.ROOT else name)
         if parameter is not None and hasattr(parameter, "to_local"):
             *experts, n, k = parameter.to_local().shape
             if matmul.experts and matmul.N != parameter.shape[-2]:  # [experts, K, N]
@@ -338,11 +353,17 @@ def apply(model: torch.nn.Module, plan: Plan) -> List[Applied]:
 
 
 def _require_named(model: torch.nn.Module, plan: Plan) -> None:
-    names = [name for name, _ in (*model.named_modules(), *model.named_parameters())]
+    names = [name or recipes.ROOT for name, _ in (*model.named_modules(), *model.named_parameters())]
     if all(plan.find_recipe(name) is None for name in names):
         raise ValueError(
             f"apply: no module of the model is one that the plan names, as {plan.matmuls[0].name if plan.matmuls else 'it names none'}"
         )
+    for pattern, _ in plan.rules:
+        if not any(_fits(name, pattern) for name in names):
+            raise ValueError(
+                f"apply: the rule '{pattern}' fits no module of the model; `*` is any text without a dot, and `**` any text: "
+                f"'{pattern.replace('**', '*').replace('*', '**')}'"
+            )
 
 
 def _find_layer_recipes(model: torch.nn.Module, plan: Plan, reasons: Dict[str, Optional[str]]) -> Dict[str, str]:

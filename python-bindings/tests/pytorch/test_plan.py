@@ -107,7 +107,7 @@ def test_cards_differ():
 
 
 def test_saved_and_edited_by_hand(tmp_path):
-    plan = fp8moe.torch.plan(qwen(1), tokens=8192, expert_rows=8192).set("layers.0.*", "bf16")
+    plan = fp8moe.torch.plan(qwen(1), tokens=8192, expert_rows=8192).set("layers.0.**", "bf16")
     plan.save(tmp_path / "plan.json")
     loaded = fp8moe.torch.Plan.load(tmp_path / "plan.json")
     assert loaded == plan and str(loaded) == str(plan)
@@ -127,7 +127,7 @@ def test_apply_to_own_modules():
     """First and last layers in bf16; the others as the plan says."""
     model = Model()
     plan = fp8moe.torch.plan(model, tokens=32, expert_rows=64)
-    plan.set("layers.*", "rowwise").set("layers.1.down", "forward>=50").set("layers.0.*", "bf16").set("layers.2.*", "bf16")
+    plan.set("layers.**", "rowwise").set("layers.1.down", "forward>=50").set("layers.0.**", "bf16").set("layers.2.*", "bf16")
     applied = fp8moe.torch.apply(model, plan)
     assert [(each.module, each.recipe) for each in applied] == [
         ("layers.0", "bf16"), ("layers.1", ("rowwise", "forward>=50")), ("layers.2", "bf16"),
@@ -135,6 +135,28 @@ def test_apply_to_own_modules():
     x, ends = torch.randn(64, D).bfloat16(), torch.tensor([16, 32, 48, 64], dtype=torch.int32)
     for layer, recipe in zip(model.layers, ("bf16", ("rowwise", "forward_only"), "bf16")):
         assert torch.equal(layer(x, ends), experts(x, *layer.fp8moe_weights(), ends, recipe=recipe))
+
+
+def test_patterns():
+    """`*` stays within a part of a name, and the most specific pattern counts, whatever the order; of equal ones the last."""
+    plan = fp8moe.torch.plan([("layers.0.wq", 64, 64)], tokens=32)
+    plan.set("layers.1.wq", "rowwise").set("layers.*.wq", "forward_only").set("**", "bf16").set("layers.1.w?", "bf16")
+    assert [plan.find_recipe(f"layers.{name}") for name in ("1.wq", "1.wk", "22.wq", "2.attention.wq")] == ["rowwise", "bf16", "forward_only", "bf16"]
+    assert plan.set("layers.1.wq", "bf16").find_recipe("layers.1.wq") == "bf16"
+    model = Model()
+    plan = fp8moe.torch.plan(model, tokens=32, expert_rows=64).set("layers.*", "rowwise").set("lay.*", "bf16")
+    with pytest.raises(ValueError, match=r"the rule 'lay.\*' fits no module of the model; .*: 'lay.\*\*'"):
+        fp8moe.torch.apply(model, plan)
+    assert model.layers[0].fp8moe_recipe == "rowwise"
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_a_layer_may_be_the_model(device):
+    model = torch.nn.Linear(1024, 1024, dtype=torch.bfloat16, device=device)
+    plan = fp8moe.torch.plan(model, tokens=8192)
+    assert [(m.name, m.N, m.K) for m in plan.matmuls] == [("the model", 1024, 1024)]
+    assert [(each.module, each.recipe) for each in fp8moe.torch.apply(model, plan.set("the model", "rowwise"))] == [("", "rowwise")]
+    assert isinstance(model, Linear) and "the model" in str(fp8moe.advise(torch.nn.Linear(1024, 1024, device=device), tokens=8192))
 
 
 class Own(torch.nn.Linear):
@@ -200,7 +222,7 @@ def test_plans_decide_as_convert_does():
 @pytest.mark.parametrize("recipe", ["auto", "forward>=100", "grad_x_only"])
 def test_apply_checks_recipes_before_the_first_module_changes(recipe):
     model = torch.nn.ModuleDict({"layers": torch.nn.ModuleList([Experts()]), "wq": torch.nn.Linear(D, 64), "wo": torch.nn.Linear(64, D)})
-    plan = fp8moe.torch.plan(model, tokens=32, expert_rows=64).set("*", "forward_only").set("wo", recipe)
+    plan = fp8moe.torch.plan(model, tokens=32, expert_rows=64).set("**", "forward_only").set("wo", recipe)
     with pytest.raises(ValueError, match=f"recipe '{recipe}' for the linear layer 'wo', expected one of rowwise, .*, bf16"):
         fp8moe.torch.apply(model, plan)
     assert type(model["wq"]) is torch.nn.Linear and model["layers"][0].fp8moe_recipe == "rowwise"
@@ -258,7 +280,7 @@ def titan(monkeypatch):
 def test_apply_to_torchtitan(titan):
     """Modules that were built without the override; each weight by its own recipe."""
     model = torch.nn.ModuleDict({"layers": torch.nn.ModuleList([titan()])})
-    plan = fp8moe.torch.plan(model, tokens=32, expert_rows=64).set("*", "rowwise").set("*.w2", "bf16")
+    plan = fp8moe.torch.plan(model, tokens=32, expert_rows=64).set("**", "rowwise").set("**.w2", "bf16")
     assert [each.recipe for each in fp8moe.torch.apply(model, plan)] == [("rowwise", "bf16", "rowwise")]
     layer, x, ends = model["layers"][0], torch.randn(64, D).bfloat16(), torch.tensor([16, 32, 48, 64], dtype=torch.int32)
     gate_up = torch.cat((layer.w1, layer.w3), dim=1).transpose(-2, -1)
@@ -295,7 +317,7 @@ def test_transformers(tmp_path, capsys):
     model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
     ids = torch.randint(0, 64, (2, 16))
     expected = model(ids).logits
-    plan.set("*.mlp.experts.*", "rowwise").set("model.layers.0.*", "bf16")
+    plan.set("**.mlp.experts.*", "rowwise").set("model.layers.0.**", "bf16")
     assert [each.recipe for each in fp8moe.torch.apply(model, plan)] == ["bf16", "rowwise"]
     assert model.config._experts_implementation == "fp8moe"
     logits = model(ids).logits

@@ -56,6 +56,19 @@ def test_bits(layout, function):
         assert torch.equal(found, other)
 
 
+@pytest.mark.parametrize("made", ["rowwise", "forward_only"])
+def test_calls_in_bf16_take_the_weights_themselves(made):
+    x, parameter, weights, gradient = tensors()
+    expected = run(lambda *given: grouped_mm(*given, recipe="bf16"), x, parameter, weights, gradient)
+    kept = quantize_weights(weights, recipe=made)
+    for function in (grouped_mm, torch.compile(grouped_mm, backend="aot_eager", fullgraph=True)):
+        found = run(lambda *given: function(*given, recipe="bf16"), x, parameter, kept, gradient)
+        assert all(map(torch.equal, found, expected))
+    with torch.no_grad():
+        parameter.mul_(2)
+    assert torch.equal(grouped_mm(x, kept, offsets(), recipe="bf16"), 2 * expected[0])  # which are never stale
+
+
 def test_weights_of_any_layout():
     """Those that are copied keep their way to the parameter."""
     x, parameter, weights, gradient = tensors()
@@ -280,7 +293,7 @@ def test_autocast():
         (lambda x, w: grouped_mm(x, quantize_weights(w), offsets(), recipe="other"), "recipe is 'other', expected one of rowwise"),
         (
             lambda x, w: grouped_mm(x, quantize_weights(w, recipe="forward_only"), offsets(), recipe="rowwise"),
-            "recipe is 'rowwise', but quantize_weights made weights by recipe 'forward_only'; pass recipe='forward_only' here, or",
+            "recipe is 'rowwise', but weights were quantized by recipe 'forward_only'; pass recipe='forward_only' here, or",
         ),
     ],
 )
