@@ -27,7 +27,7 @@ from torch.fx.experimental.symbolic_shapes import has_static_value
 from .. import cache, programs, recipes
 from .._library import UnsupportedError
 from . import _bf16
-from ._constant import assume_constant_result
+from ._constant import assume_constant_result, forget_warnings, warn_once
 from ._grouped_mm import FIXED, Names, chip_of, find_layout, join_parts, list_ops, multiply, resolve, take_weights
 from ._ops import Formula, Op, find_asked
 from ._weights import QuantizedWeights
@@ -109,11 +109,6 @@ def find_ranges(
     return _ask_artifact(K, N, E, layout, device, index, is_kept) if ranges is None else ranges
 
 
-@functools.lru_cache(maxsize=None)
-def _say_once(why: str) -> None:
-    _log.warning("fp8moe: %s; torch's bf16 multiplies there", why)
-
-
 def _ask_artifact(K: int, N: int, E: int, layout: str, device: str, index: int, is_kept: bool) -> recipes.FP8Rows:
     chip = chip_of(device, index)
     if chip == "cpu":
@@ -154,7 +149,7 @@ def _why_not(device: str, index: int, K: int, N: int) -> str:
 def _has_kernels(device: str, index: int, K: int, N: int) -> bool:
     why = _why_not(device, index, K, N)
     if why:
-        _say_once(why)
+        warn_once(f"{why}; torch's bf16 multiplies there")
     return not why
 
 
@@ -414,6 +409,6 @@ def forget() -> None:
     """So that tests have other ranges."""
     find_ranges.cache_clear()
     _known.clear()
-    _say_once.cache_clear()
+    forget_warnings()
 
 

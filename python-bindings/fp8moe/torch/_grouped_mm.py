@@ -16,7 +16,7 @@ from .. import cache, programs, recipes
 from .._library import InvalidArgumentError, UnsupportedError
 from ..runtime import load
 from ._bias import add_bias, check_bias
-from ._constant import assume_constant_result
+from ._constant import assume_constant_result, warn_once
 from ._ops import Formula, Op, as_op, differentiable
 from ._weights import Maker, QuantizedWeights, find_gathered, gathered
 
@@ -141,6 +141,8 @@ def multiply(
     x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, recipe: str, names: Names = GROUPED_MM
 ) -> torch.Tensor:
     """grouped_mm, unseen by observers."""
+    if torch.compiler.is_compiling():
+        _warn_of_gathered()
     if not isinstance(recipe, str) or recipe not in FIXED:
         if gathered and not torch.compiler.is_compiling():
             weights = find_gathered(weights, "rowwise") or weights
@@ -160,6 +162,14 @@ def multiply(
     _remember(call.which, call.weights, call.layout, recipe)
     result: torch.Tensor = results[0] if with_columns else results
     return result
+
+
+@assume_constant_result
+def _warn_of_gathered() -> bool:
+    return bool(gathered) and warn_once(
+        "code that torch.compile traces quantizes weights in each call: it does not read what keep_gathered has quantized. Leave keep_gathered out, "
+        "or compile what is around the experts"
+    )
 
 
 def take_weights(weights: QuantizedWeights, names: Names) -> torch.Tensor:

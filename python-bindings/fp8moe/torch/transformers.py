@@ -19,6 +19,7 @@ import torch
 from .. import recipes
 from ._auto import forms_recipe, has_kernels, in_module, pays_kept
 from ._bias import add_bias
+from ._constant import warn_once
 from ._grouped_mm import grouped_mm, quantize_weights
 from ._permute import permute, unpermute
 from ._sharding import require_whole, to_local
@@ -35,7 +36,7 @@ def register(name: str = "fp8moe", *, recipe: str = "auto", fallback: Optional[s
     recipes other than "auto" are an error there.
 
     With `keep="step"` weights are quantized once between two steps of optimizers, for all microbatches, evaluation and decoding, in eager
-    code and for parameters in bf16: two bytes more for each of them, one with recipe "forward_only" (`quantize_weights` says which changes are seen).
+    code (torch.compile quantizes them in each call, and one line says so) and for parameters in bf16: two bytes more for each of them, one with recipe "forward_only" (`quantize_weights` says which changes are seen).
 
     Raises ImportError if transformers is absent or has no such implementations (before 5.0),
     and ValueError for a recipe that is not known, or another `keep`.
@@ -108,7 +109,12 @@ def _multiply(
     if bias is not None:
         bias = to_local("fp8moe.torch.transformers", bias, getattr(module, "num_experts", None))
     operand: Union[torch.Tensor, QuantizedWeights] = weights
-    if keep and not torch.compiler.is_compiling() and pays_kept(rows.shape[0], weights, recipe):
+    if keep and torch.compiler.is_compiling():
+        warn_once(
+            "code that torch.compile traces quantizes weights in each call, whatever register(keep=...) says: nothing in a graph sees a step of an "
+            "optimizer. Register without keep, or leave experts out of what is compiled"
+        )
+    elif keep and pays_kept(rows.shape[0], weights, recipe):
         operand = _keep(module, name, weights, recipe)
     if not isinstance(operand, QuantizedWeights):
         recipe = in_module(recipe, module)

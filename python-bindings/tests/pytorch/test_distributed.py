@@ -6,6 +6,8 @@ with weights that are quantized where they are gathered), and with the experts d
 where sums have the same order."""
 
 import copy
+import importlib.util
+import logging
 import socket
 
 import pytest
@@ -128,7 +130,7 @@ def count_programs():
     return ran
 
 
-def train_sharded(rank, keep, resharding, dtype=torch.bfloat16, microbatches=3):
+def train_sharded(rank, keep, resharding, dtype=torch.bfloat16, microbatches=3, compiled=False):
     """Two steps of microbatches; returns the whole parameters."""
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
@@ -139,6 +141,8 @@ def train_sharded(rank, keep, resharding, dtype=torch.bfloat16, microbatches=3):
     mesh = dist.init_device_mesh("cpu", (RANKS,))
     layer = fully_shard(layer, mesh=mesh, reshard_after_forward=resharding, mp_policy=policy)
     assert isinstance(layer.down.to_local(), ShardedWeights) == keep
+    if compiled:
+        layer.compile(backend="aot_eager")
     optimizer = torch.optim.AdamW(layer.parameters(), lr=1e-2)
     x, expert, gradient = local(rank)
     x.requires_grad_()
@@ -167,6 +171,45 @@ def check_kept_while_gathered(rank):
             assert set(ran) == {("forward", 7), ("backward", 5), ("quantize_weights", 1)}
             assert ran.count(("quantize_weights", 1)) == 2 * gathers and ran.count(("forward", 7)) == 12
             ran.clear()
+
+
+def check_kept_while_gathered_compiled(rank):
+    """Graphs quantize what is gathered at each step, and one line says that they do not read what the hooks have quantized."""
+    said = []
+    logger = logging.getLogger("fp8moe")
+    logger.addFilter(lambda record: said.append(record.getMessage()) or True)
+    expected = train_sharded(rank, False, False)
+    assert all(map(torch.equal, train_sharded(rank, True, False, compiled=True), expected))
+    assert [message for message in said if "keep_gathered" in message] == [
+        "fp8moe: code that torch.compile traces quantizes weights in each call: it does not read what keep_gathered has quantized. Leave "
+        "keep_gathered out, or compile what is around the experts"
+    ]
+
+
+def check_kept_steps_compiled(rank):
+    """`register(keep="step")` around a collective that no version counts: graphs are never stale."""
+    if importlib.util.find_spec("transformers") is None:
+        return
+    from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM
+
+    sizes = dict(vocab_size=64, hidden_size=64, intermediate_size=64, moe_intermediate_size=32, num_hidden_layers=1, num_attention_heads=2)
+    config = Qwen3MoeConfig(**sizes, num_key_value_heads=1, head_dim=32, num_experts=4, num_experts_per_tok=2)
+    transformers.register("fp8moe_steps", recipe="rowwise", keep="step")
+    transformers.register("fp8moe_each", recipe="rowwise")
+    torch.manual_seed(3)
+    model = Qwen3MoeForCausalLM._from_config(config, dtype=torch.bfloat16, experts_implementation="fp8moe_steps")
+    experts = model.model.layers[0].mlp.experts
+    hidden, indices, scores = torch.randn(16, 64).bfloat16(), torch.randint(4, (16, 2)), torch.rand(16, 2).bfloat16()
+    compiled = torch.compile(experts, backend="aot_eager", fullgraph=True)
+    before = compiled(hidden, indices, scores)
+    assert torch.equal(before, experts(hidden, indices, scores))
+    with torch.no_grad():
+        dist.broadcast(experts.down_proj if rank else experts.down_proj * 2, 0)
+    found = compiled(hidden, indices, scores), experts(hidden, indices, scores)
+    model.set_experts_implementation("fp8moe_each")
+    expected = experts(hidden, indices, scores)
+    assert torch.equal(expected, before * 2) == (rank == 1)
+    assert all(torch.equal(each, expected) for each in found)
 
 
 def check_kept_weights_that_were_written_to(rank):
@@ -478,6 +521,8 @@ CHECKS = [
     check_ddp,
     check_fsdp,
     check_kept_while_gathered,
+    check_kept_while_gathered_compiled,
+    check_kept_steps_compiled,
     check_kept_weights_that_were_written_to,
     check_collectives_into_kept_weights,
     check_collectives_into_gathered_weights,
