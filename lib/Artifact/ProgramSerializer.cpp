@@ -134,8 +134,10 @@ private:
   std::string getArgument(Value argument);
   /// A list of scalars.
   std::string getScalars(ValueRange values);
-  /// The scalar for a computed value, an extent or a stride.
+  /// The scalar for a computed value, an extent or a stride. Each is made once:
+  /// a product of products would be twice as long with each of them.
   std::string getScalar(Value value);
+  std::string makeScalar(Value value);
   std::string getScalar(OpFoldResult value);
   std::string getDeviceAttribute(plan::DeviceAttribute attribute);
   std::string getDim(Value buffer, int64_t dim);
@@ -151,6 +153,7 @@ private:
   SerializedProgram result;
   llvm::DenseMap<Value, int64_t> bufferNumbers, tensorMapNumbers;
   llvm::StringMap<int64_t> valueNumbers;
+  llvm::DenseMap<Value, std::string> scalars;
 };
 
 } // namespace
@@ -173,6 +176,13 @@ std::string ProgramSerializer::getScalar(OpFoldResult value) {
 }
 
 std::string ProgramSerializer::getScalar(Value value) {
+  if (auto it = scalars.find(value); it != scalars.end())
+    return it->second;
+  std::string scalar = makeScalar(value);
+  return scalars[value] = scalar;
+}
+
+std::string ProgramSerializer::makeScalar(Value value) {
   // Conditions are 0 and 1; sign extension would make true -1.
   APInt constant;
   if (matchPattern(value, m_ConstantInt(&constant)))
