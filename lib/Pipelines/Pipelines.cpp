@@ -27,7 +27,6 @@ static void addLayoutPasses(OpPassManager &functions,
   SettleLayoutsOptions settling;
   settling.verifyOptimal = verifyOptimal;
   functions.addPass(createSettleLayouts(settling));
-  functions.addPass(createFuseCopies());
   functions.addPass(createReportCopies());
 }
 

@@ -137,14 +137,18 @@ static unsigned fuseLayouts(FunctionOpInterface function,
 void FuseCopies::runOnOperation() {
   FunctionOpInterface function = getOperation();
   if (function.isExternal())
-    return;
+    return markAllAnalysesPreserved();
   FailureOr<TargetAttr> target = requireTargetAttr(function);
   if (failed(target))
     return signalPassFailure();
+  unsigned fused = 0;
   SmallVector<RelayoutOp> copies;
   function->walk([&](RelayoutOp op) { copies.push_back(op); });
   for (RelayoutOp copy : copies)
     if (auto quantize = copy.getInput().getDefiningOp<DynamicQuantizeOp>())
-      numFused += fuse(quantize, copy, target->getInfo());
-  numFused += fuseLayouts(function, target->getInfo());
+      fused += fuse(quantize, copy, target->getInfo());
+  fused += fuseLayouts(function, target->getInfo());
+  numFused += fused;
+  if (!fused)
+    markAllAnalysesPreserved();
 }

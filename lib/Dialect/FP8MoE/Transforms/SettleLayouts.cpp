@@ -48,10 +48,11 @@ struct SettleLayouts : public fp8moe::impl::SettleLayoutsBase<SettleLayouts> {
   void runOnOperation() override;
 
 private:
-  /// Whether the passes changed something.
-  FailureOr<bool> run(OpPassManager &passes);
+  /// Sets `changed` if the passes changed something.
+  LogicalResult run(OpPassManager &passes, bool &changed);
+  LogicalResult settle(bool &changed);
 
-  OpPassManager simplification, placement, explanation;
+  OpPassManager simplification, placement, fusion, explanation;
 };
 } // namespace
 
@@ -65,52 +66,51 @@ LogicalResult SettleLayouts::initialize(MLIRContext *context) {
   options.verifyOptimal = verifyOptimal;
   placement = OpPassManager();
   placement.addPass(createPlaceLayouts(options));
+  fusion = OpPassManager();
+  fusion.addPass(createFuseCopies());
   explanation = OpPassManager();
   explanation.addPass(createFuseQuantize());
   return success();
 }
 
-FailureOr<bool> SettleLayouts::run(OpPassManager &passes) {
-  bool changed = false;
+LogicalResult SettleLayouts::run(OpPassManager &passes, bool &changed) {
   // Analyses end with a pipeline, so each has a listener of its own.
   getAnalysis<ChangeListener>().listen(changed);
-  if (failed(runPipeline(passes, getOperation())))
-    return failure();
-  return changed;
+  return runPipeline(passes, getOperation());
+}
+
+LogicalResult SettleLayouts::settle(bool &changedAny) {
+  bool isPlaced = false;
+  for (int round = 0; round < kMaxRounds; ++round) {
+    bool changed = false, isFused = false;
+    if (failed(run(simplification, changed)))
+      return failure();
+    // Placement changes nothing where nothing changed since.
+    if ((changed || !isPlaced) && failed(run(placement, changed)))
+      return failure();
+    // A kernel that writes a copy may want its input to lie otherwise.
+    if (!changed && failed(run(fusion, isFused)))
+      return failure();
+    isPlaced = !isFused;
+    if (!changed && !isFused)
+      return success();
+    changedAny = true;
+  }
+  remark::missed(getOperation().getLoc(), layoutRemark("not-settled"))
+      << "the layout passes still change something after " +
+             std::to_string(kMaxRounds) + " rounds";
+  return success();
 }
 
 void SettleLayouts::runOnOperation() {
   if (getOperation().isExternal())
     return markAllAnalysesPreserved();
-  bool changedAny = false;
-  for (int round = 0;; ++round) {
-    FailureOr<bool> simplified = run(simplification);
-    if (failed(simplified))
-      return signalPassFailure();
-    changedAny |= *simplified;
-    // Placement changes nothing where nothing changed since.
-    if (round > 0 && !*simplified)
-      break;
-    FailureOr<bool> placed = run(placement);
-    if (failed(placed))
-      return signalPassFailure();
-    changedAny |= *placed;
-    if (!*simplified && !*placed)
-      break;
-    if (round + 1 == kMaxRounds) {
-      remark::missed(getOperation().getLoc(), layoutRemark("not-settled"))
-          << "the layout passes still change something after " +
-                 std::to_string(kMaxRounds) + " rounds";
-      break;
-    }
-  }
+  bool changed = false;
+  if (failed(settle(changed)))
+    return signalPassFailure();
   // What is not fused in one round may be in the next.
-  if (getContext().getRemarkEngine()) {
-    FailureOr<bool> explained = run(explanation);
-    if (failed(explained))
-      return signalPassFailure();
-    changedAny |= *explained;
-  }
-  if (!changedAny)
+  if (getContext().getRemarkEngine() && failed(run(explanation, changed)))
+    return signalPassFailure();
+  if (!changed)
     markAllAnalysesPreserved();
 }

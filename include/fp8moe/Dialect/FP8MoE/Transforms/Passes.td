@@ -299,7 +299,7 @@ def SettleLayouts : InterfacePass<"fp8moe-settle-layouts", "::mlir::FunctionOpIn
     copies that placement takes away let views compose and quantizations fuse, and what they
     become may lie otherwise. A pass that changed nothing preserves all analyses, which
     tells that no round is needed after it; layouts are placed again only if something has
-    changed since.
+    changed since. Then `fp8moe-fuse-copies` runs, and all of it again if that changed something.
 
     Each of them changes a program only for less predicted time or fewer operations. A remark
     says so if there is no end within ten rounds. What is not fused is said of the end only.
@@ -322,7 +322,7 @@ def FuseCopies : InterfacePass<"fp8moe-fuse-copies", "::mlir::FunctionOpInterfac
     Two quantizations along one axis that differ in the layout of their data become one such
     operation, when that is predicted to take less time.
 
-    Runs when layouts are settled, as a copy may go altogether. Needs `fp8moe.target` on
+    `fp8moe-settle-layouts` runs it when layouts are placed, as a copy may go altogether. Needs `fp8moe.target` on
     the module.
 
     Example, for sm_90a:
