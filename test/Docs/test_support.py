@@ -1,4 +1,4 @@
-# ===- test_support.py - The table of operations and targets in README.md --===#
+# ===- test_support.py - The tables of operations, kernels and targets -----===#
 #
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
@@ -9,6 +9,9 @@
 and everything else is an error at the operation that says where it compiles.
 
 A cell is "ran", "assembled" or "emulated" where the operation compiles, and "no" elsewhere.
+
+The table in docs/design/kernels.md (Which kernels run where) is true of the kernels that the compiler ranks for programs
+which have all of them.
 """
 
 import os
@@ -19,18 +22,22 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-TOOL = Path(os.environ.get("FP8MOE_BUILD_DIR", ROOT / "build" / "release")) / "bin" / "fp8moe-compile"
+TOOLS = Path(os.environ.get("FP8MOE_BUILD_DIR", ROOT / "build" / "release")) / "bin"
 COLUMNS = (("cpu", "cpu-fnuz"), ("sm_90a",), ("sm_100a",), ("gfx942",), ("gfx950",))
 CELLS = {"ran": True, "assembled": True, "emulated": True, "no": False}
 
 
+def read_cells(page, heading):
+    """The first table below a heading: a list of its lines, each a list of cells."""
+    text = (ROOT / page).read_text()
+    table = text[text.index(heading) :].split("\n|", 1)[1].split("\n\n")[0]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+
+
 def read_table():
     """{row: {chip: whether it is supported}}"""
-    text = (ROOT / "README.md").read_text()
-    lines = text[text.index("## Status") :].split("\n\n")[1].splitlines()[2:]
     rows = {}
-    for line in lines:
-        name, *cells = (cell.strip() for cell in line.strip("|").split("|"))
+    for name, *cells in read_cells("README.md", "## Status")[2:]:
         rows[name] = {chip: CELLS[cell] for chips, cell in zip(COLUMNS, cells, strict=True) for chip in chips}
     return rows
 
@@ -51,7 +58,7 @@ TABLE, PROGRAMS = read_table(), read_programs()
 
 
 def compile_for(chip, text):
-    command = [TOOL, "-", f"--target={chip}", "--emit=mlir", "-o", os.devnull]
+    command = [TOOLS / "fp8moe-compile", "-", f"--target={chip}", "--emit=mlir", "-o", os.devnull]
     return subprocess.run(command, input=text, capture_output=True, text=True)
 
 
@@ -72,3 +79,20 @@ def test_cell(row, chip):
         # Line 1 would be the module's.
         error = re.search(r"<stdin>:([2-9]|\d\d+):\d+: error: (.*)", result.stderr) or pytest.fail(result.stderr)
         assert re.search(r"compile (the function|it) for|use |expects ", error[2]), error[0]
+
+
+@pytest.mark.parametrize("chip", [chip for chips in COLUMNS[1:] for chip in chips])
+def test_kernels(chip):
+    head, _, *rows = read_cells("docs/design/kernels.md", "## Which kernels run where")
+    assert len(rows) > 4
+    rank = "func.func(fp8moe-settle-layouts,fp8moe-select-tiles{print-candidates=true})"
+    passes = f"builtin.module(fp8moe-attach-target{{chip={chip}}},fp8moe-resolve-fp8-types,{rank})"
+    command = [TOOLS / "fp8moe-opt", ROOT / "test/Docs/Inputs/families.mlir", f"--pass-pipeline={passes}"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    stated, found = {}, {}
+    for cells in rows:
+        for kernel in re.findall(r"`(\w+)`", cells[0]):
+            stated[kernel] = cells[head.index(chip)]
+            found[kernel] = "yes" if re.search(rf"\b{kernel}\b", result.stdout + result.stderr) else "no"
+    assert found == stated
