@@ -4,8 +4,9 @@ separate_arguments(FP8MOE_LLVM_DEFINITIONS NATIVE_COMMAND "${LLVM_DEFINITIONS}")
 
 # Flags of every C++ target of the project.
 add_library(fp8moe_options INTERFACE)
-target_compile_definitions(fp8moe_options INTERFACE ${FP8MOE_LLVM_DEFINITIONS}
-  FP8MOE_VERSION="${PROJECT_VERSION}")
+target_compile_definitions(fp8moe_options INTERFACE ${FP8MOE_LLVM_DEFINITIONS})
+# For what says the version, alone: a new one compiles little anew.
+set(FP8MOE_VERSION_DEFINITION FP8MOE_VERSION="${PROJECT_VERSION}")
 target_compile_options(fp8moe_options INTERFACE -Wall -Wextra -Werror=return-type
   -Wno-unused-parameter)
 if(NOT LLVM_ENABLE_RTTI)
@@ -55,6 +56,7 @@ function(fp8moe_add_tool name)
   cmake_parse_arguments(ARG "" "" "LINK_LIBS" ${ARGN})
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE fp8moe_options ${ARG_LINK_LIBS} fp8moe_llvm)
+  target_compile_definitions(${name} PRIVATE ${FP8MOE_VERSION_DEFINITION})
   add_dependencies(${name} fp8moe-headers)
   fp8moe_use_mlir_pch(${name})
   set_target_properties(${name} PROPERTIES INSTALL_RPATH ${LLVM_LIBRARY_DIR})

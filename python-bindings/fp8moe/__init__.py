@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .advice import Advice, advise
     from .compiler import Artifact, Report, compile, optimize, targets
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 __all__ = [
     "Advice",
