@@ -252,6 +252,7 @@ void bindTypes(nb::module_ &module);
 void bindAttributes(nb::module_ &module);
 void bindOperations(nb::module_ &module);
 void bindModules(nb::module_ &module);
+void bindTools(nb::module_ &module);
 
 } // namespace fp8moe::python
 

@@ -314,4 +314,5 @@ NB_MODULE(_mlir, module) {
   bindAttributes(module);
   bindOperations(module);
   bindModules(module);
+  bindTools(module);
 }

@@ -5,6 +5,7 @@
 
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -79,14 +80,43 @@ def test_in_another_environment(site, tmp_path, environment):
     run(sys.executable, ROOT / "examples" / "quickstart.py", env=environment, cwd=tmp_path)
 
 
-@pytest.mark.parametrize("flags", [[], ["-OO"]], ids=["plain", "optimized"])
-def test_writes_the_same_bytes_as_the_build(site, build, tmp_path, environment, flags):
-    environment["PYTHONPATH"] = str(site)
-    program = ROOT / "examples" / "moe_backward.mlir"
+@pytest.fixture(scope="module")
+def arguments():
+    """Of fp8moe-compile. It takes no device libraries of ROCm, which AMD's programs do not need."""
     targets = [f"--target={chip}" for chip in ("sm_90a", "gfx942", "gfx950", "cpu")]
-    run(build / "bin" / "fp8moe-compile", program, *targets, "-o", "built", cwd=tmp_path)
-    run(sys.executable, *flags, "-m", "fp8moe", "compile", program, *targets, "-o", "wheel", env=environment, cwd=tmp_path)
-    run("diff", "-r", "built", "wheel", cwd=tmp_path)
+    return [ROOT / "examples" / "moe_backward.mlir", *targets]
+
+
+@pytest.fixture(scope="module")
+def built(build, arguments, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("built")
+    run(build / "bin" / "fp8moe-compile", *arguments, "-o", folder)
+    return folder
+
+
+@pytest.mark.parametrize("command", [["-m", "fp8moe", "compile"], ["-OO", "bin/fp8moe-compile", "--rocm-path=/nonexistent"]],
+                         ids=["module", "program"])
+def test_writes_the_same_bytes_as_the_build(site, built, arguments, environment, command, tmp_path):
+    environment["PYTHONPATH"] = str(site)
+    run(sys.executable, *command, *arguments, "-o", tmp_path / "wheel", env=environment, cwd=site)
+    run("diff", "-r", built, tmp_path / "wheel")
+
+
+@pytest.mark.parametrize("name", ["fp8moe-compile", "fp8moe-opt", "fp8moe-run"])
+def test_programs(site, build, environment, name, tmp_path):
+    environment["PYTHONPATH"] = str(site)
+    program = site / "bin" / name
+    assert run(program, "--version", env=environment, cwd=tmp_path) == run(build / "bin" / name, "--version")
+    result = subprocess.run([program, "--no-such-option"], env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert result.returncode == 1 and "--no-such-option" in result.stderr
+
+
+def test_programs_run(site, built, environment, tmp_path):
+    environment["PYTHONPATH"] = str(site)
+    (tmp_path / "a.mlir").write_text("func.func @f(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {\n  return %x : tensor<8x8xf32>\n}\n")
+    assert "@f" in run(site / "bin" / "fp8moe-opt", "a.mlir", "--canonicalize", env=environment, cwd=tmp_path)
+    described = run(site / "bin" / "fp8moe-run", built / "cpu", "--random=1", "--tokens=100", "--describe", env=environment, cwd=tmp_path)
+    assert '"launches"' in described
 
 
 @pytest.mark.parametrize("order", [("triton", "fp8moe.ir"), ("fp8moe.ir", "triton")], ids="-".join)

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "../CommandLine.h"
+#include "../Tools.h"
 #include "fp8moe/Driver/Driver.h"
 
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
@@ -35,8 +36,6 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 namespace cl = llvm::cl;
 
-static cl::OptionCategory category("fp8moe-compile options");
-
 namespace {
 enum class ReportFormat { None, Text, Json };
 
@@ -58,110 +57,126 @@ template <typename T> struct NameParser : cl::parser<T> {
                         "; expects one of " + llvm::join(names, ", "));
   }
 };
-} // namespace
 
-static cl::opt<std::string> inputPath(cl::Positional, cl::init("-"),
-                                      cl::desc("<IR file, text or bytecode>"),
-                                      cl::cat(category));
-static cl::opt<std::string>
-    outputPath("o", cl::value_desc("path"),
-               cl::desc("The folder of the artifacts; with --emit a file, by "
-                        "default standard output (-)"),
-               cl::cat(category));
-static cl::list<std::string>
-    targets("target", cl::value_desc("chip"), cl::CommaSeparated,
-            cl::desc("Compile for this chip (may be repeated); by default what "
-                     "fp8moe.target on the module says"),
-            cl::cat(category));
-static cl::opt<std::string> defaultTarget(
-    "default-target", cl::value_desc("chip"),
-    cl::desc("Compile for this chip if neither --target nor the module says"),
-    cl::cat(category));
-static cl::opt<Stage, false, NameParser<Stage>>
-    stage("emit", cl::init(Stage::None), cl::value_desc("stage"),
-          cl::desc("Write one stage of one target instead of an artifact:"),
-          cl::cat(category));
-static cl::opt<ReportFormat, false, NameParser<ReportFormat>> reportFormat(
-    "report", cl::ValueOptional, cl::init(ReportFormat::None),
-    cl::value_desc("format"),
-    cl::desc("Print bytes moved, kernels, files and time; decisions on layouts "
-             "as remarks:"),
-    cl::values(clEnumValN(ReportFormat::Text, "", ""),
-               clEnumValN(ReportFormat::Text, "text", "for people (default)"),
-               clEnumValN(ReportFormat::Json, "json",
-                          "for programs (docs/users/python.md has the keys)")),
-    cl::cat(category));
-static cl::opt<std::string> card(
-    "card", cl::value_desc("name"),
-    cl::desc("With --report, the card whose times are predicted (h200, h100, "
-             "h100-pcie, gh200, h20); what is compiled is the same"),
-    cl::cat(category));
-static cl::opt<tools::Integer<int64_t, 1, kMostModelledSize>> tokens(
-    "tokens", cl::value_desc("N"), cl::init(kDefaultReportTokens),
-    cl::desc("Rows that an unknown number of them counts as when precision is "
-             "decided; with --report, traffic is also given for this token "
-             "count, but predicted times stay those of nominal sizes (default "
-             "16384)"),
-    cl::cat(category));
-static cl::opt<std::string> rocmPath(
-    "rocm-path", cl::value_desc("folder"),
-    cl::desc(
-        "Where amdgcn/bitcode is (default: $ROCM_PATH, then the "
-        "distribution's folders); only needed by kernels that call a device "
-        "library"),
-    cl::cat(category));
-static cl::opt<std::string>
-    ptxasPath("ptxas", cl::value_desc("file"),
-              cl::desc("The ptxas that makes cubins (default: $FP8MOE_PTXAS, "
-                       "then PATH, $CUDA_HOME/bin, /usr/local/cuda/bin)"),
-              cl::cat(category));
-static cl::opt<bool> optimizeLayouts(
-    "optimize-layouts", cl::init(true),
-    cl::desc("Remove copies that only change an order (default: true)"),
-    cl::cat(category));
-static cl::opt<std::string> precisionRecipe(
-    "precision-recipe", cl::value_desc("recipe"), cl::init("rowwise"),
-    cl::desc("Scales of matmuls that become FP8: rowwise (default), tensorwise "
-             "or mxfp8 (docs/users/precision.md)"),
-    cl::cat(category));
-static cl::opt<std::string> precisionPolicy(
-    "precision-policy", cl::value_desc("policy"), cl::init("cost"),
-    cl::desc("Which undecided matmuls become FP8: cost (default: those that "
-             "are predicted to gain), torchao, all or none"),
-    cl::cat(category));
-static cl::list<std::string> precisionFilters(
-    "precision-filter", cl::value_desc("text"), cl::CommaSeparated,
-    cl::desc("Leave undecided matmuls in bf16 whose names have this in them "
-             "(may be repeated)"),
-    cl::cat(category));
-static cl::opt<std::string> precisionFor(
-    "precision-for", cl::value_desc("chip"),
-    cl::desc("Decide by the predicted times of this chip (default: that which "
-             "is compiled for)"),
-    cl::cat(category));
-static cl::opt<bool> sweepTiles(
-    "sweep",
-    cl::desc("Add a program for every tile that a quantization or a grouped "
-             "matmul can have, to measure them (docs/reference/artifacts.md "
-             "says how "
-             "they are named)"),
-    cl::cat(category));
-static cl::opt<tools::Integer<int64_t>>
-    delaySeed("delay-warps", cl::value_desc("seed"),
-              cl::desc("For tests of NVIDIA kernels: pause warps where others "
-                       "can observe it; each seed pauses other ones"),
-              cl::cat(category));
-static cl::opt<bool> splitInput(
-    "split-input-file",
-    cl::desc("With --emit: compile each part between '// -----' by itself"),
-    cl::cat(category));
-static cl::opt<bool> verifyDiagnostics(
-    "verify-diagnostics",
-    cl::desc("With --emit: check the diagnostics against expected-* comments"),
-    cl::cat(category));
-static cl::opt<bool> listTargets("list-targets",
-                                 cl::desc("Print the known chips and exit"),
-                                 cl::cat(category));
+/// The options. They are made when the tool begins: in the Python package its
+/// code is a part of a library, which registers none when it is loaded.
+struct Options {
+  cl::OptionCategory category{"fp8moe-compile options"};
+  cl::opt<std::string> inputPath{cl::Positional, cl::init("-"),
+                                 cl::desc("<IR file, text or bytecode>"),
+                                 cl::cat(category)};
+  cl::opt<std::string> outputPath{
+      "o", cl::value_desc("path"),
+      cl::desc("The folder of the artifacts; with --emit a file, by "
+               "default standard output (-)"),
+      cl::cat(category)};
+  cl::list<std::string> targets{
+      "target", cl::value_desc("chip"), cl::CommaSeparated,
+      cl::desc("Compile for this chip (may be repeated); by default what "
+               "fp8moe.target on the module says"),
+      cl::cat(category)};
+  cl::opt<std::string> defaultTarget{
+      "default-target", cl::value_desc("chip"),
+      cl::desc("Compile for this chip if neither --target nor the module says"),
+      cl::cat(category)};
+  cl::opt<Stage, false, NameParser<Stage>> stage{
+      "emit", cl::init(Stage::None), cl::value_desc("stage"),
+      cl::desc("Write one stage of one target instead of an artifact:"),
+      cl::cat(category)};
+  cl::opt<ReportFormat, false, NameParser<ReportFormat>> reportFormat{
+      "report",
+      cl::ValueOptional,
+      cl::init(ReportFormat::None),
+      cl::value_desc("format"),
+      cl::desc(
+          "Print bytes moved, kernels, files and time; decisions on layouts "
+          "as remarks:"),
+      cl::values(
+          clEnumValN(ReportFormat::Text, "", ""),
+          clEnumValN(ReportFormat::Text, "text", "for people (default)"),
+          clEnumValN(ReportFormat::Json, "json",
+                     "for programs (docs/users/python.md has the keys)")),
+      cl::cat(category)};
+  cl::opt<std::string> card{
+      "card", cl::value_desc("name"),
+      cl::desc("With --report, the card whose times are predicted (h200, h100, "
+               "h100-pcie, gh200, h20); what is compiled is the same"),
+      cl::cat(category)};
+  cl::opt<tools::Integer<int64_t, 1, kMostModelledSize>> tokens{
+      "tokens", cl::value_desc("N"), cl::init(kDefaultReportTokens),
+      cl::desc(
+          "Rows that an unknown number of them counts as when precision is "
+          "decided; with --report, traffic is also given for this token "
+          "count, but predicted times stay those of nominal sizes (default "
+          "16384)"),
+      cl::cat(category)};
+  cl::opt<std::string> rocmPath{
+      "rocm-path", cl::value_desc("folder"),
+      cl::desc(
+          "Where amdgcn/bitcode is (default: $ROCM_PATH, then the "
+          "distribution's folders); only needed by kernels that call a device "
+          "library"),
+      cl::cat(category)};
+  cl::opt<std::string> ptxasPath{
+      "ptxas", cl::value_desc("file"),
+      cl::desc("The ptxas that makes cubins (default: $FP8MOE_PTXAS, "
+               "then PATH, $CUDA_HOME/bin, /usr/local/cuda/bin)"),
+      cl::cat(category)};
+  cl::opt<bool> optimizeLayouts{
+      "optimize-layouts", cl::init(true),
+      cl::desc("Remove copies that only change an order (default: true)"),
+      cl::cat(category)};
+  cl::opt<std::string> precisionRecipe{
+      "precision-recipe", cl::value_desc("recipe"), cl::init("rowwise"),
+      cl::desc(
+          "Scales of matmuls that become FP8: rowwise (default), tensorwise "
+          "or mxfp8 (docs/users/precision.md)"),
+      cl::cat(category)};
+  cl::opt<std::string> precisionPolicy{
+      "precision-policy", cl::value_desc("policy"), cl::init("cost"),
+      cl::desc("Which undecided matmuls become FP8: cost (default: those that "
+               "are predicted to gain), torchao, all or none"),
+      cl::cat(category)};
+  cl::list<std::string> precisionFilters{
+      "precision-filter", cl::value_desc("text"), cl::CommaSeparated,
+      cl::desc("Leave undecided matmuls in bf16 whose names have this in them "
+               "(may be repeated)"),
+      cl::cat(category)};
+  cl::opt<std::string> precisionFor{
+      "precision-for", cl::value_desc("chip"),
+      cl::desc(
+          "Decide by the predicted times of this chip (default: that which "
+          "is compiled for)"),
+      cl::cat(category)};
+  cl::opt<bool> sweepTiles{
+      "sweep",
+      cl::desc("Add a program for every tile that a quantization or a grouped "
+               "matmul can have, to measure them (docs/artifacts.md says how "
+               "they are named)"),
+      cl::cat(category)};
+  cl::opt<tools::Integer<int64_t>> delaySeed{
+      "delay-warps", cl::value_desc("seed"),
+      cl::desc("For tests of NVIDIA kernels: pause warps where others "
+               "can observe it; each seed pauses other ones"),
+      cl::cat(category)};
+  cl::opt<bool> splitInput{
+      "split-input-file",
+      cl::desc("With --emit: compile each part between '// -----' by itself"),
+      cl::cat(category)};
+  cl::opt<bool> verifyDiagnostics{
+      "verify-diagnostics",
+      cl::desc(
+          "With --emit: check the diagnostics against expected-* comments"),
+      cl::cat(category)};
+  cl::opt<bool> listTargets{"list-targets",
+                            cl::desc("Print the known chips and exit"),
+                            cl::cat(category)};
+
+  /// What is wrong with them, or nothing.
+  std::string check();
+  DriverOptions getDriverOptions();
+};
+} // namespace
 
 static constexpr llvm::StringLiteral kOverview =
     R"(compile fp8moe IR to artifacts
@@ -196,8 +211,7 @@ static void printTargets() {
                                   target.calibration->evidence);
 }
 
-/// What is wrong with the options, or nothing.
-static std::string checkOptions() {
+std::string Options::check() {
   bool emits = stage != Stage::None;
   std::vector<std::string> chips = targets;
   if (!defaultTarget.empty())
@@ -223,7 +237,7 @@ static std::string checkOptions() {
   return "";
 }
 
-static DriverOptions getDriverOptions() {
+DriverOptions Options::getDriverOptions() {
   DriverOptions options;
   for (const std::string &chip : targets)
     if (!llvm::is_contained(options.targets, chip))
@@ -324,7 +338,7 @@ static LogicalResult printWithoutLine(Diagnostic &diagnostic) {
 /// Parses one module and gives it to `action`; diagnostics show the source
 /// line, or are compared with the comments in it.
 static LogicalResult
-processBuffer(std::unique_ptr<llvm::MemoryBuffer> buffer,
+processBuffer(std::unique_ptr<llvm::MemoryBuffer> buffer, Options &cli,
               const DialectRegistry &registry,
               function_ref<LogicalResult(ModuleOp)> action) {
   auto sources = std::make_shared<llvm::SourceMgr>();
@@ -336,7 +350,7 @@ processBuffer(std::unique_ptr<llvm::MemoryBuffer> buffer,
   if (printOp == clOptions.end() || !printOp->second->getNumOccurrences())
     context.printOpOnDiagnostic(false);
   // The first filter is for all kinds, but each kind needs its own to be heard.
-  if (reportFormat != ReportFormat::None &&
+  if (cli.reportFormat != ReportFormat::None &&
       failed(remark::enableOptimizationRemarks(
           context, /*streamer=*/nullptr, std::make_unique<PrintOnce>(),
           remark::RemarkCategories{kLayoutRemarks.str(), kLayoutRemarks.str(),
@@ -348,7 +362,7 @@ processBuffer(std::unique_ptr<llvm::MemoryBuffer> buffer,
     OwningOpRef<ModuleOp> module = parseModule(sources, context);
     return module ? action(*module) : failure();
   };
-  if (!verifyDiagnostics) {
+  if (!cli.verifyDiagnostics) {
     SourceMgrDiagnosticHandler handler(*sources, &context);
     ScopedDiagnosticHandler first(&context, printWithoutLine);
     return parseAndRun();
@@ -377,66 +391,71 @@ static int write(StringRef path, StringRef contents) {
 
 /// --emit: one output, possibly from several modules. It may be the file that
 /// is read, so it is opened when everything has gone well.
-static int runEmit(std::unique_ptr<llvm::MemoryBuffer> buffer,
+static int runEmit(std::unique_ptr<llvm::MemoryBuffer> buffer, Options &cli,
                    const DialectRegistry &registry, Driver &driver) {
   std::string contents;
   llvm::raw_string_ostream os(contents);
   auto emitChunk = [&](std::unique_ptr<llvm::MemoryBuffer> chunk,
                        raw_ostream &os) {
-    return processBuffer(std::move(chunk), registry, [&](ModuleOp module) {
-      return driver.emit(module, stage, os);
+    return processBuffer(std::move(chunk), cli, registry, [&](ModuleOp module) {
+      return driver.emit(module, cli.stage, os);
     });
   };
-  StringRef marker = splitInput ? kDefaultSplitMarker : "";
+  StringRef marker = cli.splitInput ? kDefaultSplitMarker : "";
   if (failed(splitAndProcessBuffer(std::move(buffer), emitChunk, os, marker,
                                    marker)))
     return 1;
-  return write(outputPath.empty() ? StringRef("-") : outputPath.getValue(),
+  return write(cli.outputPath.empty() ? StringRef("-")
+                                      : cli.outputPath.getValue(),
                contents);
 }
 
-int main(int argc, char **argv) {
+int tools::compileMain(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   registerAsmPrinterCLOptions();
   registerMLIRContextCLOptions();
   registerPassManagerCLOptions();
   registerDefaultTimingManagerCLOptions();
-  cl::HideUnrelatedOptions(category);
+  static Options cli;
+  cl::HideUnrelatedOptions(cli.category);
   tools::setVersionPrinter("fp8moe-compile");
   for (const StageInfo &info : knownStages())
-    stage.getParser().addLiteralOption(info.name, info.stage, info.description);
+    cli.stage.getParser().addLiteralOption(info.name, info.stage,
+                                           info.description);
   cl::ParseCommandLineOptions(argc, argv, kOverview);
-  if (listTargets) {
+  if (cli.listTargets) {
     printTargets();
     return 0;
   }
-  if (std::string problem = checkOptions(); !problem.empty())
+  if (std::string problem = cli.check(); !problem.empty())
     return fail(problem);
 
   DialectRegistry registry;
   fp8moe::registerAllDialects(registry);
   registerArtifactTranslations(registry);
   std::string error;
-  std::unique_ptr<llvm::MemoryBuffer> buffer = openInputFile(inputPath, &error);
+  std::unique_ptr<llvm::MemoryBuffer> buffer =
+      openInputFile(cli.inputPath, &error);
   if (!buffer)
     return fail(error);
   DefaultTimingManager timingManager;
   applyDefaultTimingManagerCLOptions(timingManager);
   TimingScope timing = timingManager.getRootScope();
-  Driver driver(getDriverOptions());
+  Driver driver(cli.getDriverOptions());
   driver.enableTiming(timing);
-  if (stage != Stage::None)
-    return runEmit(std::move(buffer), registry, driver);
+  if (cli.stage != Stage::None)
+    return runEmit(std::move(buffer), cli, registry, driver);
 
   Report report;
-  report.tokens = tokens;
-  if (failed(processBuffer(std::move(buffer), registry, [&](ModuleOp module) {
-        return driver.writeArtifacts(module, outputPath, report);
-      })))
+  report.tokens = cli.tokens;
+  if (failed(
+          processBuffer(std::move(buffer), cli, registry, [&](ModuleOp module) {
+            return driver.writeArtifacts(module, cli.outputPath, report);
+          })))
     return 1;
-  if (reportFormat == ReportFormat::Text)
+  if (cli.reportFormat == ReportFormat::Text)
     report.print(llvm::outs());
-  if (reportFormat == ReportFormat::Json)
+  if (cli.reportFormat == ReportFormat::Json)
     llvm::outs() << llvm::formatv("{0:2}\n", report.toJson());
   return 0;
 }

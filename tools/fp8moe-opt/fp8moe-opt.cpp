@@ -7,21 +7,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "../CommandLine.h"
+#include "../Tools.h"
 #include "fp8moe/InitAll.h"
 #include "mlir/InitAllPasses.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "llvm/Support/InitLLVM.h"
 
 namespace cl = llvm::cl;
-
-#ifdef FP8MOE_INCLUDE_TESTS
-namespace mlir::fp8moe::test {
-void registerTestArtifactPasses();
-} // namespace mlir::fp8moe::test
-#endif
-
-static cl::OptionCategory ours("Compiler passes and pipelines of fp8moe");
-static cl::OptionCategory upstream("MLIR's options");
 
 /// --help is about this project; --help-hidden has MLIR's passes and the
 /// options of LLVM's libraries, too.
@@ -31,7 +23,9 @@ static bool wantsShortHelp(llvm::ArrayRef<char *> arguments) {
   });
 }
 
-int main(int argc, char **argv) {
+int tools::optMain(int argc, char **argv, void (*registerMorePasses)()) {
+  static cl::OptionCategory ours("Compiler passes and pipelines of fp8moe");
+  static cl::OptionCategory upstream("MLIR's options");
   llvm::InitLLVM init(argc, argv);
   tools::setVersionPrinter("fp8moe-opt");
   // Options that exist already are those of libraries.
@@ -41,9 +35,8 @@ int main(int argc, char **argv) {
   if (!wantsShortHelp(llvm::ArrayRef(argv, argc)))
     mlir::registerAllPasses();
   mlir::fp8moe::registerAllPasses();
-#ifdef FP8MOE_INCLUDE_TESTS
-  mlir::fp8moe::test::registerTestArtifactPasses();
-#endif
+  if (registerMorePasses)
+    registerMorePasses();
   mlir::DialectRegistry registry;
   mlir::fp8moe::registerAllDialects(registry);
   std::string header = mlir::registerCLIOptions(

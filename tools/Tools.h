@@ -1,0 +1,23 @@
+//===- Tools.h - Main functions of the tools --------------------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_TOOLS_TOOLS_H
+#define FP8MOE_TOOLS_TOOLS_H
+
+namespace tools {
+
+/// The main function of fp8moe-compile, once in a process.
+int compileMain(int argc, char **argv);
+
+/// The main function of fp8moe-opt, once in a process. `registerMorePasses` may
+/// be null.
+int optMain(int argc, char **argv, void (*registerMorePasses)() = nullptr);
+
+} // namespace tools
+
+#endif // FP8MOE_TOOLS_TOOLS_H
