@@ -28,7 +28,11 @@
 //
 // A call is the program with every size known: checking shapes and evaluating
 // sizes happens once, in fp8moe_program_resolve; fp8moe_call_run allocates
-// nothing, never synchronises, and may be captured into a GPU graph.
+// nothing, never synchronises, and may be captured into a GPU graph. So sizes
+// take two passes: resolve says how large outputs and workspace are, the caller
+// allocates, and run fills them. Outputs and workspace may hold anything before
+// a run, and nothing in the workspace is needed after it: one workspace serves
+// all calls of a stream that are never in flight at once.
 //
 // Errors. Functions return a status, or a pointer that is null on failure; the
 // message is then in fp8moe_last_error() of the same thread. Nothing aborts,
@@ -185,6 +189,21 @@ FP8MOE_EXPORT fp8moe_status fp8moe_artifact_load(const char *path,
                                                  const char *device,
                                                  fp8moe_artifact **artifact);
 
+/// A file of an artifact in memory.
+typedef struct fp8moe_file {
+  /// "manifest.json", or the name of a binary that it lists.
+  const char *name;
+  const void *data;
+  uint64_t bytes;
+} fp8moe_file;
+
+/// fp8moe_artifact_load of files in memory, for programs that carry an artifact
+/// within themselves. All binaries that the manifest lists are among them. The
+/// memory may be freed once this returns.
+FP8MOE_EXPORT fp8moe_status
+fp8moe_artifact_load_files(const fp8moe_file *files, size_t num_files,
+                           const char *device, fp8moe_artifact **artifact);
+
 /// Gives the handle back; null is allowed. Device resources are freed once the
 /// last call made from it is destroyed too. The caller makes sure that nothing
 /// of it is still running on a GPU.
@@ -223,6 +242,13 @@ fp8moe_program_input(const fp8moe_program *program, size_t index);
 FP8MOE_EXPORT const fp8moe_buffer *
 fp8moe_program_output(const fp8moe_program *program, size_t index);
 
+/// The index of the input whose very memory output `output` may be (the same
+/// address, for the same shape and strides), as fp8moe_call_run allows; -1 when
+/// there is none. Such outputs add to their input, as gradients of several
+/// microbatches do.
+FP8MOE_EXPORT int64_t fp8moe_program_output_may_overwrite(
+    const fp8moe_program *program, size_t output);
+
 /// Checks the inputs' types, shapes and strides and evaluates everything that
 /// follows from them. `inputs` has `num_inputs` entries in the program's order.
 /// The strides of an empty tensor, and of a dimension with one element, are not
@@ -255,8 +281,8 @@ FP8MOE_EXPORT uint64_t fp8moe_call_workspace_align(const fp8moe_call *call);
 /// tensor has no bytes, and so may the workspace. Refused: misaligned pointers,
 /// a workspace that is too small, an output or workspace whose bytes overlap
 /// those of anything else (but an output may be the very memory of the input
-/// that the manifest says it may overwrite), and tensors that a kernel's tensor
-/// maps cannot describe. Nothing was launched if this is
+/// that fp8moe_program_output_may_overwrite names), and tensors that a kernel's
+/// tensor maps cannot describe. Nothing was launched if this is
 /// FP8MOE_INVALID_ARGUMENT. Which of several variants of a kernel is launched
 /// may depend on how the addresses are aligned.
 FP8MOE_EXPORT fp8moe_status fp8moe_call_run(

@@ -28,6 +28,8 @@ namespace {
 constexpr int64_t maxManifestBytes = int64_t(64) << 20;
 constexpr int64_t maxBinaryBytes = int64_t(1) << 30;
 
+constexpr const char *manifestFile = "manifest.json";
+
 /// A device as the caller names it.
 struct DeviceName {
   std::string kind;
@@ -103,15 +105,15 @@ std::string readFile(const std::string &path, int64_t maxBytes,
 }
 
 /// Reads a file of the artifact and compares its checksum.
-LoadedBinary loadBinary(const std::string &folder, const Binary &binary) {
+LoadedBinary loadBinary(const ArtifactFiles &files, const Binary &binary) {
   LoadedBinary loaded;
   loaded.format = binary.format;
   loaded.file = binary.file;
-  std::string path = folder + "/" + binary.file;
-  loaded.image = readFile(path, maxBinaryBytes, FP8MOE_INVALID_ARTIFACT);
+  ArtifactFile file = files(binary.file, maxBinaryBytes);
+  loaded.image = std::move(file.contents);
   uint64_t checksum = XXH3_64bits(loaded.image.data(), loaded.image.size());
   if (checksum != binary.xxh3)
-    fail(FP8MOE_INVALID_ARTIFACT, path,
+    fail(FP8MOE_INVALID_ARTIFACT, file.path,
          " does not have the checksum that manifest.json gives; the file is "
          "damaged or of another compile");
   return loaded;
@@ -150,23 +152,34 @@ void BufferInfo::initialize(const Buffer &decl) {
   info.align = decl.align;
 }
 
-std::shared_ptr<const Artifact> Artifact::load(const std::string &path,
+std::shared_ptr<const Artifact>
+Artifact::loadFolder(const std::string &path, const std::string &device) {
+  return load(
+      [&](const std::string &name, int64_t maxBytes) -> ArtifactFile {
+        std::string file = path + "/" + name;
+        if (name != manifestFile)
+          return {file, readFile(file, maxBytes, FP8MOE_INVALID_ARTIFACT)};
+        if (access(file.c_str(), F_OK))
+          fail(FP8MOE_NOT_FOUND, "'", path, "' is no artifact: cannot open ",
+               file, ": ", std::strerror(errno),
+               "; give a folder that fp8moe-compile -o wrote for one target");
+        return {file, readFile(file, maxBytes, FP8MOE_NOT_FOUND)};
+      },
+      device);
+}
+
+std::shared_ptr<const Artifact> Artifact::load(const ArtifactFiles &files,
                                                const std::string &deviceText) {
   DeviceName device = parseDevice(deviceText);
   std::shared_ptr<Artifact> artifact(new Artifact);
   Manifest &manifest = artifact->manifest;
-  std::string file = path + "/manifest.json";
-  if (access(file.c_str(), F_OK))
-    fail(FP8MOE_NOT_FOUND, "'", path, "' is no artifact: cannot open ", file,
-         ": ", std::strerror(errno),
-         "; give a folder that fp8moe-compile -o wrote for one target");
-  manifest = parseManifest(readFile(file, maxManifestBytes, FP8MOE_NOT_FOUND));
+  manifest = parseManifest(files(manifestFile, maxManifestBytes).contents);
   checkDeviceKind(manifest.target, device, deviceText);
 
   std::vector<LoadedBinary> binaries;
   binaries.reserve(manifest.binaries.size());
   for (const Binary &binary : manifest.binaries)
-    binaries.push_back(loadBinary(path, binary));
+    binaries.push_back(loadBinary(files, binary));
   if (device.kind == "cpu")
     artifact->device = createCpuBackend(binaries);
   else if (device.kind == "cuda")

@@ -11,6 +11,7 @@
 
 #include "Backend.h"
 
+#include <functional>
 #include <memory>
 
 namespace fp8moe::runtime {
@@ -47,11 +48,24 @@ struct fp8moe_program {
 
 namespace fp8moe::runtime {
 
+struct ArtifactFile {
+  /// For messages.
+  std::string path;
+  std::string contents;
+};
+
+/// Finds a file of an artifact by its name, or throws Error. A file with more
+/// bytes than `maxBytes` is refused.
+using ArtifactFiles =
+    std::function<ArtifactFile(const std::string &name, int64_t maxBytes)>;
+
 class Artifact : public std::enable_shared_from_this<Artifact> {
 public:
   /// Throws Error.
-  static std::shared_ptr<const Artifact> load(const std::string &path,
+  static std::shared_ptr<const Artifact> load(const ArtifactFiles &files,
                                               const std::string &device);
+  static std::shared_ptr<const Artifact> loadFolder(const std::string &path,
+                                                    const std::string &device);
 
   const Target &target() const { return manifest.target; }
   const std::vector<fp8moe_program> &programs() const { return loaded; }

@@ -9,6 +9,7 @@
 #include "Call.h"
 #include "Error.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -84,8 +85,35 @@ fp8moe_status fp8moe_artifact_load(const char *path, const char *device,
   return guard([&] {
     fp8moe_artifact *&result = deref(artifact, "'artifact'");
     result = nullptr;
-    result = new fp8moe_artifact{
-        Artifact::load(&deref(path, "'path'"), &deref(device, "'device'"))};
+    result = new fp8moe_artifact{Artifact::loadFolder(
+        &deref(path, "'path'"), &deref(device, "'device'"))};
+  });
+}
+
+fp8moe_status fp8moe_artifact_load_files(const fp8moe_file *files,
+                                         size_t num_files, const char *device,
+                                         fp8moe_artifact **artifact) {
+  return guard([&] {
+    fp8moe_artifact *&result = deref(artifact, "'artifact'");
+    result = nullptr;
+    const fp8moe_file *first = &deref(files, "'files'");
+    auto read = [&](const std::string &name, int64_t maxBytes) -> ArtifactFile {
+      for (const fp8moe_file *file = first; file != first + num_files; ++file) {
+        if (name != &deref(file->name, "the name of a file"))
+          continue;
+        if (file->bytes > uint64_t(maxBytes))
+          fail(FP8MOE_INVALID_ARTIFACT, name, " has ", file->bytes,
+               " bytes, more than the ", maxBytes, " allowed");
+        const auto *data = static_cast<const char *>(file->data);
+        if (file->bytes)
+          deref(data, "the data of a file");
+        return {name, std::string(data, data + file->bytes)};
+      }
+      fail(FP8MOE_NOT_FOUND, "there is no file '", name, "' among the ",
+           num_files, " of the artifact");
+    };
+    result =
+        new fp8moe_artifact{Artifact::load(read, &deref(device, "'device'"))};
   });
 }
 
@@ -131,6 +159,23 @@ fp8moe_artifact_find_program(const fp8moe_artifact *artifact,
 
 const char *fp8moe_program_name(const fp8moe_program *program) {
   return program ? program->decl->name.c_str() : "";
+}
+
+int64_t fp8moe_program_output_may_overwrite(const fp8moe_program *program,
+                                            size_t output) {
+  int64_t result = -1;
+  guard([&] {
+    const Program &decl = *deref(program, "'program'").decl;
+    if (output >= decl.outputs.size())
+      fail(FP8MOE_INVALID_ARGUMENT, "there is no output ", output,
+           ", the program has ", decl.outputs.size());
+    const Buffer &buffer = decl.buffers[decl.outputs[output]];
+    if (buffer.mayOverwrite)
+      result = std::find(decl.inputs.begin(), decl.inputs.end(),
+                         *buffer.mayOverwrite) -
+               decl.inputs.begin();
+  });
+  return result;
 }
 
 size_t fp8moe_program_num_inputs(const fp8moe_program *program) {

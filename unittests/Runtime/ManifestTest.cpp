@@ -266,6 +266,66 @@ TEST(ManifestTest, MissingFolder) {
             FP8MOE_INVALID_ARGUMENT);
 }
 
+std::string readAll(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// One file is taken from its bytes, another is missing.
+TEST(ManifestTest, FilesInMemory) {
+  std::string manifest, kernels;
+  {
+    TestArtifact folder;
+    folder.writeCpuKernels();
+    folder.writeManifest(makeCpuManifest({makeTwiceProgram()}));
+    manifest = readAll(folder.path() + "/manifest.json");
+    kernels = readAll(folder.path() + "/kernels.so");
+  }
+  fp8moe_file files[] = {{"kernels.so", kernels.data(), kernels.size()},
+                         {"manifest.json", manifest.data(), manifest.size()}};
+  fp8moe_artifact *artifact = nullptr;
+  ASSERT_EQ(fp8moe_artifact_load_files(files, 2, "cpu", &artifact), FP8MOE_OK)
+      << fp8moe_last_error();
+  EXPECT_STREQ(fp8moe_artifact_binary(artifact), "kernels.so");
+  EXPECT_STREQ(fp8moe_program_name(fp8moe_artifact_program(artifact, 0)),
+               "twice");
+  fp8moe_artifact_unload(artifact);
+
+  EXPECT_EQ(fp8moe_artifact_load_files(files, 1, "cpu", &artifact),
+            FP8MOE_NOT_FOUND);
+  EXPECT_EQ(artifact, nullptr);
+  expectContains(fp8moe_last_error(), "there is no file 'manifest.json' among "
+                                      "the 1 of the artifact");
+  files[0].bytes -= 1;
+  EXPECT_EQ(fp8moe_artifact_load_files(files, 2, "cpu", &artifact),
+            FP8MOE_INVALID_ARTIFACT);
+  expectContains(fp8moe_last_error(), "kernels.so does not have the checksum");
+  files[0].data = nullptr;
+  EXPECT_EQ(fp8moe_artifact_load_files(files, 2, "cpu", &artifact),
+            FP8MOE_INVALID_ARGUMENT);
+  EXPECT_EQ(fp8moe_artifact_load_files(nullptr, 0, "cpu", &artifact),
+            FP8MOE_INVALID_ARGUMENT);
+}
+
+TEST(ManifestTest, OutputThatMayOverwrite) {
+  json program = makeTwiceProgram();
+  json &buffers = program["buffers"];
+  buffers[1]["shape"] = buffers[0]["shape"] = {4, 3};
+  buffers[1]["strides"] = buffers[0]["strides"] = {3, 1};
+  TestArtifact folder;
+  folder.writeCpuKernels();
+  folder.writeManifest(makeCpuManifest({program}));
+  LoadedArtifact separate(folder.path(), "none");
+  EXPECT_EQ(fp8moe_program_output_may_overwrite(separate.program(), 0), -1);
+  buffers[1]["may_overwrite"] = 0;
+  folder.writeManifest(makeCpuManifest({program}));
+  LoadedArtifact artifact(folder.path(), "none");
+  ASSERT_EQ(artifact.status, FP8MOE_OK) << artifact.error;
+  EXPECT_EQ(fp8moe_program_output_may_overwrite(artifact.program(), 0), 0);
+  EXPECT_EQ(fp8moe_program_output_may_overwrite(artifact.program(), 1), -1);
+  expectContains(fp8moe_last_error(), "there is no output 1");
+}
+
 TEST(ManifestTest, BrokenSharedLibrary) {
   TestArtifact folder;
   folder.write("kernels.so", "not ELF");
