@@ -65,6 +65,12 @@ def test_exports_nothing_but_its_start(site):
     assert symbols.split() == ["PyInit__mlir"]
 
 
+@pytest.mark.parametrize("machine", ["-Dplatform=aarch64", "-Dmusl=/lib/ld-musl-x86_64.so.1"])
+def test_other_machines_are_refused(machine):
+    result = subprocess.run(["cmake", machine, "-P", str(ROOT / "cmake" / "Platform.cmake")], capture_output=True, text=True)
+    assert result.returncode and "fp8moe-runtime" in result.stderr and machine.split("=")[1] in result.stderr
+
+
 @pytest.fixture
 def environment():
     return {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "FP8MOE"))}
