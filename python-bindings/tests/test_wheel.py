@@ -143,16 +143,51 @@ print(*fp8moe.targets())
     assert run(sys.executable, "-c", code, env=environment, cwd=tmp_path)
 
 
-@pytest.mark.skipif(SANITIZED, reason="programs of others have no sanitizer")
-def test_consumer_of_an_installation(build, tmp_path):
-    """examples/consumer, by the installed package, as another project has it."""
+@pytest.fixture(scope="module")
+def configure(build, tmp_path_factory):
+    """configure(NAME, OPTION...): examples/NAME, built on an installed package as another project does."""
+    if SANITIZED:
+        pytest.skip("programs of others have no sanitizer")
+    prefix = tmp_path_factory.mktemp("installed")
     for component in ("runtime", "tools", "development"):
-        run("cmake", "--install", build, "--prefix", tmp_path / "installed", "--component", component)
-    paths = f"-DCMAKE_PREFIX_PATH={tmp_path / 'installed'};{LLVM.parent}"
-    compilers = [f"-DCMAKE_{language}_COMPILER={LLVM / name}" for language, name in (("C", "clang"), ("CXX", "clang++"))]
-    folder = tmp_path / "consumer"
-    run("cmake", "-G", "Ninja", "-S", ROOT / "examples" / "consumer", "-B", folder, paths, *compilers)
-    run("ninja", "-C", folder)
+        run("cmake", "--install", build, "--prefix", prefix, "--component", component)
+
+    def configure(name, *options):
+        folder = tmp_path_factory.mktemp(name)
+        compilers = [f"-DCMAKE_{language}_COMPILER={LLVM / program}" for language, program in (("C", "clang"), ("CXX", "clang++"))]
+        options = [f"-DCMAKE_PREFIX_PATH={prefix};{LLVM.parent}", *compilers, *options]
+        run("cmake", "-G", "Ninja", "-S", ROOT / "examples" / name, "-B", folder, *options)
+        run("ninja", "-C", folder)
+        return folder
+
+    return configure
+
+
+def test_consumer_of_an_installation(configure):
+    folder = configure("consumer")
     version = run(sys.executable, "-c", "import fp8moe; print(fp8moe.__version__)").strip()
     assert version in run(folder / "runtime-version") and version in run(folder / "compiler-version")
-    assert "--fp8moe-fold-views" in run(folder / "my-opt", "--help")
+    program = ROOT / "examples" / "moe_backward.mlir"
+    passes = "--pass-pipeline=builtin.module(func.func(fp8moe-fold-views))"
+    folded = run(folder / "my-opt", passes, program)
+    plugin = folder / "libfp8moe-plugin.so"
+    assert run(LLVM / "mlir-opt", f"--load-dialect-plugin={plugin}", f"--load-pass-plugin={plugin}", passes, program) == folded
+
+
+def test_hosts(build, configure, tmp_path):
+    """The kernels of a manifest as a program launches them by itself are those that the runtime launches."""
+    source = ROOT / "examples" / "host" / "quantize.mlir"
+    run(build / "bin" / "fp8moe-compile", source, "--target=cpu", "--target=sm_90a", "--target=gfx942", "-o", tmp_path)
+    folder = configure("host", f"-DARTIFACT={tmp_path / 'cpu'}")
+    results = run(folder / "from-folder", tmp_path / "cpu")
+    assert results == run(folder / "from-memory")
+    assert re.fullmatch(r"q F8_E4M3 [0-9a-f]{16}\nscales F32 [0-9a-f]{16}\n", results)
+
+    for chip, variable, driver in (("sm_90a", "FP8MOE_CUDA_DRIVER", "cuda"), ("gfx942", "FP8MOE_HIP_RUNTIME", "hip")):
+        log = tmp_path / f"{driver}.log"
+        drivers = {variable: str(build / "lib" / f"libfp8moe_mock_{driver}.so"), "FP8MOE_MOCK_LOG": str(log)}
+        output = run(folder / "launch", tmp_path / chip, "quantize_grad", "5000", env={**os.environ, **drivers})
+        assert output == f"q: {5000 * 2048} bytes equal\nscales: {64 * 2048 * 4} bytes equal\n"
+        launches = [line for line in log.read_text(errors="replace").splitlines() if " grid " in line]
+        half = len(launches) // 2
+        assert launches and launches[:half] == launches[half:]
