@@ -21,6 +21,7 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Transforms/Utils/Cloning.h"
 
@@ -179,6 +180,12 @@ private:
 
 } // namespace
 
+static std::string getTemporaryFolder() {
+  SmallString<128> path;
+  llvm::sys::path::system_temp_directory(/*erasedOnReboot=*/true, path);
+  return path.str().str();
+}
+
 /// Writes `bytes` to a new temporary file, which `remover` removes.
 static LogicalResult writeTemporary(StringRef bytes,
                                     SmallVectorImpl<char> &path,
@@ -195,9 +202,26 @@ static LogicalResult writeTemporary(StringRef bytes,
     os.clear_error();
   }
   if (error)
-    return emitError(loc) << "cannot write a temporary file for linking: "
-                          << error.message();
+    return emitError(loc) << "cannot write a temporary file for linking in "
+                          << getTemporaryFolder() << ": " << error.message()
+                          << "; TMPDIR names another folder";
   return success();
+}
+
+/// lld writes to a mapped file, which on a full file system is SIGBUS and not
+/// an error.
+static LogicalResult verifySpace(StringRef path, uint64_t objectBytes,
+                                 Location loc) {
+  constexpr uint64_t kTablesAndPadding = 64 << 10;
+  uint64_t bytes = 2 * objectBytes + kTablesAndPadding;
+  llvm::ErrorOr<llvm::sys::fs::space_info> space =
+      llvm::sys::fs::disk_space(path);
+  if (!space || space->available >= bytes)
+    return success();
+  return emitError(loc) << "linking needs up to " << bytes << " bytes in "
+                        << getTemporaryFolder() << ", which has "
+                        << space->available
+                        << " left; TMPDIR names another folder";
 }
 
 static FailureOr<std::string> link(StringRef object, ArrayRef<StringRef> flags,
@@ -211,6 +235,8 @@ static FailureOr<std::string> link(StringRef object, ArrayRef<StringRef> flags,
     return emitError(loc) << "cannot create a temporary file for linking: "
                           << error.message();
   llvm::FileRemover removeOutput(outputPath);
+  if (failed(verifySpace(outputPath, object.size(), loc)))
+    return failure();
 
   // Kernels are too small for threads; and lld would keep them for its next
   // link, which waits for ever when the process was forked in between.
@@ -232,7 +258,9 @@ static FailureOr<std::string> link(StringRef object, ArrayRef<StringRef> flags,
     lld::Result result =
         lld::lldMain(argv, os, os, {{lld::Gnu, &lld::elf::link}});
     if (result.retCode != 0)
-      return emitError(loc) << "linking failed: " << messages;
+      return emitError(loc) << "linking in " << getTemporaryFolder()
+                            << " failed: " << StringRef(messages).rtrim()
+                            << "; TMPDIR names another folder";
   }
   llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> linked =
       llvm::MemoryBuffer::getFile(outputPath, /*IsText=*/false,

@@ -23,6 +23,10 @@
 #include "llvm/Support/Program.h"
 #include "llvm/Support/Regex.h"
 
+#include <chrono>
+#include <csignal>
+#include <thread>
+
 using namespace mlir;
 using namespace mlir::fp8moe;
 
@@ -186,12 +190,54 @@ static LogicalResult verifyNoSpills(ArrayRef<KernelResources> resources,
   return success();
 }
 
+/// Seconds that ptxas may take; the largest kernels take it some.
+static int64_t getMostSeconds() {
+  int64_t seconds = 0;
+  std::optional<std::string> given = getEnvironment("FP8MOE_PTXAS_SECONDS");
+  if (given && !StringRef(*given).getAsInteger(10, seconds) && seconds > 0)
+    return seconds;
+  return 600;
+}
+
+/// Runs ptxas for at most getMostSeconds. LLVM's own limit sets an alarm of the
+/// whole process, which belongs to whoever has loaded this library.
+static int execute(ArrayRef<StringRef> arguments,
+                   ArrayRef<std::optional<StringRef>> redirects,
+                   std::string &message) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds kPause(2);
+  bool hasFailed = false;
+  llvm::sys::ProcessInfo process = llvm::sys::ExecuteNoWait(
+      arguments.front(), arguments, std::nullopt, redirects, /*MemoryLimit=*/0,
+      &message, &hasFailed);
+  if (hasFailed)
+    return -1;
+  int64_t seconds = getMostSeconds();
+  Clock::time_point end = Clock::now() + std::chrono::seconds(seconds);
+  while (true) {
+    llvm::sys::ProcessInfo ended =
+        llvm::sys::Wait(process, /*SecondsToWait=*/0, &message);
+    if (ended.Pid != 0)
+      return ended.ReturnCode;
+    if (Clock::now() < end) {
+      std::this_thread::sleep_for(kPause);
+      continue;
+    }
+    ::kill(process.Pid, SIGKILL);
+    llvm::sys::Wait(process, std::nullopt);
+    message = ("it has not ended after " + Twine(seconds) +
+               " s, which FP8MOE_PTXAS_SECONDS sets")
+                  .str();
+    return -1;
+  }
+}
+
 /// Whether ptxas can work on several kernels at once. Older ones refuse the
 /// option, so it is looked up in their help, which `scratch` gets.
 static bool canSplitCompile(StringRef ptxas, StringRef scratch, Location loc) {
   std::optional<StringRef> redirects[] = {StringRef(), scratch, scratch};
-  if (llvm::sys::ExecuteAndWait(ptxas, {ptxas, "--help"}, std::nullopt,
-                                redirects) != 0)
+  std::string message;
+  if (execute({ptxas, "--help"}, redirects, message) != 0)
     return false;
   FailureOr<std::string> help = readFile(scratch, loc);
   return succeeded(help) && StringRef(*help).contains("--split-compile");
@@ -246,9 +292,7 @@ static FailureOr<PtxasResult> runPtxas(StringRef ptxas, StringRef ptx,
   std::optional<StringRef> redirects[] = {StringRef(), StringRef(files.log),
                                           StringRef(files.log)};
   std::string message;
-  int status = llvm::sys::ExecuteAndWait(ptxas, arguments, std::nullopt,
-                                         redirects, /*SecondsToWait=*/0,
-                                         /*MemoryLimit=*/0, &message);
+  int status = execute(arguments, redirects, message);
   FailureOr<std::string> log = readFile(files.log, loc);
   if (failed(log))
     return failure();

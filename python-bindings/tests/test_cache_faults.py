@@ -230,6 +230,16 @@ def test_a_full_file_system(folder, size):
     assert not path.startswith(str(folder)) and len(said) == 1 and "[Errno 28]" in said[0] and "set FP8MOE_CACHE" in said[0]
 
 
+@pytest.mark.parametrize("size", ["4k", "16k"])
+def test_a_full_temporary_folder(folder, tmp_path, size):
+    """Writes to a mapped file, as the linker's, would end the process with SIGBUS."""
+    mount = f'mount -t tmpfs -o size={size},mode=755 none "$0" && "$@"'
+    command = [*unshare("-m"), "bash", "-c", mount, str(tmp_path), sys.executable, "-c", GET, IR]
+    result = subprocess.run(command, env={**os.environ, "TMPDIR": str(tmp_path)}, capture_output=True, text=True)
+    assert result.returncode == 1, (result.returncode, result.stderr)
+    assert f"bytes in {tmp_path}, which has" in result.stderr and "TMPDIR names another folder" in result.stderr
+
+
 @pytest.mark.parametrize("function", ["mkdir", "rename", "open", "listdir"])
 @pytest.mark.parametrize("number", ["ESTALE", "EIO", "EBUSY", "EDQUOT", "ENOSPC"])
 def test_errors_of_file_systems(folder, monkeypatch, function, number):

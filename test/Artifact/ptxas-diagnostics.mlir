@@ -4,7 +4,7 @@
 // DEFINE: %{emit} = fp8moe-opt %s --test-fp8moe-emit="chip=sm_90a kind=cubin output=%t ptxas=%S/Inputs/fake-ptxas.sh" -o /dev/null
 
 // RUN: env FAKE_PTXAS_LOG=%S/Inputs/ptxas-spills.log not %{emit} 2>&1 | FileCheck %s --check-prefix=SPILLS
-// SPILLS: ptxas-diagnostics.mlir:[[#@LINE+19]]:3: error: kernel 'k' does not fit its 255 registers and spills 32 bytes; choose a smaller tile or more threads
+// SPILLS: ptxas-diagnostics.mlir:[[#@LINE+22]]:3: error: kernel 'k' does not fit its 255 registers and spills 32 bytes; choose a smaller tile or more threads
 
 // RUN: env FAKE_PTXAS_LOG=%S/Inputs/ptxas-serialized.log not %{emit} 2>&1 | FileCheck %s --check-prefix=SERIALIZED
 // SERIALIZED: error: ptxas accepted the kernels for sm_90a, but not without complaint: ptxas info : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized
@@ -14,6 +14,9 @@
 
 // RUN: env FAKE_PTXAS_LOG=%S/Inputs/ptxas-error.log FAKE_PTXAS_STATUS=255 not %{emit} 2>&1 | FileCheck %s --check-prefix=ERROR
 // ERROR: error: ptxas failed for sm_90a ({{.*}}fake-ptxas.sh): {{.*}}Unknown symbol 'x'
+
+// RUN: env FAKE_PTXAS_HANGS=1 FP8MOE_PTXAS_SECONDS=1 FAKE_PTXAS_LOG=/dev/null not %{emit} 2>&1 | FileCheck %s --check-prefix=HANGS
+// HANGS: error: ptxas failed for sm_90a ({{.*}}fake-ptxas.sh): it has not ended after 1 s, which FP8MOE_PTXAS_SECONDS sets
 
 // A program that is not ptxas.
 // RUN: env FAKE_PTXAS_LOG=%S/Inputs/ptxas-alone.log FAKE_PTXAS_SILENT=1 not %{emit} 2>&1 | FileCheck %s --check-prefix=SILENT
