@@ -12,8 +12,9 @@ groups, and NaN where nothing counts."""
 import cases
 import oracle
 import pytest
+from test_device_matmul import AMD_CASES, AMD_GROUPS, AMD_TOKENS, AMD_WIDTH
 from test_device_matmul import CONTRACTIONS, GROUPS, MAX_EXPERT_ELEMENTS, PATTERNS, TOKENS, WIDTHS
-from test_device_matmul import Case, Function, check, on_a_gpu, small
+from test_device_matmul import Case, Function, check, check_on_amd, on_a_gpu, small
 
 NAMES = {
     "forward": ("mn", "mn_f32_accumulate", "mn_128x64", "mn_64x192", "mn_64x256",
@@ -21,6 +22,10 @@ NAMES = {
     "gradient": ("mn", "mn_f32_accumulate", "a_mn", "b_mn", "a_mn_256x128_cooperative", "mn_128x64", "mn_64x192",
                  "mn_256x128_cooperative", "mn_128x192_cooperative"),
 }  # fmt: skip
+AMD_NAMES = {
+    "forward": ("mn_256", "mn_128", "mn_f32_accumulate_256"),
+    "gradient": ("mn_256", "mn_128", "mn_f32_accumulate_256", "a_mn_128", "b_mn_128"),
+}
 
 
 def mn_major(use, name):
@@ -29,19 +34,24 @@ def mn_major(use, name):
     return "a" if name.startswith("a_") else "ab"
 
 
-FUNCTIONS = [
-    Function(
-        f"{use}_{name}",
-        a="bf16",
-        b="bf16",
-        out=oracle.F32 if "f32" in name else oracle.BF16,
-        accumulate="accumulate" in name,
-        file="device_matmul_mn_major.mlir",
-        mn_major=mn_major(use, name),
-    )
-    for use, names in NAMES.items()
-    for name in names
-]
+def list_functions(file, uses):
+    return [
+        Function(
+            f"{use}_{name}",
+            a="bf16",
+            b="bf16",
+            out=oracle.F32 if "f32" in name else oracle.BF16,
+            accumulate="accumulate" in name,
+            file=file,
+            mn_major=mn_major(use, name),
+        )
+        for use, names in uses.items()
+        for name in names
+    ]
+
+
+FUNCTIONS = list_functions("device_matmul_mn_major.mlir", NAMES)
+AMD_FUNCTIONS = list_functions("device_matmul_mn_major_mfma.mlir", AMD_NAMES)
 CASES_OF_EACH = 12
 FIRST_NUMBER = 5000
 
@@ -70,6 +80,20 @@ CASES += [
 @on_a_gpu(CASES)
 def test_on_a_gpu(nvidia, case):
     check(nvidia, case)
+
+
+def amd_cases(position, function):
+    """Cases of a size that an emulator takes seconds for, and one without tokens."""
+    for case in list(cases_of(len(FUNCTIONS) + position, function))[:AMD_CASES]:
+        sizes = {"tokens": min(case.tokens, AMD_TOKENS), "n": min(case.n, AMD_WIDTH), "k": min(case.k, AMD_WIDTH)}
+        yield Case(**{**vars(case), **sizes, "groups": min(case.groups, AMD_GROUPS)})
+    yield Case(6200 + position, function, 0, 40, 48, 7, "all_empty", False)
+
+
+@pytest.mark.parametrize("position", range(len(AMD_FUNCTIONS)), ids=lambda position: AMD_FUNCTIONS[position].name)
+def test_on_amd(rocm, position):
+    function = AMD_FUNCTIONS[position]
+    check_on_amd(rocm, function, list(amd_cases(position, function)))
 
 
 @pytest.mark.parametrize("case", [small(case) for case in CASES[::CASES_OF_EACH]], ids=str)

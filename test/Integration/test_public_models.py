@@ -65,15 +65,7 @@ MODELS = {
 #: predicted to be quantized along rows and copied in no more time than across them.
 SHORT_GROUPS = 256
 
-#: Copies that remain, by chip, recipe and program: CDNA's matmul reads operands along the contraction only, and gradients
-#: in bf16 have theirs across.
-KNOWN_COPIES = {
-    ("AMD", "forward_only", "grad_x"): 1,
-    ("AMD", "forward_only", "grad_weights"): 2,
-    ("AMD", "forward_only", "backward"): 3,
-    ("AMD", "rowwise_bf16_grad_weights", "grad_weights"): 2,
-    ("AMD", "rowwise_bf16_grad_weights", "backward"): 2,
-}
+#: Copies that remain, by program.
 SHORT_COPIES = {"grad_weights": 2, "grad_weights_from_columns": 1, "quantize_x": 1}
 
 #: Of so many classes one is generated: ptxas takes several times as long as LLVM.
@@ -110,11 +102,8 @@ def compile_layer(layer, chip):
 
 
 def count_known_copies(program, chip):
-    vendor = "AMD" if chip.startswith("gfx") else chip
-    known = KNOWN_COPIES.get((vendor, program.layer.recipe, program.name), 0)
-    if program.layer.E >= SHORT_GROUPS and program.layer.recipe == "rowwise" and chip != "cpu":
-        known = SHORT_COPIES.get(program.name, 0)
-    return known
+    has_copies = program.layer.E >= SHORT_GROUPS and program.layer.recipe == "rowwise" and chip != "cpu"
+    return SHORT_COPIES.get(program.name, 0) if has_copies else 0
 
 
 def list_kernels(program):

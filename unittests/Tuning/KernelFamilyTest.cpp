@@ -296,8 +296,8 @@ TEST_F(KernelFamilyTest, ProblemsKnowTheirOperations) {
     auto getDims = [&](const TargetInfo &target) {
       return getKernelAccess(op, op.getA(), target).contiguousDims;
     };
-    EXPECT_EQ(getDims(hopper), (Dims{1, 0}));
-    EXPECT_EQ(getDims(other), Dims{1});
+    for (const TargetInfo *target : {&hopper, &other})
+      EXPECT_EQ(getDims(*target), (Dims{1, 0}));
     EXPECT_EQ(getDims(blackwell), Dims());
     EXPECT_EQ(getBestGroupPadding(op, hopper), 0);
     std::string message;

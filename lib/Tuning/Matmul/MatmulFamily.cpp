@@ -27,9 +27,29 @@ static bool isFreeResult(MatmulOpInterface op, Value tensor) {
                                         (!op.getAddend() || hasFreeAddend(op));
 }
 
+bool MatmulFamily::isAlignedPitch(int64_t size, Type elementType) {
+  int64_t step = kAlignment / getElementBytes(elementType).value_or(1);
+  return ShapedType::isStatic(size) && size % step == 0;
+}
+
 SmallVector<int64_t, 2> MatmulFamily::getContiguousDims(MatmulOpInterface op,
-                                                        bool isFirst) const {
-  return {OperandDims::get(op, isFirst).contracted};
+                                                        bool isFirst) {
+  // Lambdas of C++17 capture no parts of a structured binding.
+  OperandDims operand = OperandDims::get(op, isFirst);
+  RankedTensorType type = operand.type;
+  int64_t contracted = operand.contracted, kept = operand.kept;
+  SmallVector<int64_t, 2> dims{contracted};
+  if (!mayBeMNMajor(op, isFirst))
+    return dims;
+  // The innermost size of a dense tensor is a pitch, which kernels take in
+  // whole 16 bytes: where that is not sure along the kept dimension and sure
+  // along the contraction, a copy is better than a program that cannot run.
+  auto isSure = [&](int64_t dim) {
+    return isAlignedPitch(type.getDimSize(dim), type.getElementType());
+  };
+  if (isSure(kept) || (type.isDynamicDim(kept) && !isSure(contracted)))
+    dims.push_back(kept);
+  return dims;
 }
 
 SmallVector<int64_t, 2>
@@ -100,11 +120,14 @@ std::string MatmulFamily::explainTile(
                     .str();
 }
 
-LogicalResult fp8moe::verifyContiguous(MatmulOpInterface op, StringRef what,
-                                       RankedTensorType type,
-                                       int64_t contiguous, StringRef role,
-                                       StringRef orElse, StringRef wayOut,
-                                       const TargetInfo &target) {
+/// Reports `what` where it is not contiguous along dimension `contiguous`,
+/// whose `role` says why; `orElse` says what else would do, `wayOut` what to
+/// do.
+static LogicalResult verifyContiguous(MatmulOpInterface op, StringRef what,
+                                      RankedTensorType type, int64_t contiguous,
+                                      StringRef role, StringRef orElse,
+                                      StringRef wayOut,
+                                      const TargetInfo &target) {
   if (StridedLayout::get(type)->isContiguousAlong(contiguous) ||
       type.getDimSize(contiguous) == 1)
     return success();
@@ -114,14 +137,16 @@ LogicalResult fp8moe::verifyContiguous(MatmulOpInterface op, StringRef what,
          << "; " << wayOut;
 }
 
-LogicalResult fp8moe::verifyStrides(MatmulOpInterface op, StringRef what,
-                                    RankedTensorType type, int64_t contiguous,
-                                    StringRef role, int64_t alignment,
-                                    const TargetInfo &target) {
+/// Reports a stride of `what` that is no multiple of `alignment` bytes. That of
+/// the `contiguous` dimension, whose `role` is named, may be any.
+static LogicalResult verifyStrides(MatmulOpInterface op, StringRef what,
+                                   RankedTensorType type, int64_t contiguous,
+                                   StringRef role, int64_t alignment,
+                                   const TargetInfo &target) {
   StridedLayout layout = *StridedLayout::get(type);
   int64_t bytes = getElementBytes(type.getElementType()).value_or(1);
   // In elements, as 64 bits need not hold the bytes of the largest strides.
-  int64_t step = alignment / bytes;
+  int64_t step = std::max<int64_t>(1, alignment / bytes);
   for (int64_t dim = 0; dim < type.getRank(); ++dim) {
     int64_t stride = layout.strides[dim];
     if (dim == contiguous || type.getDimSize(dim) == 1 ||
@@ -137,4 +162,38 @@ LogicalResult fp8moe::verifyStrides(MatmulOpInterface op, StringRef what,
            << llvm::alignTo(stride, step) << " instead of " << stride;
   }
   return success();
+}
+
+LogicalResult fp8moe::verifyMatmulLayouts(MatmulOpInterface op,
+                                          int64_t operandAlignment,
+                                          int64_t resultAlignment,
+                                          const TargetInfo &target) {
+  auto verifyTensor = [&](StringRef what, RankedTensorType type, int64_t dim,
+                          StringRef role, StringRef orElse, StringRef wayOut,
+                          int64_t alignment) {
+    return success(
+        succeeded(verifyContiguous(op, what, type, dim, role, orElse, wayOut,
+                                   target)) &&
+        succeeded(verifyStrides(op, what, type, dim, role, alignment, target)));
+  };
+  for (bool isFirst : {true, false}) {
+    auto [type, contracted, kept] = OperandDims::get(op, isFirst);
+    bool isAlongKept = isMNMajor(op, isFirst);
+    std::string orElse =
+        mayBeMNMajor(op, isFirst)
+            ? llvm::formatv(" or along dimension {0}", kept).str()
+            : "";
+    if (failed(verifyTensor(
+            isFirst ? "the first operand" : "the second operand", type,
+            isAlongKept ? kept : contracted,
+            !isAlongKept ? "contracted"
+            : isFirst    ? "first"
+                         : "last",
+            orElse, "run the layout passes, or fp8moe.relayout it first",
+            operandAlignment)))
+      return failure();
+  }
+  return verifyTensor("the result", op.getType(), op.getType().getRank() - 1,
+                      "last", /*orElse=*/"",
+                      "fp8moe.relayout such a result instead", resultAlignment);
 }

@@ -57,9 +57,16 @@ protected:
   bool hasKernel(MatmulOpInterface op, const TargetInfo &target) const {
     return supports(getMatmulKind(op), target);
   }
-  /// The dimensions of an operand one of which must be contiguous.
-  virtual SmallVector<int64_t, 2> getContiguousDims(MatmulOpInterface op,
-                                                    bool isFirst) const;
+  /// Bytes that strides of operands and, where kernels write with tensor maps,
+  /// of results are multiples of.
+  static constexpr int64_t kAlignment = 16;
+
+  /// Whether dense rows of so many elements are known to be aligned.
+  static bool isAlignedPitch(int64_t size, Type elementType);
+  /// The dimensions of an operand one of which layout placement makes
+  /// contiguous.
+  static SmallVector<int64_t, 2> getContiguousDims(MatmulOpInterface op,
+                                                   bool isFirst);
   /// Whether rows of a result may have this size, if they are dense.
   virtual bool takesRowsOf(int64_t size, Type elementType) const {
     return true;
@@ -77,20 +84,12 @@ protected:
               function_ref<std::string(TileAttrInterface)> describe) const;
 };
 
-/// Reports `what` where it is not contiguous along dimension `contiguous`,
-/// whose `role` says why; `orElse` says what else would do, `wayOut` what to
-/// do.
-LogicalResult verifyContiguous(MatmulOpInterface op, StringRef what,
-                               RankedTensorType type, int64_t contiguous,
-                               StringRef role, StringRef orElse,
-                               StringRef wayOut, const TargetInfo &target);
-
-/// Reports a stride of `what` that is no multiple of `alignment` bytes. That of
-/// the `contiguous` dimension, whose `role` is named, may be any.
-LogicalResult verifyStrides(MatmulOpInterface op, StringRef what,
-                            RankedTensorType type, int64_t contiguous,
-                            StringRef role, int64_t alignment,
-                            const TargetInfo &target);
+/// Reports tensors that kernels cannot read or write as they lie, or whose
+/// strides are no multiples of so many bytes.
+LogicalResult verifyMatmulLayouts(MatmulOpInterface op,
+                                  int64_t operandAlignment,
+                                  int64_t resultAlignment,
+                                  const TargetInfo &target);
 
 } // namespace mlir::fp8moe
 

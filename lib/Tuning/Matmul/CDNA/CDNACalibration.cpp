@@ -30,6 +30,8 @@ static constexpr CDNACalibration getMI300X() {
       53.9, "AMD CDNA 3 white paper: 2048 bytes a cycle for 38 compute units");
   row.sharedReadPerCycle = fromDataSheet(128.0, "32 banks of 4 bytes");
   row.sharedWritePerCycle = row.sharedReadPerCycle;
+  row.transposedPerCycle = fromDataSheet(
+      256.0, "four SIMDs of 16 lanes: v_perm_b32 makes a word of each");
   row.overlapLoss = assumed(0.25, "as an H200 loses between two launches");
   row.fillTime = assumed<int64_t>(1000000, "about one access to memory");
   return row;

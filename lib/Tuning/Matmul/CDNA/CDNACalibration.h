@@ -28,7 +28,10 @@ struct CDNACalibration {
   /// Bytes that a compute unit gets from its second-level cache in a cycle, and
   /// that its shared memory gives and takes.
   Figure<double> cacheBytesPerCycle, sharedReadPerCycle, sharedWritePerCycle;
-  /// How much of the time of shared memory is not hidden by the products.
+  /// Bytes that its vector units pack along the contraction in a cycle, on
+  /// their way to shared memory.
+  Figure<double> transposedPerCycle;
+  /// How much of the time of both is not hidden by the products.
   Figure<double> overlapLoss;
   /// Picoseconds from a tile's first load to its first product.
   Figure<int64_t> fillTime;

@@ -13,8 +13,6 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-static constexpr int64_t kAlignment = CDNAMatmulConfig::kChunkBytes;
-
 namespace {
 class CDNAMatmulFamily : public MatmulFamily {
 public:
@@ -81,31 +79,14 @@ std::string CDNAMatmulFamily::explain(const MatmulWork &work,
   return explainTile(work, choice.getFirst().getTile(), target, describeTile);
 }
 
-//===----------------------------------------------------------------------===//
-// Layouts
-//===----------------------------------------------------------------------===//
-
 LogicalResult CDNAMatmulFamily::verify(Operation *operation,
                                        const TargetInfo &target) const {
+  static_assert(kAlignment == CDNAMatmulConfig::kChunkBytes);
   auto op = cast<MatmulOpInterface>(operation);
-  // Rows begin at multiples of what a lane loads, unless they are shifted.
-  int64_t alignment = hasBlockScales(op) && !op.isMGrouped() ? 1 : kAlignment;
-  auto verifyOperand = [&](StringRef what, RankedTensorType type, int64_t dim) {
-    return success(
-        succeeded(verifyContiguous(
-            op, what, type, dim, "contracted", /*orElse=*/"",
-            "run the layout passes, or fp8moe.relayout it first", target)) &&
-        succeeded(verifyStrides(op, what, type, dim, "contracted", alignment,
-                                target)));
-  };
-  if (failed(verifyOperand("the first operand", op.getA().getType(),
-                           op.getContractedDimA())) ||
-      failed(verifyOperand("the second operand", op.getB().getType(),
-                           op.getContractedDimB())))
-    return failure();
-  return verifyContiguous(op, "the result", op.getType(),
-                          op.getType().getRank() - 1, "last", /*orElse=*/"",
-                          "fp8moe.relayout such a result instead", target);
+  // Lines that are shifted begin anywhere.
+  bool isShifted = hasBlockScales(op) && !op.isMGrouped();
+  return verifyMatmulLayouts(op, isShifted ? 1 : kAlignment,
+                             /*resultAlignment=*/1, target);
 }
 
 namespace mlir::fp8moe {

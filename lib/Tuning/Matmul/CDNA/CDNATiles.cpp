@@ -69,10 +69,16 @@ MfmaTileAttr fp8moe::getMfmaTile(MLIRContext *context,
 
 /// Sums of a tile of 256x256 leave registers for scales of blocks, or for masks
 /// of chunks that are not all the contraction's, but not for both; nor for
-/// scales and chunks on their way to shared memory.
+/// scales and chunks on their way to shared memory. With stages of 128 bytes
+/// they leave some for operands that are transposed, but not for masks at both
+/// ends beside one.
 static bool hasRegisters(const CDNAMatmulConfig &config,
                          const MatmulWork &work) {
   constexpr int64_t kMostSums = 256 * 256;
+  bool hasBothMasks = !work.isMGrouped() && work.mnMajorA != work.mnMajorB;
+  if (hasBothMasks && config.edge == 16 &&
+      config.rows * config.columns == kMostSums)
+    return false;
   bool hasMasks =
       ShapedType::isDynamic(work.contraction) ||
       work.contraction * work.elementBytes % CDNAMatmulConfig::kChunkBytes;
@@ -134,6 +140,11 @@ static MfmaTileCost getTileCost(const CDNAMatmulConfig &config,
   double shared = (readBytes / *figures.sharedReadPerCycle +
                    stageBytes / *figures.sharedWritePerCycle) *
                   cycle;
+  double transposedBytes =
+      static_cast<double>((work.mnMajorA ? config.rows : 0) +
+                          (work.mnMajorB ? config.columns : 0)) *
+      config.stepBytes;
+  shared += transposedBytes / *figures.transposedPerCycle * cycle;
   double step = std::max(products, loads) + *figures.overlapLoss * shared;
   int64_t resident = std::max<int64_t>(
       1, countResidentBlocks(config.getThreads(),

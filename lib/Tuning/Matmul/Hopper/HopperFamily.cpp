@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Tuning/Matmul/MatmulFamily.h"
+#include "fp8moe/Target/NVIDIA.h"
 #include "fp8moe/Tuning/KernelChoice.h"
 #include "fp8moe/Tuning/Matmul/Hopper/HopperTiles.h"
 
@@ -32,7 +33,9 @@ public:
                 const TargetInfo &target,
                 SmallVectorImpl<KernelCandidate> &candidates) const override;
   LogicalResult verify(Operation *op, const TargetInfo &target) const override {
-    return verifyWgmmaLayouts(cast<MatmulOpInterface>(op), target);
+    static_assert(kAlignment == nvidia::kTensorMapAddressAlignment);
+    return verifyMatmulLayouts(cast<MatmulOpInterface>(op), kAlignment,
+                               kAlignment, target);
   }
   bool isGeneral() const override { return false; }
 
@@ -52,12 +55,8 @@ public:
                       const TargetInfo &target) const override;
 
 protected:
-  SmallVector<int64_t, 2> getContiguousDims(MatmulOpInterface op,
-                                            bool isFirst) const override {
-    return fp8moe::getWgmmaContiguousDims(op, isFirst);
-  }
   bool takesRowsOf(int64_t size, Type elementType) const override {
-    return isCertainPitch(size, elementType);
+    return isAlignedPitch(size, elementType);
   }
 };
 } // namespace

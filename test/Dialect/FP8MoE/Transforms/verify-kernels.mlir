@@ -154,12 +154,19 @@ func.func @on_cpu(%a: tensor<?x1000xf8E4M3FN>, %b: tensor<2x1000x32xf8E4M3FN>, %
 
 // -----
 
-// On AMD too, the second operand is read along the contraction.
+// On AMD too, operands of bf16 are read along the contraction, or across it.
+#experts_last = #fp8moe.strided<[1, 2, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 func.func @row_major_weights_on_gfx942(%a: tensor<?x1008xbf16>, %b: tensor<2x1008x32xbf16>, %ends: tensor<2xi32>) -> tensor<?x32xbf16> {
-  // expected-error @below {{on gfx942 expects the second operand to be contiguous along the contracted dimension 1, found 'tensor<2x1008x32xbf16>'; run the layout passes, or fp8moe.relayout it first}}
   %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
       : tensor<?x1008xbf16>, tensor<2x1008x32xbf16> -> tensor<?x32xbf16>
+  return %y : tensor<?x32xbf16>
+}
+
+func.func @experts_last_on_gfx942(%a: tensor<?x1008xbf16>, %b: tensor<2x1008x32xbf16, #experts_last>, %ends: tensor<2xi32>) -> tensor<?x32xbf16> {
+  // expected-error @below {{on gfx942 expects the second operand to be contiguous along the contracted dimension 1 or along dimension 2, found 'tensor<2x1008x32xbf16, #fp8moe.strided<[1, 2, 0]>>'; run the layout passes, or fp8moe.relayout it first}}
+  %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
+      : tensor<?x1008xbf16>, tensor<2x1008x32xbf16, #experts_last> -> tensor<?x32xbf16>
   return %y : tensor<?x32xbf16>
 }
 }

@@ -95,6 +95,28 @@ TEST(CDNATiles, GroupsOfBlocksAreShifted) {
   }
 }
 
+/// Words of MN-major operands are packed on their way to shared memory, which
+/// is not hidden altogether; masks at both ends beside one need registers.
+TEST(CDNATiles, TransposedOperandsTakeTimeAndRegisters) {
+  MatmulWork work = mGrouped(2048, 7168, 32768, 8);
+  work.groupedDim = GroupedDim::K;
+  work.a = work.b = MatrixElement::BF16;
+  work.elementBytes = 2;
+  MatmulWork one = work, both = work;
+  one.mnMajorB = both.mnMajorA = both.mnMajorB = true;
+  for (const TargetInfo *target : {&getMI300X(), &getMI355X()}) {
+    auto getTime = [&](const MatmulWork &of) {
+      return rankMfmaTiles(of, *target).back().tileTime;
+    };
+    EXPECT_LT(getTime(work), getTime(one));
+    EXPECT_LT(getTime(one), getTime(both));
+    EXPECT_LT(getTime(both), getTime(work) * 1.05);
+    EXPECT_EQ(choose(both, *target).rows, 256);
+  }
+  EXPECT_EQ(choose(one, getMI300X()).rows, 256);
+  EXPECT_EQ(choose(one, getMI355X()).rows, 128);
+}
+
 /// Half of a tile's rows are too few for 512 threads of 16 bytes each.
 TEST(CDNATiles, WideTilesAreForLongStages) {
   auto hasWide = [](const TargetInfo &target) {

@@ -122,18 +122,6 @@ inline bool hasWgmmaKernel(const MatmulWork &work, const TargetInfo &target) {
   return hasWgmmaKernel(work.a, work.b, target);
 }
 
-/// Reports at `op`, for which there is a kernel, that it cannot read or write
-/// the tensors in the layouts that they have, as far as the types say.
-LogicalResult verifyWgmmaLayouts(MatmulOpInterface op,
-                                 const TargetInfo &target);
-
-/// Whether tensor maps take dense rows of so many elements: whole 16 bytes.
-bool isCertainPitch(int64_t size, Type elementType);
-
-/// Dimensions of an operand one of which layout placement makes contiguous.
-SmallVector<int64_t, 2> getWgmmaContiguousDims(MatmulOpInterface op,
-                                               bool isFirst);
-
 /// Whether a tile's width is only for results that are a single wave.
 bool isForSingleWaves(const HopperMatmulConfig &config);
 

@@ -74,7 +74,8 @@ bool CDNAMatmulKernel::needsHeadMask() const {
 }
 
 bool CDNAMatmulKernel::needsTailMask() const {
-  return !isContractionMultipleOf(*this, CDNAMatmulConfig::kChunkBytes);
+  return !(problem.mnMajorA && problem.mnMajorB) &&
+         !isContractionMultipleOf(*this, CDNAMatmulConfig::kChunkBytes);
 }
 
 bool CDNAMatmulKernel::hasWholeStages() const {

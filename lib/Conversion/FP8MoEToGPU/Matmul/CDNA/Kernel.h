@@ -47,11 +47,15 @@ struct CDNAMatmulKernel {
 
   /// Whether the contraction of a tile may begin or end inside a chunk of 16
   /// bytes, so that what is beside it must be masked.
+  /// Operands that are both MN-major are loaded by whole positions of it.
   bool needsHeadMask() const;
   bool needsTailMask() const;
   /// Whether the contraction of every tile is a multiple of a stage, so that
   /// all lanes are inside of it or none is.
   bool hasWholeStages() const;
+  bool isMNMajor(bool isRows) const {
+    return isRows ? problem.mnMajorA : problem.mnMajorB;
+  }
 };
 
 //===----------------------------------------------------------------------===//
@@ -111,6 +115,52 @@ BufferRange excludeBehindEnd(const CDNAMatmulKernel &kernel,
                              Value inStage, Value step,
                              MutableArrayRef<Value> offsets);
 
+/// f(r) of a row, or column, of shared memory.
+Value createSwizzle(CDNAMatmulKernel &kernel, bool isRows, Value line);
+/// The first byte of an operand that the tile has at the contraction's first.
+Value createOperandBase(CDNAMatmulKernel &kernel, const CDNATile &tile,
+                        bool isRows);
+
+/// Brings halves of an operand that is MN-major to shared memory, as if it were
+/// contiguous along the contraction.
+class CDNATransposedLoads {
+public:
+  CDNATransposedLoads(CDNAMatmulKernel &kernel, const CDNATile &tile,
+                      bool isRows);
+
+  /// Positions of the contraction that a lane loads in a round: a word of a
+  /// line.
+  static constexpr int64_t kPair = 2;
+
+  /// Begins to load the lane's part of half a stage: kPair values a round.
+  SmallVector<Value> load(MatmulHalf half, Value step);
+  /// Makes words of lines of what was loaded.
+  SmallVector<Value> transpose(ArrayRef<Value> loaded);
+  /// Where they belong in the first half of a stage that begins at `stage`
+  /// (i32, bytes).
+  SmallVector<Value> createPlaces(Value stage);
+
+private:
+  /// Lines of a lane in a round, and of a wave.
+  static constexpr int64_t kLines = 4, kWaveLines = 64;
+
+  int64_t getRounds() const;
+  int64_t getFirstLine(int64_t round) const;
+  BufferRange createRange(Value step);
+
+  CDNAMatmulKernel &kernel;
+  KernelBuilder &b;
+  const CDNATile &tile;
+  bool isRows;
+  Value base, pitch;
+  /// What makes words of the lines that a lane stores first and second, of two.
+  Value selectors[2];
+  /// Where the lane loads from in the range of a stage, for each round and
+  /// position, and where it stores its first line to, for each round; both
+  /// without what getFirstLine() adds.
+  SmallVector<Value> offsets, places;
+};
+
 /// Scales of blocks (G9), one of which a lane needs for each fragment and
 /// stage.
 class CDNABlockScales {
@@ -156,17 +206,27 @@ private:
 /// Chunk c of row r lies at chunk c ^ f(r), so that lanes that read the same
 /// chunk of neighbouring rows hit all banks. Direct loads to shared memory
 /// write lane after lane, so that each lane loads the chunk that belongs there.
+/// An operand that is MN-major goes through registers, which transpose it.
 class CDNAOperands {
 public:
   CDNAOperands(CDNAMatmulKernel &kernel, const CDNATile &tile);
 
-  /// Loads to each half of a stage: how many a wave has under way.
-  int64_t getRounds(MatmulHalf half) const;
+  /// Whether half a stage goes to shared memory without registers.
+  bool isDirect(MatmulHalf half) const;
+  bool hasDirect() const {
+    return isDirect(MatmulHalf::Rows0) || isDirect(MatmulHalf::Columns0);
+  }
+  bool hasStaged() const {
+    return !isDirect(MatmulHalf::Rows0) || !isDirect(MatmulHalf::Columns0);
+  }
+  /// Loads to half a stage: how many a wave has under way.
+  int64_t countLoads(MatmulHalf half) const;
 
   /// Begins to load half a stage, `step` (i32) bytes into the contraction, to
   /// shared memory at `stage` (i32, bytes). Needs direct loads.
   void loadToShared(MatmulHalf half, Value stage, Value step);
-  /// The same to registers: so many values, from which combine() makes chunks.
+  /// The same to registers: so many values, from which combine() makes chunks,
+  /// or words where an operand is MN-major.
   int64_t countStaged(MatmulHalf half) const;
   SmallVector<Value> load(MatmulHalf half, Value step);
   SmallVector<Value> combine(MatmulHalf half, ArrayRef<Value> staged);
@@ -193,13 +253,20 @@ private:
     Value uniform;
   };
   Address getAddress(MatmulHalf half, Value step);
+  void createAddresses(bool isRows);
   Value createMask(Value begin);
+  int64_t getRounds(MatmulHalf half) const;
+  std::optional<CDNATransposedLoads> &getTransposed(MatmulHalf half) {
+    return isRowsHalf(half) ? transposedA : transposedB;
+  }
+  void storeWord(Value value, Value pointer);
   int64_t getHalfOffset(MatmulHalf half) const;
 
   CDNAMatmulKernel &kernel;
   KernelBuilder &b;
   const CDNATile &tile;
   BufferRange rangeA, rangeB;
+  std::optional<CDNATransposedLoads> transposedA, transposedB;
   /// Of each operand: the byte in a stage that the lane loads, and its offset
   /// in the range for each half and round.
   Value chunkA, chunkB;

@@ -32,7 +32,7 @@ private:
   LogicalResult requireAtMost(OpFoldResult value, int64_t most,
                               const Twine &what);
   LogicalResult checkOperand(const Twine &name, const BufferView &view,
-                             int64_t contiguous, int64_t elementBytes);
+                             int64_t contracted, bool isMNMajor);
   LogicalResult checkResult(const Twine &name, const BufferView &view);
   LogicalResult check();
   bool shiftsLines() const {
@@ -61,13 +61,17 @@ LogicalResult CDNAMatmulLaunch::requireAtMost(OpFoldResult value, int64_t most,
                         "target 'cpu'";
 }
 
-/// The contraction is contiguous, and rows begin at multiples of what a lane
-/// loads, unless they are shifted.
+/// The contraction is contiguous, or what the result has too, and the other
+/// begins at multiples of what a lane loads, unless lines are shifted.
 LogicalResult CDNAMatmulLaunch::checkOperand(const Twine &name,
                                              const BufferView &view,
-                                             int64_t contiguous,
-                                             int64_t elementBytes) {
+                                             int64_t contracted,
+                                             bool isMNMajor) {
+  int64_t elementBytes = problem.getElementBytes();
   int64_t rank = view.sizes.size();
+  int64_t contiguous = contracted;
+  if (isMNMajor)
+    contiguous = contracted == rank - 1 ? rank - 2 : rank - 1;
   for (int64_t dim : llvm::seq(rank)) {
     bool isSingle = getStaticSize(view.sizes[dim]) == 1;
     if (dim == contiguous) {
@@ -76,14 +80,16 @@ LogicalResult CDNAMatmulLaunch::checkOperand(const Twine &name,
                            << " to be contiguous along dimension " << dim
                            << "; run fp8moe-optimize-layouts, or "
                               "fp8moe.relayout it";
-      if (failed(requireAtMost(view.sizes[dim], kMaxPitchBytes / elementBytes,
-                               "a contraction")))
-        return failure();
-      continue;
     }
-    if (failed(requireAtMost(view.sizes[dim], kMaxExtent, "sizes of " + name)))
+    bool isContracted = dim == contracted;
+    int64_t most = !isContracted ? kMaxExtent
+                   : isMNMajor   ? kMaxExtent / elementBytes
+                                 : kMaxPitchBytes / elementBytes;
+    if (failed(
+            requireAtMost(view.sizes[dim], most,
+                          isContracted ? "a contraction" : "sizes of " + name)))
       return failure();
-    if (isSingle)
+    if (dim == contiguous || isSingle)
       continue;
     // Lines that are shifted begin anywhere.
     if (!shiftsLines() &&
@@ -114,11 +120,10 @@ LogicalResult CDNAMatmulLaunch::checkResult(const Twine &name,
 }
 
 LogicalResult CDNAMatmulLaunch::check() {
-  int64_t bytes = problem.getElementBytes();
   if (failed(checkOperand("the first operand", instance.a,
-                          op.getContractedDimA(), bytes)) ||
+                          op.getContractedDimA(), problem.mnMajorA)) ||
       failed(checkOperand("the second operand", instance.b,
-                          op.getContractedDimB(), bytes)) ||
+                          op.getContractedDimB(), problem.mnMajorB)) ||
       failed(checkResult("the result", instance.result)))
     return failure();
   // Kernels count them in 32 bits, and along the contraction their bytes.
@@ -132,8 +137,13 @@ LogicalResult CDNAMatmulLaunch::check() {
 CDNAMatmulStrides<OpFoldResult> CDNAMatmulLaunch::getStrides() {
   OpFoldResult zero = builder.getIndexAttr(0);
   CDNAMatmulStrides<OpFoldResult> strides;
-  strides.aRow = instance.a.strides[0];
-  strides.bColumn = instance.b.strides.back();
+  auto getPitch = [](const BufferView &view, int64_t kept, int64_t contracted,
+                     bool isMNMajor) {
+    return view.strides[isMNMajor ? contracted : kept];
+  };
+  strides.pitchA = getPitch(instance.a, 0, 1, problem.mnMajorA);
+  int64_t last = instance.b.strides.size() - 1;
+  strides.pitchB = getPitch(instance.b, last, last - 1, problem.mnMajorB);
   strides.bGroup = problem.hasExperts() ? instance.b.strides[0] : zero;
   // M-grouped, the problem has that of the result's rows.
   strides.resultRow = problem.isMGrouped() ? zero : instance.result.strides[1];
@@ -159,7 +169,8 @@ CDNAMatmulLaunch::getKernel(const CDNAMatmulConfig &config,
   SmallVector<int64_t> numbers{
       problem.isMGrouped(), problem.dense,      problem.padding,
       problem.hasScalesA,   problem.hasScalesB, problem.reciprocalScales,
-      problem.accumulates,  config.rows,        config.columns};
+      problem.accumulates,  problem.mnMajorA,   problem.mnMajorB,
+      config.rows,          config.columns};
   for (BlockScales scales : {problem.blockScalesA, problem.blockScalesB})
     numbers.push_back(static_cast<int64_t>(scales));
   for (auto member : GroupedMatmulSizes<int64_t>::members())

@@ -54,11 +54,10 @@ public:
   CDNAAccumulators build();
 
 private:
-  /// Chunks in registers on their way to shared memory, for each half in the
-  /// order of kAll; empty with direct loads.
+  /// What is in registers on its way to shared memory, for each half without
+  /// direct loads in the order of kAll.
   using Staged = SmallVector<Value>;
 
-  bool isDirect() const { return kernel.config.loadsToShared; }
   /// Whether waves that share a SIMD take turns.
   bool isPingPong() const { return kernel.config.getWaves() == 8; }
   int64_t stepBytes() const { return kernel.config.stepBytes; }
@@ -104,7 +103,7 @@ private:
 int64_t MainLoop::getLoadsAhead() {
   int64_t loads = 0;
   for (MatmulHalf half : kAll)
-    loads += operands.getRounds(half);
+    loads += operands.countLoads(half);
   return loads;
 }
 
@@ -113,7 +112,8 @@ int64_t MainLoop::getLoadsAhead() {
 /// that may be under way besides.
 void MainLoop::endReads(int64_t others) {
   createSchedulingFence(b);
-  createWaitCount(b, isDirect() ? getLoadsAhead() + others : kAnyLoads, 0);
+  createWaitCount(
+      b, operands.hasDirect() ? getLoadsAhead() + others : kAnyLoads, 0);
   createWaveBarrier(b);
 }
 
@@ -146,17 +146,18 @@ void MainLoop::storeStaged(MatmulHalf half, Value stage, Value step,
   operands.storeToShared(half, stage, chunks);
 }
 
-/// Fills halves of a stage: with what is `step` bytes into the contraction, or
-/// with what is in registers, which then get that.
+/// Fills halves of a stage with what is `step` bytes into the contraction:
+/// directly, or from registers, which then get what a stage later follows.
 void MainLoop::refill(ArrayRef<MatmulHalf> halves, Value stage, Value step,
                       MutableArrayRef<Value> staged, bool masksStaged) {
   for (MatmulHalf half : halves) {
-    if (isDirect()) {
+    if (operands.isDirect(half)) {
       operands.loadToShared(half, stage, step);
       continue;
     }
-    storeStaged(half, stage, b.sub(step, stepBytes()), staged, masksStaged);
-    llvm::copy(operands.load(half, step), getStaged(half, staged).begin());
+    storeStaged(half, stage, step, staged, masksStaged);
+    llvm::copy(operands.load(half, b.add(step, stepBytes())),
+               getStaged(half, staged).begin());
   }
 }
 
@@ -165,24 +166,31 @@ void MainLoop::refill(ArrayRef<MatmulHalf> halves, Value stage, Value step,
 MainLoop::Staged MainLoop::createPrologue() {
   Value zero = b.i32(0), second = b.i32(kernel.config.getStageBytes());
   Value step = b.i32(stepBytes());
-  Staged staged;
-  if (isDirect()) {
-    for (MatmulHalf half : kAll)
+  // Before all loads to registers, whose waits then are for these, too.
+  for (MatmulHalf half : kAll)
+    if (operands.isDirect(half))
       operands.loadToShared(half, zero, zero);
-    for (MatmulHalf half : kFirst)
+  for (MatmulHalf half : kFirst)
+    if (operands.isDirect(half))
       operands.loadToShared(half, second, step);
-  } else {
+  Staged staged;
+  if (operands.hasStaged()) {
     Staged stages[2];
     const Value starts[] = {zero, step};
+    auto load = [&](Staged &to, ArrayRef<MatmulHalf> halves, Value at) {
+      for (MatmulHalf half : halves)
+        if (!operands.isDirect(half))
+          llvm::append_range(to, operands.load(half, at));
+    };
     for (auto [stage, at] : llvm::zip_equal(stages, starts))
-      for (MatmulHalf half : kAll)
-        llvm::append_range(stage, operands.load(half, at));
+      load(stage, kAll, at);
     createSchedulingFence(b);
-    for (MatmulHalf half : kFirst)
-      llvm::append_range(staged, operands.load(half, b.i32(2 * stepBytes())));
+    load(staged, kFirst, b.i32(2 * stepBytes()));
     llvm::append_range(staged, getStaged(MatmulHalf::Rows1, stages[1]));
     createSchedulingFence(b);
     for (MatmulHalf half : kAll) {
+      if (operands.isDirect(half))
+        continue;
       bool isMasked = kernel.config.shiftsLines;
       storeStaged(half, zero, zero, stages[0], isMasked);
       if (half != MatmulHalf::Rows1)
@@ -280,8 +288,6 @@ SmallVector<Value> MainLoop::multiplyStage(Value step, ValueRange carried,
     return MutableArrayRef(sums).slice(quadrant * getQuadrantSums(),
                                        getQuadrantSums());
   };
-  // Registers hold one stage more.
-  int64_t ahead = isDirect() ? 0 : stepBytes();
 
   Fragments rows = operands.read(MatmulHalf::Rows0, stage);
   Fragments columns0 = operands.read(MatmulHalf::Columns0, stage);
@@ -289,7 +295,7 @@ SmallVector<Value> MainLoop::multiplyStage(Value step, ValueRange carried,
   for (Fragments *fragments : {&rows, &columns0, &columns1})
     setScales(*fragments, scalesLeft);
   SmallVector<Value> nextScales = loadScales(b.add(step, stepBytes()));
-  refill(MatmulHalf::Rows1, next, b.add(step, stepBytes() + ahead), staged,
+  refill(MatmulHalf::Rows1, next, b.add(step, stepBytes()), staged,
          masksStaged);
   endReads(/*others=*/numScales);
   maskIfNeeded(step, {&rows, &columns0, &columns1});
@@ -301,8 +307,7 @@ SmallVector<Value> MainLoop::multiplyStage(Value step, ValueRange carried,
 
   rows = operands.read(MatmulHalf::Rows1, stage);
   setScales(rows, scalesLeft);
-  refill(kFirst, stage, b.add(step, 2 * stepBytes() + ahead), staged,
-         masksStaged);
+  refill(kFirst, stage, b.add(step, 2 * stepBytes()), staged, masksStaged);
   endReads();
   maskIfNeeded(step, {&rows});
   createPriority(b, 1);

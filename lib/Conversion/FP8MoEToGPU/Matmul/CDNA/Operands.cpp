@@ -15,18 +15,28 @@ using namespace mlir::fp8moe;
 
 static constexpr int64_t kChunkBytes = CDNAMatmulConfig::kChunkBytes;
 
-/// f(r) of a row of the first operand: lanes read consecutive rows.
-static Value getRowSwizzle(KernelBuilder &b, Value row, int64_t chunks) {
-  return b.bitAnd(b.shiftRight(row, 1), chunks - 1);
+/// Of 32 lines that an instruction reads, f has one bit more where lanes that
+/// transpose store them: the lowest one of `bit`.
+static Value addSwizzleBit(CDNAMatmulKernel &kernel, bool isRows, Value f,
+                           Value bit) {
+  if (!kernel.isMNMajor(isRows) || kernel.config.edge == 16)
+    return f;
+  return kernel.b.bitXor(f, kernel.b.bitAnd(bit, 1));
 }
 
-/// Lanes read columns in an order in which every lane then has eight
-/// neighbouring ones in the result: the bits of a lane's number that f takes
-/// are bits 1, 3 and 4 of its column.
-static Value getColumnSwizzle(KernelBuilder &b, Value column, int64_t chunks) {
-  Value low = b.bitAnd(b.shiftRight(column, 1), 1);
-  Value high = b.bitAnd(b.shiftRight(column, 3), chunks / 2 - 1);
-  return b.bitOr(b.shiftLeft(high, 1), low);
+/// Lanes read rows that follow each other, and columns in an order in which
+/// every lane then has eight neighbouring ones in the result: bits 1 to 3 of a
+/// lane's number are bits 1, 3 and 4 of its column.
+Value fp8moe::createSwizzle(CDNAMatmulKernel &kernel, bool isRows, Value line) {
+  KernelBuilder &b = kernel.b;
+  int64_t chunks = kernel.config.getChunksPerRow();
+  Value f = b.bitAnd(b.shiftRight(line, 1), chunks - 1);
+  if (!isRows) {
+    Value low = b.bitAnd(b.shiftRight(line, 1), 1);
+    Value high = b.bitAnd(b.shiftRight(line, 3), chunks / 2 - 1);
+    f = b.bitOr(b.shiftLeft(high, 1), low);
+  }
+  return addSwizzleBit(kernel, isRows, f, b.shiftRight(line, isRows ? 3 : 2));
 }
 
 /// The first column that a lane reads, of those that follow each other in a
@@ -81,71 +91,51 @@ SmallVector<Value> fp8moe::createLaneLines(CDNAMatmulKernel &kernel,
   return lines;
 }
 
+Value fp8moe::createOperandBase(CDNAMatmulKernel &kernel, const CDNATile &tile,
+                                bool isRows) {
+  KernelBuilder &b = kernel.b;
+  Value line = kernel.widen(isRows ? tile.row : tile.column);
+  Value first = kernel.widen(tile.firstByte);
+  Value pitch =
+      kernel.getBytes(isRows ? kernel.strides.pitchA : kernel.strides.pitchB);
+  Value base = isRows ? kernel.operandA : kernel.operandB;
+  if (kernel.isMNMajor(isRows)) {
+    Value position = b.divU(first, kernel.getElementBytes());
+    base = b.offsetBytes(base, kernel.getBytes(line));
+    base = b.offsetBytes(base, b.mul(position, pitch));
+  } else {
+    base = b.offsetBytes(base, b.mul(line, pitch));
+    base = b.offsetBytes(base, first);
+  }
+  if (isRows || !kernel.problem.hasExperts())
+    return base;
+  return b.offsetBytes(base, b.mul(kernel.widen(tile.group),
+                                   kernel.getBytes(kernel.strides.bGroup)));
+}
+
 CDNAOperands::CDNAOperands(CDNAMatmulKernel &kernel, const CDNATile &tile)
     : kernel(kernel), b(kernel.b), tile(tile) {
   const CDNAMatmulConfig &config = kernel.config;
-  int64_t chunks = config.getChunksPerRow();
-  Value pitchA = kernel.getBytes(kernel.strides.aRow);
-  Value pitchB = kernel.getBytes(kernel.strides.bColumn);
-  Value first = kernel.widen(tile.firstByte);
-  // The last chunk, or the last word of shifted lines, is read whole: its other
-  // bytes are masked. What else a chunk has is outside, word by word.
-  bool isShifted = config.shiftsLines;
-  Value end = kernel.widen(isShifted ? b.add(tile.endBytes, tile.shiftBytes)
-                                     : b.roundUp(tile.endBytes, kChunkBytes));
-  auto getRange = [&](Value base, Value rows, int64_t tileRows, Value pitch) {
-    Value before = kernel.widen(b.sub(b.minS(rows, tileRows), 1));
-    Value start = b.offsetBytes(base, first);
-    Value bytes = b.add(b.mul(before, pitch), end);
-    return BufferRange(b, start,
-                       isShifted ? b.roundUp(bytes, kWordBytes) : bytes);
-  };
-  Value baseA =
-      b.offsetBytes(kernel.operandA, b.mul(kernel.widen(tile.row), pitchA));
-  Value baseB =
-      b.offsetBytes(kernel.operandB, b.mul(kernel.widen(tile.column), pitchB));
-  if (kernel.problem.hasExperts())
-    baseB = b.offsetBytes(baseB, b.mul(kernel.widen(tile.group),
-                                       kernel.getBytes(kernel.strides.bGroup)));
-  rangeA = getRange(baseA, tile.rowsLeft, config.rows, pitchA);
-  rangeB = getRange(baseB, tile.columnsLeft, config.columns, pitchB);
-
-  Value row = b.divU(kernel.thread, chunks);
-  Value place = b.remU(kernel.thread, chunks);
-  chunkA = b.mul(b.bitXor(place, getRowSwizzle(b, row, chunks)), kChunkBytes);
-  chunkB =
-      b.mul(b.bitXor(place, getColumnSwizzle(b, row, chunks)), kChunkBytes);
-  for (MatmulHalf half : {MatmulHalf::Rows0, MatmulHalf::Rows1,
-                          MatmulHalf::Columns0, MatmulHalf::Columns1}) {
-    bool isRows = isRowsHalf(half);
-    int64_t halfRows = isRows ? config.getHalfRows() : config.getHalfColumns();
-    Value pitch = kernel.narrow(isRows ? pitchA : pitchB);
-    // Lines of a lane are apart by multiples of words.
-    if (isShifted)
-      (isRows ? shiftA : shiftB) = b.mul(
-          b.bitAnd(b.add(b.mul(row, pitch), tile.shiftBytes), kWordBytes - 1),
-          8);
-    for (int64_t round : llvm::seq(getRounds(half))) {
-      Value inTile = b.add(row, isSecondHalf(half) * halfRows +
-                                    round * config.getRowsPerRound());
-      Value line = b.mul(inTile, pitch);
-      if (isShifted)
-        line = b.bitAnd(b.add(line, tile.shiftBytes), -kWordBytes);
-      offsets[static_cast<int>(half)].push_back(
-          b.add(line, isRows ? chunkA : chunkB));
-    }
+  for (bool isRows : {true, false}) {
+    if (kernel.isMNMajor(isRows))
+      (isRows ? transposedA : transposedB).emplace(kernel, tile, isRows);
+    else
+      createAddresses(isRows);
   }
 
   // What a lane reads lies at the same chunk for all fragments.
-  Value read = b.mul(
-      b.bitXor(kernel.laneChunk, getRowSwizzle(b, kernel.laneRow, chunks)),
-      kChunkBytes);
-  Value rowA = createFirstLaneLine(kernel, MatmulHalf::Rows0);
-  Value rowB = createFirstLaneLine(kernel, MatmulHalf::Columns0);
-  for (int64_t i : {0, 1}) {
-    Value chunk = b.bitXor(read, i * config.stepBytes / 2);
-    readA[i] = b.add(b.mul(rowA, config.stepBytes), chunk);
-    readB[i] = b.add(b.mul(rowB, config.stepBytes), chunk);
+  int64_t chunks = config.getChunksPerRow();
+  Value f = b.bitAnd(b.shiftRight(kernel.laneRow, 1), chunks - 1);
+  for (bool isRows : {true, false}) {
+    Value line = createFirstLaneLine(kernel, isRows ? MatmulHalf::Rows0
+                                                    : MatmulHalf::Columns0);
+    Value lineF =
+        addSwizzleBit(kernel, isRows, f, b.shiftRight(kernel.laneRow, 3));
+    Value read = b.mul(b.bitXor(kernel.laneChunk, lineF), kChunkBytes);
+    for (int64_t i : {0, 1}) {
+      Value chunk = b.bitXor(read, i * config.stepBytes / 2);
+      (isRows ? readA : readB)[i] = b.add(b.mul(line, config.stepBytes), chunk);
+    }
   }
 
   if (!config.loadsToShared)
@@ -154,6 +144,58 @@ CDNAOperands::CDNAOperands(CDNAMatmulKernel &kernel, const CDNATile &tile)
                                                 b.getStringAttr("stages"));
   loadScope = createScope(b, domain, "loads");
   readScope = createScope(b, domain, "reads");
+}
+
+/// Of an operand that is contiguous along the contraction.
+void CDNAOperands::createAddresses(bool isRows) {
+  const CDNAMatmulConfig &config = kernel.config;
+  int64_t chunks = config.getChunksPerRow();
+  int64_t lines = isRows ? config.rows : config.columns;
+  Value pitch =
+      kernel.getBytes(isRows ? kernel.strides.pitchA : kernel.strides.pitchB);
+  // The last chunk, or the last word of shifted lines, is read whole: its other
+  // bytes are masked. What else a chunk has is outside, word by word.
+  bool isShifted = config.shiftsLines;
+  Value end = kernel.widen(isShifted ? b.add(tile.endBytes, tile.shiftBytes)
+                                     : b.roundUp(tile.endBytes, kChunkBytes));
+  Value left = isRows ? tile.rowsLeft : tile.columnsLeft;
+  Value before = kernel.widen(b.sub(b.minS(left, lines), 1));
+  Value bytes = b.add(b.mul(before, pitch), end);
+  (isRows ? rangeA : rangeB) =
+      BufferRange(b, createOperandBase(kernel, tile, isRows),
+                  isShifted ? b.roundUp(bytes, kWordBytes) : bytes);
+
+  Value row = b.divU(kernel.thread, chunks);
+  Value place = b.remU(kernel.thread, chunks);
+  Value chunk =
+      b.mul(b.bitXor(place, createSwizzle(kernel, isRows, row)), kChunkBytes);
+  (isRows ? chunkA : chunkB) = chunk;
+  pitch = kernel.narrow(pitch);
+  // Lines of a lane are apart by multiples of words.
+  if (isShifted)
+    (isRows ? shiftA : shiftB) = b.mul(
+        b.bitAnd(b.add(b.mul(row, pitch), tile.shiftBytes), kWordBytes - 1), 8);
+  for (MatmulHalf half : {MatmulHalf::Rows0, MatmulHalf::Rows1,
+                          MatmulHalf::Columns0, MatmulHalf::Columns1}) {
+    if (isRowsHalf(half) != isRows)
+      continue;
+    for (int64_t round : llvm::seq(getRounds(half))) {
+      Value inTile = b.add(row, isSecondHalf(half) * lines / 2 +
+                                    round * config.getRowsPerRound());
+      Value line = b.mul(inTile, pitch);
+      if (isShifted)
+        line = b.bitAnd(b.add(line, tile.shiftBytes), -kWordBytes);
+      offsets[static_cast<int>(half)].push_back(b.add(line, chunk));
+    }
+  }
+}
+
+bool CDNAOperands::isDirect(MatmulHalf half) const {
+  return kernel.config.loadsToShared && !kernel.isMNMajor(isRowsHalf(half));
+}
+
+int64_t CDNAOperands::countLoads(MatmulHalf half) const {
+  return isDirect(half) ? getRounds(half) : countStaged(half);
 }
 
 int64_t CDNAOperands::getRounds(MatmulHalf half) const {
@@ -230,10 +272,16 @@ void CDNAOperands::loadToShared(MatmulHalf half, Value stage, Value step) {
 }
 
 int64_t CDNAOperands::countStaged(MatmulHalf half) const {
+  if (isDirect(half))
+    return 0;
+  if (kernel.isMNMajor(isRowsHalf(half)))
+    return getRounds(half) * CDNATransposedLoads::kPair;
   return getRounds(half) * (kernel.config.shiftsLines ? 2 : 1);
 }
 
 SmallVector<Value> CDNAOperands::load(MatmulHalf half, Value step) {
+  if (std::optional<CDNATransposedLoads> &transposed = getTransposed(half))
+    return transposed->load(half, step);
   Address address = getAddress(half, step);
   SmallVector<Value> staged;
   for (Value offset : address.offsets) {
@@ -251,6 +299,8 @@ SmallVector<Value> CDNAOperands::load(MatmulHalf half, Value step) {
 /// were loaded.
 SmallVector<Value> CDNAOperands::combine(MatmulHalf half,
                                          ArrayRef<Value> staged) {
+  if (std::optional<CDNATransposedLoads> &transposed = getTransposed(half))
+    return transposed->transpose(staged);
   if (!kernel.config.shiftsLines)
     return SmallVector<Value>(staged);
   Value bits = isRowsHalf(half) ? shiftA : shiftB;
@@ -265,6 +315,13 @@ SmallVector<Value> CDNAOperands::combine(MatmulHalf half,
 
 void CDNAOperands::storeToShared(MatmulHalf half, Value stage,
                                  ArrayRef<Value> chunks) {
+  if (std::optional<CDNATransposedLoads> &transposed = getTransposed(half)) {
+    for (auto [word, place] :
+         llvm::zip_equal(chunks, transposed->createPlaces(stage)))
+      storeWord(word, b.offsetBytes(b.offsetBytes(kernel.shared, place),
+                                    getHalfOffset(half)));
+    return;
+  }
   Value place = b.add(b.mul(kernel.thread, kChunkBytes), stage);
   Value base = b.offsetBytes(kernel.shared, place);
   for (auto [round, chunk] : llvm::enumerate(chunks)) {
@@ -272,6 +329,15 @@ void CDNAOperands::storeToShared(MatmulHalf half, Value stage,
         getHalfOffset(half) + round * kernel.config.getThreads() * kChunkBytes;
     b.store(chunk, b.offsetBytes(base, offset), kChunkBytes);
   }
+}
+
+/// Beside direct loads of the other operand, which touch nothing of it.
+void CDNAOperands::storeWord(Value value, Value pointer) {
+  auto store = LLVM::StoreOp::create(b, value, pointer, kWordBytes);
+  if (!kernel.config.loadsToShared)
+    return;
+  store.setAliasScopesAttr(readScope);
+  store.setNoaliasScopesAttr(loadScope);
 }
 
 SmallVector<MfmaFragment> CDNAOperands::read(MatmulHalf half, Value stage) {

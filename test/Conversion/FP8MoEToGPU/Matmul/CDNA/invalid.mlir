@@ -1,12 +1,40 @@
 // RUN: fp8moe-opt %s --split-input-file --verify-diagnostics --convert-fp8moe-to-gpu
 
+#neither = #fp8moe.strided<[0, 1, 2], strides = [65536, 1024, 8]>
 module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
-  func.func @row_major(%a: tensor<?x64xbf16>, %b: tensor<2x64x64xbf16>, %ends: tensor<2xi32>) -> tensor<?x64xbf16> {
+  func.func @neither_along_the_contraction_nor_the_columns(%a: tensor<?x64xbf16>, %b: tensor<2x64x64xbf16, #neither>,
+                                                           %ends: tensor<2xi32>) -> tensor<?x64xbf16> {
     // expected-error@+1 {{on gfx942 expects the second operand to be contiguous along dimension 1; run fp8moe-optimize-layouts, or fp8moe.relayout it}}
     %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
         tiles [#fp8moe.mfma<rows = 256, columns = 256>]
-        : tensor<?x64xbf16>, tensor<2x64x64xbf16> -> tensor<?x64xbf16>
+        : tensor<?x64xbf16>, tensor<2x64x64xbf16, #neither> -> tensor<?x64xbf16>
     return %o : tensor<?x64xbf16>
+  }
+}
+
+// -----
+
+// Columns begin at multiples of what a lane loads, too.
+module attributes {fp8moe.target = #fp8moe.target<"gfx950">} {
+  func.func @columns(%a: tensor<?x64xbf16>, %b: tensor<2x64x60xbf16>, %ends: tensor<2xi32>) -> tensor<?x60xbf16> {
+    // expected-error@+1 {{on gfx950 expects strides of the second operand that are multiples of 8 elements (16 bytes), found 60; pad the tensor}}
+    %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>)
+        tiles [#fp8moe.mfma<rows = 256, columns = 256>]
+        : tensor<?x64xbf16>, tensor<2x64x60xbf16> -> tensor<?x60xbf16>
+    return %o : tensor<?x60xbf16>
+  }
+}
+
+// -----
+
+// Masks at both ends beside an operand that is transposed leave too few registers.
+module attributes {fp8moe.target = #fp8moe.target<"gfx950">} {
+  func.func @masks_beside_transposed(%a: tensor<256x1024xbf16>, %b: tensor<1024x256xbf16>, %ends: tensor<8xi32>) -> tensor<8x256x256xbf16> {
+    // expected-error@+1 {{'fp8moe.grouped_matmul' has the tile mfma<rows = 256, columns = 256>, but on target gfx950 its layouts take mfma<rows = 128, columns = 256>, mfma<rows = 128, columns = 128>; use one of these or none}}
+    %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<8xi32>)
+        tiles [#fp8moe.mfma<rows = 256, columns = 256>]
+        : tensor<256x1024xbf16>, tensor<1024x256xbf16> -> tensor<8x256x256xbf16>
+    return %o : tensor<8x256x256xbf16>
   }
 }
 

@@ -15,15 +15,15 @@
 
 namespace mlir::fp8moe {
 
-/// Strides in elements that no tensor map holds: of the rows of a, of the
-/// columns of b, of b's groups (M-grouped) and of the result's rows and groups
-/// (K-grouped).
+/// Strides in elements that no tensor map holds: of the rows of a and the
+/// columns of b, or of the contraction where an operand is MN-major; of b's
+/// groups (M-grouped) and of the result's rows and groups (K-grouped).
 template <typename T> struct CDNAMatmulStrides {
-  T aRow, bColumn, bGroup, resultRow, resultGroup;
+  T pitchA, pitchB, bGroup, resultRow, resultGroup;
 
   static constexpr auto members() {
     using S = CDNAMatmulStrides;
-    return std::array{&S::aRow, &S::bColumn, &S::bGroup, &S::resultRow,
+    return std::array{&S::pitchA, &S::pitchB, &S::bGroup, &S::resultRow,
                       &S::resultGroup};
   }
 };
