@@ -9,6 +9,7 @@
 #include "fp8moe/Pipelines/Decisions.h"
 
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutText.h"
+#include "fp8moe/Dialect/FP8MoE/IR/Views.h"
 #include "fp8moe/Tuning/KernelChoice.h"
 #include "fp8moe/Tuning/KernelCost.h"
 #include "fp8moe/Tuning/KernelProblem.h"
@@ -52,16 +53,6 @@ static void describeTiles(KernelChoiceAttr choice, const Twine &axis,
   }
 }
 
-/// The argument of the function that `value` is a view of, or null.
-static BlockArgument findArgument(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    if (!isa<TransposeOp, ReshapeOp>(op) && !isNoopRelayout(op))
-      return {};
-    value = op->getOperand(0);
-  }
-  return cast<BlockArgument>(value);
-}
-
 static std::string getInputName(BlockArgument argument, func::FuncOp func) {
   auto name = func.getArgAttrOfType<StringAttr>(argument.getArgNumber(),
                                                 FP8MoEDialect::kNameAttrName);
@@ -72,7 +63,7 @@ static std::string getInputName(BlockArgument argument, func::FuncOp func) {
 static BlockArgument findEnds(Operation *op) {
   for (Value operand : op->getOperands())
     if (getElementTypeOrSelf(operand).isInteger(32))
-      return findArgument(operand);
+      return dyn_cast<BlockArgument>(skipOps(operand, movesNothing));
   return {};
 }
 
@@ -83,7 +74,7 @@ static std::vector<PaddedInput> findPaddedInputs(func::FuncOp func,
   if (!ends || ends.getOwner() != &func.front())
     return found;
   for (Value operand : op->getOperands()) {
-    BlockArgument argument = findArgument(operand);
+    auto argument = dyn_cast<BlockArgument>(skipOps(operand, movesNothing));
     auto type = argument ? dyn_cast<RankedTensorType>(argument.getType())
                          : RankedTensorType();
     std::optional<StridedLayout> layout =

@@ -8,8 +8,8 @@
 
 #include "fp8moe/Conversion/PlanSignature.h"
 
-#include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
 #include "fp8moe/Dialect/FP8MoE/IR/SizeBuilder.h"
+#include "fp8moe/Dialect/FP8MoE/IR/Views.h"
 #include "fp8moe/Support/DataType.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
@@ -165,24 +165,9 @@ void PlanSignature::requireLayout(StringRef name, RankedTensorType type,
               loc);
 }
 
-namespace {
-/// A value and what it is a view of: dimension i is dimension `permutation[i]`
-/// of the root.
-struct TransposedView {
-  explicit TransposedView(Value value)
-      : root(value), permutation(identityPermutation(
-                         cast<RankedTensorType>(value.getType()).getRank())) {
-    while (auto transpose = root.getDefiningOp<TransposeOp>()) {
-      permutation =
-          composePermutations(transpose.getPermutation(), permutation);
-      root = transpose.getInput();
-    }
-  }
-
-  Value root;
-  SmallVector<int64_t> permutation;
-};
-} // namespace
+static PermutedView skipTransposes(Value value) {
+  return skipPermutations(value, [](Operation *) { return false; });
+}
 
 /// Whether, sizes and transposes aside, `op` alone reads `value`, and once.
 static bool isOnlyReadBy(Value value, Operation *op) {
@@ -202,12 +187,12 @@ static bool isOnlyReadBy(Value value, Operation *op) {
 /// the result at the same place (G6).
 static BlockArgument findOverwritten(const OpOperand &returned) {
   Operation *terminator = returned.getOwner();
-  TransposedView result(returned.get());
+  PermutedView result = skipTransposes(returned.get());
   auto matmul = result.root.getDefiningOp<MatmulOpInterface>();
   if (!matmul || matmul->getBlock() != terminator->getBlock() ||
       !matmul.getAddend())
     return {};
-  TransposedView addend(matmul.getAddend());
+  PermutedView addend = skipTransposes(matmul.getAddend());
   auto argument = dyn_cast<BlockArgument>(addend.root);
   if (!argument || argument.getOwner() != terminator->getBlock() ||
       argument.getType() != returned.get().getType() ||
@@ -218,7 +203,7 @@ static BlockArgument findOverwritten(const OpOperand &returned) {
   bool isReturnedOnce =
       llvm::count_if(terminator->getOperands(), [&](Value value) {
         return isa<RankedTensorType>(value.getType()) &&
-               TransposedView(value).root == result.root;
+               skipTransposes(value).root == result.root;
       }) == 1;
   return isOnlyReadBy(argument, matmul) && isReturnedOnce ? argument
                                                           : BlockArgument();

@@ -8,25 +8,18 @@
 
 #include "fp8moe/Tuning/Matmul/ExchangedMatmul.h"
 
+#include "fp8moe/Dialect/FP8MoE/IR/Views.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// The tensor that `value` shows or copies.
-static Value skipViewsAndCopies(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    if (!isa<TransposeOp, ReshapeOp, ContiguousOp, RelayoutOp>(op))
-      break;
-    value = op->getOperand(0);
-  }
-  return value;
-}
-
 /// Whether the operation of this function that computes the scales rounds them
 /// to powers of two (Q3).
 static bool arePowersOfTwo(Value scales) {
-  Operation *op = skipViewsAndCopies(scales).getDefiningOp();
+  auto isViewOrCopy =
+      llvm::IsaPred<TransposeOp, ReshapeOp, ContiguousOp, RelayoutOp>;
+  Operation *op = skipOps(scales, isViewOrCopy).getDefiningOp();
   return op && llvm::TypeSwitch<Operation *, bool>(op)
                    .Case<ScaleOp, JaggedScaleOp, DynamicQuantizeOp,
                          DynamicQuantizeCopyOp, JaggedDynamicQuantizeOp>(

@@ -66,10 +66,6 @@ struct ViewInfo {
 /// are shorter but for shared copies.
 static constexpr unsigned kMaxChain = 16;
 
-static RankedTensorType tensorType(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 static bool isView(Operation *op) {
   if (!isa<TransposeOp, ReshapeOp>(op))
     return false;

@@ -13,7 +13,6 @@
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
 #include "fp8moe/Tuning/KernelCost.h"
 #include "fp8moe/Tuning/KernelProblem.h"
-#include "llvm/ADT/MapVector.h"
 
 namespace mlir::fp8moe {
 #define GEN_PASS_DEF_FUSECOPIES
@@ -67,9 +66,11 @@ static bool fuse(DynamicQuantizeOp quantize, RelayoutOp copy,
 
 /// Whether both operations write the same data, in different layouts.
 static bool differInLayout(DynamicQuantizeOp first, DynamicQuantizeOp second) {
-  auto data = cast<RankedTensorType>(first.getQuantized()[0].getType());
-  auto copy = cast<RankedTensorType>(second.getQuantized()[0].getType());
-  return first.getRounding() == second.getRounding() &&
+  RankedTensorType data = tensorType(first.getQuantized()[0]);
+  RankedTensorType copy = tensorType(second.getQuantized()[0]);
+  return first.getAxes().size() == 1 && !first.getTilesAttr() &&
+         !second.getTilesAttr() &&
+         first.getRounding() == second.getRounding() &&
          first.getAxes() == second.getAxes() &&
          first.getScales()[0].getType() == second.getScales()[0].getType() &&
          data.getElementType() == copy.getElementType() &&
@@ -113,27 +114,6 @@ static bool fuse(DynamicQuantizeOp first, DynamicQuantizeOp second,
   return true;
 }
 
-/// Fuses quantizations of one tensor that differ in the layout of their data.
-/// Returns how many pairs there were.
-static unsigned fuseLayouts(FunctionOpInterface function,
-                            const TargetInfo &target) {
-  llvm::MapVector<std::pair<Block *, Value>, SmallVector<DynamicQuantizeOp, 2>>
-      groups;
-  function->walk([&](DynamicQuantizeOp op) {
-    if (op.getAxes().size() == 1 && !op.getTilesAttr())
-      groups[{op->getBlock(), skipCopies(op.getInput())}].push_back(op);
-  });
-  unsigned fused = 0;
-  for (auto &[place, ops] : groups)
-    for (size_t i = 0; i < ops.size(); ++i)
-      for (size_t j = i + 1; j < ops.size() && ops[i]; ++j)
-        if (ops[j] && fuse(ops[i], ops[j], target)) {
-          ops[i] = ops[j] = DynamicQuantizeOp();
-          ++fused;
-        }
-  return fused;
-}
-
 void FuseCopies::runOnOperation() {
   FunctionOpInterface function = getOperation();
   if (function.isExternal())
@@ -147,7 +127,10 @@ void FuseCopies::runOnOperation() {
   for (RelayoutOp copy : copies)
     if (auto quantize = copy.getInput().getDefiningOp<DynamicQuantizeOp>())
       fused += fuse(quantize, copy, target->getInfo());
-  fused += fuseLayouts(function, target->getInfo());
+  fused += fusePairs<DynamicQuantizeOp>(
+      function, [&](DynamicQuantizeOp first, DynamicQuantizeOp second) {
+        return fuse(first, second, target->getInfo());
+      });
   numFused += fused;
   if (!fused)
     markAllAnalysesPreserved();

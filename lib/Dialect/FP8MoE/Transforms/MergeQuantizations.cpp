@@ -91,10 +91,6 @@ private:
 };
 } // namespace
 
-static RankedTensorType tensorType(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 static Computation getComputation(StringRef name, Value input, int64_t axis,
                                   ArrayRef<const void *> details) {
   PermutedView view = skipPermutations(input);

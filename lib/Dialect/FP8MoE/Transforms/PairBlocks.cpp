@@ -13,7 +13,6 @@
 #include "Regroupings.h"
 #include "fp8moe/Target/TargetInfo.h"
 #include "mlir/IR/Dominance.h"
-#include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -68,18 +67,8 @@ unsigned fp8moe::pairBlockQuantizations(FunctionOpInterface function,
   // The loops of the CPU read the tensor along each axis.
   if (!target.isGPU())
     return 0;
-  llvm::MapVector<std::pair<Block *, Value>, SmallVector<MXQuantizeOp, 2>>
-      groups;
-  function->walk([&](MXQuantizeOp op) {
-    groups[{op->getBlock(), skipCopies(op.getInput())}].push_back(op);
-  });
-  unsigned paired = 0;
-  for (auto &[place, ops] : groups)
-    for (size_t i = 0; i < ops.size(); ++i)
-      for (size_t j = i + 1; j < ops.size() && ops[i]; ++j)
-        if (ops[j] && canPair(ops[i], ops[j]) && pair(ops[i], ops[j])) {
-          ops[i] = ops[j] = MXQuantizeOp();
-          ++paired;
-        }
-  return paired;
+  return fusePairs<MXQuantizeOp>(
+      function, [](MXQuantizeOp first, MXQuantizeOp second) {
+        return canPair(first, second) && pair(first, second);
+      });
 }

@@ -30,10 +30,6 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-static RankedTensorType tensorType(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 static bool isBlocked(Value value) {
   return isa_and_nonnull<ScaleBlockedEncodingAttr>(
       tensorType(value).getEncoding());
@@ -44,25 +40,11 @@ static bool isBlocked(Value value) {
 //===----------------------------------------------------------------------===//
 
 PermutedView fp8moe::skipPermutations(Value value) {
-  PermutedView view{value, identityPermutation(tensorType(value).getRank())};
-  while (Operation *op = view.root.getDefiningOp()) {
-    if (auto transpose = dyn_cast<TransposeOp>(op))
-      view.permutation =
-          composePermutations(transpose.getPermutation(), view.permutation);
-    else if (!LayoutGraph::isPlainRelayout(op))
-      break;
-    view.root = op->getOperand(0);
-  }
-  return view;
+  return skipPermutations(value, LayoutGraph::isPlainRelayout);
 }
 
 Value fp8moe::skipCopies(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    if (!LayoutGraph::isPlainRelayout(op))
-      break;
-    value = op->getOperand(0);
-  }
-  return value;
+  return skipOps(value, LayoutGraph::isPlainRelayout);
 }
 
 SmallVector<PermutedUse> fp8moe::collectPermutedUses(Value root) {

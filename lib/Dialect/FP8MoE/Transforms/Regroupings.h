@@ -17,28 +17,37 @@
 #define FP8MOE_LIB_DIALECT_FP8MOE_TRANSFORMS_REGROUPINGS_H
 
 #include "LayoutMemo.h"
-#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
-#include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
+#include "fp8moe/Dialect/FP8MoE/IR/Views.h"
+#include "llvm/ADT/MapVector.h"
 
 namespace mlir::fp8moe {
-
-/// A tensor seen through transposes: dimension i is dimension `permutation[i]`
-/// of `root`.
-struct PermutedView {
-  Value root;
-  SmallVector<int64_t> permutation;
-
-  SmallVector<int64_t> getShape() const {
-    return permute(cast<RankedTensorType>(root.getType()).getShape(),
-                   permutation);
-  }
-};
 
 /// What `value` is a view of, through all transposes and plain copies.
 PermutedView skipPermutations(Value value);
 
 /// The tensor of which `value` is itself or a plain copy.
 Value skipCopies(Value value);
+
+/// Calls `fuse` for each two operations of a kind in one block that read one
+/// tensor or plain copies of it. Where it succeeds, it has erased both. Returns
+/// how many pairs there were.
+template <typename OpTy>
+unsigned fusePairs(FunctionOpInterface function,
+                   function_ref<bool(OpTy, OpTy)> fuse) {
+  llvm::MapVector<std::pair<Block *, Value>, SmallVector<OpTy, 2>> groups;
+  function->walk([&](OpTy op) {
+    groups[{op->getBlock(), skipCopies(op.getInput())}].push_back(op);
+  });
+  unsigned numFused = 0;
+  for (auto &[place, ops] : groups)
+    for (size_t i = 0; i < ops.size(); ++i)
+      for (size_t j = i + 1; j < ops.size() && ops[i]; ++j)
+        if (ops[j] && fuse(ops[i], ops[j])) {
+          ops[i] = ops[j] = OpTy();
+          ++numFused;
+        }
+  return numFused;
+}
 
 /// An operand that reads a tensor through transposes and plain copies.
 struct PermutedUse {

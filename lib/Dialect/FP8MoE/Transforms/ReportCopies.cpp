@@ -36,24 +36,8 @@ struct ReportCopies : public fp8moe::impl::ReportCopiesBase<ReportCopies> {
 };
 } // namespace
 
-static RankedTensorType tensorType(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
-static bool isView(Operation *op) { return isa<TransposeOp, ReshapeOp>(op); }
-
 static bool isCopy(Operation *op) {
   return isa<RelayoutOp, ContiguousOp>(op) && !isNoopRelayout(op);
-}
-
-/// The tensor that `value` is a view of.
-static Value skipViews(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    if (!isView(op) && !isNoopRelayout(op))
-      break;
-    value = op->getOperand(0);
-  }
-  return value;
 }
 
 /// Who reads `value` or a view of it, but for `copy`.
@@ -63,7 +47,7 @@ static OpOperand *findReader(Value value, Operation *copy) {
   while (!worklist.empty()) {
     for (OpOperand &use : worklist.pop_back_val().getUses()) {
       Operation *owner = use.getOwner();
-      if (isView(owner) || isNoopRelayout(owner))
+      if (movesNothing(owner))
         worklist.push_back(owner->getResult(0));
       else if (owner != copy && !isa<tensor::DimOp>(owner) &&
                (!found || LayoutGraph::isReturnedByFunction(use)))
@@ -139,7 +123,7 @@ static std::optional<StridedLayout> viewLayout(Value value, Value operand,
   SmallVector<Operation *> views;
   for (Value seen = operand; seen != value;) {
     Operation *op = seen.getDefiningOp();
-    if (isView(op))
+    if (isa<TransposeOp, ReshapeOp>(op))
       views.push_back(op);
     seen = op->getOperand(0);
   }
@@ -212,7 +196,7 @@ static std::string explain(Operation *copy, Value source, OpOperand *reader,
 }
 
 static void report(Operation *copy, const TargetInfo &target) {
-  Value source = skipViews(copy->getOperand(0));
+  Value source = skipOps(copy->getOperand(0), movesNothing);
   OpOperand *reader = findReader(copy->getResult(0), nullptr);
   std::string taker = reader ? describeReader(*reader) : "nobody";
   std::string reasons = explainKernels(copy, source, reader, target);
