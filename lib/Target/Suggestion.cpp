@@ -43,3 +43,11 @@ std::string mlir::fp8moe::suggest(llvm::StringRef found,
   return nearest < known.size() ? " (did you mean '" + known[nearest] + "'?)"
                                 : std::string();
 }
+
+std::string mlir::fp8moe::describeUnknown(llvm::StringRef kind,
+                                          llvm::StringRef found,
+                                          llvm::ArrayRef<std::string> known) {
+  return ("unknown " + kind + " '" + found + "'" + suggest(found, known) +
+          "; expects one of " + llvm::join(known, ", "))
+      .str();
+}

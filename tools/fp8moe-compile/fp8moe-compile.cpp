@@ -53,8 +53,7 @@ template <typename T> struct NameParser : cl::parser<T> {
       if (!entry.Name.empty())
         names.push_back(entry.Name.str());
     }
-    return option.error("unknown value '" + text + "'" + suggest(text, names) +
-                        "; expects one of " + llvm::join(names, ", "));
+    return option.error(describeUnknown("value", text, names));
   }
 };
 

@@ -24,6 +24,10 @@ size_t findNearest(llvm::StringRef found, llvm::ArrayRef<std::string> known);
 /// " (did you mean 'NAME'?)" for diagnostics, or nothing.
 std::string suggest(llvm::StringRef found, llvm::ArrayRef<std::string> known);
 
+/// "unknown KIND 'FOUND' (did you mean 'NAME'?); expects one of A, B".
+std::string describeUnknown(llvm::StringRef kind, llvm::StringRef found,
+                            llvm::ArrayRef<std::string> known);
+
 } // namespace mlir::fp8moe
 
 #endif // FP8MOE_TARGET_SUGGESTION_H

@@ -2,7 +2,7 @@
 // RUN: fp8moe-compile %s --target=sm_90a --precision-policy=none --emit=tensor | FileCheck %s --check-prefix=NONE
 // RUN: fp8moe-compile %s --target=cpu --precision-for=sm_90a --precision-filter=head --emit=tensor | FileCheck %s --check-prefix=FOR
 // RUN: not fp8moe-compile %s --target=sm_90a --precision-recipe=nvfp4 --emit=tensor 2>&1 | FileCheck %s --check-prefix=RECIPE
-// RECIPE: error: unknown precision recipe 'nvfp4'; the recipes are rowwise, tensorwise and mxfp8
+// RECIPE: error: unknown precision recipe 'nvfp4'; expects one of rowwise, tensorwise, mxfp8
 
 // The report has a table of decisions about precision, by name, and what they gain together.
 

@@ -36,9 +36,7 @@ template <typename Enum> static FailureOr<Enum> parseName(AsmParser &parser) {
   std::vector<std::string> known;
   for (uint32_t i = 0; !stringifyEnum(Enum(i)).empty(); ++i)
     known.push_back(stringifyEnum(Enum(i)).str());
-  return parser.emitError(loc, "unknown word '")
-         << name << "'" << suggest(name, known) << "; expects one of "
-         << llvm::join(known, ", ");
+  return parser.emitError(loc, describeUnknown("word", name, known));
 }
 
 #define GET_ATTRDEF_CLASSES

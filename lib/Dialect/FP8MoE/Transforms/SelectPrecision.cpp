@@ -20,6 +20,7 @@
 
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
 #include "fp8moe/Target/Cards.h"
+#include "fp8moe/Target/Suggestion.h"
 #include "fp8moe/Tuning/Common/NominalSizes.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -96,12 +97,14 @@ LogicalResult SelectPrecision::readOptions() {
           .Case("none", Policy::None)
           .Default(std::nullopt);
   if (!foundPolicy)
-    return module.emitError("unknown precision policy '")
-           << policy << "'; the policies are cost, torchao, all and none";
+    return module.emitError(
+        describeUnknown("precision policy", policy.getValue(),
+                        {"cost", "torchao", "all", "none"}));
   std::optional<PrecisionRecipe> foundRecipe = symbolizePrecisionRecipe(recipe);
   if (!foundRecipe)
-    return module.emitError("unknown precision recipe '")
-           << recipe << "'; the recipes are rowwise, tensorwise and mxfp8";
+    return module.emitError(
+        describeUnknown("precision recipe", recipe.getValue(),
+                        {"rowwise", "tensorwise", "mxfp8"}));
   thePolicy = *foundPolicy;
   theRecipe = *foundRecipe;
   if (std::optional<std::string> conflict = explainConflict(theRecipe))
@@ -110,14 +113,9 @@ LogicalResult SelectPrecision::readOptions() {
     return module.emitError("expects filters that have text, found an empty "
                             "one, which is in every name; remove it, or use "
                             "policy none");
-  if (tokens < 0)
-    return module.emitError("expects at least 0 tokens, found ")
-           << tokens.getValue();
-  if (tokens > kMostModelledSize)
-    return module.emitError("expects at most ")
-           << kMostModelledSize
-           << " tokens, the most that times are predicted for, found "
-           << tokens.getValue();
+  if (tokens < 0 || tokens > kMostModelledSize)
+    return module.emitError("option tokens expects an integer from 0 to ")
+           << kMostModelledSize << ", found " << tokens.getValue();
   if (chip.empty()) {
     FailureOr<TargetAttr> attr = requireTargetAttr(module);
     if (failed(attr))

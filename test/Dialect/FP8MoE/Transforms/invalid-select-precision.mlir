@@ -1,10 +1,10 @@
 // What the options of the pass can have wrong, and what it warns of.
 
 // RUN: not fp8moe-opt %s --fp8moe-select-precision="policy=best" 2>&1 | FileCheck %s --check-prefix=POLICY
-// POLICY: error: unknown precision policy 'best'; the policies are cost, torchao, all and none
+// POLICY: error: unknown precision policy 'best'; expects one of cost, torchao, all, none
 
 // RUN: not fp8moe-opt %s --fp8moe-select-precision="recipe=blockwise" 2>&1 | FileCheck %s --check-prefix=RECIPE
-// RECIPE: error: unknown precision recipe 'blockwise'; the recipes are rowwise, tensorwise and mxfp8
+// RECIPE: error: unknown precision recipe 'blockwise'; expects one of rowwise, tensorwise, mxfp8
 
 // RUN: not fp8moe-opt %s --fp8moe-select-precision="policy=torchao recipe=mxfp8" 2>&1 | FileCheck %s --check-prefix=TORCHAO
 // TORCHAO: error: torchao has no rule for recipe 'mxfp8'; use recipe rowwise or tensorwise, or policy cost, all or none
@@ -16,9 +16,9 @@
 // CHIP: error: cannot decide for unknown target 'sm_1'; known targets: cpu, {{.*}}sm_90a
 
 // RUN: not fp8moe-opt %s --fp8moe-select-precision="tokens=-1" 2>&1 | FileCheck %s --check-prefix=TOKENS
-// TOKENS: error: expects at least 0 tokens, found -1
+// TOKENS: error: option tokens expects an integer from 0 to 67108864, found -1
 // RUN: not fp8moe-opt %s --fp8moe-select-precision="tokens=67108865" 2>&1 | FileCheck %s --check-prefix=MANY
-// MANY: error: expects at most 67108864 tokens, the most that times are predicted for, found 67108865
+// MANY: error: option tokens expects an integer from 0 to 67108864, found 67108865
 
 // RUN: not fp8moe-compile %s --precision-filter= --emit=tensor 2>&1 | FileCheck %s --check-prefix=NOTEXT
 // NOTEXT: error: expects filters that have text, found an empty one, which is in every name; remove it, or use policy none
