@@ -39,6 +39,7 @@ static bool isThereBefore(Value value, Operation *op) {
 static bool fuse(DynamicQuantizeOp quantize, RelayoutOp copy,
                  const TargetInfo &target) {
   if (quantize.getAxes().size() != 1 || quantize.getTilesAttr() ||
+      copy.getInput() != quantize.getQuantized()[0] ||
       quantize->getBlock() != copy->getBlock() || isNoopRelayout(copy) ||
       copy.use_empty() ||
       (copy.getOffsets() && !isThereBefore(copy.getOffsets(), quantize)))

@@ -64,6 +64,8 @@ using NamedResults = SmallVector<std::pair<Computation, OpResult>, 6>;
 
 /// A result, and an earlier one with the same values.
 using KnownResult = std::pair<OpResult, Value>;
+/// All results of an operation that are read.
+using Replacement = SmallVector<KnownResult, 4>;
 
 /// Finds operations of one block that compute the same values as earlier ones.
 class QuantizationMerger {
@@ -79,7 +81,11 @@ public:
   bool merge(Operation *op);
 
 private:
-  bool isFaster(Operation *op, ArrayRef<KnownResult> known);
+  Replacement find(Operation *op, const NamedResults &results,
+                   Operation *preferred) const;
+  SmallVector<Replacement, 2> findAll(Operation *op,
+                                      const NamedResults &results) const;
+  const Replacement *chooseFastest(ArrayRef<Replacement> replacements);
 
   FunctionOpInterface function;
   const TargetInfo &target;
@@ -216,17 +222,53 @@ static bool canCopy(Value known, RankedTensorType type) {
                           getGroupPadding(from) == getGroupPadding(type));
 }
 
-/// The first of `values` that has this type, or else one that a copy can make
-/// it of; null when there is none.
-static Value findBest(ArrayRef<OpResult> values, RankedTensorType type) {
+/// The one of `values` that `preferred` computes, the first that has this type,
+/// or else one that a copy can make it of; null when there is none.
+static Value findBest(ArrayRef<OpResult> values, RankedTensorType type,
+                      Operation *preferred) {
   Value best;
-  for (OpResult value : values) {
-    if (value.getType() == type)
-      return value;
-    if (!best && canCopy(value, type))
+  auto rank = [&](Value value) {
+    return value ? 2 * (value.getDefiningOp() == preferred) +
+                       (value.getType() == type)
+                 : -1;
+  };
+  for (OpResult value : values)
+    if (canCopy(value, type) && rank(value) > rank(best))
       best = value;
-  }
   return best;
+}
+
+/// What is known of the results of `op` that are read, nothing if one of them
+/// is not known.
+Replacement QuantizationMerger::find(Operation *op, const NamedResults &results,
+                                     Operation *preferred) const {
+  llvm::SmallMapVector<OpResult, Value, 4> known;
+  for (auto &[name, result] : results)
+    if (auto it = computed.find(name); it != computed.end())
+      if (Value value = findBest(it->second, tensorType(result), preferred))
+        known.insert({result, value});
+  bool isKnown = llvm::all_of(op->getResults(), [&](OpResult result) {
+    return result.use_empty() || known.contains(result);
+  });
+  return isKnown ? Replacement(known.begin(), known.end()) : Replacement();
+}
+
+/// Several operations may have computed a result, in several layouts: first the
+/// results of any whose types are the same, then those of each.
+SmallVector<Replacement, 2>
+QuantizationMerger::findAll(Operation *op, const NamedResults &results) const {
+  llvm::SmallSetVector<Operation *, 4> owners;
+  owners.insert(nullptr);
+  for (auto &[name, result] : results)
+    if (auto it = computed.find(name); it != computed.end())
+      for (OpResult value : it->second)
+        owners.insert(value.getOwner());
+  SmallVector<Replacement, 2> found;
+  for (Operation *owner : owners)
+    if (Replacement known = find(op, results, owner);
+        !known.empty() && !llvm::is_contained(found, known))
+      found.push_back(std::move(known));
+  return found;
 }
 
 /// Replaces the results of `op` by what is known of them, and erases it.
@@ -243,40 +285,47 @@ static void replaceByKnown(Operation *op, ArrayRef<KnownResult> known) {
   op->erase();
 }
 
-/// Whether layouts are placed in less time without `op`.
-bool QuantizationMerger::isFaster(Operation *op, ArrayRef<KnownResult> known) {
-  bool isEqual = llvm::all_of(known, [](const KnownResult &pair) {
-    return pair.first.getType() == pair.second.getType();
-  });
-  // Equal operations are one where there are too many to try.
-  if (numCloned > kMaxCloned)
-    return isEqual;
-  IRMapping mapping;
-  OwningOpRef<FunctionOpInterface> clone(
-      cast<FunctionOpInterface>(function->clone(mapping)));
-  (*clone)->walk([&](Operation *) { ++numCloned; });
-  SmallVector<KnownResult, 4> cloned;
-  for (auto [result, value] : known)
-    cloned.emplace_back(cast<OpResult>(mapping.lookup(Value(result))),
-                        mapping.lookup(value));
-  replaceByKnown(cloned.front().first.getOwner(), cloned);
-  eraseDeadOps(*clone);
-  return getPlacedCost(*clone, target, layouts, kernelCosts) <
-         getPlacedCost(function, target, layouts, kernelCosts);
+/// The replacement with which layouts are placed in the least time, null where
+/// that is no less than without any.
+const Replacement *
+QuantizationMerger::chooseFastest(ArrayRef<Replacement> replacements) {
+  const Replacement *fastest = nullptr;
+  std::optional<Cost> least;
+  for (const Replacement &known : replacements) {
+    // Equal operations are one where there are too many to try.
+    if (numCloned > kMaxCloned) {
+      bool isEqual = llvm::all_of(known, [](const KnownResult &pair) {
+        return pair.first.getType() == pair.second.getType();
+      });
+      return isEqual ? &known : fastest;
+    }
+    if (!least)
+      least = getPlacedCost(function, target, layouts, kernelCosts);
+    IRMapping mapping;
+    OwningOpRef<FunctionOpInterface> clone(
+        cast<FunctionOpInterface>(function->clone(mapping)));
+    (*clone)->walk([&](Operation *) { ++numCloned; });
+    Replacement cloned;
+    for (auto [result, value] : known)
+      cloned.emplace_back(cast<OpResult>(mapping.lookup(Value(result))),
+                          mapping.lookup(value));
+    replaceByKnown(cloned.front().first.getOwner(), cloned);
+    eraseDeadOps(*clone);
+    Cost cost = getPlacedCost(*clone, target, layouts, kernelCosts);
+    if (cost < *least) {
+      least = cost;
+      fastest = &known;
+    }
+  }
+  return fastest;
 }
 
 bool QuantizationMerger::merge(Operation *op) {
   NamedResults results = nameResults(op);
-  llvm::SmallMapVector<OpResult, Value, 4> known;
-  for (auto &[name, result] : results)
-    if (auto it = computed.find(name); it != computed.end())
-      if (Value value = findBest(it->second, tensorType(result)))
-        known.insert({result, value});
-  bool isKnown = llvm::all_of(op->getResults(), [&](OpResult result) {
-    return result.use_empty() || known.contains(result);
-  });
-  if (known.empty() || !isKnown || !isFaster(op, known.getArrayRef())) {
-    if (!known.empty() && isKnown && explain)
+  SmallVector<Replacement, 2> replacements = findAll(op, results);
+  const Replacement *known = chooseFastest(replacements);
+  if (!known) {
+    if (!replacements.empty() && explain)
       remark::missed(op->getLoc(), layoutRemark("not-merged"))
           << "quantized again: a copy of what the same quantization wrote "
              "before, in another layout, would take longer";
@@ -286,7 +335,7 @@ bool QuantizationMerger::merge(Operation *op) {
   }
   remark::passed(op->getLoc(), layoutRemark("merged"))
       << "not quantized again: the same values were computed before";
-  replaceByKnown(op, known.getArrayRef());
+  replaceByKnown(op, *known);
   return true;
 }
 

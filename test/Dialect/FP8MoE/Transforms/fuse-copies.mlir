@@ -86,3 +86,18 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
         tensor<256xf32, #fp8moe.strided<[0], align = 64>>
   }
 }
+
+// -----
+
+// A copy of the scales is no copy of the data.
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  // CHECK-LABEL: func.func @copied_scales
+  // CHECK:      fp8moe.dynamic_quantize %
+  // CHECK-NEXT: fp8moe.relayout
+  func.func @copied_scales(%x: tensor<3x32x64xbf16>) -> (tensor<3x32x64xf8E4M3FN>, tensor<3x32xf32, #fp8moe.strided<[1, 0]>>) {
+    %q, %s = fp8moe.dynamic_quantize %x along [2] rounding none
+        : tensor<3x32x64xbf16> -> tensor<3x32x64xf8E4M3FN>, tensor<3x32xf32>
+    %t = fp8moe.relayout %s : tensor<3x32xf32> -> tensor<3x32xf32, #fp8moe.strided<[1, 0]>>
+    return %q, %t : tensor<3x32x64xf8E4M3FN>, tensor<3x32xf32, #fp8moe.strided<[1, 0]>>
+  }
+}

@@ -71,3 +71,29 @@ func.func @placed_around_a_fused_copy(%x: tensor<96x64xf8E4M3FN>, %sx: tensor<96
   return %q, %r : tensor<96x64xf8E4M3FN, #col>, tensor<96x64xf8E4M3FN>
 }
 }
+
+// -----
+
+#col = #fp8moe.strided<[1, 0]>
+#tiles = #fp8moe.scale_blocked<128x4>
+module attributes {fp8moe.target = #fp8moe.target<"cpu">} {
+// The third quantization is the second one, whose layout its data have in the end, although the first one has its type.
+// CHECK-LABEL: func.func @merged_into_the_nearest
+// CHECK-NOT:     relayout
+// CHECK:         %[[Q0:.*]], %[[S0:.*]] = fp8moe.mx_quantize
+// CHECK-NEXT:    %[[Q1:.*]], %[[S1:.*]] = fp8moe.mx_quantize
+// CHECK-NEXT:    return %[[Q0]], %[[S0]], %[[Q1]], %[[S1]], %[[Q1]], %[[S1]]
+func.func @merged_into_the_nearest(%x: tensor<?x32xbf16>)
+    -> (tensor<?x32xf8E4M3FN, #col>, tensor<32x?xf8E8M0FNU>, tensor<?x32xf8E4M3FN>, tensor<32x?xf8E8M0FNU, #tiles>,
+        tensor<?x32xf8E4M3FN>, tensor<32x?xf8E8M0FNU, #tiles>) {
+  %q0, %s0 = fp8moe.mx_quantize %x along [0] mode rceil
+      : tensor<?x32xbf16> -> tensor<?x32xf8E4M3FN, #col>, tensor<32x?xf8E8M0FNU>
+  %q1, %s1 = fp8moe.mx_quantize %x along [0] mode rceil
+      : tensor<?x32xbf16> -> tensor<?x32xf8E4M3FN>, tensor<32x?xf8E8M0FNU, #tiles>
+  %q2, %s2 = fp8moe.mx_quantize %x along [0] mode rceil
+      : tensor<?x32xbf16> -> tensor<?x32xf8E4M3FN, #col>, tensor<32x?xf8E8M0FNU, #tiles>
+  %r2 = fp8moe.relayout %q2 : tensor<?x32xf8E4M3FN, #col> -> tensor<?x32xf8E4M3FN>
+  return %q0, %s0, %q1, %s1, %r2, %s2 : tensor<?x32xf8E4M3FN, #col>, tensor<32x?xf8E8M0FNU>, tensor<?x32xf8E4M3FN>,
+      tensor<32x?xf8E8M0FNU, #tiles>, tensor<?x32xf8E4M3FN>, tensor<32x?xf8E8M0FNU, #tiles>
+}
+}
