@@ -253,7 +253,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--inputs", metavar="FILE", help="read the inputs from this safetensors file")
     parser.add_argument("--outputs", metavar="FILE", help="write the outputs to this safetensors file")
     parser.add_argument("--random", type=_count, metavar="SEED", help="make random inputs; with --inputs those that the file lacks")
-    parser.add_argument("--tokens", type=_count, help="with --random: what every '?' of an input is")
+    parser.add_argument("--tokens", type=_count, help="with --random: what every '?' of an input is; where groups are padded, the rows of all groups")
     parser.add_argument("--shape", action="append", default=[], metavar="NAME=AxB",
                         help="with --random: the shape of one input")
     parser.add_argument("--save-inputs", metavar="FILE", help="write the inputs that were used")

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from . import _tensors
@@ -21,7 +23,8 @@ def random_inputs(
 ) -> Dict[str, Any]:
     """NumPy arrays for every input that is not `given`, row-major, and those that are. Values are bell-shaped with
     outliers; 32-bit integers are the ends of groups, some of them empty. Extents that the program
-    leaves open are `tokens`, unless `shapes` has the input's; an error if neither does."""
+    leaves open are `tokens`, or hold as many in padded groups, unless `shapes` has the input's; an error if neither
+    does. Padding is zero (P2 of docs/semantics.md)."""
     import numpy as np
 
     given = given or {}
@@ -34,14 +37,53 @@ def random_inputs(
     rng = np.random.default_rng(seed)
     known = {**(shapes or {}), **{name: array.shape for name, array in given.items()}}
     chosen = {buffer.name: _choose_shape(buffer, tokens, known) for buffer in program.inputs}
+    padded = _read_padded(program)
+    for each in padded:
+        open_dims = next(b.shape for b in program.inputs if b.name == each["input"])
+        if each["input"] not in known and open_dims[each["dim"]] is None:
+            extent = (tokens or 0) + int(np.prod(chosen[each["ends"]])) * (each["pad"] - 1)
+            chosen[each["input"]][each["dim"]] = _round_up(extent, each["pad"])
     # Where no extent is open, groups divide the longest one.
     rows = max((max(shape) for shape in chosen.values() if len(shape) > 1), default=tokens or 0)
     for buffer in program.inputs:
         if len(buffer.shape) == len(chosen[buffer.name]) > 1 and None in buffer.shape:
             rows = chosen[buffer.name][buffer.shape.index(None)]
             break
-    made = {b.name: _random_array(rng, b, chosen[b.name], rows) for b in program.inputs if b.name not in given}
-    return {**given, **made}
+    if padded:
+        rows = rows if tokens is None else tokens
+    limits = {buffer.name: rows for buffer in program.inputs}
+    for each in padded:
+        fitting = chosen[each["input"]][each["dim"]] - int(np.prod(chosen[each["ends"]])) * (each["pad"] - 1)
+        limits[each["ends"]] = max(min(limits[each["ends"]], fitting, each.get("rows", fitting)), 0)
+    made = {b.name: _random_array(rng, b, chosen[b.name], limits[b.name]) for b in program.inputs if b.name not in given}
+    arrays = {**given, **made}
+    for each in padded:
+        if each["input"] in made:
+            _clear_padding(made[each["input"]], each["dim"], each["pad"], arrays[each["ends"]])
+    return arrays
+
+
+def _round_up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple
+
+
+def _read_padded(program: Program) -> List[Any]:
+    """The inputs that have padded groups, as the manifest's decisions say (docs/manifest.md)."""
+    with open(os.path.join(program._artifact.path, "manifest.json"), encoding="utf-8") as file:
+        decisions = json.load(file)["decisions"]
+    return [each for d in decisions if d.get("program") == program.name for each in d.get("padded", ())]
+
+
+def _clear_padding(array: Any, dim: int, pad: int, ends: Any) -> None:
+    import numpy as np
+
+    lines = np.moveaxis(array, dim, 0)
+    is_row = np.zeros(len(lines), bool)
+    start = 0
+    for length in np.diff(ends.reshape(-1), prepend=0):
+        is_row[start : start + length] = True
+        start += _round_up(int(length), pad)
+    lines[~is_row] = 0
 
 
 def _choose_shape(buffer: Buffer, tokens: Optional[int], shapes: Mapping[str, Sequence[int]]) -> List[int]:

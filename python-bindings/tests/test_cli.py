@@ -341,6 +341,22 @@ def test_random_inputs_fit_the_program(compiled):
     assert program.describe(**_inputs.place(program, arrays))["buffers"][0]["shape"] == [50, 2048]
 
 
+def test_padding_of_random_inputs_is_zero(ir):
+    """As in fp8moe-run's test, of the same programs."""
+    import fp8moe
+
+    module = ir.Module.parse_file(str(ROOT / "test/Tools/fp8moe-run/padded.mlir"))
+    program = fp8moe.load(fp8moe.compile(module, "cpu"), device="none").program("multiply")
+    for shapes, extent, rows in (({}, 144, 96), ({"a": [64, 80], "b": [80, 32]}, 80, 35)):
+        arrays = _inputs.random_inputs(program, 1, 96, shapes)
+        b, lengths = arrays["b"], np.diff(arrays["e"], prepend=0)
+        assert b.shape == (extent, 32) and 0 < arrays["e"][-1] <= rows
+        is_row = np.zeros(extent, bool)
+        for start, length in zip(np.cumsum([0, *(-(-lengths // 16) * 16)]), lengths):
+            is_row[start : start + length] = True
+        assert b[is_row].any(axis=1).all() and not b[~is_row].any()
+
+
 def test_open_extents_are_asked_for(compiled, capsys):
     assert main(["run", str(compiled / "cpu"), "--random=1"]) == 1
     error = capsys.readouterr().err
