@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fp8moe/Artifact/ArtifactWriter.h"
+#include "ArgumentComments.h"
 #include "FatalErrors.h"
 #include "LaunchLimits.h"
 #include "fp8moe/Artifact/Ptxas.h"
@@ -79,7 +80,8 @@ static LogicalResult compileNVVM(ModuleOp module, const TargetInfo &target,
     emitWarning(loc) << "ptxas was not found: the artifact for " << target.chip
                      << " has PTX only, which the driver assembles when it is "
                         "loaded, and nobody has looked for spills; install "
-                        "CUDA's compiler, or name it with --ptxas or "
+                        "CUDA's compiler (pip install 'fp8moe[cuda]'), or name "
+                        "the file with --ptxas or "
                         "FP8MOE_PTXAS";
   }
   compilation.binaries.push_back({"kernels.ptx", "ptx", std::move(*ptx)});
@@ -366,9 +368,13 @@ static LogicalResult printCode(ModuleOp module, const TargetInfo &target,
   TimingScope time = options.time("Code generation");
   FailureOr<std::string> text =
       emitAssembly(*llvmModule, target, module.getLoc());
-  if (succeeded(text))
-    os << *text;
-  return text;
+  if (failed(text))
+    return failure();
+  if (target.kind != TargetKind::CPU)
+    printArgumentComments(module, target.kind == TargetKind::NVVM ? "//" : ";",
+                          os);
+  os << *text;
+  return success();
 }
 
 LogicalResult mlir::fp8moe::emitTo(ModuleOp module, const TargetInfo &target,
@@ -392,9 +398,11 @@ LogicalResult mlir::fp8moe::emitTo(ModuleOp module, const TargetInfo &target,
     return failure();
   const ArtifactBinary &preferred = compilation->binaries.front();
   if (kind == EmitKind::Cubin && preferred.format != "cubin")
-    return module.emitError("a cubin needs ptxas, which was not found; install "
-                            "CUDA's compiler, or name it with --ptxas or "
-                            "FP8MOE_PTXAS");
+    return module.emitError(
+        "a cubin needs ptxas, which was not found; install "
+        "CUDA's compiler (pip install 'fp8moe[cuda]'), or name "
+        "the file with --ptxas or "
+        "FP8MOE_PTXAS");
   os << preferred.bytes;
   return success();
 }

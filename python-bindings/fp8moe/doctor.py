@@ -104,7 +104,7 @@ def _look_at_ptxas() -> Iterator[Finding]:
         return
     path = find_ptxas()
     if path is None:
-        advice = "'pip install nvidia-cuda-nvcc', or install CUDA's" if _has_nvidia_driver() else ""
+        advice = "\"pip install 'fp8moe[cuda]'\", or install CUDA's" if _has_nvidia_driver() else ""
         where = "FP8MOE_PTXAS, PATH, CUDA_HOME, /usr/local/cuda or packages of Python"
         yield Finding("ptxas", f"none in {where}; artifacts for NVIDIA GPUs need it", advice)
         return
