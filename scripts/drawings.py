@@ -16,9 +16,10 @@ import json
 import pathlib
 import sys
 
-from svg import COLORS, GREY, INK, PALE, Canvas
-
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "python-bindings/fp8moe"))
+from _svg import COLORS, GREY, INK, PALE, Canvas  # noqa: E402
+
 BLUE, ORANGE, GREEN, WHITE = COLORS[0], COLORS[1], COLORS[2], "#ffffff"
 
 

@@ -24,9 +24,10 @@ import pathlib
 import re
 import sys
 
-from svg import COLORS, GREY, INK, PALE, Canvas
-
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "python-bindings/fp8moe"))
+from _svg import COLORS, GREY, INK, Canvas  # noqa: E402
+
 DATA, PAGES, IMAGES = ROOT / "benchmarks/results", ROOT / "docs/results", ROOT / "docs/images/results"
 
 # Pages, and the order of topics in them: from whole models to single kernels.
@@ -119,27 +120,6 @@ def plot_bars(result):
     return canvas
 
 
-def axes(canvas, box, xs, ys, x_name, y_name):
-    """Draws ticks, and returns two functions from values to places; both scales are logarithmic."""
-    left, top, right, bottom = box
-
-    def x_of(value):
-        return left + (right - left) * math.log(value / xs[0]) / math.log(xs[-1] / xs[0])
-
-    def y_of(value):
-        return bottom - (bottom - top) * math.log(value / ys[0]) / math.log(ys[-1] / ys[0])
-
-    for x in xs:
-        canvas.line(x_of(x), top, x_of(x), bottom, PALE)
-        canvas.text(x_of(x), bottom + 16, f"{x:g}", "middle", 11, GREY)
-    for y in ys:
-        canvas.line(left, y_of(y), right, y_of(y), PALE)
-        canvas.text(left - 6, y_of(y) + 4, f"{y:g}", "end", 11, GREY)
-    canvas.text((left + right) / 2, bottom + 34, x_name, "middle")
-    canvas.text(left, top - 10, y_name)
-    return x_of, y_of
-
-
 def plot_lines(result):
     row, column, value, _ = result.about["pivot"]
     lines = collections.defaultdict(list)
@@ -147,7 +127,7 @@ def plot_lines(result):
         lines[name].append((x, y))
     xs = sorted(set(result.column(column)))
     canvas = Canvas(900, 470, f"{result.about['title']}: {value}")
-    x_of, y_of = axes(canvas, (60, 40, 680, 420), xs, [1, 1.25, 1.5, 1.75, 2], column, f"{value}, {result.about['card']}, {result.about['date']}")
+    x_of, y_of = canvas.axes((60, 40, 680, 420), xs, [1, 1.25, 1.5, 1.75, 2], column, f"{value}, {result.about['card']}, {result.about['date']}")
     for number, (name, points) in enumerate(lines.items()):
         color, dashes = COLORS[number % len(COLORS)], {} if number < len(COLORS) else {"stroke_dasharray": "5 3"}
         canvas.polyline([(x_of(x), y_of(y)) for x, y in points], color, stroke_width=2, **dashes)
@@ -168,7 +148,7 @@ def plot_roofline(result):
     canvas = Canvas(900, 470, f"{result.about['title']}: roofline")
     xs, ys = [50, 100, 200, 500, 1000, 2000, 5000, 10000], [20, 50, 100, 200, 500, 1000, 2000]
     box = (60, 40, 700, 420)
-    x_of, y_of = axes(canvas, box, xs, ys, "operations per byte that must move", f"TFLOP/s, {result.about['card']}, {result.about['date']}")
+    x_of, y_of = canvas.axes(box, xs, ys, "operations per byte that must move", f"TFLOP/s, {result.about['card']}, {result.about['date']}")
     ridge = peak / bandwidth
     roof = [(xs[0], xs[0] * bandwidth / 1e12), (ridge, peak / 1e12), (xs[-1], peak / 1e12)]
     canvas.polyline([(x_of(x), y_of(y)) for x, y in roof], INK, stroke_width=2)

@@ -193,10 +193,14 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
                         help="for IR: compile for this chip")
     parser.add_argument("--card", metavar="NAME", help=f"for IR: {_CARD_HELP}")
     parser.add_argument("--tokens", type=int, help="for IR: the token count of the report")
-    parser.add_argument("--json", action="store_true", help="print data instead of text")
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help="print data instead of text")
+    output.add_argument("--html", metavar="FILE", help="for IR: write a page with bytes, tiles over tokens and a roofline")
 
 
 def _report(options: argparse.Namespace) -> None:
+    if options.html and (options.input == "-" or os.path.isdir(options.input)):
+        raise Error("--html plots tiles over tokens, for which it needs a file of IR; found a folder of artifacts or standard input")
     if os.path.isdir(options.input):
         _report_folder(options.input, options.json)
         return
@@ -205,6 +209,11 @@ def _report(options: argparse.Namespace) -> None:
     artifact = compiler.compile(
         _read_module(options.input), _split(options.target), tokens=options.tokens, card=options.card
     )
+    if options.html:
+        from . import _html_report
+
+        _html_report.write(options.html, artifact.report, options.input)
+        return
     _print_report(artifact.report, options.json)
 
 

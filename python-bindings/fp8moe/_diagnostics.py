@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import os
 import sys
 import warnings
-from typing import Any, NamedTuple, Sequence, Tuple
+from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ._library import Error
 
@@ -55,7 +57,24 @@ class CompilerWarning(UserWarning):
 _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 
 
+_remarks: contextvars.ContextVar[Optional[List[Diagnostic]]] = contextvars.ContextVar("remarks", default=None)
+
+
+@contextlib.contextmanager
+def collect_remarks() -> Iterator[List[Diagnostic]]:
+    """The list of the remarks that passes make meanwhile."""
+    found: List[Diagnostic] = []
+    token = _remarks.set(found)
+    try:
+        yield found
+    finally:
+        _remarks.reset(token)
+
+
 def show_warnings(diagnostics: Sequence[Diagnostic]) -> None:
+    remarks = _remarks.get()
+    if remarks is not None:
+        remarks += [each for each in diagnostics if each.severity == "remark"]
     found = [text for text in diagnostics if text.severity == "warning"]
     if not found:
         return
