@@ -220,24 +220,28 @@ def index(results):
         yield f"## {title}\n\n```sh\n" + "\n".join(commands) + "\n```\n"
 
 
+def headline_cells(result, key, peer):
+    """The gain over bf16, and over the contender `peer`; `key` begins the row, and without it the mean of all rows is meant."""
+    if not result:
+        return ["", ""]
+    if not key:
+        mean, least, _ = result.geomean("over bf16")
+        return [f"{mean:.2f}x, least {least:.2f}x", ""]
+    rows = [row for row in result.rows if row[: len(key)] == key]
+    us = {row[1]: row[2] for row in rows} if peer else {}
+    gain = result.cell(rows[0][result.columns.index("over bf16")], "over bf16")
+    return [gain, f"{us[peer] / us['fp8moe']:.2f}x" if peer else ""]
+
+
 def headlines(results):
-    found = {result.topic: result for result in results if result.card == "h200"}
+    found = {(result.card, result.topic): result for result in results}
     rows = []
     for label, topic, key, peer in HEADLINES:
-        result = found[topic]
-        name = "over bf16"
-        about = result.about
+        about = found["h200", topic].about
         link = f"[{label}](docs/results/h200.md#{anchor(about['title'])})"
-        if not key:
-            mean, least, _ = result.geomean(name)
-            rows.append([link, f"{mean:.2f}x (least {least:.2f}x)", "", about["date"]])
-            continue
-        lines = [row for row in result.rows if row[: len(key)] == key]
-        times = {row[1]: row for row in lines}
-        ours = lines[0]
-        peer_text = f"{times[peer][2] / ours[2]:.2f}x" if peer else ""
-        rows.append([link, result.cell(ours[result.columns.index(name)], name), peer_text, about["date"]])
-    return table(["forward and backward, one NVIDIA H200", "over torch bf16", "over torchao FP8", "date"], rows)
+        cells = [cell for card in ("h200", "h100") for cell in headline_cells(found.get((card, topic)), key, peer)]
+        rows.append([link, *(cell or "–" for cell in cells), about["date"]])
+    return table(["forward and backward", "H200: over torch bf16", "over torchao FP8", "H100: over torch bf16", "over torchao FP8", "date"], rows)
 
 
 def flatten(value, prefix=""):
