@@ -21,7 +21,7 @@ static constexpr int64_t kLines[] = {32, 64};
 static constexpr int64_t kThreads[] = {1024, 512};
 static constexpr int64_t kClusters[] = {1, 4, 2};
 /// Longer lines are divided among clusters of four. One NVIDIA H100, 2026-11-27
-/// (docs/design/quantized-once.md): lines of 7168 elements gain 3%, those of
+/// (docs/lab/measurements.md): lines of 7168 elements gain 3%, those of
 /// 1024 to 6144 lose 1% to half of their speed.
 static constexpr int64_t kLongLine = 6144;
 /// Chunks that a thread can hold, by the threads that share the registers of a
@@ -92,7 +92,7 @@ QuantizeCopyTile::get(QuantizeCopyTileAttr attribute,
   return std::nullopt;
 }
 
-/// As measured (docs/design/quantized-once.md, Tiles). Lines that are not
+/// As measured (docs/lab/measurements.md, Tiles). Lines that are not
 /// divided: 32 lines and 1024 threads are within 1% of the best tile. Divided
 /// ones: 512 threads where two blocks share a multiprocessor; alone 1024,
 /// between 6% faster and 2% slower than 512.
