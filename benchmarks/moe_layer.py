@@ -14,11 +14,10 @@ FP8 grouped matmul (when torchao is installed) and torch's bf16 grouped matmul.
     python3 benchmarks/moe_layer.py build/benchmarks/moe_layer/sm_90a --json build/benchmarks/layer.json
 
 The IR is that of examples/moe_layer.mlir, whose forward and backward each quantize what they read, of
-examples/moe_training.mlir, whose forward hands FP8 over to the backward, of examples/moe_quantized_once.mlir, which
-uses the same FP8 data in both, and of examples/moe_accumulation.mlir, a microbatch of several between which the weights
-do not change: they are quantized before, which has a column of its own. Sizes are those
-of each shape; the number of tokens stays unknown. All results are first compared with those of bf16, from which FP8 may differ by its rounding errors and no
-more. torch's passes are those of its autograd; timing.py says how time is measured.
+examples/moe_training.mlir, whose forward hands FP8 over to the backward, and of examples/moe_accumulation.mlir, a
+microbatch of several between which the weights do not change: they are quantized before, which has a column of its own.
+Sizes are those of each shape; the number of tokens stays unknown. All results are first compared with those of bf16,
+from which FP8 may differ by its rounding errors and no more. torch's passes are those of its autograd; timing.py says how time is measured.
 """
 
 import argparse
@@ -44,7 +43,6 @@ SHAPES = [  # tokens, N, K, experts
 EXAMPLES = {
     "moe_layer": "fp8moe",
     "moe_training": "handed over",
-    "moe_quantized_once": "quantized once",
     "moe_accumulation": "weights kept",
 }
 QUANTIZE_WEIGHTS = "quantizing weights"

@@ -46,7 +46,7 @@ MX_AXES = {
 MX_DEQUANTIZE_AXIS = {"mx_dequantize_rows": 1, "mx_dequantize_columns": 0}
 # Scales of rows, or of the columns of each group.
 CASTS = ("scale", "quantize", "dequantize")
-# Data in two layouts (docs/design/quantized-once.md).
+# Data in two layouts (docs/design/kernels.md).
 COPIED = ("rowwise_copied", "weights_copied")
 # Elements of a line that the clusters of the kernel hold.
 MOST_COPIED = 28672
@@ -56,7 +56,6 @@ JAGGED_CASTS = ("jagged_scale", "jagged_quantize", "jagged_dequantize")
 ELEMENT_BYTES = {
     "rowwise_and_colwise": 4,
     "weights_forward_and_dgrad": 4,
-    "divided_rowwise_and_colwise": 4,
     "rowwise_copied": 4,
     "weights_copied": 4,
     "mx_both": 4,
@@ -72,7 +71,6 @@ BLOCK_BYTES = {"mx_both": 2, "mx_weights_both": 2, "mx_square_both": 2, "mx_scal
 E4M3 = "!fp8moe.e4m3"
 E8M0 = "f8E8M0FNU"
 COLUMNS = "#fp8moe.strided<[1, 0]>"
-ALIGNED = "#fp8moe.strided<[0, 1], align = 16>"
 PADDED = f"#fp8moe.strided<[1, 0], groups<dim = 0, pad = {PAD}>>"
 EXPERT_COLUMNS = "#fp8moe.strided<[0, 2, 1]>"
 # Padding of the scales of groups of rows, by the axis of their blocks.
@@ -117,8 +115,6 @@ class Case:
             names = ["x", "s"]
         else:
             names = ["x", "x1"][: len(self.sizes)] if self.tokens else ["x"]
-        if self.kernel.startswith("divided_"):
-            names += ["d0", "d1"]
         return names + (["offsets"] if self.groups else [])
 
     @property
@@ -156,7 +152,7 @@ class Case:
 #: Kernels that take a number of groups.
 GROUPED = (
     "jagged_colwise", "jagged_colwise_padded", "jagged_colwise_column_major_input", "rowwise_and_colwise", "mx_rows", "mx_columns",
-    "mx_both", "rowwise_copied", "divided_rowwise_and_colwise",
+    "mx_both", "rowwise_copied",
 )  # fmt: skip
 
 
@@ -179,7 +175,7 @@ def all_cases():
         yield Case("jagged_colwise", tokens, [width], SKEWED_GROUPS, "skewed")
         yield Case("jagged_colwise_padded", tokens, [width], SKEWED_GROUPS)
         for groups in BOTH_GROUPS:
-            for kernel in ("rowwise_and_colwise", "rowwise_copied", "divided_rowwise_and_colwise"):
+            for kernel in ("rowwise_and_colwise", "rowwise_copied"):
                 yield Case(kernel, tokens, [width], groups)
         for kernel in ("mx_rows", "mx_columns", "mx_both"):
             for groups in MX_GROUPS:
@@ -263,18 +259,6 @@ def emit_fp8(function, case):
             axes, results = "[0]", {f"q{i or ''}": columns[0], f"s{i or ''}": columns[1]}
         op = "jagged_dynamic_quantize" if case.groups else "dynamic_quantize"
         function.apply(f"{op} %{x}{function.groups} along {axes} rounding pow2", [x], results)
-
-
-def emit_divided(function, case):
-    (width,) = case.sizes
-    function.take("x", tensor(["?", width], "bf16", ALIGNED))
-    function.take("d0", tensor(["?"], "f32"))
-    function.take("d1", tensor([case.groups, width], "f32"))
-    divisors = f"divided(%d0, %d1 : {function.arguments['d0']}, {function.arguments['d1']})"
-    columns = tensor(["?", width], E4M3, PADDED), tensor([case.groups, width], "f32")
-    rows = tensor(["?", width], E4M3, ALIGNED), tensor(["?"], "f32")
-    op = f"jagged_dynamic_quantize %x{function.groups} {divisors} along [0, 1] rounding pow2"
-    function.apply(op, ["x"], data_and_scales(*zip(columns, rows)))
 
 
 def emit_rowwise_copied(function, case):
@@ -379,8 +363,6 @@ def emit_ir(case):
         emit_rowwise_copied(function, case)
     elif case.kernel == "weights_copied":
         emit_weights_copied(function, case)
-    elif case.kernel.startswith("divided_"):
-        emit_divided(function, case)
     elif case.tokens is None:
         emit_fp8_weights(function, case)
     else:

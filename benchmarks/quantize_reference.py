@@ -182,14 +182,6 @@ def copied(x, axis):
     return q, q, scale
 
 
-def divided(x, of_rows, of_groups, ends):
-    """Exact, as divisors are powers of two; rows of no group have none."""
-    of_groups = torch.cat([of_groups, torch.ones_like(of_groups[:1])])
-    by_rows = (x.float() / of_rows.unsqueeze(1)).bfloat16()
-    by_groups = (x.float() / of_groups[group_of_rows(x, ends)]).bfloat16()
-    return (*jagged(by_rows, ends), *along(by_groups, 1))
-
-
 # Functions of the inputs in the order of Case.inputs; their values are in that of Case.outputs.
 REFERENCE = {
     "rowwise": lambda x: along(x, 1),
@@ -200,7 +192,6 @@ REFERENCE = {
     "jagged_colwise_column_major_input": jagged,
     "dual_jagged_colwise": lambda x, x1, ends: (*jagged(x, ends), *jagged(x1, ends)),
     "rowwise_and_colwise": lambda x, ends: (*jagged(x, ends), *along(x, 1)),
-    "divided_rowwise_and_colwise": divided,
     "rowwise_copied": lambda x, ends: copied(x, 1),
     "weights_copied": lambda x: copied(x, 1),
     "scale": lambda x: along(x, 1)[1:],
@@ -234,7 +225,7 @@ def expect(case, inputs, results):
     else:
         values = list(REFERENCE[kernel](*inputs))
     # Which result has padded groups.
-    padded = {"jagged_colwise_padded": 0, "divided_rowwise_and_colwise": 0, "rowwise_copied": 1}.get(case.kernel)
+    padded = {"jagged_colwise_padded": 0, "rowwise_copied": 1}.get(case.kernel)
     if padded is not None:
         values[padded] = pad_groups(values[padded], inputs[-1], results[case.outputs[padded]].shape[0])
     return dict(zip(case.outputs, values))

@@ -106,10 +106,7 @@ static bool isByGroup(Operation *op, Value tensor, RankedTensorType type) {
   if (type.getElementType().isInteger() || type.getRank() == 3)
     return type.getRank() > 0;
   if (auto quantize = dyn_cast<JaggedDynamicQuantizeOp>(op))
-    return tensor == quantize.getScales().front() ||
-           llvm::is_contained(quantize.getDivisors().drop_front(
-                                  !quantize.getDivisors().empty()),
-                              tensor);
+    return tensor == quantize.getScales().front();
   if (auto cast = dyn_cast<QuantizeOp>(op))
     return cast.getOffsets() && tensor == cast.getScale();
   if (auto cast = dyn_cast<DequantizeOp>(op))

@@ -15,8 +15,8 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 
 namespace {
-/// The mean lengths that some ranges hold. One of bytes or of cards holds none
-/// for sure: that depends on the other sizes of the call, and on the card.
+/// The mean lengths that some ranges hold. One of bytes holds none for sure:
+/// that depends on the other sizes of the call, and on the card.
 class Coverage {
 public:
   /// Null holds everywhere.
@@ -117,13 +117,12 @@ LogicalResult fp8moe::verifyChoice(Operation *op, KernelChoiceAttr choice,
                     << ", or run fp8moe-select-tiles";
 }
 
-LogicalResult fp8moe::verifyOneTile(Operation *op, KernelChoiceAttr choice,
-                                    StringRef variant) {
+LogicalResult fp8moe::verifyOneTile(Operation *op, KernelChoiceAttr choice) {
   if (choice.size() == 1 && !choice.getFirst().getRange())
     return success();
   return op->emitError("'")
-         << op->getName() << "'" << variant
-         << " takes one tile, without a range; remove the others";
+         << op->getName()
+         << "' takes one tile, without a range; remove the others";
 }
 
 bool fp8moe::takesEverything(KernelChoiceAttr choice) {

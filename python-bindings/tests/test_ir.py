@@ -69,9 +69,6 @@ BUILDERS = {
     "jagged_dynamic_quantize": lambda o, v, t: o.jagged_dynamic_quantize(
         v["x"], v["ends"], axes=[0, 1], rounding="pow2",
         quantized=[t["qc"], t["q"]], scales=[t["sj"], t["s"]]),
-    "jagged_dynamic_quantize with divisors": lambda o, v, t: o.jagged_dynamic_quantize(
-        v["x"], v["ends"], divisors=[v["s"], v["sj"]], axes=[0, 1], rounding="pow2",
-        quantized=[t["qc"], t["q"]], scales=[t["sj"], t["s"]]),
     "mx_quantize": lambda o, v, t: o.mx_quantize(
         v["x"], axes=[1], mode="rceil", quantized=[t["q"]], scales=[t["mx"]]),
     "mx_quantize in squares": lambda o, v, t: o.mx_quantize(
@@ -167,7 +164,6 @@ ATTRIBUTES = {
     "QuantizeCopyTile": {"lines": 32, "threads": 512, "cluster": 2},
     "Range": {"quantity": "group_bytes", "above": 20, "up_to": 50, "percent_of_l2": True},
     "RegisterResidentTile": {"columns": 1, "threads": 128, "chunks": 4, "rounds": 1, "blocks": 8},
-    "HeldBothAxesTile": {"row_stages": 8, "tiles": 4},
     "RescaledBothAxesTile": {"threads": 320, "chunks": 1, "blocks": 3},
     "ResidentBothAxesTile": {"columns": 64, "tiles": 8, "blocks": 2, "row_threads": 64, "row_chunks": 7},
     "ResidentStripsTile": {"columns": 64, "tiles": 8, "blocks": 2},

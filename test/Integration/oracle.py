@@ -162,33 +162,13 @@ def jagged_scale(x, offsets, axis, kind, pow2):
     return out
 
 
-def divide(x, d):
-    """(Q11), for f32 divisors whose shape x's extends."""
-    with _quiet():
-        factor = (np.float32(1) / d).astype(x.dtype)
-        return (x.astype(np.float32) * factor.astype(np.float32)).astype(x.dtype)
-
-
-def _divided(x, offsets, axes, divisors):
-    """(Q11): what is quantized along each axis of a matrix."""
-    jagged, inputs = axes[0], [x for _ in axes]
-    if divisors:
-        inputs[0] = divide(x, np.expand_dims(divisors[0], 1 - jagged))
-    if len(divisors) > 1:
-        inputs[1] = x.copy()
-        for g, rows in group_slices(2, offsets, x.shape[jagged], jagged):
-            inputs[1][rows] = divide(x[rows], np.expand_dims(divisors[1][g], jagged))
-    return inputs
-
-
-def jagged_dynamic_quantize(x, offsets, axes, kind, pow2, divisors=()):
+def jagged_dynamic_quantize(x, offsets, axes, kind, pow2):
     """(J6): the jagged quantization along axes[0]; an ordinary one along axes[1]."""
-    jagged, inputs = axes[0], _divided(x, offsets, axes, divisors)
-    scales = [jagged_scale(inputs[0], offsets, jagged, kind, pow2)]
-    data = [quantize(inputs[0], scales[0], jagged, kind, offsets)]
-    for axis, of_axis in zip(axes[1:], inputs[1:]):
-        scales.append(scale(of_axis, axis, kind, pow2))
-        data.append(quantize(of_axis, scales[-1], axis, kind))
+    scales = [jagged_scale(x, offsets, axes[0], kind, pow2)]
+    data = [quantize(x, scales[0], axes[0], kind, offsets)]
+    for axis in axes[1:]:
+        scales.append(scale(x, axis, kind, pow2))
+        data.append(quantize(x, scales[-1], axis, kind))
     return data + scales
 
 

@@ -23,7 +23,6 @@ import safetensors_io
 FILE = "../../../examples/moe_layer.mlir"
 TRAINING = "../../../examples/moe_training.mlir"
 ACCUMULATION = "../../../examples/moe_accumulation.mlir"
-ONCE = "../../../examples/moe_quantized_once.mlir"
 HIDDEN, INTERMEDIATE = 2048, 1408
 # ||result - reference|| / ||reference|| of each group, with fast accumulation.
 TOLERANCE = 8e-3
@@ -125,44 +124,6 @@ def test_moe_training(device, case):
     forward["x_columns"] = cases.lay_out(forward["x_columns"], (1, 0))
     handed_over = {"grad_y": inputs["grad_y"], **forward, "offsets": inputs["offsets"]}
     check(device, "backward", case, device.run(TRAINING, "backward", [handed_over])[0])
-
-
-def backward_of_once(inputs, kind):
-    """The scales of x and of the weights, along the contraction here, divide grad_y."""
-    ends, grad_y = inputs["offsets"], inputs["grad_y"]
-    x, xs = oracle.dynamic_quantize(inputs["x"], [1], kind, pow2=True)
-    w, ws = oracle.dynamic_quantize(inputs["weights"], [1], kind, pow2=True)
-    gc, g, gcs, gs = oracle.jagged_dynamic_quantize(grad_y, ends, [0, 1], kind, True, divisors=(xs, ws))
-    return {
-        "grad_x": oracle.grouped_matmul_2d3d(g, w.transpose(0, 2, 1), ends, gs),
-        "grad_weights": oracle.grouped_matmul_2d2d(gc.T, x, ends, gcs),
-    }
-
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_moe_quantized_once(cpu_or_nvidia, case):
-    """One quantization of x and of the weights, and the same bytes as the backward contracts them."""
-    inputs, kind = inputs_of(case), cpu_or_nvidia.kinds("e4m3")
-    forward = cpu_or_nvidia.run(ONCE, "forward", [inputs_for("forward", case)])[0]
-    x, x_scales = oracle.dynamic_quantize(inputs["x"], [1], kind, pow2=True)
-    weights, weights_scales = oracle.dynamic_quantize(inputs["weights"], [1], kind, pow2=True)
-    handed_over = {
-        "x_columns": oracle.pad_groups(x, inputs["offsets"], 128, 0),
-        "x_scales": x_scales,
-        "weights_n": weights,
-        "weights_scales": weights_scales,
-    }
-    for name, want in handed_over.items():
-        oracle.assert_equal(forward[name], want, name)
-    check(cpu_or_nvidia, "forward", case, {"y": forward["y"]})
-
-    # Files do not keep layouts.
-    handed_over["x_columns"] = cases.lay_out(handed_over["x_columns"], (1, 0))
-    handed_over["weights_n"] = cases.lay_out(handed_over["weights_n"], (0, 1, 2))
-    backward_inputs = {"grad_y": inputs["grad_y"], **handed_over, "offsets": inputs["offsets"]}
-    gradients = cpu_or_nvidia.run(ONCE, "backward", [backward_inputs])[0]
-    for name, want in backward_of_once(inputs, kind).items():
-        assert_close(name, gradients[name], want, inputs)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

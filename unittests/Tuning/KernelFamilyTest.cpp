@@ -78,8 +78,7 @@ TEST_F(KernelFamilyTest, EveryTileHasOneFamily) {
        {QuantizeMethod::TwoPass, QuantizeMethod::RegisterResident,
         QuantizeMethod::ResidentStrips, QuantizeMethod::ResidentBothAxes,
         QuantizeMethod::SinglePassOuter, QuantizeMethod::SinglePassInner,
-        QuantizeMethod::SinglePassBothAxes, QuantizeMethod::RescaledBothAxes,
-        QuantizeMethod::HeldBothAxes}) {
+        QuantizeMethod::SinglePassBothAxes, QuantizeMethod::RescaledBothAxes}) {
     config.method = method;
     tiles.push_back(getQuantizeTile(&context, config));
     EXPECT_EQ(

@@ -19,10 +19,9 @@ namespace mlir::fp8moe {
 LogicalResult verifyChoice(Operation *op, KernelChoiceAttr choice,
                            const KernelWork &work, const TargetInfo &target);
 
-/// Reports at `op`, a `variant` of which kernels have one tile for all sizes,
-/// that the choice that it names has others besides.
-LogicalResult verifyOneTile(Operation *op, KernelChoiceAttr choice,
-                            StringRef variant = "");
+/// Reports at `op`, whose kernels have one tile for all sizes, that the choice
+/// that it names has others besides.
+LogicalResult verifyOneTile(Operation *op, KernelChoiceAttr choice);
 
 /// Whether alternatives that take everything cover every value of their
 /// quantity.

@@ -24,19 +24,6 @@ using namespace mlir::fp8moe;
 
 namespace {
 
-/// What elements of slices are divided by (Q11), a number for each place along
-/// the axis; with `group` those of one group.
-struct Divisors {
-  const TensorBuffer *buffer;
-  Value group;
-};
-
-/// [begin, end) of a dimension.
-struct Band {
-  int64_t dim;
-  Value begin, end;
-};
-
 /// The slices of `input` along `axis`, over [begin, end) of it. With `group`
 /// they are those of one jagged group, and scales have the group as first
 /// index. With `band` they are those of a part of another dimension.
@@ -45,24 +32,10 @@ struct Slices {
   int64_t axis;
   Value begin, end;
   Value group;
-  std::optional<Divisors> divisors = std::nullopt;
-  std::optional<Band> band = std::nullopt;
 
-  /// The f32 value of an element, divided where there are divisors.
+  /// The f32 value of an element.
   Value loadElement(LoopBuilder &b, ArrayRef<Value> indices) const {
-    Value x = toF32(b, input.load(b, indices));
-    if (!divisors)
-      return x;
-    auto round = [&](Value f32) {
-      return toF32(b, fromF32(b, f32, input.getElementType()));
-    };
-    SmallVector<Value> place{indices[axis]};
-    if (divisors->group)
-      place.insert(place.begin(), divisors->group);
-    Value divisor = divisors->buffer->load(b, place);
-    Value factor =
-        round(arith::DivFOp::create(b, b.constantF32(1.0f), divisor));
-    return round(arith::MulFOp::create(b, x, factor));
+    return toF32(b, input.load(b, indices));
   }
 
   SmallVector<Value> getScaleIndices(ArrayRef<Value> indices) const {
@@ -117,10 +90,6 @@ private:
         uppers(input.sizes);
     lowers[axis] = begin;
     uppers[axis] = end;
-    if (band) {
-      lowers[band->dim] = band->begin;
-      uppers[band->dim] = band->end;
-    }
     b.nest(order, lowers, uppers, body);
   }
 };
@@ -287,7 +256,6 @@ static void quantizeSlices(OpLowering &l, const Slices &slices,
 /// start where padding puts them, and padding is zero.
 static void quantizeJaggedSlices(OpLowering &l, const TensorBuffer &input,
                                  const TensorBuffer &offsets, int64_t axis,
-                                 std::optional<Divisors> divisors,
                                  const TensorBuffer &data,
                                  const TensorBuffer &scales,
                                  ScaleRounding rounding) {
@@ -295,8 +263,7 @@ static void quantizeJaggedSlices(OpLowering &l, const TensorBuffer &input,
   GroupPaddingAttr padding = getGroupPadding(data.type);
   GroupsEnd end = forEachGroup(
       b, offsets, input.sizes[axis], [&](const Group &group, Value start) {
-        Slices slices{input,     axis,         group.begin,
-                      group.end, group.number, divisors};
+        Slices slices{input, axis, group.begin, group.end, group.number};
         writeScales(b, slices, scales, data.getElementType(), rounding);
         writeQuantized(b, slices, scales, data, padding ? start : group.begin);
         return padding ? fillGroupPadding(b, data, padding, start,
@@ -313,43 +280,15 @@ static void lowerDynamicQuantize(DynamicQuantizeOp op, OpLowering &l) {
                    l.getBuffer(data), l.getBuffer(scales), op.getRounding());
 }
 
-/// The pair of results of whole slices along the axis that is not jagged, where
-/// each group has divisors of its own. Slices of no group have none (Q11).
-static void quantizeSlicesOfGroups(JaggedDynamicQuantizeOp op,
-                                   const TensorBuffer &divisors,
-                                   OpLowering &l) {
-  const TensorBuffer &input = l.getBuffer(op.getInput());
-  int64_t jagged = op.getAxes()[0];
-  auto quantize = [&](std::optional<Divisors> ofGroup, Value begin, Value end) {
-    Slices slices = getWholeSlices(l.b, input, op.getAxes()[1]);
-    slices.divisors = ofGroup;
-    slices.band = Band{jagged, begin, end};
-    quantizeSlices(l, slices, l.getBuffer(op.getQuantized()[1]),
-                   l.getBuffer(op.getScales()[1]), op.getRounding());
-  };
-  Value end = forEachGroup(l.b, l.getBuffer(op.getOffsets()),
-                           input.sizes[jagged], [&](const Group &group) {
-                             quantize(Divisors{&divisors, group.number},
-                                      group.begin, group.end);
-                           });
-  quantize(std::nullopt, end, input.sizes[jagged]);
-}
-
 static void lowerJaggedDynamicQuantize(JaggedDynamicQuantizeOp op,
                                        OpLowering &l) {
   const TensorBuffer &input = l.getBuffer(op.getInput());
-  OperandRange divisors = op.getDivisors();
-  std::optional<Divisors> ofJagged;
-  if (!divisors.empty())
-    ofJagged = Divisors{&l.getBuffer(divisors[0]), /*group=*/Value()};
   // (J6): only the first axis is jagged.
   quantizeJaggedSlices(l, input, l.getBuffer(op.getOffsets()), op.getAxes()[0],
-                       ofJagged, l.getBuffer(op.getQuantized()[0]),
+                       l.getBuffer(op.getQuantized()[0]),
                        l.getBuffer(op.getScales()[0]), op.getRounding());
   if (op.getAxes().size() == 1)
     return;
-  if (divisors.size() == 2)
-    return quantizeSlicesOfGroups(op, l.getBuffer(divisors[1]), l);
   quantizeSlices(l, getWholeSlices(l.b, input, op.getAxes()[1]),
                  l.getBuffer(op.getQuantized()[1]),
                  l.getBuffer(op.getScales()[1]), op.getRounding());

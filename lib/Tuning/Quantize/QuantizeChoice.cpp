@@ -46,9 +46,6 @@ KernelChoiceAttr fp8moe::chooseQuantizeKernels(MLIRContext *context,
       getQuantizeAlternatives(work, target);
   SmallVector<AlternativeAttr> alternatives;
   addAlternatives(context, kernels, /*areGeneral=*/false, alternatives);
-  // What divides has nothing behind it.
-  if (work.divided)
-    return KernelChoiceAttr::get(context, alternatives);
   // What is behind them may have other ranges.
   if (!alternatives.empty())
     kernels = getGeneralQuantizeAlternatives(work, target);
@@ -59,7 +56,7 @@ KernelChoiceAttr fp8moe::chooseQuantizeKernels(MLIRContext *context,
 KernelChoiceAttr fp8moe::completeQuantizeKernels(KernelChoiceAttr choice,
                                                  const QuantizeWork &work,
                                                  const TargetInfo &target) {
-  if (work.divided || takesEverything(choice))
+  if (takesEverything(choice))
     return choice;
   SmallVector<AlternativeAttr> general;
   addAlternatives(choice.getContext(),
@@ -71,20 +68,14 @@ KernelChoiceAttr fp8moe::completeQuantizeKernels(KernelChoiceAttr choice,
 
 bool fp8moe::mayBeInRange(RangeAttr range, const QuantizeWork &work,
                           const TargetInfo &target) {
+  int64_t length = getMeanLength(work);
+  if (ShapedType::isDynamic(length) || ShapedType::isDynamic(work.columns))
+    return true;
   auto getL2Bytes = [&] { return target.l2.bytes; };
   RangeSizes<int64_t> sizes{work.columns, work.inputBytes, getL2Bytes};
-  auto holds = [&](int64_t quantity) {
-    std::optional<int64_t> upTo = computeUpTo(range, sizes),
-                           above = computeAbove(range, sizes);
-    return (!upTo || quantity <= *upTo) && (!above || quantity > *above);
-  };
-  if (isOfCards(range))
-    return holds(computeMultiprocessorBandwidth(
-        static_cast<int64_t>(target.peakMemoryBandwidth * 1e9),
-        target.multiprocessors));
-  int64_t length = getMeanLength(work);
-  return ShapedType::isDynamic(length) || ShapedType::isDynamic(work.columns) ||
-         holds(length);
+  std::optional<int64_t> upTo = computeUpTo(range, sizes),
+                         above = computeAbove(range, sizes);
+  return (!upTo || length <= *upTo) && (!above || length > *above);
 }
 
 /// The cost of the alternative for the nominal length of slices.
@@ -145,8 +136,8 @@ fp8moe::findBothAxesTile(MLIRContext *context, TileAttrInterface tile,
   return std::nullopt;
 }
 
-/// The best tile of each alternative that is worthwhile, and may take the works
-/// on some card.
+/// The best tile of each alternative that is worthwhile, and may take the
+/// works.
 static SmallVector<std::pair<QuantizeTileCost, RangeAttr>>
 getWorthwhile(MLIRContext *context, ArrayRef<QuantizeWork> works,
               const TargetInfo &target) {
@@ -154,7 +145,7 @@ getWorthwhile(MLIRContext *context, ArrayRef<QuantizeWork> works,
   for (const BothAxesAlternative &alternative :
        getBothAxesAlternatives(context, works, target))
     if (alternative.isWorthwhile &&
-        (!alternative.range || isOfCards(alternative.range) ||
+        (!alternative.range ||
          mayBeInRange(alternative.range, works[0], target)))
       result.push_back(
           {chooseQuantizeTile(alternative.tiles), alternative.range});
@@ -167,13 +158,11 @@ fp8moe::chooseBothAxesTile(Operation *op, ArrayRef<QuantizeWork> works,
   if (works.size() != 2)
     return std::nullopt;
   MLIRContext *context = op->getContext();
-  auto isElsewhere = [&](RangeAttr range) {
-    return range && !mayBeInRange(range, works[0], target);
-  };
   // What has no room on the card leaves the work to the next one, too.
   if (KernelChoiceAttr choice = cast<TiledOpInterface>(op).getTilesAttr()) {
     for (AlternativeAttr alternative : choice.getEntries())
-      if (!isElsewhere(alternative.getRange()))
+      if (RangeAttr range = alternative.getRange();
+          !range || mayBeInRange(range, works[0], target))
         if (auto found =
                 findBothAxesTile(context, alternative.getTile(), works, target))
           return found->first;
@@ -181,7 +170,7 @@ fp8moe::chooseBothAxesTile(Operation *op, ArrayRef<QuantizeWork> works,
   }
   std::optional<QuantizeTileCost> best;
   for (auto &[tile, range] : getWorthwhile(context, works, target))
-    if (!isElsewhere(range) && (!best || tile.cost < best->cost))
+    if (!best || tile.cost < best->cost)
       best = tile;
   return best;
 }
@@ -206,36 +195,19 @@ AlternativeAttr fp8moe::choosePerAxisKernels(MLIRContext *context,
   return AlternativeAttr::get(context, perAxis, RangeAttr(), /*wave=*/0);
 }
 
-/// What some cards take, and the best of the others where the target's card is
-/// none of these.
-static SmallVector<std::pair<QuantizeTileCost, RangeAttr>>
-keepBest(ArrayRef<std::pair<QuantizeTileCost, RangeAttr>> both,
-         ArrayRef<QuantizeWork> works, const TargetInfo &target) {
-  SmallVector<std::pair<QuantizeTileCost, RangeAttr>> result;
-  const QuantizeTileCost *best = nullptr;
-  bool isTaken = false;
-  for (const auto &[tile, range] : both) {
-    if (range && isOfCards(range)) {
-      result.push_back({tile, range});
-      isTaken |= mayBeInRange(range, works[0], target);
-    } else if (!best || tile.cost < best->cost) {
-      best = &tile;
-    }
-  }
-  if (best && !isTaken)
-    result.push_back({*best, RangeAttr()});
-  return result;
-}
-
 KernelChoiceAttr fp8moe::chooseBothAxesKernels(MLIRContext *context,
                                                ArrayRef<QuantizeWork> works,
                                                const TargetInfo &target) {
   SmallVector<std::pair<QuantizeTileCost, RangeAttr>> both =
       getWorthwhile(context, works, target);
-  // Each leaves what it is not worthwhile for to those that follow; groups that
-  // are known take one of them on a card.
-  if (!ShapedType::isDynamic(getMeanLength(works.front())))
-    both = keepBest(both, works, target);
+  // Known groups take the best one. Others leave to those that follow what they
+  // are not worthwhile for.
+  if (!both.empty() && !ShapedType::isDynamic(getMeanLength(works.front()))) {
+    auto best = *llvm::min_element(both, [](const auto &a, const auto &b) {
+      return a.first.cost < b.first.cost;
+    });
+    both = {{best.first, RangeAttr()}};
+  }
   SmallVector<AlternativeAttr> alternatives;
   for (auto &[tile, range] : both) {
     alternatives.push_back(AlternativeAttr::get(
@@ -243,8 +215,7 @@ KernelChoiceAttr fp8moe::chooseBothAxesKernels(MLIRContext *context,
     if (!range)
       break;
   }
-  if (!works[1].divided)
-    alternatives.push_back(choosePerAxisKernels(context, works, target));
+  alternatives.push_back(choosePerAxisKernels(context, works, target));
   return KernelChoiceAttr::get(context, alternatives);
 }
 

@@ -113,9 +113,6 @@ findWorthwhileLengths(const BothAxesFamily &family,
 
 bool BothAxesFamily::isWorthwhile(ArrayRef<QuantizeWork> works,
                                   const TargetInfo &target) const {
-  // Rows with divisors have no kernel of their own.
-  if (works[1].divided)
-    return true;
   if (ShapedType::isDynamic(getMeanLength(works[0])))
     return findWorthwhileLengths(*this, works, target).has_value();
   return isClearlyLess(chooseQuantizeTile(getTiles(works, target)).cost,

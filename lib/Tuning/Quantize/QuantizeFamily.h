@@ -84,8 +84,8 @@ public:
   virtual SmallVector<QuantizeTileCost>
   getTiles(ArrayRef<QuantizeWork> works, const TargetInfo &target) const = 0;
   /// The mean lengths of slices for which they are worthwhile; where lengths
-  /// are known, the groups or the cards that they are for. Null where it is
-  /// all, and where it is none.
+  /// are known, the groups that they are for. Null where it is all, and where
+  /// it is none.
   virtual RangeAttr getRange(MLIRContext *context, ArrayRef<QuantizeWork> works,
                              const TargetInfo &target) const;
 

@@ -39,20 +39,8 @@ public:
                             const TargetInfo &target) const override;
   LogicalResult verifyChoice(TiledOpInterface op,
                              const TargetInfo &target) const override;
-  StringRef getVariant(Operation *op) const override;
-  StringRef describeKernels(Operation *op) const override;
 };
 } // namespace
-
-//===----------------------------------------------------------------------===//
-// Divisors
-//===----------------------------------------------------------------------===//
-
-static OperandRange getDivisors(Operation *op) {
-  if (auto jagged = dyn_cast<JaggedDynamicQuantizeOp>(op))
-    return jagged.getDivisors();
-  return op->getOperands().take_front(0);
-}
 
 /// Quantized tensors come first, then their scales.
 static bool isAxisRead(Operation *op, unsigned axis) {
@@ -61,39 +49,11 @@ static bool isAxisRead(Operation *op, unsigned axis) {
          !op->getResult(axes + axis).use_empty();
 }
 
-/// Whether somebody reads rows that are divided, for which there are only
-/// kernels along both axes.
-static bool hasDividedRows(Operation *op) {
-  return getDivisors(op).size() == 2 && isAxisRead(op, 1);
-}
-
 void QuantizeProblem::visitWorks(
     Operation *op, ArrayRef<AssumedLayout> layouts,
     function_ref<void(const KernelWork &)> visit) const {
-  SmallVector<QuantizeWork, 2> works = getQuantizeWorks(op, layouts);
-  if (works.size() == 2 && works[1].divided) {
-    if (hasDividedRows(op))
-      return visit(BothAxesWork(works));
-    works.pop_back();
-  }
-  for (const QuantizeWork &work : works)
+  for (const QuantizeWork &work : getQuantizeWorks(op, layouts))
     visit(work);
-}
-
-StringRef QuantizeProblem::getVariant(Operation *op) const {
-  return getDivisors(op).empty() ? "" : " with divisors";
-}
-
-StringRef QuantizeProblem::describeKernels(Operation *op) const {
-  if (getDivisors(op).empty())
-    return "";
-  return "with divisors there are kernels along groups of at least one "
-         "contiguous row, with a multiple of 8 bytes each, to data that is "
-         "contiguous along the groups, and along both axes, where besides rows "
-         "have a known length of a multiple of 16 bytes, in the data, too, of "
-         "at most some 24 KiB, and stay contiguous, and both have one FP8 type "
-         "and a divisor; without these, quantize each operand along what its "
-         "matmul contracts, which needs no divisors";
 }
 
 //===----------------------------------------------------------------------===//
@@ -107,8 +67,7 @@ StringRef QuantizeProblem::describeKernels(Operation *op) const {
 ///     %q0, %s0 = dynamic_quantize %x along [1]
 ///     %q1, %s1 = dynamic_quantize %x along [0]
 template <typename OpTy>
-static SmallVector<Operation *, 2> splitAxes(OpTy op, Value offsets,
-                                             ValueRange divisors) {
+static SmallVector<Operation *, 2> splitAxes(OpTy op, Value offsets) {
   OpBuilder builder(op);
   SmallVector<Operation *, 2> parts;
   for (auto [index, axis] : llvm::enumerate(op.getAxes())) {
@@ -122,7 +81,6 @@ static SmallVector<Operation *, 2> splitAxes(OpTy op, Value offsets,
       part = JaggedDynamicQuantizeOp::create(
           builder, op.getLoc(), TypeRange(data.getType()),
           TypeRange(scales.getType()), op.getInput(), offsets,
-          divisors.take_front(std::min<size_t>(divisors.size(), 1)),
           ArrayRef<int64_t>(axis), op.getRounding(), tiles);
     else
       part = DynamicQuantizeOp::create(
@@ -138,11 +96,9 @@ static SmallVector<Operation *, 2> splitAxes(OpTy op, Value offsets,
 }
 
 /// True when one kernel makes all results. Along two axes, somebody must read
-/// those of each, unless what is read has no kernel of its own.
+/// those of each.
 static bool isOneKernel(Operation *op, const TargetInfo &target) {
   if (cast<KernelOpInterface>(op).getNumPasses(target) == 1)
-    return true;
-  if (hasDividedRows(op))
     return true;
   for (unsigned axis : llvm::seq(op->getNumResults() / 2))
     if (!isAxisRead(op, axis))
@@ -156,8 +112,8 @@ QuantizeProblem::split(Operation *op, const TargetInfo &target) const {
   if (isOneKernel(op, target))
     return {op};
   if (auto jagged = dyn_cast<JaggedDynamicQuantizeOp>(op))
-    return splitAxes(jagged, jagged.getOffsets(), jagged.getDivisors());
-  return splitAxes(cast<DynamicQuantizeOp>(op), Value(), ValueRange());
+    return splitAxes(jagged, jagged.getOffsets());
+  return splitAxes(cast<DynamicQuantizeOp>(op), Value());
 }
 
 //===----------------------------------------------------------------------===//
@@ -178,10 +134,7 @@ KernelChoiceAttr QuantizeProblem::complete(TiledOpInterface op,
   SmallVector<QuantizeWork, 2> works = getQuantizeWorks(op);
   if (works.size() == 1)
     return completeQuantizeKernels(choice, works.front(), target);
-  bool isComplete =
-      works[1].divided ||
-      isa<PerAxisAttr>(llvm::to_vector(choice.getEntries()).back().getTile());
-  if (isComplete)
+  if (isa<PerAxisAttr>(llvm::to_vector(choice.getEntries()).back().getTile()))
     return choice;
   // What is written stands, for the groups that its family is worthwhile for
   // where it has no range: the others may be too large.
@@ -202,13 +155,7 @@ static LogicalResult verifyAxes(TiledOpInterface op, KernelChoiceAttr choice,
                                 const TargetInfo &target) {
   auto alternatives = llvm::to_vector(choice.getEntries());
   auto perAxis = dyn_cast<PerAxisAttr>(alternatives.back().getTile());
-  bool isDivided = works[1].divided;
-  if (isDivided && perAxis)
-    return op->emitError("'")
-           << op->getName()
-           << "' with divisors of both axes expects one tile for both; remove "
-              "#fp8moe.per_axis<[...]>";
-  if (!perAxis && !isDivided)
+  if (!perAxis)
     return op->emitError("'")
            << op->getName() << "' along " << works.size()
            << " axes expects #fp8moe.per_axis<[...]> with a choice for each as "
@@ -218,8 +165,7 @@ static LogicalResult verifyAxes(TiledOpInterface op, KernelChoiceAttr choice,
        getBothAxesAlternatives(op->getContext(), works, target))
     for (const QuantizeTileCost &tile : alternative.tiles)
       legal.push_back(getQuantizeTile(op->getContext(), tile.config));
-  for (AlternativeAttr alternative :
-       ArrayRef(alternatives).drop_back(isDivided ? 0 : 1)) {
+  for (AlternativeAttr alternative : ArrayRef(alternatives).drop_back()) {
     if (llvm::is_contained(legal, alternative.getTile()))
       continue;
     std::string expected = llvm::join(
@@ -233,8 +179,6 @@ static LogicalResult verifyAxes(TiledOpInterface op, KernelChoiceAttr choice,
            << (legal.empty() ? "a kernel for each axis only" : expected)
            << "; use that, or no tiles";
   }
-  if (isDivided)
-    return success();
   for (auto [index, work] : llvm::enumerate(works))
     if (failed(verifyChoice(op, getAxisChoice(choice, index), work, target)))
       return failure();
@@ -247,9 +191,6 @@ LogicalResult QuantizeProblem::verifyChoice(TiledOpInterface op,
   if (!choice)
     return success();
   SmallVector<QuantizeWork, 2> works = getQuantizeWorks(op);
-  if (works.front().divided &&
-      failed(verifyOneTile(op, choice, " with divisors")))
-    return failure();
   if (works.size() == 1)
     return fp8moe::verifyChoice(op, choice, works.front(), target);
   return verifyAxes(op, choice, works, target);
@@ -333,8 +274,6 @@ std::string QuantizeProblem::explainChoice(Operation *op,
   SmallVector<QuantizeWork, 2> works = getQuantizeWorks(op);
   if (works.empty() || !choice)
     return "";
-  if (works.size() > 1 && works[1].divided)
-    return "both axes at once; there is no other kernel with divisors";
   if (works.size() > 1)
     return explainAxes(op, choice, works, target);
   if (TileAttrInterface tile = getOnlyTile(choice))

@@ -208,9 +208,6 @@ TileAttrInterface fp8moe::getQuantizeTile(MLIRContext *context,
   case QuantizeMethod::RescaledBothAxes:
     return RescaledBothAxesTileAttr::get(
         context, config.threads, config.heldChunks, config.residentBlocks);
-  case QuantizeMethod::HeldBothAxes:
-    return HeldBothAxesTileAttr::get(context, config.rowStages,
-                                     config.heldTiles);
   }
   llvm_unreachable("unknown method");
 }
@@ -239,7 +236,6 @@ fp8moe::getQuantizeMethod(TileAttrInterface tile) {
       .Case([](RescaledBothAxesTileAttr) {
         return QuantizeMethod::RescaledBothAxes;
       })
-      .Case([](HeldBothAxesTileAttr) { return QuantizeMethod::HeldBothAxes; })
       .Default(std::nullopt);
 }
 
@@ -293,11 +289,6 @@ QuantizeConfig fp8moe::getQuantizeConfig(TileAttrInterface tile,
         config.threads = tile.getThreads();
         config.heldChunks = tile.getChunks();
         config.residentBlocks = tile.getBlocks();
-      })
-      .Case([&](HeldBothAxesTileAttr tile) {
-        config.columnsPerBlock = 1;
-        config.rowStages = tile.getRowStages();
-        config.heldTiles = tile.getTiles();
       });
   return config;
 }
@@ -347,7 +338,6 @@ getAxisWork(Value input, Value quantized, Value offsets, int64_t axis,
 
 template <typename OpTy>
 static SmallVector<QuantizeWork, 2> getWorks(OpTy op, Value offsets,
-                                             size_t numDivisors,
                                              ArrayRef<AssumedLayout> layouts) {
   SmallVector<QuantizeWork, 2> works;
   for (auto [index, axis] : llvm::enumerate(op.getAxes())) {
@@ -358,7 +348,6 @@ static SmallVector<QuantizeWork, 2> getWorks(OpTy op, Value offsets,
     if (!work)
       return {};
     work->powerOfTwo = op.getRounding() == ScaleRounding::Pow2;
-    work->divided = index < numDivisors;
     works.push_back(*work);
   }
   return works;
@@ -380,10 +369,9 @@ getScaleWorks(OpTy op, Value offsets, ArrayRef<AssumedLayout> layouts) {
 SmallVector<QuantizeWork, 2>
 fp8moe::getQuantizeWorks(Operation *op, ArrayRef<AssumedLayout> layouts) {
   if (auto quantize = dyn_cast<DynamicQuantizeOp>(op))
-    return getWorks(quantize, Value(), /*numDivisors=*/0, layouts);
+    return getWorks(quantize, Value(), layouts);
   if (auto quantize = dyn_cast<JaggedDynamicQuantizeOp>(op))
-    return getWorks(quantize, quantize.getOffsets(),
-                    quantize.getDivisors().size(), layouts);
+    return getWorks(quantize, quantize.getOffsets(), layouts);
   if (auto cast = dyn_cast<QuantizeOp>(op))
     if (std::optional<QuantizeWork> work =
             getAxisWork(cast.getInput(), cast.getResult(), cast.getOffsets(),

@@ -151,7 +151,7 @@ void RegisterResidentFamily::addTiles(
     const QuantizeWork &known, const QuantizeWork &work,
     const TargetInfo &target, SmallVectorImpl<QuantizeTileCost> &tiles) const {
   // Scales alone are made by the first of two passes.
-  if (known.scalesOnly || known.divided)
+  if (known.scalesOnly)
     return;
   const RegisterResidentCalibration *calibration =
       getRegisterResidentCalibration(target.chip);

@@ -20,7 +20,6 @@
 
 #include "Tuning/Quantize/QuantizeCandidates.h"
 #include "Tuning/Quantize/QuantizeFamily.h"
-#include "Tuning/Quantize/RescaledBothAxes.h"
 #include "Tuning/Quantize/RescaledCalibration.h"
 #include "fp8moe/Tuning/Common/NominalSizes.h"
 
@@ -66,8 +65,11 @@ static bool hasAlignedRows(int64_t pitch, int64_t elementBytes) {
          pitch % (kAlignment / elementBytes) == 0;
 }
 
-bool fp8moe::canRescale(const QuantizeWork &columns, const QuantizeWork &rows,
-                        const TargetInfo &target) {
+/// Whether columns can be made of rows in FP8: scales are powers of two, rows
+/// are whole chunks and contiguous, and so are columns where they are written,
+/// aligned where the target needs it (the launch asks where nobody knows).
+static bool canRescale(const QuantizeWork &columns, const QuantizeWork &rows,
+                       const TargetInfo &target) {
   // Others would be stored byte by byte, in several times the time of a kernel
   // for each axis (docs/lab/measurements.md, "Held rows").
   if (!target.has(Feature::UnalignedVectors) && hasUnalignedColumns(columns))
@@ -78,12 +80,11 @@ bool fp8moe::canRescale(const QuantizeWork &columns, const QuantizeWork &rows,
                           : rows.segments == columns.segments &&
                                 rows.segmentDim == columns.segmentDim;
   bool isPadded = columns.outputPadding > 1;
-  return columns.powerOfTwo && rows.powerOfTwo && !columns.divided &&
-         !rows.divided && !rows.jagged && haveSegments &&
-         rows.inputRowStride == 1 && rows.outputRowStride == 1 &&
-         columns.outputRowStride == 1 && !ShapedType::isDynamic(rows.rows) &&
-         rows.rows == columns.columns && rows.rows % kOutputChunk == 0 &&
-         rows.rows > 0 &&
+  return columns.powerOfTwo && rows.powerOfTwo && !rows.jagged &&
+         haveSegments && rows.inputRowStride == 1 &&
+         rows.outputRowStride == 1 && columns.outputRowStride == 1 &&
+         !ShapedType::isDynamic(rows.rows) && rows.rows == columns.columns &&
+         rows.rows % kOutputChunk == 0 && rows.rows > 0 &&
          hasAlignedRows(rows.inputColumnStride, rows.inputBytes) &&
          hasAlignedRows(rows.outputColumnStride, 1) &&
          (!isPadded || (columns.outputPadding % rescaled::kLineAlignment == 0 &&

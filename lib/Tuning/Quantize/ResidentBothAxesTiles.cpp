@@ -128,8 +128,7 @@ static SmallVector<QuantizeTileCost> rankTiles(ArrayRef<QuantizeWork> works,
 SmallVector<QuantizeTileCost>
 ResidentBothAxesFamily::getTiles(ArrayRef<QuantizeWork> works,
                                  const TargetInfo &target) const {
-  if (works.size() != 2 || !works[0].jagged || works[0].divided ||
-      works[1].divided)
+  if (works.size() != 2 || !works[0].jagged)
     return {};
   const QuantizeWork &columns = works[0], &rows = works[1];
   // The rows of a matrix, as many elements as it has columns. With lengths and

@@ -109,7 +109,7 @@ void ResidentStripFamily::addTiles(
     const QuantizeWork &known, const QuantizeWork &work,
     const TargetInfo &target, SmallVectorImpl<QuantizeTileCost> &tiles) const {
   // Scales alone are made by the first of two passes.
-  if (known.scalesOnly || known.divided)
+  if (known.scalesOnly)
     return;
   const ResidentStripCalibration *calibration =
       getResidentStripCalibration(target.chip);

@@ -259,8 +259,6 @@ protected:
 void TwoPassFamily::addTiles(const QuantizeWork &known,
                              const QuantizeWork &work, const TargetInfo &target,
                              SmallVectorImpl<QuantizeTileCost> &tiles) const {
-  if (known.divided)
-    return;
   const TwoPassCalibration *calibration = getTwoPassCalibration(target.chip);
   if (!calibration)
     return;

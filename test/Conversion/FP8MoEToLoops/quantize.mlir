@@ -182,34 +182,3 @@ func.func @quantize_copy(%x: tensor<?x8xf32>, %ends: tensor<3xi32>)
       : tensor<?x8xf32> -> tensor<?x8xf8E4M3FN>, tensor<?x8xf8E4M3FN, #padded>, tensor<?xf32>
   return %q, %t, %s : tensor<?x8xf8E4M3FN>, tensor<?x8xf8E4M3FN, #padded>, tensor<?xf32>
 }
-
-// -----
-
-// Elements are multiplied by rounded reciprocals of their divisors, which the second axis has
-// by group: rows of no group are read as they are.
-
-// CHECK-LABEL: func @divided(
-// CHECK-SAME:    %[[X:.*]]: memref<?x8xbf16>, %{{.*}}: memref<3xi32>, %[[D0:[^:]*]]: memref<?xf32>, %[[D1:[^:]*]]: memref<3x8xf32>,
-func.func @divided(%x: tensor<?x8xbf16>, %ends: tensor<3xi32>, %d0: tensor<?xf32>, %d1: tensor<3x8xf32>)
-    -> (tensor<?x8xf8E4M3FN>, tensor<?x8xf8E4M3FN>, tensor<3x8xf32>, tensor<?xf32>) {
-  // CHECK:      scf.for %{{.*}} iter_args
-  // CHECK:            %[[ELEMENT:.*]] = memref.load %[[X]][%[[I:[^,]*]],
-  // CHECK-NEXT:       arith.extf %[[ELEMENT]]
-  // CHECK-NEXT:       %[[D:.*]] = memref.load %[[D0]][%[[I]]]
-  // CHECK-NEXT:       %[[F:.*]] = arith.divf %{{.*}}, %[[D]] : f32
-  // CHECK-NEXT:       arith.truncf %[[F]] : f32 to bf16
-  // CHECK-NEXT:       arith.extf
-  // CHECK-NEXT:       %[[P:.*]] = arith.mulf
-  // CHECK-NEXT:       arith.truncf %[[P]] : f32 to bf16
-  // CHECK:      %[[END:.*]] = scf.for %[[G:[^ ]*]] = {{.*}} iter_args
-  // CHECK:            memref.load %[[D1]][%[[G]], %{{.*}}]
-  // CHECK:      scf.for %{{.*}} = %[[END]] to
-  // CHECK-NOT:    memref.load %[[D1]]
-  // CHECK:      return
-  %q:2, %s:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<3xi32>)
-      divided(%d0, %d1 : tensor<?xf32>, tensor<3x8xf32>) along [0, 1] rounding pow2
-      : tensor<?x8xbf16>
-      -> tensor<?x8xf8E4M3FN>, tensor<?x8xf8E4M3FN>, tensor<3x8xf32>, tensor<?xf32>
-  return %q#0, %q#1, %s#0, %s#1
-      : tensor<?x8xf8E4M3FN>, tensor<?x8xf8E4M3FN>, tensor<3x8xf32>, tensor<?xf32>
-}

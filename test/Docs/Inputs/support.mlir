@@ -70,39 +70,6 @@ func.func @jagged_both(%x: tensor<?x64xf32>, %ends: tensor<?xi32>)
       : tensor<?x64x!fp8moe.e4m3, #columns>, tensor<?x64x!fp8moe.e4m3>, tensor<?x64xf32>, tensor<?xf32>
 }
 
-// ROW: `jagged_dynamic_quantize` with `divided`
-func.func @divided(%x: tensor<?x64xbf16, #aligned>, %ends: tensor<8xi32>, %d: tensor<?xf32>)
-    -> (tensor<?x64x!fp8moe.e4m3, #columns>, tensor<8x64xf32>) {
-  %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) divided(%d : tensor<?xf32>)
-      along [0] rounding pow2
-      : tensor<?x64xbf16, #aligned> -> tensor<?x64x!fp8moe.e4m3, #columns>, tensor<8x64xf32>
-  return %q, %s : tensor<?x64x!fp8moe.e4m3, #columns>, tensor<8x64xf32>
-}
-func.func @divided_both(%x: tensor<?x64xf32, #aligned>, %ends: tensor<8xi32>, %d0: tensor<?xf32>, %d1: tensor<8x64xf32>)
-    -> (tensor<?x64x!fp8moe.e4m3, #columns>, tensor<?x64x!fp8moe.e4m3, #aligned>, tensor<8x64xf32>, tensor<?xf32>) {
-  %q:2, %s:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>)
-      divided(%d0, %d1 : tensor<?xf32>, tensor<8x64xf32>) along [0, 1] rounding none : tensor<?x64xf32, #aligned>
-      -> tensor<?x64x!fp8moe.e4m3, #columns>, tensor<?x64x!fp8moe.e4m3, #aligned>, tensor<8x64xf32>, tensor<?xf32>
-  return %q#0, %q#1, %s#0, %s#1
-      : tensor<?x64x!fp8moe.e4m3, #columns>, tensor<?x64x!fp8moe.e4m3, #aligned>, tensor<8x64xf32>, tensor<?xf32>
-}
-func.func @divided_padded(%x: tensor<?x64xbf16, #aligned>, %ends: tensor<8xi32>, %d: tensor<?xf32>)
-    -> (tensor<?x64x!fp8moe.e4m3, #padded_columns>, tensor<8x64xf32>) {
-  %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) divided(%d : tensor<?xf32>)
-      along [0] rounding none
-      : tensor<?x64xbf16, #aligned> -> tensor<?x64x!fp8moe.e4m3, #padded_columns>, tensor<8x64xf32>
-  return %q, %s : tensor<?x64x!fp8moe.e4m3, #padded_columns>, tensor<8x64xf32>
-}
-
-// ROW: `jagged_dynamic_quantize` with `divided`, packed groups of bf16, `rounding none`
-func.func @divided_packed(%x: tensor<?x64xbf16, #aligned>, %ends: tensor<8xi32>, %d: tensor<?xf32>)
-    -> (tensor<?x64x!fp8moe.e4m3, #columns>, tensor<8x64xf32>) {
-  %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) divided(%d : tensor<?xf32>)
-      along [0] rounding none
-      : tensor<?x64xbf16, #aligned> -> tensor<?x64x!fp8moe.e4m3, #columns>, tensor<8x64xf32>
-  return %q, %s : tensor<?x64x!fp8moe.e4m3, #columns>, tensor<8x64xf32>
-}
-
 // ROW: `scale`, `jagged_scale`, `quantize`, `dequantize`
 func.func @scale(%x: tensor<?x64xbf16>) -> tensor<?xf32> {
   %s = fp8moe.scale %x along 1 rounding pow2 fp8 !fp8moe.e4m3 : tensor<?x64xbf16> -> tensor<?xf32>

@@ -1,37 +1,22 @@
 // RUN: fp8moe-compile %s --target=sm_90a -o %t --report | FileCheck %s --check-prefixes=CHECK,H200
 // RUN: fp8moe-compile %s --target=sm_90a -o %t --report --card=h100 | FileCheck %s --check-prefixes=CHECK,H100
-// RUN: fp8moe-compile %s --target=sm_90a -o %t --report --card=h20 | FileCheck %s --check-prefixes=CHECK,H20
 
-// Rows that blocks hold are for cards whose memory is slow for their multiprocessors, and the report says what runs
-// instead on the one that it predicts for.
+// Groups of 28.7 MB fit in half of the L2 cache of an H200, not of an H100. The report says which of the kernels that the
+// operation names runs on the card that it predicts for.
 
-#across = #fp8moe.strided<[0, 2, 1]>
+#columns = #fp8moe.strided<[1, 0], groups<dim = 0, pad = 128>>
 
-// CHECK: fp8moe.dynamic_quantize line 17 {{[0-9.]+}} us
-// CHECK:   tile held_both_axes<{{.*}}> for multiprocessor_bandwidth up_to
-// H200:    on this card a kernel for each axis
-// H100:    {{^ *}}both axes at once; a kernel for each takes {{[0-9.]+}} us
-// H20:     on this card a kernel for each axis
-func.func @short_lines(%w: tensor<181x2048x512xbf16>)
-    -> (tensor<181x2048x512xf8E4M3FN, #across>, tensor<181x2048x512xf8E4M3FN>, tensor<181x512xf32>, tensor<181x2048xf32>) {
-  %q:2, %s:2 = fp8moe.dynamic_quantize %w along [1, 2] rounding pow2
-      : tensor<181x2048x512xbf16>
-      -> tensor<181x2048x512xf8E4M3FN, #across>, tensor<181x2048x512xf8E4M3FN>, tensor<181x512xf32>, tensor<181x2048xf32>
+// CHECK: fp8moe.jagged_dynamic_quantize line 15 {{[0-9.]+}} us
+// CHECK:   tile single_pass_both_axes<{{.*}}> for group_bytes up_to 50 percent of l2
+// H200:    {{^ *}}both axes at once; a kernel for each takes {{[0-9.]+}} us
+// H100:    on this card a kernel for each axis
+func.func @tokens(%x: tensor<44800x5120xbf16>, %ends: tensor<16xi32>)
+    -> (tensor<46848x5120xf8E4M3FN, #columns>, tensor<44800x5120xf8E4M3FN>, tensor<16x5120xf32>, tensor<44800xf32>) {
+  %q:2, %s:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<16xi32>) along [0, 1] rounding pow2
+      tiles [#fp8moe.single_pass_both_axes<columns = 64, stages = 9, row_bytes = 10240, row_stages = 7>
+             for group_bytes up_to 50 percent of l2]
+      : tensor<44800x5120xbf16>
+      -> tensor<46848x5120xf8E4M3FN, #columns>, tensor<44800x5120xf8E4M3FN>, tensor<16x5120xf32>, tensor<44800xf32>
   return %q#0, %q#1, %s#0, %s#1
-      : tensor<181x2048x512xf8E4M3FN, #across>, tensor<181x2048x512xf8E4M3FN>, tensor<181x512xf32>, tensor<181x2048xf32>
-}
-
-// CHECK: fp8moe.dynamic_quantize line 32 {{[0-9.]+}} us
-// CHECK:   tile held_both_axes<{{.*}}> for multiprocessor_bandwidth up_to
-// CHECK:   tile rescaled_both_axes<
-// H200:    on this card rescaled_both_axes<{{.*}}>, both axes at once; a kernel for each takes {{[0-9.]+}} us
-// H100:    {{^ *}}both axes at once; a kernel for each takes {{[0-9.]+}} us
-// H20:     on this card rescaled_both_axes<{{.*}}>, both axes at once; a kernel for each takes {{[0-9.]+}} us
-func.func @large_experts(%w: tensor<32x2880x2880xbf16>)
-    -> (tensor<32x2880x2880xf8E4M3FN, #across>, tensor<32x2880x2880xf8E4M3FN>, tensor<32x2880xf32>, tensor<32x2880xf32>) {
-  %q:2, %s:2 = fp8moe.dynamic_quantize %w along [1, 2] rounding pow2
-      : tensor<32x2880x2880xbf16>
-      -> tensor<32x2880x2880xf8E4M3FN, #across>, tensor<32x2880x2880xf8E4M3FN>, tensor<32x2880xf32>, tensor<32x2880xf32>
-  return %q#0, %q#1, %s#0, %s#1
-      : tensor<32x2880x2880xf8E4M3FN, #across>, tensor<32x2880x2880xf8E4M3FN>, tensor<32x2880xf32>, tensor<32x2880xf32>
+      : tensor<46848x5120xf8E4M3FN, #columns>, tensor<44800x5120xf8E4M3FN>, tensor<16x5120xf32>, tensor<44800xf32>
 }

@@ -48,8 +48,7 @@ public:
                       zero,
                       one};
     operands.problem.sizes = getKnownSizes(operands.sizes);
-    operands.buffers = {input.buffer, Value(), output.buffer, scales.buffer,
-                        Value()};
+    operands.buffers = {input.buffer, Value(), output.buffer, scales.buffer};
 
     QuantizeConfig single{QuantizeConfig::OuterTransposing, /*threads=*/480,
                           /*columnsPerBlock=*/64,

@@ -294,38 +294,6 @@ TEST(QuantizeTilesTest, BothAxesAreNearTheMeasured) {
   EXPECT_FALSE(getBothAxesTiles(works, target).empty());
 }
 
-/// Only the single-pass kernels of sm_90a divide what they read; all others
-/// refuse it, also one axis of two.
-TEST(QuantizeTilesTest, OnlySinglePassesDivide) {
-  for (const TargetInfo &target : knownTargets()) {
-    if (!target.isGPU())
-      continue;
-    bool divides = target.chip == "sm_90a";
-    for (QuantizeWork columns :
-         {jaggedOuterTransposing(16384, 2048, 8), jaggedInner(16384, 2048, 8),
-          jaggedOuter(16384, 2048, 8), rowwise(16384, 2048)}) {
-      columns.divided = true;
-      for (const QuantizeTileCost &tile : rankQuantizeTiles(columns, target))
-        EXPECT_TRUE(divides &&
-                    tile.config.method == QuantizeMethod::SinglePassOuter)
-            << describe(columns);
-    }
-    QuantizeWork works[] = {jaggedOuterTransposing(131072, 2048, 8),
-                            rowwise(131072, 2048)};
-    works[0].divided = true;
-    EXPECT_TRUE(getBothAxesTiles(works, target).empty());
-    works[1].divided = true;
-    BothAxesAlternative both = findBothAxes(works, target);
-    EXPECT_EQ(both.tiles.size(), divides ? 1u : 0u);
-    if (!divides)
-      continue;
-    // Groups that are large for the cache have no other kernel.
-    EXPECT_TRUE(both.isWorthwhile);
-    EXPECT_FALSE(both.range);
-    EXPECT_EQ(both.tiles[0].config.method, QuantizeMethod::SinglePassBothAxes);
-  }
-}
-
 /// What a program asks of its card is, on the card that the target describes,
 /// what decides where the number of tokens is known: 30 MiB on an H200.
 TEST(QuantizeTilesTest, BothAxesTakeThePartOfTheCacheThatIsUsable) {
@@ -367,28 +335,14 @@ TEST(QuantizeTilesTest, BothAxesNeedRowsThatFit) {
   EXPECT_TRUE(find(2044, 2051, "gfx942"));
   EXPECT_TRUE(find(16384, 16384, "gfx950"));
 
-  for (bool divided : {false, true})
-    for (int64_t width : {8, 2048, 5120, 7168, 12288}) {
-      std::optional<SinglePassOuterTile> tile =
-          getBothAxesOuterTile(2 * width, divided, target);
-      ASSERT_TRUE(tile) << width;
-      EXPECT_LE(single_pass_outer::SharedMemory(*tile).end,
-                target.sharedMemoryPerBlock);
-      EXPECT_GE(tile->rowStages, tile->rowWarps);
-    }
-}
-
-TEST(QuantizeTilesTest, TeamsHoldTheFactorsOfARow) {
-  using single_pass_outer::getDividedRowTeamWarps;
-  EXPECT_EQ(getDividedRowTeamWarps(16), 1);
-  EXPECT_EQ(getDividedRowTeamWarps(4096), 1);
-  EXPECT_EQ(getDividedRowTeamWarps(4112), 2);
-  EXPECT_EQ(getDividedRowTeamWarps(8192), 2);
-  EXPECT_EQ(getDividedRowTeamWarps(16384), 4);
-  // Longer ones have more than stays in registers.
-  EXPECT_EQ(getDividedRowTeamWarps(24576), 4);
-  EXPECT_TRUE(single_pass_outer::holdsFactors(16384));
-  EXPECT_FALSE(single_pass_outer::holdsFactors(16400));
+  for (int64_t width : {8, 2048, 5120, 7168, 12288}) {
+    std::optional<SinglePassOuterTile> tile =
+        getBothAxesOuterTile(2 * width, target);
+    ASSERT_TRUE(tile) << width;
+    EXPECT_LE(single_pass_outer::SharedMemory(*tile).end,
+              target.sharedMemoryPerBlock);
+    EXPECT_GE(tile->rowStages, tile->rowWarps);
+  }
 }
 
 /// Few groups are few strips that are read twice, so that most of the chip has

@@ -22,18 +22,6 @@
 
 namespace mlir::fp8moe {
 
-/// Whether a range is one of cards, whatever the sizes are.
-inline bool isOfCards(RangeAttr range) {
-  return range.getQuantity() == Quantity::MultiprocessorBandwidth;
-}
-
-/// Megabytes per second for each multiprocessor, of bytes for all of them.
-template <typename T>
-T computeMultiprocessorBandwidth(const T &bandwidth, const T &multiprocessors) {
-  constexpr int64_t kMegabyte = 1000000;
-  return bandwidth / (multiprocessors * T(kMegabyte));
-}
-
 /// What ranges of bytes follow from, besides the length.
 template <typename T> struct RangeSizes {
   /// Elements across those that share a scale, and the bytes of each.
@@ -59,7 +47,7 @@ T computeLengthOfBytes(const T &bytes, const RangeSizes<T> &sizes) {
   return elements / parallel;
 }
 
-/// A bound of a range: a mean length, unless the range is one of cards.
+/// A bound of a range, as a mean length.
 template <typename T>
 T computeBound(int64_t bound, RangeAttr range, const RangeSizes<T> &sizes) {
   if (range.getQuantity() != Quantity::GroupBytes)

@@ -33,7 +33,6 @@ enum class QuantizeMethod {
   SinglePassInner,
   SinglePassBothAxes,
   RescaledBothAxes,
-  HeldBothAxes,
 };
 
 /// Whether the kernels take every address, every pitch and every size.
@@ -75,13 +74,11 @@ struct QuantizeConfig {
   int64_t rounds = 1;
   int64_t residentBlocks = 1;
   /// Resident strips and both axes: tiles of rows that a block keeps in
-  /// registers; held both axes, in shared memory. Both axes: the threads that
-  /// hold a row, `heldChunks` each.
+  /// registers. Both axes: the threads that hold a row, `heldChunks` each.
   int64_t heldTiles = 0;
   int64_t rowThreads = 0;
   /// Single pass, outer or both axes: tiles in the ring. Both axes: the bytes
-  /// of a row, and how many of them are in shared memory at once (held both
-  /// axes as well).
+  /// of a row, and how many of them are in shared memory at once.
   int64_t stages = 0;
   int64_t rowBytes = 0, rowStages = 0;
   /// Single pass, inner: groups that there is room for.
@@ -147,8 +144,6 @@ struct QuantizeWork : KernelWorkBase<QuantizeWork> {
   /// Nobody wants the values. Tiles are ranked as if there were an output that
   /// lies as the input does.
   bool scalesOnly = false;
-  /// Elements are divided before anything else (Q11).
-  bool divided = false;
 };
 
 /// The quantizations along both axes of one tensor.
@@ -230,8 +225,8 @@ const QuantizeTileCost &chooseQuantizeTile(ArrayRef<QuantizeTileCost> tiles);
 /// whole rows.
 struct BothAxesAlternative {
   SmallVector<QuantizeTileCost> tiles;
-  /// The groups for which they are worthwhile, on each card of the target, or
-  /// the cards; null for all.
+  /// The groups for which they are worthwhile, on each card of the target; null
+  /// for all.
   RangeAttr range;
   /// Whether they are predicted to take clearly less time than a kernel for
   /// each axis, for some groups at least.

@@ -19,24 +19,18 @@ using namespace mlir::fp8moe;
 Value fp8moe::createIsInRange(RangeAttr range, const RangeOperands &operands,
                               OpBuilder &builder, Location loc) {
   ImplicitLocOpBuilder b(loc, builder);
-  auto getDevice = [&](plan::DeviceAttribute attribute) {
-    return HostSize(
-        b,
-        plan::DeviceAttrOp::create(b, b.getIndexType(), attribute).getResult());
+  auto getL2Bytes = [&] {
+    return HostSize(b, plan::DeviceAttrOp::create(
+                           b, b.getIndexType(), plan::DeviceAttribute::L2Bytes)
+                           .getResult());
   };
-  auto getL2Bytes = [&] { return getDevice(plan::DeviceAttribute::L2Bytes); };
-  Value quantity = operands.meanLength;
-  if (isOfCards(range))
-    quantity = computeMultiprocessorBandwidth(
-                   getDevice(plan::DeviceAttribute::MemoryBandwidth),
-                   getDevice(plan::DeviceAttribute::Multiprocessors))
-                   .getValue(b);
   RangeSizes<HostSize> sizes{HostSize(b, operands.parallel),
                              operands.elementBytes, getL2Bytes};
   // No comparison of HostSize, which would fold that of a known length: plans
   // keep their form.
   auto compare = [&](arith::CmpIPredicate predicate, const HostSize &bound) {
-    return arith::CmpIOp::create(b, predicate, quantity, bound.getValue(b));
+    return arith::CmpIOp::create(b, predicate, operands.meanLength,
+                                 bound.getValue(b));
   };
   Value isAtMost, isAbove;
   if (std::optional<HostSize> upTo = computeUpTo(range, sizes))

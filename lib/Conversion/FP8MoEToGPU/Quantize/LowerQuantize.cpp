@@ -30,8 +30,6 @@ struct Quantization {
   /// Where its tensors are; offsets only when jagged.
   BufferView input, output, scales;
   std::optional<BufferView> offsets;
-  /// Only where elements are divided.
-  std::optional<BufferView> divisors;
 };
 } // namespace
 
@@ -64,7 +62,6 @@ getProblem(const Quantization &q, const QuantizeSizes<OpFoldResult> &sizes) {
   problem.fp8Type = q.resultType.getElementType();
   problem.powerOfTwo = q.rounding == ScaleRounding::Pow2;
   problem.jagged = q.offsets.has_value();
-  problem.divided = q.divisors.has_value();
   if (GroupPaddingAttr padding = getGroupPadding(q.resultType))
     problem.outputPadding = padding.getPad();
   problem.inputAlignment = getBufferAlignment(q.input);
@@ -78,8 +75,7 @@ static QuantizeOperands getOperands(const Quantization &q,
   QuantizeSizes<OpFoldResult> sizes = getSizes(q, lowering.getBuilder());
   QuantizeBuffers buffers{q.input.buffer,
                           q.offsets ? Value(q.offsets->buffer) : Value(),
-                          q.output.buffer, q.scales.buffer,
-                          q.divisors ? Value(q.divisors->buffer) : Value()};
+                          q.output.buffer, q.scales.buffer};
   return {getProblem(q, sizes), sizes, buffers};
 }
 
@@ -160,7 +156,7 @@ static FailureOr<Value> launchBothAxes(const Quantization &columns,
 /// One launch, or one for each axis. `op` has a quantized tensor and scales for
 /// each.
 template <typename OpTy>
-static LogicalResult lowerAxes(OpTy op, Value offsets, ValueRange divisors,
+static LogicalResult lowerAxes(OpTy op, Value offsets,
                                ProgramLowering &lowering) {
   SmallVector<QuantizeWork, 2> works = getQuantizeWorks(op);
   if (works.empty())
@@ -191,13 +187,10 @@ static LogicalResult lowerAxes(OpTy op, Value offsets, ValueRange divisors,
                    lowering.getView(op.getInput()),
                    *output,
                    *scaleView,
-                   std::nullopt,
                    std::nullopt};
     // Only the first axis is jagged.
     if (offsets && index == 0)
       q.offsets = lowering.getView(offsets);
-    if (index < divisors.size())
-      q.divisors = lowering.getView(divisors[index]);
     quantizations.push_back(q);
   }
   // What kernels for both axes have left; null for everything.
@@ -231,10 +224,9 @@ public:
   bool writesResults() const override { return true; }
   LogicalResult lower(Operation *op, ProgramLowering &lowering) const override {
     if (auto jagged = dyn_cast<JaggedDynamicQuantizeOp>(op))
-      return lowerAxes(jagged, jagged.getOffsets(), jagged.getDivisors(),
-                       lowering);
+      return lowerAxes(jagged, jagged.getOffsets(), lowering);
     return lowerAxes(cast<DynamicQuantizeOp>(op), /*offsets=*/Value(),
-                     /*divisors=*/{}, lowering);
+                     lowering);
   }
 };
 } // namespace

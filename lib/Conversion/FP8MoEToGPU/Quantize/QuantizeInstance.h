@@ -15,10 +15,9 @@
 
 namespace mlir::fp8moe {
 
-/// The buffers of a quantization; `offsets` only when it is jagged, `divisors`
-/// only when it divides.
+/// The buffers of a quantization; `offsets` only when it is jagged.
 struct QuantizeBuffers {
-  Value input, offsets, output, scales, divisors;
+  Value input, offsets, output, scales;
 };
 
 /// A quantization along one axis.

@@ -54,28 +54,3 @@ std::pair<Value, Value> RescaledBytes::createWord(Value word, Value exponents,
   Value result = b.add(b.bitAnd(sum, kMagnitudes), step * kEachByte);
   return {b.bitOr(result, b.bitAnd(word, kSigns)), b.bitAnd(sum, aboveLeast)};
 }
-
-Value RescaledBytes::createNonzero(Value word) {
-  return b.bitAnd(b.add(b.bitAnd(word, kMagnitudes), kMagnitudes), kSigns);
-}
-
-Value RescaledBytes::createMarks(Value word, std::array<Value, 2> inputs) {
-  // The same of halves, and their upper bytes.
-  constexpr int64_t kHalves = 0x7FFF7FFF, kUpperBytes = 0x7531;
-  std::array<Value, 2> sums;
-  for (auto [sum, input] : llvm::zip_equal(sums, inputs))
-    sum = b.add(b.bitAnd(input, kHalves), kHalves);
-  Value isNonzero = b.permuteBytes(sums[0], sums[1], b.i32(kUpperBytes));
-  Value isLost = b.bitAnd(b.bitXor(createNonzero(word), kSigns), isNonzero);
-  return b.bitOr(word, b.shiftRight(isLost, kMagnitudeBits));
-}
-
-std::pair<Value, Value>
-RescaledBytes::createMarkedWord(Value word, Value exponents, Value lineTerm) {
-  auto [result, isNormal] = createWord(word, exponents, lineTerm);
-  Value isNonzero = createNonzero(word);
-  Value isRight = b.bitOr(isNormal, b.bitXor(isNonzero, kSigns));
-  // The magnitudes of what is not zero, and signs.
-  Value kept = b.mul(b.shiftRight(isNonzero, kMagnitudeBits), kMagnitude);
-  return {b.bitOr(b.bitAnd(result, kept), b.bitAnd(word, kSigns)), isRight};
-}

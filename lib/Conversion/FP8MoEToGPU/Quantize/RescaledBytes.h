@@ -57,16 +57,6 @@ public:
   std::pair<Value, Value> createWord(Value word, Value exponents,
                                      Value lineTerm);
 
-  /// Bytes of zero that come from numbers which are not zero are marked as the
-  /// least subnormal number, so that all others are right whatever the scale of
-  /// the column is. `inputs` are the words of bf16 that became the word.
-  Value createMarks(Value word, std::array<Value, 2> inputs);
-  /// The same as createWord for marked bytes.
-  std::pair<Value, Value> createMarkedWord(Value word, Value exponents,
-                                           Value lineTerm);
-  /// A word that has all of kSigns where no byte is zero.
-  Value createNonzero(Value word);
-
 private:
   /// Exponents of scales that differ by more are not compared by bytes.
   int64_t getMostDifference() const { return getBias() / step; }

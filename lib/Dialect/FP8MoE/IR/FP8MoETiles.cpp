@@ -194,19 +194,9 @@ SmallVector<TileField> RescaledBothAxesTileAttr::getFields() const {
           {"blocks", getBlocks()}};
 }
 
-LogicalResult HeldBothAxesTileAttr::verify(EmitError emitError,
-                                           int64_t rowStages, int64_t tiles) {
-  return verifyTileCounts(emitError,
-                          {{"row_stages", rowStages}, {"tiles", tiles}});
-}
-
-SmallVector<TileField> HeldBothAxesTileAttr::getFields() const {
-  return {{"row_stages", getRowStages()}, {"tiles", getTiles()}};
-}
-
 bool fp8moe::isBothAxesTile(TileAttrInterface tile) {
   return isa<ResidentBothAxesTileAttr, SinglePassBothAxesTileAttr,
-             RescaledBothAxesTileAttr, HeldBothAxesTileAttr>(tile);
+             RescaledBothAxesTileAttr>(tile);
 }
 
 LogicalResult SinglePassInnerTileAttr::verify(EmitError emitError,

@@ -400,37 +400,11 @@ LogicalResult DynamicQuantizeOp::reifyResultSizes(
   return success();
 }
 
-/// Checks what divides elements: by element of the jagged axis, and by group
-/// and slice of it.
-static LogicalResult verifyDivisors(JaggedDynamicQuantizeOp op) {
-  OperandRange divisors = op.getDivisors();
-  if (divisors.size() > op.getAxes().size())
-    return op.emitOpError("expects at most one divisor for each axis, found ")
-           << divisors.size() << " for " << op.getAxes().size();
-  RankedTensorType input = op.getInput().getType();
-  int64_t axis = op.getAxes()[0];
-  int64_t shapes[][2] = {
-      {input.getDimSize(axis), 0},
-      {op.getOffsets().getType().getDimSize(0), input.getDimSize(1 - axis)}};
-  for (auto [index, divisor] : llvm::enumerate(divisors)) {
-    auto type = cast<RankedTensorType>(divisor.getType());
-    if (failed(verifyShape(op, "divisor #" + Twine(index), type,
-                           ArrayRef(shapes[index]).take_front(index + 1),
-                           index == 0
-                               ? "one for each element of the jagged axis"
-                               : "groups, then the other dimension")) ||
-        failed(verifyDenseRowMajor(op, "divisor #" + Twine(index), type)))
-      return failure();
-  }
-  return success();
-}
-
 LogicalResult JaggedDynamicQuantizeOp::verify() {
   RankedTensorType input = getInput().getType();
   if (failed(verifyAxes(*this, getAxes(), input)) ||
       failed(verifyTiles(*this, getAxes().size())) ||
-      failed(verifySlices(*this, input, getOffsets(), getAxes()[0])) ||
-      failed(verifyDivisors(*this)))
+      failed(verifySlices(*this, input, getOffsets(), getAxes()[0])))
     return failure();
   for (auto [i, axis] : llvm::enumerate(getAxes())) {
     // Only the first axis is jagged.
@@ -445,18 +419,6 @@ LogicalResult JaggedDynamicQuantizeOp::verify() {
       return failure();
   }
   return success();
-}
-
-void JaggedDynamicQuantizeOp::getEqualSizes(
-    SmallVectorImpl<EqualSizes> &pairs) {
-  int64_t axis = getAxes()[0];
-  OperandRange divisors = getDivisors();
-  if (!divisors.empty())
-    pairs.push_back({divisors[0], 0, getInput(), axis});
-  if (divisors.size() == 2) {
-    pairs.push_back({divisors[1], 0, getOffsets(), 0});
-    pairs.push_back({divisors[1], 1, getInput(), 1 - axis});
-  }
 }
 
 LogicalResult JaggedDynamicQuantizeOp::reifyResultSizes(

@@ -55,18 +55,16 @@ struct SingleQuantize {
   explicit SingleQuantize(JaggedDynamicQuantizeOp op)
       : op(op), input(op.getInput()), offsets(op.getOffsets()),
         axes(op.getAxes()), rounding(op.getRounding()),
-        hasTile(op.getTiles().has_value()),
-        isDivided(!op.getDivisors().empty()) {}
+        hasTile(op.getTiles().has_value()) {}
 
-  /// A tile belongs to the operation that it was chosen for. What is divided is
-  /// no longer the same tensor.
-  bool isFusable() const { return axes.size() == 1 && !hasTile && !isDivided; }
+  /// A tile belongs to the operation that it was chosen for.
+  bool isFusable() const { return axes.size() == 1 && !hasTile; }
 
   KernelOpInterface op;
   Value input, offsets;
   ArrayRef<int64_t> axes;
   ScaleRounding rounding;
-  bool hasTile, isDivided = false;
+  bool hasTile;
 };
 } // namespace
 
@@ -116,8 +114,7 @@ static bool fuseScale(QuantizeOp cast) {
   replacePair(scale, cast,
               JaggedDynamicQuantizeOp::create(
                   builder, loc, dataType, scale->getResultTypes(),
-                  scale.getInput(), scale.getOffsets(),
-                  /*divisors=*/ValueRange(), cast.getAxis(),
+                  scale.getInput(), scale.getOffsets(), cast.getAxis(),
                   scale.getRounding(), {}));
   return true;
 }
@@ -139,9 +136,9 @@ static KernelOpInterface createPair(const SingleQuantize &first,
   int64_t axes[] = {first.axes[0], second.axes[0]};
   Value input = first.op == place ? first.input : second.input;
   if (first.offsets)
-    return JaggedDynamicQuantizeOp::create(
-        builder, loc, dataTypes, scaleTypes, input, first.offsets,
-        /*divisors=*/ValueRange(), axes, first.rounding, {});
+    return JaggedDynamicQuantizeOp::create(builder, loc, dataTypes, scaleTypes,
+                                           input, first.offsets, axes,
+                                           first.rounding, {});
   return DynamicQuantizeOp::create(builder, loc, dataTypes, scaleTypes, input,
                                    axes, first.rounding, {});
 }

@@ -44,8 +44,7 @@ using LaunchKey = std::tuple<Block *, Value, int64_t, const KernelFamily *>;
 /// Nothing when the kernel of `op` is launched in a way of its own.
 static std::optional<LaunchKey> getLaunchKey(JaggedDynamicQuantizeOp op) {
   KernelChoiceAttr choice = op.getTilesAttr();
-  if (!choice || choice.size() != 1 || op.getAxes().size() != 1 ||
-      !op.getDivisors().empty())
+  if (!choice || choice.size() != 1 || op.getAxes().size() != 1)
     return std::nullopt;
   TileAttrInterface tile = choice.getFirst().getTile();
   const KernelFamily *family = findKernelFamily(tile);

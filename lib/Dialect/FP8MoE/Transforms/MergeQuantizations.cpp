@@ -200,8 +200,6 @@ static NamedResults nameResults(Operation *op) {
                        scales, results);
       })
       .Case([&](JaggedDynamicQuantizeOp op) {
-        if (!op.getDivisors().empty())
-          return;
         for (auto [i, axis] : llvm::enumerate(op.getAxes()))
           nameQuantize(op.getInput(), i == 0 ? op.getOffsets() : Value(), axis,
                        op.getRoundingAttr(), op.getQuantized()[i],

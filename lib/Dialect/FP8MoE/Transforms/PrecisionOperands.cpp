@@ -120,9 +120,9 @@ Operation *fp8moe::createQuantization(OpBuilder &builder, Location loc,
         cast_or_null<TypedValue<RankedTensorType>>(offsets), axes,
         MXMode::RCeil, /*square=*/false);
   if (offsets)
-    return JaggedDynamicQuantizeOp::create(
-        builder, loc, data, scales, root, offsets, /*divisors=*/ValueRange(),
-        axes, ScaleRounding::Pow2, KernelChoiceAttr());
+    return JaggedDynamicQuantizeOp::create(builder, loc, data, scales, root,
+                                           offsets, axes, ScaleRounding::Pow2,
+                                           KernelChoiceAttr());
   return DynamicQuantizeOp::create(builder, loc, data, scales, root, axes,
                                    ScaleRounding::Pow2, KernelChoiceAttr());
 }

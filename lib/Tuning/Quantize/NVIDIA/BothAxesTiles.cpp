@@ -38,21 +38,18 @@ static constexpr int64_t kMostRowStages = 4 * kRowWarps;
 static constexpr int64_t kMostStages = 9;
 static constexpr int64_t kLeastStages = 7;
 
-void SinglePassOuterTile::setRows(int64_t bytes, bool divided) {
+void SinglePassOuterTile::setRows(int64_t bytes) {
   rowWarps = kRowWarps;
   rowBytes = bytes;
-  if (divided)
-    rowTeamWarps = single_pass_outer::getDividedRowTeamWarps(bytes);
 }
 
 std::optional<SinglePassOuterTile>
-fp8moe::getBothAxesOuterTile(int64_t rowBytes, bool divided,
-                             const TargetInfo &target) {
+fp8moe::getBothAxesOuterTile(int64_t rowBytes, const TargetInfo &target) {
   if (ShapedType::isDynamic(rowBytes) ||
       rowBytes % single_pass_outer::kRowAlignment)
     return std::nullopt;
   SinglePassOuterTile tile;
-  tile.setRows(rowBytes, divided);
+  tile.setRows(rowBytes);
   for (tile.stages = kMostStages; tile.stages >= kLeastStages; --tile.stages)
     for (tile.rowStages = kMostRowStages; tile.rowStages >= kLeastRowStages;
          --tile.rowStages)
@@ -89,9 +86,6 @@ protected:
 RangeAttr SinglePassBothAxesFamily::getRange(MLIRContext *context,
                                              ArrayRef<QuantizeWork> works,
                                              const TargetInfo &target) const {
-  // There are no other kernels for both divisors.
-  if (works[0].divided)
-    return {};
   return RangeAttr::get(context, Quantity::GroupBytes, /*above=*/0,
                         target.l2.usablePercent, /*percent_of_l2=*/true);
 }
@@ -100,7 +94,6 @@ SmallVector<QuantizeTileCost>
 SinglePassBothAxesFamily::getTiles(ArrayRef<QuantizeWork> works,
                                    const TargetInfo &target) const {
   if (works.size() != 2 || !works[0].jagged ||
-      works[0].divided != works[1].divided ||
       works[0].fp8Type != works[1].fp8Type ||
       !target.has(Feature::RegisterReallocation))
     return {};
@@ -120,7 +113,7 @@ SinglePassBothAxesFamily::getTiles(ArrayRef<QuantizeWork> works,
   // Rows of more bytes than can be counted do not fit either.
   int64_t rowBytes = multiplySizes(rows.rows, rows.inputBytes);
   std::optional<SinglePassOuterTile> tile =
-      getBothAxesOuterTile(rowBytes, rows.divided, target);
+      getBothAxesOuterTile(rowBytes, target);
   const SinglePassOuterCalibration *calibration =
       getSinglePassOuterCalibration(target.chip);
   if (!tile || !calibration)

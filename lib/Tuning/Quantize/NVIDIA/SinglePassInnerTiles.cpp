@@ -63,7 +63,7 @@ void SinglePassInnerFamily::addTiles(
     const QuantizeWork &known, const QuantizeWork &nominal,
     const TargetInfo &target, SmallVectorImpl<QuantizeTileCost> &tiles) const {
   // Scales alone are made by the first of two passes.
-  if (known.scalesOnly || known.divided)
+  if (known.scalesOnly)
     return;
   const SinglePassInnerCalibration *calibration =
       getSinglePassInnerCalibration(target.chip);

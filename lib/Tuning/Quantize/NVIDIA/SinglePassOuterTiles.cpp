@@ -36,39 +36,17 @@ public:
   void addTiles(const QuantizeWork &known, const QuantizeWork &nominal,
                 const TargetInfo &target,
                 SmallVectorImpl<QuantizeTileCost> &tiles) const override;
-  LogicalResult verify(Operation *op, const TargetInfo &target) const override;
 
 protected:
   StringRef getWorkTileName() const override { return "tiles"; }
 };
 } // namespace
 
-/// Until layouts are final such work counts as possible: groups may be padded
-/// later.
-LogicalResult SinglePassOuterFamily::verify(Operation *op,
-                                            const TargetInfo &target) const {
-  QuantizeWork work = getQuantizeWorks(op).front();
-  if (!work.divided || work.outputPadding > 1 || work.powerOfTwo ||
-      work.inputBytes != 2)
-    return success();
-  return op->emitError("'")
-         << op->getName()
-         << "' with divisors, of bf16 and without rounding of scales, expects "
-            "padded groups on target "
-         << target.chip
-         << ", as registers do not suffice otherwise, found packed ones; add "
-            "groups<dim = ..., pad = 16> to the layout of its data, round "
-            "scales to powers of two, or compile the function for 'cpu'";
-}
-
 void SinglePassOuterFamily::addTiles(
     const QuantizeWork &known, const QuantizeWork &nominal,
     const TargetInfo &target, SmallVectorImpl<QuantizeTileCost> &tiles) const {
   // Scales alone are made by the first of two passes.
   if (known.scalesOnly)
-    return;
-  // Of what is divided there is one factor for each row of the tensor.
-  if (known.divided && !known.jagged)
     return;
   SinglePassOuterTile tile;
   int64_t threads = tile.getThreads(target.warpSize);

@@ -408,53 +408,6 @@ func.func @f(%x: tensor<4x8xf32>, %ends: tensor<3xi32>) {
 
 // -----
 
-func.func @f(%x: tensor<4x8xf32>, %ends: tensor<3xi32>, %d: tensor<4xf32>, %e: tensor<3x8xf32>) {
-  // expected-error @below {{expects at most one divisor for each axis, found 2 for 1}}
-  %0:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<3xi32>)
-      divided(%d, %e : tensor<4xf32>, tensor<3x8xf32>) along [0] rounding pow2
-      : tensor<4x8xf32> -> tensor<4x8x!fp8moe.e4m3>, tensor<3x8xf32>
-  return
-}
-
-// -----
-
-func.func @f(%x: tensor<4x8xf32>, %ends: tensor<3xi32>, %d: tensor<8xf32>) {
-  // expected-error @below {{expects divisor #0 to have shape [4] (one for each element of the jagged axis), found [8]}}
-  %0:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<3xi32>) divided(%d : tensor<8xf32>) along [0] rounding pow2
-      : tensor<4x8xf32> -> tensor<4x8x!fp8moe.e4m3>, tensor<3x8xf32>
-  return
-}
-
-// -----
-
-func.func @f(%x: tensor<4x8xf32>, %ends: tensor<3xi32>, %d: tensor<4xf32, #fp8moe.strided<[0], strides = [2]>>) {
-  // expected-error @below {{expects divisor #0 to be dense row-major, found #fp8moe.strided<[0], strides = [2]>}}
-  %0:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<3xi32>) divided(%d : tensor<4xf32, #fp8moe.strided<[0], strides = [2]>>) along [0] rounding pow2
-      : tensor<4x8xf32> -> tensor<4x8x!fp8moe.e4m3>, tensor<3x8xf32>
-  return
-}
-
-// -----
-
-func.func @f(%x: tensor<4x8xf32>, %ends: tensor<3xi32>, %d: tensor<4xf32>, %e: tensor<8x3xf32>) {
-  // expected-error @below {{expects divisor #1 to have shape [3, 8] (groups, then the other dimension), found [8, 3]}}
-  %0:4 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<3xi32>)
-      divided(%d, %e : tensor<4xf32>, tensor<8x3xf32>) along [0, 1] rounding pow2
-      : tensor<4x8xf32> -> tensor<4x8x!fp8moe.e4m3>, tensor<4x8x!fp8moe.e4m3>, tensor<3x8xf32>, tensor<4xf32>
-  return
-}
-
-// -----
-
-func.func @f(%x: tensor<4x8xf32>, %ends: tensor<3xi32>, %d: tensor<4xf8E8M0FNU>) {
-  // expected-error @below {{must be variadic of tensor of f32 whose encoding, if any, is a layout, but got 'tensor<4xf8E8M0FNU>'}}
-  %0:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<3xi32>) divided(%d : tensor<4xf8E8M0FNU>) along [0] rounding pow2
-      : tensor<4x8xf32> -> tensor<4x8x!fp8moe.e4m3>, tensor<3x8xf32>
-  return
-}
-
-// -----
-
 func.func @f(%x: tensor<4x8x2xf32>, %ends: tensor<3xi32>) {
   // expected-error @below {{expects an input of rank 2 when groups are given, found rank 3}}
   %0:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<3xi32>) along [0] rounding pow2 : tensor<4x8x2xf32>

@@ -110,18 +110,13 @@ func.func private @f() attributes {t = #fp8moe.range<mean_length above 512 up_to
 
 // -----
 
-// expected-error @below {{expected one of [mean_length, group_bytes, multiprocessor_bandwidth] for what decides between kernels at run time, got: rows}}
+// expected-error @below {{expected one of [mean_length, group_bytes] for what decides between kernels at run time, got: rows}}
 func.func private @f() attributes {t = #fp8moe.range<rows up_to 256>}
 
 // -----
 
 // expected-error @below {{expects bytes to compare with 'percent of l2', such as 'group_bytes', found 'mean_length'; write that, or a number alone}}
 func.func private @f() attributes {t = #fp8moe.range<mean_length up_to 50 percent of l2>}
-
-// -----
-
-// expected-error @below {{expects bytes to compare with 'percent of l2', such as 'group_bytes', found 'multiprocessor_bandwidth'; write that, or a number alone}}
-func.func private @f() attributes {t = #fp8moe.range<multiprocessor_bandwidth up_to 50 percent of l2>}
 
 // -----
 

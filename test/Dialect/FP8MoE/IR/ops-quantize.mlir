@@ -93,19 +93,6 @@ func.func @jagged_dynamic_quantize_padded(%x: tensor<100x128xf32>, %ends: tensor
   return
 }
 
-// CHECK-LABEL: func.func @jagged_dynamic_quantize_divided(
-func.func @jagged_dynamic_quantize_divided(%x: tensor<?x128xbf16>, %ends: tensor<8xi32>, %d0: tensor<?xf32>,
-                                           %d1: tensor<8x128xf32>) {
-  // CHECK: fp8moe.jagged_dynamic_quantize %{{.*}} groups(%{{.*}} : tensor<8xi32>) divided(%{{.*}} : tensor<?xf32>) along [0] rounding pow2 : tensor<?x128xbf16>
-  %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) divided(%d0 : tensor<?xf32>) along [0]
-      rounding pow2 : tensor<?x128xbf16> -> tensor<?x128x!fp8moe.e4m3, #colMajor>, tensor<8x128xf32>
-  // CHECK: divided(%{{.*}}, %{{.*}} : tensor<?xf32>, tensor<8x128xf32>) along [0, 1] rounding pow2
-  %q0, %q1, %s0, %s1 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>)
-      divided(%d0, %d1 : tensor<?xf32>, tensor<8x128xf32>) along [0, 1] rounding pow2 : tensor<?x128xbf16>
-      -> tensor<?x128x!fp8moe.e4m3, #colMajor>, tensor<?x128x!fp8moe.e4m3>, tensor<8x128xf32>, tensor<?xf32>
-  return
-}
-
 // CHECK-LABEL: func.func @mx_quantize(
 func.func @mx_quantize(%x: tensor<?x80xbf16>, %w: tensor<4x64x16xf32>) {
   // CHECK: fp8moe.mx_quantize %{{.*}} along [1] mode rceil : tensor<?x80xbf16> -> tensor<?x80x!fp8moe.e4m3>, tensor<?x3xf8E8M0FNU>

@@ -40,7 +40,6 @@ func.func private @tiles() attributes {
 // CHECK-SAME: i = #fp8moe.range<group_bytes above 1000 percent of l2>
 // CHECK-SAME: j = #fp8moe.range<group_bytes above 1048576 up_to 31457280>
 // CHECK-SAME: k = #fp8moe.choice<[#fp8moe.two_pass<columns = 4, threads = 128> for group_bytes up_to 60 percent of l2, #fp8moe.two_pass<columns = 8, threads = 256>]>
-// CHECK-SAME: l = #fp8moe.range<multiprocessor_bandwidth above 20000 up_to 40100>
 func.func private @choices() attributes {
   a = #fp8moe.choice<[#fp8moe.two_pass<columns = 8, threads = 256>]>,
   b = #fp8moe.choice<[#fp8moe.single_pass_inner<groups = 64> for mean_length above 256 up_to 24576,
@@ -58,8 +57,7 @@ func.func private @choices() attributes {
   i = #fp8moe.range<group_bytes above 1000 percent of l2>,
   j = #fp8moe.range<group_bytes above 1048576 up_to 31457280>,
   k = #fp8moe.choice<[#fp8moe.two_pass<columns = 4, threads = 128> for group_bytes up_to 60 percent of l2,
-                      #fp8moe.two_pass<columns = 8, threads = 256>]>,
-  l = #fp8moe.range<multiprocessor_bandwidth above 20000 up_to 40100>
+                      #fp8moe.two_pass<columns = 8, threads = 256>]>
 }
 
 // CHECK-LABEL: func.func @in_operations

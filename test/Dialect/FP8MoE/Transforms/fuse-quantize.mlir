@@ -85,19 +85,6 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
                       tensor<?x4611686018427389952xf8E4M3FN, #fp8moe.strided<[1, 0]>>
   }
 
-  // One kernel is faster on an H100, and the other card of this target takes one for each axis, as before.
-  // CHECK-LABEL: func.func @for_another_card
-  func.func @for_another_card(%w: tensor<181x2048x512xbf16>)
-      -> (tensor<181x2048x512xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<181x2048x512xf8E4M3FN>) {
-    // CHECK-NEXT: fp8moe.dynamic_quantize %arg0 along [1, 2] rounding pow2
-    // CHECK-NOT:  fp8moe.dynamic_quantize
-    %q1, %s1 = fp8moe.dynamic_quantize %w along [1] rounding pow2
-        : tensor<181x2048x512xbf16> -> tensor<181x2048x512xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<181x512xf32>
-    %q2, %s2 = fp8moe.dynamic_quantize %w along [2] rounding pow2
-        : tensor<181x2048x512xbf16> -> tensor<181x2048x512xf8E4M3FN>, tensor<181x2048xf32>
-    return %q1, %q2 : tensor<181x2048x512xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<181x2048x512xf8E4M3FN>
-  }
-
   // CHECK-LABEL: func.func @two_axes_gpu
   func.func @two_axes_gpu(%x: tensor<?x64xbf16>)
       -> (tensor<?x64xf8E4M3FN>, tensor<?x64xf8E4M3FN>) {
@@ -228,24 +215,5 @@ module attributes {fp8moe.target = #fp8moe.target<"cpu">} {
     %b = fp8moe.relayout %q groups(%ends : tensor<8xi32>) : tensor<224x64xf8E4M3FN, #padded> -> tensor<99x64xf8E4M3FN>
     %a = fp8moe.relayout %q groups(%ends : tensor<8xi32>) : tensor<224x64xf8E4M3FN, #padded> -> tensor<100x64xf8E4M3FN>
     return %a, %b : tensor<100x64xf8E4M3FN>, tensor<99x64xf8E4M3FN>
-  }
-}
-
-// -----
-
-// What is divided is no longer the tensor that the other axis is quantized of.
-
-#col = #fp8moe.strided<[1, 0]>
-module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
-  // CHECK-LABEL: func.func @divided
-  func.func @divided(%x: tensor<?x2048xbf16>, %ends: tensor<16xi32>, %d: tensor<?xf32>)
-      -> (tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf8E4M3FN>) {
-    // CHECK-NEXT: jagged_dynamic_quantize %arg0 groups(%arg1 : tensor<16xi32>) divided(%arg2 : tensor<?xf32>) along [0]
-    // CHECK-NEXT: fp8moe.dynamic_quantize %arg0 along [1]
-    %q0, %s0 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<16xi32>) divided(%d : tensor<?xf32>) along [0]
-        rounding pow2 : tensor<?x2048xbf16> -> tensor<?x2048xf8E4M3FN, #col>, tensor<16x2048xf32>
-    %q1, %s1 = fp8moe.dynamic_quantize %x along [1] rounding pow2
-        : tensor<?x2048xbf16> -> tensor<?x2048xf8E4M3FN>, tensor<?xf32>
-    return %q0, %q1 : tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf8E4M3FN>
   }
 }

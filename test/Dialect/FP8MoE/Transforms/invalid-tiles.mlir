@@ -202,55 +202,6 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// With divisors there is nothing behind the kernel for both axes.
-
-#col = #fp8moe.strided<[1, 0]>
-module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
-  func.func @divided(%x: tensor<?x1024xbf16>, %ends: tensor<8xi32>, %d0: tensor<?xf32>, %d1: tensor<8x1024xf32>)
-      -> (tensor<?x1024xf8E4M3FN, #col>, tensor<?x1024xf8E4M3FN>) {
-    // expected-error@+1 {{'fp8moe.jagged_dynamic_quantize' with divisors takes one tile, without a range; remove the others}}
-    %q:2, %s:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>)
-        divided(%d0, %d1 : tensor<?xf32>, tensor<8x1024xf32>) along [0, 1] rounding pow2
-        tiles [#fp8moe.single_pass_both_axes<columns = 64, stages = 9, row_bytes = 2048, row_stages = 16> for mean_length up_to 100]
-        : tensor<?x1024xbf16>
-        -> tensor<?x1024xf8E4M3FN, #col>, tensor<?x1024xf8E4M3FN>, tensor<8x1024xf32>, tensor<?xf32>
-    return %q#0, %q#1 : tensor<?x1024xf8E4M3FN, #col>, tensor<?x1024xf8E4M3FN>
-  }
-}
-
-// -----
-
-// A tile of kernels that do not divide.
-
-#col = #fp8moe.strided<[1, 0]>
-module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
-  func.func @divided_groups(%x: tensor<?x1024xbf16>, %ends: tensor<8xi32>, %d: tensor<?xf32>)
-      -> tensor<?x1024xf8E4M3FN, #col> {
-    // expected-error@+1 {{'fp8moe.jagged_dynamic_quantize' has the tile two_pass<columns = 64, threads = 256>, but on target sm_90a its layouts take single_pass_outer<columns = 64, stages = 13>; use one of these or none}}
-    %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) divided(%d : tensor<?xf32>) along [0]
-        rounding pow2 tiles [#fp8moe.two_pass<columns = 64, threads = 256>]
-        : tensor<?x1024xbf16> -> tensor<?x1024xf8E4M3FN, #col>, tensor<8x1024xf32>
-    return %q : tensor<?x1024xf8E4M3FN, #col>
-  }
-}
-
-// -----
-
-#col = #fp8moe.strided<[1, 0]>
-#rows = #fp8moe.strided<[0, 1], align = 16>
-module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
-func.func @divided_in_a_range(%x: tensor<4096x64xbf16, #rows>, %ends: tensor<8xi32>, %d: tensor<4096xf32>)
-    -> tensor<4096x64xf8E4M3FN, #col> {
-  // expected-error @below {{'fp8moe.jagged_dynamic_quantize' with divisors takes one tile, without a range; remove the others}}
-  %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) divided(%d : tensor<4096xf32>) along [0]
-      rounding pow2 tiles [#fp8moe.single_pass_outer<columns = 64, stages = 13> for mean_length up_to 100]
-      : tensor<4096x64xbf16, #rows> -> tensor<4096x64xf8E4M3FN, #col>, tensor<8x64xf32>
-  return %q : tensor<4096x64xf8E4M3FN, #col>
-}
-}
-
-// -----
-
 // Whole groups of 32 lines, and lines that a block can hold.
 
 #columns = #fp8moe.strided<[1, 0], groups<dim = 0, pad = 32>>

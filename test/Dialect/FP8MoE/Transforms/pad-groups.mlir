@@ -143,25 +143,3 @@ func.func @on_cpu(%dy: tensor<64x?xbf16>, %x: tensor<?x32xbf16>, %ends: tensor<8
   return %w : tensor<8x64x32xf32>
 }
 }
-
-// -----
-
-// Divisors stay, one for each row of what is read.
-
-#col = #fp8moe.strided<[1, 0]>
-module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
-// CHECK-LABEL: func.func @divided
-// CHECK:         jagged_dynamic_quantize %{{.*}} divided(%arg3 : tensor<?xf32>) along [0] {{.*}} -> tensor<?x64xf8E4M3FN, #fp8moe.strided<[1, 0], align = 16, groups<dim = 0, pad = 128>>>, tensor<8x64xf32>
-func.func @divided(%dy: tensor<?x64xbf16>, %x: tensor<?x32xbf16>, %ends: tensor<8xi32>, %d: tensor<?xf32>)
-    -> tensor<8x64x32xbf16> {
-  %a, %sa = fp8moe.jagged_dynamic_quantize %dy groups(%ends : tensor<8xi32>) divided(%d : tensor<?xf32>) along [0]
-      rounding pow2 : tensor<?x64xbf16> -> tensor<?x64xf8E4M3FN, #col>, tensor<8x64xf32>
-  %b, %sb = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) along [0] rounding pow2
-      : tensor<?x32xbf16> -> tensor<?x32xf8E4M3FN, #col>, tensor<8x32xf32>
-  %at = fp8moe.transpose %a [1, 0] : tensor<?x64xf8E4M3FN, #col> -> tensor<64x?xf8E4M3FN>
-  %w = fp8moe.grouped_matmul %at, %b groups(%ends : tensor<8xi32>)
-      scales(%sa, %sb : tensor<8x64xf32>, tensor<8x32xf32>) direction quantize
-      : tensor<64x?xf8E4M3FN>, tensor<?x32xf8E4M3FN, #col> -> tensor<8x64x32xbf16>
-  return %w : tensor<8x64x32xbf16>
-}
-}

@@ -46,19 +46,6 @@ func.func @layouts(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>)
                    tensor<64x100xf8E4M3FN, #fp8moe.strided<[0, 1], strides = [112, 1]>>
 }
 
-// Divisors belong to elements of the jagged dimension and to groups, wherever it is.
-
-// CHECK-LABEL: func.func @divided
-func.func @divided(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>, %d: tensor<100xf32>)
-    -> tensor<64x100xf8E4M3FN> {
-  // CHECK-NEXT: fp8moe.jagged_dynamic_quantize %arg0 groups(%arg1 : tensor<8xi32>) divided(%arg2 : tensor<100xf32>) along [0]
-  %t = fp8moe.transpose %x [1, 0] : tensor<100x64xbf16> -> tensor<64x100xbf16, #col>
-  %q, %s = fp8moe.jagged_dynamic_quantize %t groups(%ends : tensor<8xi32>)
-      divided(%d : tensor<100xf32>) along [1] rounding pow2
-      : tensor<64x100xbf16, #col> -> tensor<64x100xf8E4M3FN>, tensor<8x64xf32>
-  return %q : tensor<64x100xf8E4M3FN>
-}
-
 // CHECK-LABEL: func.func @scales_and_casts
 func.func @scales_and_casts(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>, %d: tensor<100xf32>)
     -> (tensor<64x100xf8E4M3FN>, tensor<64x100xbf16>) {

@@ -30,8 +30,6 @@ struct AxisQuantizeProblem {
   bool jagged = false;
   /// Whether nobody wants the values: there is no output then.
   bool scalesOnly = false;
-  /// Whether elements are divided before anything else (Q11).
-  bool divided = false;
   /// Every jagged segment begins at a multiple of this in the output.
   int64_t outputPadding = 1;
   /// Promised alignment in bytes of the first element of each buffer.

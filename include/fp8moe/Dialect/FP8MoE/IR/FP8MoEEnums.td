@@ -96,7 +96,6 @@ def FP8MoE_WgmmaSchedule : FP8MoE_I32Enum<"WgmmaSchedule",
 def FP8MoE_Quantity : FP8MoE_I32Enum<"Quantity",
     "what decides between kernels at run time", [
       I32EnumAttrCase<"MeanLength", 0, "mean_length">,
-      I32EnumAttrCase<"GroupBytes", 1, "group_bytes">,
-      I32EnumAttrCase<"MultiprocessorBandwidth", 2, "multiprocessor_bandwidth">]>;
+      I32EnumAttrCase<"GroupBytes", 1, "group_bytes">]>;
 
 #endif // FP8MOE_DIALECT_FP8MOE_IR_FP8MOEENUMS_TD

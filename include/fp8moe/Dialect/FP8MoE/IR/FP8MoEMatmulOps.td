@@ -99,9 +99,8 @@ def FP8MoE_GroupedMatmulOp : FP8MoE_MatmulOp<"grouped_matmul"> {
     rounded once to f32, times the scale of a (rounded to f32), times the scale of b
     (rounded to f32), converted to the result type.
 
-    b may have no scales where a has: those that its data were quantized with are part of
-    a, whose elements were `divided` by them before they were quantized
-    (`fp8moe.jagged_dynamic_quantize`), as they belong to the contraction.
+    b may have no scales where a has: those that its data were quantized with belong to the
+    contraction, and whoever quantized a has divided its elements by them before.
 
     Scales of both operands may be e8m0 bytes of blocks of 32 along the contraction, as
     `fp8moe.mx_quantize` writes them; there is no `direction` then. M-grouped: of a `[M, K/32]`,

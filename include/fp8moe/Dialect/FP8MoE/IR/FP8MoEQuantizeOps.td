@@ -169,7 +169,7 @@ def FP8MoE_DynamicQuantizeOp : FP8MoE_Op<"dynamic_quantize", [FP8MoE_KernelOfPas
 
 def FP8MoE_JaggedDynamicQuantizeOp
     : FP8MoE_Op<"jagged_dynamic_quantize", [FP8MoE_KernelOfPasses, FP8MoE_TiledOpInterface,
-    FP8MoE_SizesWithEqualOperands, SameVariadicResultSize]> {
+    SameVariadicResultSize]> {
   let summary = "scales and FP8 data of each jagged group";
   let description = [{
     `fp8moe.jagged_scale` and `fp8moe.quantize` of the same tensor, fused. `axes[0]` is the
@@ -181,16 +181,8 @@ def FP8MoE_JaggedDynamicQuantizeOp
     groups (`groups<dim = axes[0], pad = P>` in its layout); its extent along the jagged
     axis is then the padded one, and padding is zero.
 
-    `divided(%d : type)` divides elements before anything else: by the scales of the other
-    operand of a matmul that contracts this one, where these belong to the contraction and
-    cannot come behind the sum. What is quantized is `t(x * t(1 / d))`, where t rounds to
-    the input's type: exact for powers of two. `d[m]` divides what is quantized along the
-    jagged axis, for each element of it; a second tensor, `[E, N]`, what is quantized along
-    the other axis, for each group and slice of the jagged axis. Rows of no group are not
-    divided by the latter.
-
     Shapes: input `[M, N]` with `axes[0] = 0` or `[N, M]` with `axes[0] = 1`, offsets `[E]`,
-    jagged scales `[E, N]`, divisors `[M]` and `[E, N]`.
+    jagged scales `[E, N]`.
 
     Example:
     ```mlir
@@ -205,14 +197,13 @@ def FP8MoE_JaggedDynamicQuantizeOp
     ```
   }];
   let arguments = (ins FP8MoE_FloatTensor:$input, FP8MoE_Offsets:$offsets,
-    Variadic<FP8MoE_ScaleTensor>:$divisors,
     DenseI64ArrayAttr:$axes, FP8MoE_ScaleRoundingAttr:$rounding,
     OptionalAttr<FP8MoE_KernelChoiceAttr>:$tiles);
   let results = (outs Variadic<FP8MoE_Fp8Tensor>:$quantized,
                       Variadic<FP8MoE_ScaleTensor>:$scales);
   let assemblyFormat = [{
     $input `groups` `(` $offsets `:` type($offsets) `)`
-    (`divided` `(` $divisors^ `:` type($divisors) `)`)? `along` $axes `rounding` `` $rounding
+    `along` $axes `rounding` `` $rounding
     (`tiles` custom<KernelChoice>($tiles)^)? attr-dict `:` type($input)
     `->` custom<DataAndScaleTypes>(type($quantized), type($scales))
   }];
@@ -225,7 +216,7 @@ def FP8MoE_DynamicQuantizeCopyOp
     `fp8moe.dynamic_quantize` along one axis, and `fp8moe.relayout` of its data: the input
     is read once, and the data are written twice. A matmul and its gradient contract the
     same tensor over different dimensions, each of which has to be contiguous
-    ([once](../design/quantized-once.md)). Made by `fp8moe-fuse-copies` where the target has a kernel
+    ([tiles](../design/kernels.md#data-in-two-layouts)). Made by `fp8moe-fuse-copies` where the target has a kernel
     for it. `groups` gives the offsets of padded groups that the copy has, as in
     `fp8moe.relayout`.
 

@@ -131,21 +131,6 @@ def FP8MoE_RescaledBothAxesTileAttr
   let parameters = (ins "int64_t":$threads, "int64_t":$chunks, "int64_t":$blocks);
 }
 
-def FP8MoE_HeldBothAxesTileAttr
-    : FP8MoE_TileAttr<"HeldBothAxesTile", "held_both_axes"> {
-  let summary = "tile of a kernel that rescales what it holds on the chip";
-  let description = [{
-    As `rescaled_both_axes`, in one launch that reads its input once: a persistent,
-    warp-specialized kernel keeps the rows that it has quantized in shared memory, in tiles
-    of 32 rows of which a block has room for `tiles`, until the scales of their columns are
-    there. `row_stages` rows of the input, of bf16, are on their way at once. For experts of
-    up to 32 rows for each multiprocessor, with up to some 2,900 elements.
-
-    Example: `#fp8moe.held_both_axes<row_stages = 8, tiles = 4>`
-  }];
-  let parameters = (ins "int64_t":$row_stages, "int64_t":$tiles);
-}
-
 def FP8MoE_SinglePassInnerTileAttr
     : FP8MoE_TileAttr<"SinglePassInnerTile", "single_pass_inner"> {
   let summary = "tile of a quantize kernel that reads whole columns once";
@@ -244,20 +229,17 @@ def FP8MoE_RangeAttr : FP8MoE_Attr<"Range", "range"> {
       dimension, for jagged groups divided by their number, rounded up.
     * `group_bytes`: bytes of the input that have these elements in them: the mean length
       times the bytes across it.
-    * `multiprocessor_bandwidth`: megabytes per second that the memory of the card has for
-      each multiprocessor at its peak, as its driver says, rounded down.
 
     Bounds are numbers. Those of bytes may be in `percent of l2`: of the L2 cache of the
     card that runs the program, so that one artifact serves several.
 
     Only ranges of lengths take together what no other kernel takes. Behind one of bytes
-    or of cards stands something else that takes everything.
+    stands something else that takes everything.
 
     Examples: `#fp8moe.range<mean_length above 256 up_to 4096>`,
     `#fp8moe.range<mean_length up_to 256>`, `#fp8moe.range<mean_length above 4096>`,
     `#fp8moe.range<group_bytes up_to 50 percent of l2>`,
-    `#fp8moe.range<group_bytes up_to 31457280>`,
-    `#fp8moe.range<multiprocessor_bandwidth up_to 37000>`
+    `#fp8moe.range<group_bytes up_to 31457280>`
   }];
   let parameters = (ins EnumParameter<FP8MoE_Quantity>:$quantity,
     DefaultValuedParameter<"int64_t", "0">:$above,

@@ -34,11 +34,9 @@ struct SinglePassOuterTile {
   int64_t rowWarps = 0;
   int64_t rowBytes = 0;
   int64_t rowStages = 0;
-  /// Warps that take a row together; more than one only where rows are divided.
-  int64_t rowTeamWarps = 1;
 
   /// The warps of rows of so many bytes.
-  void setRows(int64_t bytes, bool divided);
+  void setRows(int64_t bytes);
 
   static constexpr int64_t kTeamWarps = 4;
 
@@ -152,23 +150,6 @@ inline constexpr int64_t kRowNumberBytes = 4;
 /// not faster: in one run on an NVIDIA H200 both took 111 us for 16640x5120 in
 /// 16 groups.
 inline constexpr int64_t kRowWarps = 4;
-/// Most chunks of 16 bytes of factors that a lane keeps in registers: 8 take 32
-/// of its 80. A divided row has the smallest team that holds its factors so;
-/// longer rows have all warps, which load factors at each use.
-inline constexpr int64_t kMostHeldFactors = 8;
-inline constexpr int64_t kMostHeldBytes =
-    kMostHeldFactors * nvidia::kWarpThreads * kRowAlignment;
-inline constexpr bool holdsFactors(int64_t rowBytes) {
-  return rowBytes <= kRowWarps * kMostHeldBytes;
-}
-inline constexpr int64_t getDividedRowTeamWarps(int64_t rowBytes) {
-  int64_t warps = 1;
-  while (warps < kRowWarps && warps * kMostHeldBytes < rowBytes)
-    warps *= 2;
-  return warps;
-}
-/// A word for what each warp of a team has seen, for a row and the next one.
-inline constexpr int64_t kRowMagnitudeBytes = 2 * kRowWarps * sizeof(float);
 /// Bytes of the input that rows may be ahead of tiles, or tiles of rows, so
 /// that one finds in the L2 cache what the other has read.
 inline constexpr int64_t kLeadBytes = 4 << 20;
@@ -179,7 +160,7 @@ inline constexpr int64_t kLeadBytes = 4 << 20;
 struct SharedMemory {
   int64_t rowsAbove, exchange, rows, scales, fixUpScales, tileRecords,
       panelRecords, ring, published, posted, scalesReady, gridReady, rowsReady,
-      rowNumbers, progress, rowMagnitudes, end;
+      rowNumbers, progress, end;
 
   constexpr explicit SharedMemory(const SinglePassOuterTile &tile)
       : rowsAbove(getStagesWithRowsAbove(tile) * kStageBytes),
@@ -197,16 +178,14 @@ struct SharedMemory {
         rowsReady(gridReady + nvidia::kMBarrierBytes),
         rowNumbers(rowsReady + tile.rowStages * nvidia::kMBarrierBytes),
         progress(rowNumbers + tile.rowStages * kRowNumberBytes),
-        rowMagnitudes(progress + (tile.hasRows() ? kProgressBytes : 0)),
-        end(rowMagnitudes + (tile.rowTeamWarps > 1 ? kRowMagnitudeBytes : 0)) {}
+        end(progress + (tile.hasRows() ? kProgressBytes : 0)) {}
 };
 } // namespace single_pass_outer
 
-/// The division of a block that quantizes rows of so many bytes besides, which
-/// are divided or not; none when they are not whole pieces of a copy, or too
-/// few fit in shared memory.
+/// The division of a block that quantizes rows of so many bytes besides; none
+/// when they are not whole pieces of a copy, or too few fit in shared memory.
 std::optional<SinglePassOuterTile>
-getBothAxesOuterTile(int64_t rowBytes, bool divided, const TargetInfo &target);
+getBothAxesOuterTile(int64_t rowBytes, const TargetInfo &target);
 
 } // namespace mlir::fp8moe
 

@@ -28,9 +28,6 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 using namespace mlir::fp8moe::single_pass_outer;
 
-/// Factors of a cell's rows that a lane loads, of which the four lanes that
-/// have the same rows of other columns have all.
-static constexpr int64_t kLaneFactors = 4;
 /// Rows after which lines are swizzled alike.
 static constexpr int64_t kSwizzleLines = 8;
 
@@ -80,8 +77,6 @@ private:
   }
 
   SmallVector<Value> loadCell(Value stage, Value isTwoRow);
-  SmallVector<Value> loadFactors(const TileRecord &record);
-  void multiplyCell(MutableArrayRef<Value> lines, ArrayRef<Value> factors);
   SmallVector<Value> getValues(ArrayRef<Value> lines);
   Value loadScales(Value scales, Value column, int64_t columns);
   SmallVector<Value> scalePacked(ArrayRef<Value> lines, Value scales);
@@ -115,8 +110,6 @@ private:
   void convert(const TakenTile &tile);
 
   SmallVector<Value> loadRowsAbove(Value stage, Value secondRows);
-  SmallVector<Value> loadFactorsAbove(const TileRecord &record,
-                                      Value secondRows);
   SmallVector<Value> createWordsAbove(ArrayRef<Value> lines, Value scales);
   Value getPointer(Value segment, Value column, Value row);
   /// `high`, or an end before all rows for a column that is none.
@@ -239,30 +232,6 @@ SmallVector<Value> ConvertBuilder::loadCell(Value stage, Value isTwoRow) {
       [&] { return loadRows(firstOffset, 1); });
 }
 
-/// Of the factors of a cell's rows, which the four lanes beside each other have
-/// together, those of the lane. None where nothing is divided.
-SmallVector<Value> ConvertBuilder::loadFactors(const TileRecord &record) {
-  if (!k.problem.divided)
-    return {};
-  Value factors = k.getFactors(record);
-  Value firstRow = b.add(b.mul(position, kCellRows), locate(record).secondRows);
-  Value firstIndex = b.mul(b.divU(k.lane, kCellLanes), kLaneFactors);
-  return llvm::map_to_vector(llvm::seq(kLaneFactors), [&](int64_t i) {
-    Value row = b.bitXor(position, b.add(firstIndex, i));
-    return k.loadFactor(factors, b.add(firstRow, row));
-  });
-}
-
-/// Multiplies the lines of a cell, in the order in which the lane reads them.
-void ConvertBuilder::multiplyCell(MutableArrayRef<Value> lines,
-                                  ArrayRef<Value> factors) {
-  for (auto [index, line] : llvm::enumerate(lines)) {
-    Value lane = b.add(position, index / kLaneFactors * kCellLanes);
-    line =
-        k.multiply(line, b.shuffleIndex(factors[index % kLaneFactors], lane));
-  }
-}
-
 /// The elements of lines as f32, one line after the other.
 SmallVector<Value> ConvertBuilder::getValues(ArrayRef<Value> lines) {
   SmallVector<Value> values;
@@ -296,12 +265,20 @@ static Value packScales(KernelBuilder &b, Value scales) {
       b, VectorType::get(columns / 2, b.getI32Type()), narrow);
 }
 
+/// The products of bf16 numbers, which are in vectors of words.
+static Value multiply(SinglePassOuterKernel &k, Value words, Value factors) {
+  int64_t numWords = cast<VectorType>(words.getType()).getNumElements();
+  auto elements = VectorType::get(2 * numWords, k.b.getBF16Type());
+  return k.math.createPackedProduct(
+      words, vector::BitCastOp::create(k.b, elements, factors));
+}
+
 /// Lines times the scales of their columns, exact in bf16.
 SmallVector<Value> ConvertBuilder::scalePacked(ArrayRef<Value> lines,
                                                Value scales) {
   Value factors = packScales(b, scales);
   return llvm::map_to_vector(
-      lines, [&](Value line) { return k.multiply(line, factors); });
+      lines, [&](Value line) { return multiply(k, line, factors); });
 }
 
 /// The elements of lines times the scales of their columns (f32).
@@ -343,7 +320,7 @@ SmallVector<Value> ConvertBuilder::scalePackedFixUp(ArrayRef<Value> lines,
   SmallVector<Value> scaled;
   for (auto [index, line] : llvm::enumerate(lines)) {
     Value isBefore = k.isNonZero(b.bitAnd(linesBefore, 1 << index));
-    scaled.push_back(k.multiply(line, b.select(isBefore, before, own)));
+    scaled.push_back(multiply(k, line, b.select(isBefore, before, own)));
   }
   return scaled;
 }
@@ -503,26 +480,6 @@ SmallVector<Value> ConvertBuilder::loadRowsAbove(Value stage,
       });
 }
 
-/// Of the factors of a tile's rows above, those of the lane. None where nothing
-/// is divided.
-SmallVector<Value> ConvertBuilder::loadFactorsAbove(const TileRecord &record,
-                                                    Value secondRows) {
-  if (!k.problem.divided)
-    return {};
-  Value firstRow = b.add(
-      b.sub(b.mul(b.divU(position, 2), kLaneRowsAbove), kCellRows), secondRows);
-  SmallVector<Type> types(kLaneRowsAbove, b.getI32Type());
-  return b.createIf(
-      stores.needRowsAbove(), types,
-      [&] {
-        Value factors = k.getFactors(record);
-        return llvm::map_to_vector(llvm::seq(kLaneRowsAbove), [&](int64_t i) {
-          return k.loadFactor(factors, b.add(firstRow, i));
-        });
-      },
-      [&] { return SmallVector<Value>(kLaneRowsAbove, b.i32(0)); });
-}
-
 /// The rows above a tile quantized, as ColumnSeams has them. `scales` are those
 /// of the columns that the lane has.
 SmallVector<Value> ConvertBuilder::createWordsAbove(ArrayRef<Value> lines,
@@ -602,19 +559,11 @@ TakenTile ConvertBuilder::take(Value stage) {
   TakenTile tile;
   tile.record = k.loadTileRecord(stage);
   Value secondRows = locate(tile.record).secondRows;
-  // First, as memory takes longer than the ring.
-  SmallVector<Value> factors = loadFactors(tile.record);
-  SmallVector<Value> factorsAbove = loadFactorsAbove(tile.record, secondRows);
   // Also where nothing is converted: a branch around the loads takes longer
   // than they do. What is read there is not used.
   tile.cell = loadCell(stage, tile_flags::kTwoRow.isSet(b, tile.record.flags));
   SmallVector<Value> above = loadRowsAbove(stage, secondRows);
   k.releaseStage(stage);
-  if (k.problem.divided) {
-    multiplyCell(tile.cell, factors);
-    for (auto [row, factor] : llvm::zip_equal(above, factorsAbove))
-      row = k.multiply(row, factor);
-  }
   llvm::append_range(tile.cell, above);
   return tile;
 }

@@ -7,13 +7,12 @@
 //===----------------------------------------------------------------------===//
 
 //
-// The blocks of the grid take rows in turn. A warp takes a whole row that is
-// not divided (divided ones are in DividedRows.cpp): it waits for the row in
-// shared memory, goes over it twice, and then loads the row that the stage is
-// for next. What follows holds for both. A stage needs no mbarrier "empty": who
-// reads it fills it again. The warp that waits for that row may be another one,
-// and may come before the load begins, when a parity would mean an earlier row;
-// so the number of the row is there to be read.
+// The blocks of the grid take rows in turn. A warp takes a whole row: it waits
+// for the row in shared memory, goes over it twice, and then loads the row that
+// the stage is for next. A stage needs no mbarrier "empty": who reads it fills
+// it again. The warp that waits for that row may be another one, and may come
+// before the load begins, when a parity would mean an earlier row; so the
+// number of the row is there to be read.
 //
 // Rows and tiles read the same tensor, each all of it. What one has read the
 // other finds in the L2 cache if it comes soon enough; so neither goes far
@@ -30,10 +29,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/InnerAxis.h"
 #include "FP8MoEToGPU/Common/AtomicWords.h"
 #include "FP8MoEToGPU/NVIDIA/BoundedWait.h"
 #include "FP8MoEToGPU/NVIDIA/TensorCopies.h"
+#include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Kernel.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -81,7 +80,50 @@ void SinglePassOuterKernel::advanceTiles(Value row) {
 // What is done with a row
 //===----------------------------------------------------------------------===//
 
-void InnerAxisBuilder::loadRow(Value item) {
+namespace {
+/// The warps of rows. The rows of a block are numbered: its items.
+class RowsBuilder {
+public:
+  RowsBuilder(SinglePassOuterKernel &kernel, Value warp)
+      : k(kernel), b(kernel.b),
+        items(b.ceilDiv(b.maxS(b.sub(kernel.rows, kernel.block), 0),
+                        kernel.numBlocks)),
+        warp(warp), laneChunk(b.mul(k.lane, kChunkBytes)) {}
+
+  void build();
+
+private:
+  /// Bytes that the lanes of a warp read at once.
+  int64_t getWarpBytes() const { return kChunkBytes * b.getSubgroupSize(); }
+  Value getRow(Value item) { return b.add(k.block, b.mul(item, k.numBlocks)); }
+  Value getStage(Value item) { return b.remU(item, k.tile.rowStages); }
+
+  void loadRow(Value item);
+  Value waitForRow(Value item);
+  Value getMagnitude(Value largest);
+  void storeScale(Value item, Value scale);
+  Value getOutput(Value item);
+  Value convert(Value chunk, Value scale);
+  void storeQuantized(Value output, Value byte, Value chunk, Value scale);
+  void handle(Value item);
+
+  using ChunkBody =
+      function_ref<SmallVector<Value>(Value chunk, Value byte, ValueRange)>;
+
+  SmallVector<Value> takeLines(Value row, Value first, int64_t count,
+                               ValueRange init, ChunkBody body);
+  SmallVector<Value> forEachChunk(ValueRange init, Value row, ChunkBody body);
+
+  SinglePassOuterKernel &k;
+  KernelBuilder &b;
+  Value items;
+  Value warp;
+  Value laneChunk;
+};
+} // namespace
+
+/// Loads a row to its stage, in one thread.
+void RowsBuilder::loadRow(Value item) {
   Value stage = getStage(item);
   Value row = getRow(item);
   // Another warp may be behind this one, and say so later: the largest counts.
@@ -96,20 +138,8 @@ void InnerAxisBuilder::loadRow(Value item) {
                  barrier);
 }
 
-void InnerAxisBuilder::loadFirstRows(Value first, int64_t step) {
-  b.createFor(first, b.minS(items, k.tile.rowStages), step,
-              [&](Value item) { loadRow(item); });
-}
-
-void InnerAxisBuilder::loadRowIfAny(Value isLoader, Value item) {
-  b.createIf(k.both(isLoader, b.less(item, items)), [&] { loadRow(item); });
-}
-
-void InnerAxisBuilder::announceEnd() {
-  k.announce(k.getRowProgress(), b.i32(kAllRead));
-}
-
-Value InnerAxisBuilder::waitForRow(Value item) {
+/// Waits for a row, and returns where it is in shared memory.
+Value RowsBuilder::waitForRow(Value item) {
   Value stage = getStage(item);
   // Who loads the row has read the one before it in the stage, so that the
   // parity means this one.
@@ -125,7 +155,9 @@ Value InnerAxisBuilder::waitForRow(Value item) {
   return k.getRowStage(stage);
 }
 
-Value InnerAxisBuilder::getMagnitude(Value largest) {
+/// The f32 bits of the largest magnitude that the warp has, from those of the
+/// lane's chunks.
+Value RowsBuilder::getMagnitude(Value largest) {
   SmallVector<Value> magnitudes = k.math.unpackMagnitudes(largest);
   Value magnitude = magnitudes.front();
   for (Value other : ArrayRef(magnitudes).drop_front())
@@ -133,26 +165,28 @@ Value InnerAxisBuilder::getMagnitude(Value largest) {
   return b.maxOfLanes(magnitude);
 }
 
-void InnerAxisBuilder::storeScale(Value item, Value scale) {
+void RowsBuilder::storeScale(Value item, Value scale) {
   Value row = k.widen(getRow(item));
   Value offset = b.mul(row, k.rowOutput.scaleStride * int64_t(sizeof(float)));
   b.store(scale, b.offsetBytes(k.rowScales, offset), sizeof(float));
 }
 
-Value InnerAxisBuilder::getOutput(Value item) {
+/// Where the quantized row begins.
+Value RowsBuilder::getOutput(Value item) {
   Value row = k.widen(getRow(item));
   return b.offsetBytes(k.rowQuantized, b.mul(row, k.rowOutput.pitch));
 }
 
-void InnerAxisBuilder::storeQuantized(Value output, Value byte, Value chunk,
-                                      Value scale) {
+/// Quantizes the chunk at byte `byte` of the input's row.
+void RowsBuilder::storeQuantized(Value output, Value byte, Value chunk,
+                                 Value scale) {
   Value offset = b.zeroExtend(b.getI64Type(), b.divU(byte, k.getInputBytes()));
   b.store(convert(chunk, scale), b.offsetBytes(output, offset),
           kChunkBytes / k.getInputBytes());
 }
 
 /// The FP8 bytes of a chunk.
-Value InnerAxisBuilder::convert(Value chunk, Value scale) {
+Value RowsBuilder::convert(Value chunk, Value scale) {
   SmallVector<Value> words;
   if (k.math.scalesPacked()) {
     Value factor = vector::BroadcastOp::create(
@@ -173,34 +207,6 @@ Value InnerAxisBuilder::convert(Value chunk, Value scale) {
   return vector::FromElementsOp::create(
       b, VectorType::get(words.size(), b.getI32Type()), words);
 }
-
-//===----------------------------------------------------------------------===//
-// A row for each warp
-//===----------------------------------------------------------------------===//
-
-namespace {
-class RowsBuilder : public InnerAxisBuilder {
-public:
-  RowsBuilder(SinglePassOuterKernel &kernel, Value warp)
-      : InnerAxisBuilder(kernel), warp(warp),
-        laneChunk(b.mul(k.lane, kChunkBytes)) {}
-
-  void build();
-
-private:
-  void handle(Value item);
-
-  using ChunkBody =
-      function_ref<SmallVector<Value>(Value chunk, Value byte, ValueRange)>;
-
-  SmallVector<Value> takeLines(Value row, Value first, int64_t count,
-                               ValueRange init, ChunkBody body);
-  SmallVector<Value> forEachChunk(ValueRange init, Value row, ChunkBody body);
-
-  Value warp;
-  Value laneChunk;
-};
-} // namespace
 
 /// Calls `body` with each of the lane's chunks of so many lines of the row in
 /// shared memory at `row`, from its byte `first` on.
@@ -266,20 +272,24 @@ void RowsBuilder::handle(Value item) {
 }
 
 void RowsBuilder::build() {
-  b.createIf(k.isFirstLane, [&] { loadFirstRows(warp, k.tile.rowWarps); });
+  const int64_t warps = k.tile.rowWarps;
+  b.createIf(k.isFirstLane, [&] {
+    b.createFor(warp, b.minS(items, k.tile.rowStages), warps,
+                [&](Value item) { loadRow(item); });
+  });
   b.syncSubgroup();
-  b.createFor(warp, items, k.tile.rowWarps, [&](Value item) {
+  b.createFor(warp, items, warps, [&](Value item) {
     handle(item);
-    loadRowIfAny(k.isFirstLane, b.add(item, k.tile.rowStages));
+    Value next = b.add(item, k.tile.rowStages);
+    b.createIf(k.both(k.isFirstLane, b.less(next, items)),
+               [&] { loadRow(next); });
     b.syncSubgroup();
   });
-  b.createIf(k.isFirstLane, [&] { announceEnd(); });
+  b.createIf(k.isFirstLane,
+             [&] { k.announce(k.getRowProgress(), b.i32(kAllRead)); });
 }
 
 void fp8moe::buildSinglePassOuterRows(SinglePassOuterKernel &kernel,
                                       Value warp) {
-  if (kernel.problem.divided)
-    buildDividedRows(kernel, warp);
-  else
-    RowsBuilder(kernel, warp).build();
+  RowsBuilder(kernel, warp).build();
 }

@@ -9,9 +9,6 @@
 #include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Kernel.h"
 #include "FP8MoEToGPU/NVIDIA/TensorCopies.h"
 #include "FP8MoEToGPU/NVIDIA/WarpRoles.h"
-#include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Divisors.h"
-
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -40,13 +37,6 @@ SinglePassOuterKernel::SinglePassOuterKernel(KernelBuilder &b,
   if (tile.hasRows()) {
     rowQuantized = b.getPointer(pointer++);
     rowScales = b.getPointer(pointer++);
-  }
-  if (problem.divided) {
-    rowFactors = b.getPointer(pointer++);
-    if (tile.hasRows()) {
-      groupFactors = b.getPointer(pointer++);
-      groupsOfRows = b.getPointer(pointer++);
-    }
   }
   sizes = bindSizes(b, problem.sizes, parameter);
   // Behind the dynamic sizes and the number of partial slots.
@@ -110,11 +100,6 @@ Value SinglePassOuterKernel::getRowBarrier(Value stage) {
 
 Value SinglePassOuterKernel::getRowNumber(Value stage) {
   return getShared(SharedMemory(tile).rowNumbers, stage, kRowNumberBytes);
-}
-
-Value SinglePassOuterKernel::getRowMagnitude(Value turn, Value warp) {
-  return getShared(SharedMemory(tile).rowMagnitudes,
-                   b.add(b.mul(turn, tile.rowWarps), warp), kWordBytes);
 }
 
 Value SinglePassOuterKernel::getTileProgress() {
@@ -357,36 +342,6 @@ SmallVector<Value> SinglePassOuterKernel::createWhile(
 }
 
 //===----------------------------------------------------------------------===//
-// Factors
-//===----------------------------------------------------------------------===//
-
-Value SinglePassOuterKernel::getFactors(const TileRecord &record) {
-  // The record of an end says nothing of rows; those around the tensor have
-  // room.
-  Value first = b.clamp(record.inputRow, -kSectorRows, rows);
-  return b.offsetBytes(rowFactors,
-                       b.mul(b.add(widen(first), kFactorsBefore), kWordBytes));
-}
-
-Value SinglePassOuterKernel::loadFactor(Value factors, Value row) {
-  // Not read-only, as offsets are not.
-  return b.load(b.getI32Type(),
-                b.offsetBytes(factors, widen(b.mul(row, kWordBytes))),
-                kWordBytes);
-}
-
-Value SinglePassOuterKernel::multiply(Value words, Value factor) {
-  auto type = cast<VectorType>(words.getType());
-  if (factor.getType().isInteger())
-    factor = vector::BroadcastOp::create(b, type, factor);
-  int64_t perWord = kWordBytes / getInputBytes();
-  auto elements =
-      VectorType::get(type.getNumElements() * perWord, problem.inputType);
-  return math.createPackedProduct(
-      words, vector::BitCastOp::create(b, elements, factor));
-}
-
-//===----------------------------------------------------------------------===//
 // Magnitudes
 //===----------------------------------------------------------------------===//
 
@@ -450,11 +405,6 @@ struct RoleRegisters {
 static constexpr RoleRegisters kBothAxesRegisters = {
     /*launch=*/96, /*reduce=*/72, /*convert=*/112, /*scale=*/112, /*rows=*/72};
 static_assert(kBothAxesRegisters.getSum() <= 5 * kBothAxesRegisters.launch);
-/// Warps of rows hold factors.
-static constexpr RoleRegisters kDividedBothAxesRegisters = {
-    /*launch=*/96, /*reduce=*/72, /*convert=*/112, /*scale=*/104, /*rows=*/80};
-static_assert(kDividedBothAxesRegisters.getSum() <=
-              5 * kDividedBothAxesRegisters.launch);
 /// Convert warps hold two tiles, 32 registers a thread each, and 4 for the rows
 /// above one.
 static constexpr RoleRegisters kOneAxisRegisters = {
@@ -462,12 +412,8 @@ static constexpr RoleRegisters kOneAxisRegisters = {
     /*rows=*/0};
 static_assert(kOneAxisRegisters.getSum() <= 4 * kOneAxisRegisters.launch);
 
-static const RoleRegisters &getRoleRegisters(const SinglePassOuterTile &tile,
-                                             bool divided) {
-  if (!tile.hasRows())
-    return kOneAxisRegisters;
-  return divided && holdsFactors(tile.rowBytes) ? kDividedBothAxesRegisters
-                                                : kBothAxesRegisters;
+static const RoleRegisters &getRoleRegisters(const SinglePassOuterTile &tile) {
+  return tile.hasRows() ? kBothAxesRegisters : kOneAxisRegisters;
 }
 
 gpu::GPUFuncOp fp8moe::buildSinglePassOuterQuantize(
@@ -477,8 +423,6 @@ gpu::GPUFuncOp fp8moe::buildSinglePassOuterQuantize(
   KernelSignature signature;
   signature.tensorMaps = 4;
   signature.pointers = (problem.jagged ? 5 : 4) + (tile.hasRows() ? 2 : 0);
-  if (problem.divided)
-    signature.pointers += tile.hasRows() ? 3 : 1;
   unsigned numSlots = countDynamic(problem.sizes);
   signature.sizes = numSlots + (problem.jagged ? 1 : 2);
   signature.hasBlockCount = false;
@@ -487,7 +431,7 @@ gpu::GPUFuncOp fp8moe::buildSinglePassOuterQuantize(
   SinglePassOuterKernel kernel(b, problem, tile, rowOutput);
   kernel.initialize(b.getSize(numSlots));
 
-  RoleRegisters r = getRoleRegisters(tile, problem.divided);
+  RoleRegisters r = getRoleRegisters(tile);
   auto setRegisters = [&](int64_t registers) {
     createSetRegisters(b, registers, registers > r.launch);
   };
@@ -511,11 +455,9 @@ gpu::GPUFuncOp fp8moe::buildSinglePassOuterQuantize(
   // All others wait for the first load, and what the producer executes until
   // then runs once: as the first of the roles' code it is fetched sooner (up to
   // 2% of a small tensor's time; 16640x5120 in 16 groups takes 1% longer).
-  // Beside rows the producer waits for registers anyway; where columns are
-  // divided this order needs more registers than warps have. Only scale warps
-  // and the producer change places.
-  CodeOrder order = tile.hasRows() || problem.divided ? CodeOrder::InOrder
-                                                      : CodeOrder::Reversed;
+  // Beside rows the producer waits for registers anyway. Only scale warps and
+  // the producer change places.
+  CodeOrder order = tile.hasRows() ? CodeOrder::InOrder : CodeOrder::Reversed;
   auto buildOthers = [&](Value warp) { createWarpRoles(b, warp, roles); };
   auto buildScaleAndProducer = [&](Value warp) {
     setRegisters(r.scale);

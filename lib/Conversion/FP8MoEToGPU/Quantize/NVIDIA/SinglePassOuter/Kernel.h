@@ -146,10 +146,8 @@ struct PanelRecord {
 /// Who has loaded everything is so far, beyond all rows.
 constexpr int64_t kAllRead = (int64_t(1) << 31) - 1;
 
-/// Named barriers: those that begin the producer, and all other warps; from the
-/// last one on, one for each team of rows.
-constexpr int64_t kProducerBarrier = 1, kOthersBarrier = 2,
-                  kFirstTeamBarrier = 3;
+/// Named barriers: those that begin the producer, and all other warps.
+constexpr int64_t kProducerBarrier = 1, kOthersBarrier = 2;
 
 /// Bytes that a lane reads or writes at once.
 constexpr int64_t kChunkBytes = 16;
@@ -185,9 +183,6 @@ public:
   /// In global memory; `partialSlots` are those of posted magnitudes.
   Value offsets, input, output, scales, scratch, partialSlots;
   Value rowQuantized, rowScales;
-  /// Only where elements are divided (Divisors.h): the factors of rows, and
-  /// where the tile has rows those of groups and the group of each row.
-  Value rowFactors, groupFactors, groupsOfRows;
   /// Tensor maps of the input: of whole tiles, with full lines and with two-row
   /// ones, of boxes, and of a share of interleaved panels.
   Value tileMap, twoRowMap, boxMap, shareMap;
@@ -267,9 +262,6 @@ public:
   Value getRowBarrier(Value stage);
   /// The number of the row, of the block's, that a stage is loaded with.
   Value getRowNumber(Value stage);
-  /// The largest magnitude that a warp of a team has seen in a row: `turn` is 0
-  /// or 1.
-  Value getRowMagnitude(Value turn, Value warp);
   /// How far each is, as a row: that which it loads, for tiles one in
   /// proportion to those of the segment.
   Value getTileProgress();
@@ -321,17 +313,6 @@ public:
       function_ref<SmallVector<Value>(ValueRange)> body);
 
   //===--------------------------------------------------------------------===//
-  // Factors instead of divisors (Q11)
-  //===--------------------------------------------------------------------===//
-
-  /// Where the factors of a tile's rows are, a word each.
-  Value getFactors(const TileRecord &record);
-  /// The word of a row of the tile, or of one above it.
-  Value loadFactor(Value factors, Value row);
-  /// Elements, in a vector of words, times a factor, or each times its own.
-  Value multiply(Value words, Value factor);
-
-  //===--------------------------------------------------------------------===//
   // Magnitudes, as many in a word as there are in a word of input
   //===--------------------------------------------------------------------===//
 
@@ -381,9 +362,7 @@ private:
 /// scratch; the dynamic sizes in the order of `members`, and the number of
 /// partial slots in the scratch; where segments are not jagged, the log2 of the
 /// tiles in a span. Where the tile has rows, the pointers go on with quantized
-/// rows and their scales. Where elements are divided, they end with the factors
-/// of rows, and where the tile has rows those of groups and the group of each
-/// row.
+/// rows and their scales.
 gpu::GPUFuncOp buildSinglePassOuterQuantize(
     Location loc, gpu::GPUModuleOp module, StringRef name,
     const AxisQuantizeProblem &problem, const SinglePassOuterTile &tile,

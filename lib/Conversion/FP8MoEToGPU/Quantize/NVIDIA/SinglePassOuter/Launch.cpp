@@ -8,7 +8,6 @@
 
 #include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Launch.h"
 #include "FP8MoEToGPU/NVIDIA/GridBarrier.h"
-#include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Divisors.h"
 #include "FP8MoEToGPU/Quantize/NVIDIA/SinglePassOuter/Kernel.h"
 #include "FP8MoEToGPU/Quantize/QuantizeLaunch.h"
 #include "fp8moe/Target/NVIDIA.h"
@@ -23,9 +22,6 @@ using namespace mlir::fp8moe::single_pass_outer;
 static constexpr int64_t kPromotion = 128;
 /// Alignment of the scratch in bytes: a line of posted magnitudes.
 static constexpr int64_t kScratchAlignment = 256;
-/// Blocks of the kernels beside one that divides at most; any number computes
-/// the same.
-static constexpr int64_t kMostDivisorBlocks = 1024;
 
 namespace {
 /// The quantization along rows that the same launch makes, and where its
@@ -33,9 +29,6 @@ namespace {
 struct RowQuantization {
   RowOutput output;
   Value quantized, scales;
-  /// The divisors of groups, only where columns have some of rows.
-  Value divisors;
-  int64_t outputAlignment;
 };
 
 class SinglePassOuterLaunch : QuantizeLaunch {
@@ -46,30 +39,13 @@ public:
   Value launch(const SinglePassOuterTile &tile, Value when,
                const RowQuantization *rows);
 
-  /// The same where elements are divided. There is no other kernel, so what
-  /// this one does not take is reported, or refused when it runs.
-  FailureOr<Value> launchDivided(const SinglePassOuterTile &tile,
-                                 const RowQuantization *rows, Operation *op);
-
 private:
   int64_t getTileColumns() const { return kLineBytes / getInputBytes(); }
   /// Segments that lie behind each other are one dimension of rows.
   bool hasSegmentDim() const { return isSegmentDim(problem); }
 
   Value createRowCondition(const RowQuantization &rows, Value when);
-  void require(const SizeDemand<OpFoldResult> &demand) {
-    condition = both(condition, holds(demand));
-  }
   Value createCondition(OpFoldResult partialSlots);
-  LogicalResult requireAlignment(Operation *op, StringRef tensor,
-                                 int64_t promised, int64_t needed);
-  void requireSizes();
-  void launchWithoutRows();
-  SmallVector<Value> launchFactors(const RowQuantization *rows);
-  Value createWorkspace(OpFoldResult words);
-  void launchNumbers(SymbolRefAttr kernel, ArrayRef<Value> buffers,
-                     ArrayRef<OpFoldResult> arguments, OpFoldResult numbers,
-                     Value when);
   OpFoldResult countPartialSlots();
   Value getMostBlocks();
   OpFoldResult countTiles();
@@ -82,21 +58,19 @@ private:
   Value createMap(int64_t columns, int64_t rows, int64_t swizzle);
   Value createSwizzledMap(int64_t columns, int64_t rows);
   Value createScratch(OpFoldResult partialSlots);
-
-  /// That demands so far hold.
-  Value condition;
-  /// Of a kernel that divides.
-  SmallVector<Value> factors;
 };
 } // namespace
 
 Value SinglePassOuterLaunch::createCondition(OpFoldResult partialSlots) {
-  condition = plan::AlignedOp::create(b, buffers.input,
-                                      nvidia::kTensorMapAddressAlignment);
-  for (const auto &demand :
+  Value condition = plan::AlignedOp::create(b, buffers.input,
+                                            nvidia::kTensorMapAddressAlignment);
+  using Demand = SizeDemand<OpFoldResult>;
+  auto require = [&](const Demand &demand) {
+    condition = both(condition, holds(demand));
+  };
+  for (const Demand &demand :
        getSizeDemands(sizes, getInputBytes(), hasSegmentDim()))
     require(demand);
-  using Demand = SizeDemand<OpFoldResult>;
   require({partialSlots, Demand::LessThan, kMaxCount});
   if (problem.outputPadding > 1)
     require({sizes.extent, Demand::LessThan, kMaxCount});
@@ -190,12 +164,9 @@ Value SinglePassOuterLaunch::createSwizzledMap(int64_t columns, int64_t rows) {
 }
 
 Value SinglePassOuterLaunch::createScratch(OpFoldResult partialSlots) {
-  return createWorkspace(size.add(
+  OpFoldResult words = size.add(
       size.mul(partialSlots, size.constant(kLineBytes / sizeof(int32_t))),
-      size.constant(kGridBarrierBytes / sizeof(int32_t))));
-}
-
-Value SinglePassOuterLaunch::createWorkspace(OpFoldResult words) {
+      size.constant(kGridBarrierBytes / sizeof(int32_t)));
   SmallVector<Value> dynamicSizes;
   if (ShapedType::isDynamic(getStaticSize(words)))
     dynamicSizes.push_back(index(words));
@@ -222,8 +193,6 @@ Value SinglePassOuterLaunch::launch(const SinglePassOuterTile &tile, Value when,
   if (rows)
     numbers.append({tile.rowBytes, tile.rowStages, rowOutput.pitch,
                     rowOutput.scaleStride});
-  if (problem.divided)
-    numbers.push_back(problem.divided);
   SmallVector<OpFoldResult> args = addSizes(numbers);
   SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
       rows ? "quantize_single_pass_both_axes" : "quantize_single_pass_outer",
@@ -251,7 +220,6 @@ Value SinglePassOuterLaunch::launch(const SinglePassOuterTile &tile, Value when,
                    createScratch(partialSlots)});
   if (rows)
     operands.append({rows->quantized, rows->scales});
-  operands.append(factors);
   for (OpFoldResult arg : args)
     operands.push_back(index(arg));
   operands.push_back(index(partialSlots));
@@ -271,149 +239,20 @@ Value SinglePassOuterLaunch::launch(const SinglePassOuterTile &tile, Value when,
   return applies;
 }
 
-//===----------------------------------------------------------------------===//
-// With divisors
-//===----------------------------------------------------------------------===//
-
-LogicalResult SinglePassOuterLaunch::requireAlignment(Operation *op,
-                                                      StringRef tensor,
-                                                      int64_t promised,
-                                                      int64_t needed) {
-  if (promised % needed == 0)
-    return success();
-  return op->emitError("'")
-         << op->getName() << "' with divisors expects " << tensor
-         << " at a multiple of " << needed << " bytes on target "
-         << lowering.getTarget().chip
-         << ", found one that is only known to be at a multiple of " << promised
-         << "; promise it by 'align = " << needed
-         << "' in its layout, or compile the function for 'cpu'";
-}
-
-/// What types do not say of sizes. Without rows another kernel does the work,
-/// and without columns there is none.
-void SinglePassOuterLaunch::requireSizes() {
-  using Demand = SizeDemand<OpFoldResult>;
-  Value holdAll = holds({sizes.segments, Demand::MoreThan, 0});
-  for (const Demand &demand :
-       getSizeDemands(sizes, getInputBytes(), hasSegmentDim()))
-    if (demand.kind != Demand::MoreThan)
-      holdAll = both(holdAll, holds(demand));
-  holdAll =
-      both(holdAll, holds({countPartialSlots(), Demand::LessThan, kMaxCount}));
-  if (problem.outputPadding > 1)
-    holdAll = both(holdAll, holds({sizes.extent, Demand::LessThan, kMaxCount}));
-  plan::RequireOp::create(
-      b, holdAll,
-      builder.getStringAttr("a quantization with divisors needs rows at "
-                            "multiples of 16 bytes, of "
-                            "a multiple of 8 bytes, at least one group, and "
-                            "fewer than 2^30 rows, "
-                            "columns, and groups times columns"));
-}
-
-/// A launch of a kernel whose threads take so many numbers, if there are any.
-void SinglePassOuterLaunch::launchNumbers(SymbolRefAttr kernel,
-                                          ArrayRef<Value> buffers,
-                                          ArrayRef<OpFoldResult> arguments,
-                                          OpFoldResult numbers, Value when) {
-  Value blocks =
-      arith::MinSIOp::create(b, index(size.ceilDiv(numbers, kDivisorThreads)),
-                             index(kMostDivisorBlocks));
-  SmallVector<Value> operands(buffers);
-  for (OpFoldResult argument : arguments)
-    operands.push_back(index(argument));
-  operands.push_back(blocks);
-  plan::LaunchOp::create(b, kernel, ValueRange{blocks, index(1), index(1)},
-                         {kDivisorThreads, 1, 1}, /*sharedBytes=*/0, operands,
-                         both(isNeeded, when));
-}
-
-/// Of no rows, groups have scales and padding.
-void SinglePassOuterLaunch::launchWithoutRows() {
-  if (!ShapedType::isDynamic(problem.sizes.reduction))
-    return;
-  SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
-      "quantize_no_rows",
-      {TypeAttr::get(problem.fp8Type), builder.getBoolAttr(problem.powerOfTwo)},
-      [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
-        buildEmptyQuantize(b.getLoc(), module, name, problem, hooks);
-      });
-  OpFoldResult lines = size.add(sizes.extent, sizes.segments);
-  launchNumbers(kernel, {buffers.output, buffers.scales},
-                {sizes.parallel, sizes.extent, sizes.outParallel,
-                 sizes.segments, sizes.scaleSegment, sizes.scaleParallel},
-                size.mul(lines, sizes.parallel),
-                compare(arith::CmpIPredicate::eq, sizes.reduction, 0));
-}
-
-/// The buffers that the kernel multiplies with.
-SmallVector<Value>
-SinglePassOuterLaunch::launchFactors(const RowQuantization *rows) {
-  bool hasGroups = rows != nullptr;
-  SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
-      "divisor_factors",
-      {TypeAttr::get(problem.inputType), builder.getBoolAttr(hasGroups)},
-      [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
-        buildDivisorFactors(b.getLoc(), module, name, problem.inputType,
-                            hasGroups, hooks);
-      });
-  Value rowFactors = createWorkspace(size.add(
-      sizes.reduction, size.constant(kFactorsBefore + kFactorsBehind)));
-  SmallVector<Value> results{rowFactors};
-  SmallVector<Value> pointers{buffers.divisors, rowFactors};
-  SmallVector<OpFoldResult> arguments{sizes.reduction};
-  OpFoldResult numbers = sizes.reduction;
-  if (hasGroups) {
-    // A group of ones is behind the last.
-    OpFoldResult elements =
-        size.mul(size.add(sizes.segments, size.constant(1)), sizes.parallel);
-    Value groupFactors = createWorkspace(
-        size.ceilDiv(elements, int64_t(sizeof(int32_t)) / getInputBytes()));
-    Value groupsOfRows = createWorkspace(sizes.reduction);
-    results.append({groupFactors, groupsOfRows});
-    pointers.append(
-        {rows->divisors, groupFactors, buffers.offsets, groupsOfRows});
-    arguments.append({sizes.segments, sizes.parallel});
-    numbers = size.add(numbers, elements);
-  }
-  launchNumbers(kernel, pointers, arguments, numbers, /*when=*/Value());
-  return results;
-}
-
-FailureOr<Value>
-SinglePassOuterLaunch::launchDivided(const SinglePassOuterTile &tile,
-                                     const RowQuantization *rows,
-                                     Operation *op) {
-  if (failed(requireAlignment(op, "its input", problem.inputAlignment,
-                              nvidia::kTensorMapAddressAlignment)) ||
-      (rows &&
-       failed(requireAlignment(op, "the data along rows", rows->outputAlignment,
-                               kChunkBytes / getInputBytes()))))
-    return failure();
-  requireSizes();
-  launchWithoutRows();
-  factors = launchFactors(rows);
-  launch(tile, /*when=*/Value(), rows);
-  return Value(arith::ConstantIntOp::create(b, builder.getI1Type(), 1));
-}
-
 /// Along rows beside `columns`.
 static RowQuantization getRowQuantization(const QuantizeOperands &rows) {
   const QuantizeSizes<int64_t> &sizes = rows.problem.sizes;
   return {{sizes.outParallel, sizes.scaleParallel},
           rows.buffers.output,
-          rows.buffers.scales,
-          rows.buffers.divisors,
-          rows.problem.outputAlignment};
+          rows.buffers.scales};
 }
 
-static SinglePassOuterTile getSinglePassOuterTile(const QuantizeConfig &config,
-                                                  bool divided) {
+static SinglePassOuterTile
+getSinglePassOuterTile(const QuantizeConfig &config) {
   SinglePassOuterTile tile;
   tile.stages = config.stages;
   if (config.method == QuantizeMethod::SinglePassBothAxes) {
-    tile.setRows(config.rowBytes, divided);
+    tile.setRows(config.rowBytes);
     tile.rowStages = config.rowStages;
   }
   return tile;
@@ -426,10 +265,7 @@ public:
                           ProgramLowering &lowering) const override {
     const auto &quantize = cast<QuantizeInstance>(instance);
     SinglePassOuterLaunch launcher(quantize, quantize.operands, lowering);
-    const bool divided = quantize.operands.problem.divided;
-    SinglePassOuterTile tile = getSinglePassOuterTile(quantize.config, divided);
-    if (divided)
-      return launcher.launchDivided(tile, /*rows=*/nullptr, quantize.op);
+    SinglePassOuterTile tile = getSinglePassOuterTile(quantize.config);
     return launcher.launch(tile, when, /*rows=*/nullptr);
   }
 };
@@ -442,10 +278,7 @@ public:
     const auto &both = cast<BothAxesInstance>(instance);
     RowQuantization rows = getRowQuantization(both.rows);
     SinglePassOuterLaunch launcher(both, both.columns, lowering);
-    const bool divided = both.columns.problem.divided;
-    SinglePassOuterTile tile = getSinglePassOuterTile(both.config, divided);
-    if (divided)
-      return launcher.launchDivided(tile, &rows, both.op);
+    SinglePassOuterTile tile = getSinglePassOuterTile(both.config);
     return launcher.launch(tile, when, &rows);
   }
 };

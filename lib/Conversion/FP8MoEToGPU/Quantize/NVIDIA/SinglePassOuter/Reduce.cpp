@@ -43,7 +43,6 @@ private:
     Value secondHalf = b.bitAnd(isTwoRow, lineHalf);
     return b.add(b.shiftLeft(line, isTwoRow), secondHalf);
   }
-  SmallVector<Value> loadFactors(const TileRecord &record);
   SmallVector<Value> reduce(const TileRecord &record, Value stage,
                             ValueRange largest);
   void post(const TileRecord &record, ValueRange largest);
@@ -74,21 +73,9 @@ ReduceBuilder::ReduceBuilder(SinglePassOuterKernel &kernel, Value warp)
   }
 }
 
-/// The factor of each of the lane's lines; none where nothing is divided.
-SmallVector<Value> ReduceBuilder::loadFactors(const TileRecord &record) {
-  if (!k.problem.divided)
-    return {};
-  Value factors = k.getFactors(record);
-  Value isTwoRow = k.toWord(tile_flags::kTwoRow.isSet(b, record.flags));
-  return llvm::map_to_vector(lines, [&](Value line) {
-    return k.loadFactor(factors, getRow(line, isTwoRow));
-  });
-}
-
 /// The largest magnitudes of the tile's rows and of `largest`, in chunks.
 SmallVector<Value> ReduceBuilder::reduce(const TileRecord &record, Value stage,
                                          ValueRange largest) {
-  SmallVector<Value> factors = loadFactors(record);
   Value tile = k.getStage(stage);
   Value hasTwoRow = tile_flags::kTwoRow.isSet(b, record.flags);
   SmallVector<Value> offsets, chunks;
@@ -113,10 +100,7 @@ SmallVector<Value> ReduceBuilder::reduce(const TileRecord &record, Value stage,
     Value word = b.select(isData, b.i32(~k.getSignBits()), 0);
     Value mask = vector::BroadcastOp::create(b, b.getWordsType(), word);
     for (int64_t chunk : llvm::seq(kChunks)) {
-      // Products first: what belongs to nobody may become a NaN.
       Value elements = chunks[i * kChunks + chunk];
-      if (k.problem.divided)
-        elements = k.multiply(elements, factors[i]);
       result[chunk] = k.math.createMax(
           result[chunk], arith::AndIOp::create(b, elements, mask));
     }
