@@ -54,7 +54,9 @@ def random_inputs(
     limits = {buffer.name: rows for buffer in program.inputs}
     for each in padded:
         fitting = chosen[each["input"]][each["dim"]] - int(np.prod(chosen[each["ends"]])) * (each["pad"] - 1)
-        limits[each["ends"]] = max(min(limits[each["ends"]], fitting, each.get("rows", fitting)), 0)
+        if each.get("rows") is not None:  # that a packing writes
+            fitting = min(fitting, each["rows"])
+        limits[each["ends"]] = max(min(limits[each["ends"]], fitting), 0)
     made = {b.name: _random_array(rng, b, chosen[b.name], limits[b.name]) for b in program.inputs if b.name not in given}
     arrays = {**given, **made}
     for each in padded:
