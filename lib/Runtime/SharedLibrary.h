@@ -13,9 +13,10 @@
 #include <cstdint>
 #include <dlfcn.h>
 #include <link.h>
+#include <linux/memfd.h>
 #include <string>
-#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <system_error>
 #include <unistd.h>
 
@@ -75,9 +76,9 @@ public:
     // programs, those that may not still can be mapped. Older ones know no
     // flag.
     constexpr unsigned noExecSeal = 8; // MFD_NOEXEC_SEAL of Linux 6.3
-    int memory = ::memfd_create("fp8moe", MFD_CLOEXEC | noExecSeal);
+    int memory = createMemory(MFD_CLOEXEC | noExecSeal);
     if (memory < 0 && errno == EINVAL)
-      memory = ::memfd_create("fp8moe", MFD_CLOEXEC);
+      memory = createMemory(MFD_CLOEXEC);
     if (memory < 0 || !writeAll(memory, image)) {
       error = "a library is loaded from memory (memfd_create): " +
               std::generic_category().message(errno);
@@ -95,6 +96,11 @@ public:
   }
 
 private:
+  /// memfd_create, which glibc has since 2.27.
+  static int createMemory(unsigned flags) {
+    return static_cast<int>(::syscall(SYS_memfd_create, "fp8moe", flags));
+  }
+
   static bool writeAll(int file, const std::string &image) {
     for (size_t done = 0; done < image.size();) {
       ssize_t written = ::write(file, image.data() + done, image.size() - done);
