@@ -8,6 +8,7 @@
 #   --security URL     the same for security updates
 #   --ccache DIR       a folder of ccache that the root shares (default: none, as on a new machine)
 #   --fetch PATH       a folder or file of the clone that at the end replaces that of this checkout; may be repeated
+#   --copy PATH[:AS]   a folder or file that the root gets, at the same place or at AS; may be repeated
 #   --keep             keep the root, to look inside; its place is printed
 #   --quiet            print what the commands print, and why there is no root
 #   --help             print this
@@ -26,7 +27,7 @@ CACHE=/var/cache/ccache
 CERTIFICATES=/etc/ssl/certs/ca-certificates.crt
 
 suite=bookworm mirror= security= ccache= keep=0 quiet=0
-fetched=() commands=()
+fetched=() copied=() commands=()
 
 # stop STATUS MESSAGE...
 stop() {
@@ -39,7 +40,7 @@ say() { ((quiet)) || printf 'fresh root: %s\n' "$*"; }
 parse_options() {
   while [[ $# -gt 0 ]]; do
     case "$1" in
-      --suite | --mirror | --security | --ccache | --fetch)
+      --suite | --mirror | --security | --ccache | --fetch | --copy)
         [[ $# -gt 1 ]] || stop 2 "$1 needs a value; see --help"
         ;;&
       --suite) suite="$2" && shift ;;
@@ -47,6 +48,7 @@ parse_options() {
       --security) security="$2" && shift ;;
       --ccache) ccache="$2" && shift ;;
       --fetch) fetched+=("$2") && shift ;;
+      --copy) copied+=("$2") && shift ;;
       --keep) keep=1 ;;
       --quiet) quiet=1 ;;
       --help)
@@ -141,6 +143,17 @@ copy_settings() {
   # What pip finds in them of folders of this machine, it ignores with a warning.
   for file in "${XDG_CONFIG_HOME:-$HOME/.config}/pip/pip.conf" "$HOME/.pip/pip.conf"; do
     [[ ! -f "$file" ]] || install -D -m 644 "$file" "$tree/root/.config/pip/pip.conf"
+  done
+}
+
+# What --copy names.
+copy_files() {
+  local entry from to
+  for entry in "${copied[@]}"; do
+    from="$(realpath -m "${entry%%:*}")" to="$(realpath -ms "${entry##*:}")"
+    [[ -e "$from" ]] || stop 2 "there is nothing at '$from' for --copy"
+    mkdir -p "$tree$(dirname "$to")"
+    cp -a "$from" "$tree$to"
   done
 }
 
@@ -239,6 +252,7 @@ main() {
   copy_settings
   mkdir -p "$tree$(dirname "$ROOT")"
   git clone -q --no-hardlinks "$ROOT" "$tree$ROOT" || stop 3 "cannot clone $ROOT"
+  copy_files
   run_commands
   fetch_files
   say "${failure:-passed on $suite}"

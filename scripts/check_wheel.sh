@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Checks a wheel on a machine that has Python and nothing else of what the project needs: installs it, runs the example and the
+# tools, and compares artifacts with those of the build. scripts/test_wheels.sh runs it in minimal Debian roots.
+#
+# usage: scripts/check_wheel.sh PYTHON DIST EXPECTED
+#
+# DIST is a folder with wheels, of which pip takes the one that fits. EXPECTED has the artifacts of examples/moe_backward.mlir
+# for sm_90a, gfx942, gfx950 and cpu, and ptxas-version, that of the ptxas which made them.
+
+set -euo pipefail
+
+ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+TARGETS=(--target=sm_90a --target=gfx942 --target=gfx950 --target=cpu)
+python="$1" dist="$2" expected="$3"
+
+# measure NAME COMMAND...: a line with the seconds that the command took.
+measure() {
+  local name="$1" begin="$EPOCHREALTIME"
+  shift
+  "$@"
+  awk -v name="$name" -v begin="$begin" -v end="$EPOCHREALTIME" 'BEGIN { printf "  %-34s %6.1f s\n", name, end - begin }'
+}
+
+compile() { "$@" "$ROOT/examples/moe_backward.mlir" "${TARGETS[@]}"; }
+
+for program in cc gcc clang clang-22 ld ptxas; do
+  if command -v "$program" >/dev/null; then
+    echo "error: this machine has $program, so the check says little" >&2
+    exit 1
+  fi
+done
+"$python" --version
+
+folder="$(mktemp -d)"
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+"$python" -m venv "an environment"
+bin="$folder/an environment/bin"
+export PIP_DISABLE_PIP_VERSION_CHECK=1
+measure "pip install fp8moe" "$bin/pip" install -q --no-index --find-links "$dist" fp8moe
+echo "  installed: $(du -sm "an environment"/lib/python*/site-packages/fp8moe | cut -f1) MB"
+
+status=0
+compile "$bin/fp8moe-compile" -o early >early.log 2>&1 || status=$?
+grep -q "pip install .*fp8moe\[cuda\]" early.log || {
+  cat early.log >&2
+  echo "error: without ptxas (status $status) nobody says how to get one" >&2
+  exit 1
+}
+echo "nvidia-cuda-nvcc==$(cat "$expected/ptxas-version")" >constraints.txt
+measure "pip install [numpy,cuda]" "$bin/pip" install -q --find-links "$dist" -c constraints.txt "fp8moe[numpy,cuda]"
+
+measure "examples/quickstart.py" "$bin/python" "$ROOT/examples/quickstart.py" >quickstart.log
+tail -n 1 quickstart.log
+"$bin/python" -I "$ROOT/examples/quickstart.py" >/dev/null
+measure "fp8moe-compile for four targets" compile "$bin/fp8moe-compile" -o out
+"$bin/python" -I -OO -m fp8moe compile "$ROOT/examples/moe_backward.mlir" "${TARGETS[@]}" -o module
+"$bin/pip" install -q --no-index --find-links "$dist" --target "a folder" fp8moe
+PYTHONPATH="a folder" compile "$bin/python" "a folder/bin/fp8moe-compile" "--ptxas=$(echo "an environment"/lib/python*/site-packages/nvidia/cu13/bin/ptxas)" -o target
+for made in out module target; do
+  for chip in sm_90a gfx942 gfx950 cpu; do
+    diff -r "$expected/$chip" "$made/$chip"
+  done
+done
+"$bin/fp8moe-run" out/cpu --random=1 --tokens=500 --outputs=outputs.safetensors >/dev/null
+"$bin/fp8moe-opt" "$ROOT/examples/moe_backward.mlir" -o /dev/null
+for tool in compile run opt; do "$bin/fp8moe-$tool" --version; done
+echo "  artifacts are those of the build"
