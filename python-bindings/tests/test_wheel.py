@@ -5,6 +5,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -123,6 +124,30 @@ def test_programs_run(site, built, environment, tmp_path):
     assert "@f" in run(site / "bin" / "fp8moe-opt", "a.mlir", "--canonicalize", env=environment, cwd=tmp_path)
     described = run(site / "bin" / "fp8moe-run", built / "cpu", "--random=1", "--tokens=100", "--describe", env=environment, cwd=tmp_path)
     assert '"launches"' in described
+
+
+def test_runtime_alone(built, tmp_path, environment):
+    """The package fp8moe-runtime, by a compiler without LLVM's libraries."""
+    environment.update(CC=str(LLVM / "clang"), CXX=str(LLVM / "clang++"))
+    if shutil.which("ccache"):
+        environment["CMAKE_CXX_COMPILER_LAUNCHER"] = "ccache"
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+    run(*pip, "wheel", ROOT / "python-bindings" / "runtime", "--no-deps", "--no-build-isolation", "-w", tmp_path, env=environment)
+    (wheel,) = tmp_path.glob("fp8moe_runtime-*-py3-none-*.whl")
+    assert wheel.stat().st_size < 2e6
+    run(*pip, "install", "--no-deps", "--target", tmp_path / "site", wheel)
+    environment["PYTHONPATH"] = str(tmp_path / "site")
+    code = f"""
+import fp8moe.runtime, fp8moe
+assert fp8moe.__file__.startswith({str(tmp_path)!r})
+print(fp8moe.load({str(built / "cpu")!r}).programs)
+try:
+    fp8moe.compile
+except ImportError as error:
+    print(error)
+"""
+    output = run(sys.executable, "-c", code, env=environment, cwd=tmp_path)
+    assert "moe_backward" in output and "needs the compiler, which this installation lacks" in output
 
 
 @pytest.mark.parametrize("order", [("triton", "fp8moe.ir"), ("fp8moe.ir", "triton")], ids="-".join)
