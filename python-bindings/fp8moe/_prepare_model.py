@@ -68,7 +68,7 @@ def make_model(path: str, recipe: Optional[str]) -> Any:
     from .torch import transformers
 
     name = "fp8moe_prepare"
-    transformers.register(name, **({} if recipe is None else {"recipe": recipe}))
+    transformers.register(name, recipe=recipe or "auto")
     try:
         config = library.AutoConfig.from_pretrained(path, local_files_only=True)
     except (KeyError, OSError, ValueError) as error:

@@ -13,12 +13,21 @@ import functools
 import json
 import os
 import re
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Literal, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 __all__ = ["AUTO", "CARDS", "FILE", "MIXES", "USES", "FP8Rows", "check", "describe", "find_card", "parse", "predict", "read"]
 
 #: The uses of a layer's weights, as programs call them; `advise` says dgrad and wgrad.
 USES: Tuple[str, ...] = ("forward", "grad_x", "grad_weights")
+
+#: The name of a mix, AUTO, or ranges of rows as `parse` reads them.
+Recipe = Union[
+    Literal[
+        "auto", "rowwise", "rowwise_bf16_grad_weights", "forward_only", "bf16", "rowwise_bf16_grad_x", "rowwise_bf16_forward", "grad_x_only",
+        "grad_weights_only",
+    ],
+    str,
+]  # fmt: skip
 
 #: The recipe that asks the artifact.
 AUTO = "auto"

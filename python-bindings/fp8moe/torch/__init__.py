@@ -36,7 +36,7 @@ from ._glu import ACTIVATIONS
 from ._grouped_mm import grouped_mm, quantize_weights
 from ._inspect import Inspection, Record, inspect
 from ._linear import Linear, convert_linear
-from ._ops import Op, as_op, differentiable
+from ._ops import Op, as_op, differentiable, load_operators
 from ._permute import Routing, permute, unpermute
 from ._plan import Applied, Plan, PlannedMatmul, apply, plan
 from ._prepare import Prepared, prepare
@@ -66,6 +66,7 @@ __all__ = [
     "grouped_mm",
     "inspect",
     "keep_gathered",
+    "load_operators",
     "permute",
     "plan",
     "prepare",

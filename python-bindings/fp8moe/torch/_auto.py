@@ -47,10 +47,20 @@ def forms_recipe(recipe: str) -> str:
 
 def in_module(recipe: str, module: torch.nn.Module) -> str:
     """`recipe` for a call of a module. In evaluation weights that are not kept stay bf16, as each call would quantize all of
-    them. (Checkpointing runs its first forward without gradients, too, but in training.)"""
-    if recipe in FIXED or module.training or torch.is_grad_enabled():
-        return recipe
-    return programs.BF16
+    them."""
+    return recipe if recipe in FIXED or is_trained(module) else programs.BF16
+
+
+def is_trained(module: torch.nn.Module) -> bool:
+    """Whether a module is in training mode. Gradients do not say so: a reentrant checkpoint computes its forward without them, and then
+    again with them."""
+    is_training: bool = module.training
+    if not is_training and torch.is_grad_enabled():
+        warn_once(
+            "a module in evaluation mode is called with gradients enabled, and is multiplied in bf16; model.train() is for training, and "
+            "torch.no_grad() for evaluation"
+        )
+    return is_training
 
 
 # --- The choice ---------------------------------------------------------------------

@@ -12,12 +12,11 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 import torch
 from torch.fx.experimental.symbolic_shapes import guard_or_false
 
-from .. import cache, programs, recipes
+from .. import programs, recipes
 from .._library import InvalidArgumentError, UnsupportedError
-from ..runtime import load
 from ._bias import add_bias, check_bias
 from ._constant import assume_constant_result, warn_once
-from ._ops import Formula, Op, as_op, differentiable
+from ._ops import Formula, Op, differentiable, load_ops
 from ._weights import Maker, QuantizedWeights, find_gathered, gathered
 
 
@@ -29,7 +28,7 @@ def grouped_mm(
     offs: Optional[torch.Tensor] = None,
     bias: Optional[torch.Tensor] = None,
     out_dtype: Optional[torch.dtype] = None,
-    recipe: str = "auto",
+    recipe: recipes.Recipe = "auto",
     main_grad: Optional[torch.Tensor] = None,
 ) -> torch.Tensor:
     """Multiplies each group of rows with the matrix of its expert, in FP8 where that is faster.
@@ -520,16 +519,14 @@ def list_ops(K: int, N: int, E: int, layout: str, recipe: str, chip: str, kept: 
         request = programs.bf16_grouped_mm_request(K, N, E, chip, weights=layout)
     else:
         request = programs.grouped_mm_request(K, N, E, chip, weights=layout, recipe=recipe, kept=kept)
-    artifact = load(cache.get(request), "cpu" if chip == "cpu" else "none")
-    return {name: as_op(artifact.program(name)) for name in programs.list_programs(K, N, E, recipe, kept=kept)}
+    return load_ops(request, programs.list_programs(K, N, E, recipe, kept=kept))
 
 
 @functools.lru_cache(maxsize=None)
 def list_adding_ops(K: int, N: int, E: int, layout: str, recipe: str, chip: str) -> Dict[str, Op]:
     """The programs of `programs.add_grad_weights`."""
     request = programs.add_grad_weights_request(K, N, E, chip, weights=layout, recipe=recipe)
-    artifact = load(cache.get(request), "cpu" if chip == "cpu" else "none")
-    return {name: as_op(artifact.program(name)) for name in programs.list_adding(recipe)}
+    return load_ops(request, programs.list_adding(recipe))
 
 
 def forget_operators() -> None:

@@ -15,12 +15,11 @@ import torch
 from torch.fx.experimental.symbolic_shapes import guard_or_false
 
 from .. import cache, linear_programs
-from ..runtime import load
-from ._auto import has_kernels
+from ._auto import has_kernels, is_trained
 from ._constant import assume_constant_result
 from ._grouped_mm import chip_of, is_exporting, observers
 from ._linear_eager import KnownCalls, Programs, multiply_again
-from ._ops import Op, as_op, differentiable
+from ._ops import Op, differentiable, load_ops
 from ._weights import read_version
 
 #: Rows below which a layer multiplies in bf16: quantizing its weights takes longer than FP8 gains. `advise` predicts for an
@@ -35,7 +34,7 @@ class Linear(torch.nn.Linear):
     """torch.nn.Linear in FP8, with its parameters and their names; `convert` makes them of the layers of a model.
 
     The input has any leading dimensions, of which all rows together are quantized. Weights are quantized in each forward and each
-    backward. It is torch's own linear, in bf16, in evaluation (`model.eval()` and no gradients), for fewer than `least_rows` rows, where a
+    backward. It is torch's own linear, in bf16, in evaluation (`model.eval()`), for fewer than `least_rows` rows, where a
     width is no multiple of 16, in exported programs, on GPUs without kernels, of which one line of the log says so, and where the layer does
     not compute in bf16, of which training warns once.
 
@@ -66,7 +65,7 @@ class Linear(torch.nn.Linear):
         self.fp8moe_recipe, self.fp8moe_least_rows = recipe, least_rows
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        if self.fp8moe_known is not None and not torch.compiler.is_compiling() and not observers:
+        if self.fp8moe_known is not None and self.training and not torch.compiler.is_compiling() and not observers:
             result = multiply_again(self, input, self._parameters.get("weight"), self._parameters.get("bias"))
             if result is not None:
                 return result
@@ -242,7 +241,7 @@ def _fits(layer: Linear, x: torch.Tensor, weight: torch.Tensor) -> bool:
 
 def is_in_fp8(layer: Linear, x: torch.Tensor, weight: torch.Tensor, rows: int, N: int, K: int) -> bool:
     """Whether the layer multiplies so many rows by weights [N, K] in FP8; sizes are those of a rank."""
-    if layer.fp8moe_recipe == "bf16" or not (torch.is_grad_enabled() or layer.training) or is_exporting():
+    if layer.fp8moe_recipe == "bf16" or is_exporting() or not is_trained(layer):
         return False
     if x.device.type not in ("cpu", "cuda") or weight.device != x.device or N % MULTIPLE or K % MULTIPLE:
         return False
@@ -345,7 +344,7 @@ def _as_tuple(results: Any) -> Tuple[torch.Tensor, ...]:
 @functools.lru_cache(maxsize=None)
 def list_input_ops(K: int, chip: str) -> Dict[str, Op]:
     """The programs of `linear_programs.linear_input`."""
-    return _load(linear_programs.linear_input_request(K, chip), chip, ("quantize_rows", "quantize_columns", "quantize_both"))
+    return load_ops(linear_programs.linear_input_request(K, chip), ("quantize_rows", "quantize_columns", "quantize_both"))
 
 
 @functools.lru_cache(maxsize=None)
@@ -362,12 +361,7 @@ def make_linear_op(K: int, N: int, recipe: str, chip: str, with_columns: bool) -
 @functools.lru_cache(maxsize=None)
 def _list_linear_ops(K: int, N: int, recipe: str, chip: str) -> Dict[str, Op]:
     request = linear_programs.linear_request(K, N, chip, recipe=recipe)
-    return _load(request, chip, linear_programs.list_linear(K, N, recipe))
-
-
-def _load(request: cache.Request, chip: str, names: Tuple[str, ...]) -> Dict[str, Op]:
-    artifact = load(cache.get(request), "cpu" if chip == "cpu" else "none")
-    return {name: as_op(artifact.program(name)) for name in names}
+    return load_ops(request, linear_programs.list_linear(K, N, recipe))
 
 
 def forget_linear_operators() -> None:

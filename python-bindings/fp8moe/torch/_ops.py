@@ -17,6 +17,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 import torch
 from torch.autograd import forward_ad
 
+from .. import cache
 from .._library import Error, InvalidArgumentError, UnsupportedError
 from .._program import FoundCall, Program, _TorchCall
 from ._checks import make_check
@@ -488,6 +489,30 @@ def as_op(program: Program) -> Op:
             kind = _KINDS[manifest["target"]["kind"]]
             _ops[qualified] = Op(artifact, Signature(entry), kind, qualified)
         return _ops[qualified]
+
+
+def load_ops(request: cache.Request, names: Sequence[str]) -> Dict[str, Op]:
+    """Operators of these programs of what the compile cache has, or makes, for a request."""
+    artifact = load(cache.get(request), "cpu" if request.chip == "cpu" else "none")
+    return {name: as_op(artifact.program(name)) for name in names}
+
+
+def load_operators(folder: Union[str, "os.PathLike[str]"]) -> List[str]:
+    """Makes the operators of all artifacts in a folder and below, as the compile cache or a folder for FP8MOE_ARTIFACTS, and returns their
+    names. What another process exported, compiled ahead (AOTInductor) or pickled as a graph calls operators by names that follow from
+    their artifacts, so call this before it is loaded. An artifact is code: load only what you trust.
+
+    Raises ValueError where there is no artifact, and others as fp8moe.load.
+    """
+    names = []
+    for path, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))  # what a process is writing
+        if "manifest.json" in files:
+            artifact = load(path, "none")
+            names += [as_op(artifact.program(name)).qualified_name for name in artifact.programs]
+    if not names:
+        raise ValueError(f"load_operators: there is no artifact in '{os.fspath(folder)}', expected what the compile cache or prepare -o has written")
+    return names
 
 
 class Formula(NamedTuple):

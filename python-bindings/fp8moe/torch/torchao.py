@@ -27,7 +27,7 @@ __all__ = ["patch", "unpatch"]
 _NAME = "_to_fp8_rowwise_then_scaled_grouped_mm"
 
 
-def patch(*, recipe: str = "auto") -> None:
+def patch(*, recipe: recipes.Recipe = "auto") -> None:
     """Replaces the function through which torchao's modules multiply groups of rows in FP8 with rowwise
     scales, by grouped_mm with that recipe. Patching twice is the same as once, and `unpatch` takes it back.
     `bias` and `out_dtype` of torch's grouped matmul, which torchao's wrapper of weights drops, count.

@@ -35,14 +35,14 @@ __all__ = ["convert", "fp8_experts"]
 
 
 @override(target=GroupedExperts.Config, description="Multiply groups of tokens in FP8 with fp8moe.")
-def fp8_experts(config: Any, recipe: str = "auto") -> Any:
+def fp8_experts(config: Any, recipe: recipes.Recipe = "auto") -> Any:
     """The configuration of experts whose grouped matmuls are those of fp8moe; of a subclass, too, as gpt-oss has one.
     Groups may have any size, so the dispatcher of tokens stays as it is."""
     recipes.check("fp8moe.torch.torchtitan.fp8_experts", recipe)
     return derive(config, _in_fp8(type(config)._owner).Config, recipe=recipe)
 
 
-def convert(module: Any, recipe: str = "auto") -> None:
+def convert(module: Any, recipe: recipes.Recipe = "auto") -> None:
     """Makes experts that were built without the override multiply with fp8moe, in place."""
     recipes.check("fp8moe.torch.torchtitan.convert", recipe)
     if not hasattr(module, "fp8moe_recipe"):

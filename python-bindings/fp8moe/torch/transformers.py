@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import sys
 import weakref
-from typing import Any, Dict, List, Optional, Tuple, Union
+from typing import Any, Dict, List, Literal, Optional, Tuple, Union
 
 import torch
 
@@ -28,7 +28,13 @@ from ._weights import QuantizedWeights, count_steps, find_gathered
 __all__ = ["experts_forward", "register"]
 
 
-def register(name: str = "fp8moe", *, recipe: str = "auto", fallback: Optional[str] = "bf16", keep: Optional[str] = None) -> None:
+def register(
+    name: str = "fp8moe",
+    *,
+    recipe: recipes.Recipe = "auto",
+    fallback: Optional[Literal["bf16"]] = "bf16",
+    keep: Optional[Literal["step"]] = None,
+) -> None:
     """Makes `experts_forward` with that recipe of grouped_mm an implementation of experts of that name, for
     `experts_implementation=name`. Registering twice is the same as once.
 
@@ -63,9 +69,9 @@ def experts_forward(
     top_k_index: torch.Tensor,
     top_k_weights: torch.Tensor,
     *,
-    recipe: str = "auto",
-    fallback: Optional[str] = "bf16",
-    keep: Optional[str] = None,
+    recipe: recipes.Recipe = "auto",
+    fallback: Optional[Literal["bf16"]] = "bf16",
+    keep: Optional[Literal["step"]] = None,
 ) -> torch.Tensor:
     """Computes a module of experts, with its matmuls in FP8 where that is faster.
 

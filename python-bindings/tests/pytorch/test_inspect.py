@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed; scripts/tes
 
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
-from fp8moe.torch import _grouped_mm, grouped_mm, inspect, quantize_weights  # noqa: E402
+from fp8moe.torch import _grouped_mm, _weights, grouped_mm, inspect, quantize_weights  # noqa: E402
 
 K, N, E, M = 64, 96, 4, 60
 ENDS = [0, 20, 20, 50]
@@ -136,6 +136,53 @@ def test_errors_of_results():
             exact = (x[begin:end].float() @ model.layers[0].up[g].float().T).bfloat16().double()
             sqnr = 10 * math.log10((exact.square().sum() / (y[begin:end] - exact).square().sum()).item())
             assert record.sqnr_db_of_expert[g] == pytest.approx(sqnr, abs=0.01)
+
+
+def test_poor_results_are_listed_with_advice():
+    """By layer and result, with the worst step of each."""
+    model, x = Model(Layer()), batch()
+    with pytest.warns(RuntimeWarning, match=r"layers.0.up: y has .* dB in step 0, less than 90; leave this layer in bf16"):
+        with inspect(model, least_db=90) as report:
+            step(model, x)
+            with torch.no_grad():
+                model.layers[0].up[:, ::2] *= 1e-4
+            step(model, x)
+    assert set(report.poor) == {(f"layers.0.{name}", result) for name in ("up", "down") for result in ("y", "grad_x", "grad_weights")}
+    for (layer, operand), record in report.poor.items():
+        found = [each.sqnr_db for each in report.records if (each.layer, each.operand) == (layer, operand)]
+        assert record.sqnr_db == min(found) and len(found) == 2 and f"{layer}: {operand} has {record.sqnr_db:.1f} dB" in str(report)
+    with inspect(model, least_db=1) as report:
+        step(model, x)
+    assert report.poor == {}
+
+
+def test_stale_forms_are_listed(monkeypatch):
+    """Of weights that were written to where neither a version nor the sample sees it."""
+    monkeypatch.setattr(_weights, "_SAMPLED", 16)
+
+    class Kept(Layer):
+        def forward(self, x):
+            y = grouped_mm(x, kept, torch.tensor(ENDS, dtype=torch.int32))
+            return y[:, :K]
+
+    layer = Kept()
+    kept = quantize_weights(layer.up.transpose(-2, -1))
+    model, x = Model(layer), batch()
+    values = layer.up.data.view(-1)
+    with inspect(model) as report:
+        model(x)
+    assert report.stale == {}
+    with pytest.warns(RuntimeWarning, match="step 1, layers.0.up: the kept forms are not those of the weights as they are now"):
+        with inspect(model, every=1) as report:
+            model(x)
+            values[1] += 100
+            model(x)
+            model(x)
+    assert report.stale == {"layers.0.up": 1} and "layers.0.up: the kept forms are not" in str(report)
+    kept.refresh()
+    with inspect(model) as report:
+        model(x)
+    assert report.stale == {}
 
 
 def test_every_so_many_steps():

@@ -20,7 +20,7 @@ from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selectiv
 
 import fp8moe.torch  # noqa: E402
 from fp8moe import Program, linear_programs, programs  # noqa: E402
-from fp8moe.torch import Linear, _auto, _grouped_mm, _linear, _ops, convert, convert_linear, prepare  # noqa: E402
+from fp8moe.torch import Linear, _auto, _constant, _grouped_mm, _linear, _ops, convert, convert_linear, prepare  # noqa: E402
 
 K, N = 48, 64
 SEED = 7
@@ -201,7 +201,7 @@ def test_evaluation_and_few_rows_are_torchs():
     layer, x = make(least_rows=8), input_of(8, K)
     assert not is_torchs(layer, x) and is_torchs(layer, x[:7]) and is_torchs(layer, x[0])
     layer.eval()
-    assert not is_torchs(layer, x)  # a gradient may be asked for
+    assert is_torchs(layer, x)
     with torch.no_grad():
         assert is_torchs(layer, x)
         layer.train()
@@ -414,6 +414,19 @@ def test_checkpoints(reentrant):
             return checkpoint(self.inner, x, use_reentrant=reentrant)
 
     assert all(map(torch.equal, train_step(Checkpointed(), x), expected))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_both_forwards_of_a_reentrant_checkpoint_agree(training, caplog):
+    """The first one has no gradients, so the mode of training alone decides."""
+    _constant.forget_warnings()
+    layer, seen = make().train(training), []
+    layer.register_forward_hook(lambda module, inputs, output: seen.append(output.detach()))
+    checkpoint(layer, input_of(16, K), use_reentrant=True).sum().backward()
+    assert len(seen) == 2 and torch.equal(*seen)
+    assert layer.weight.grad is not None
+    said = [record.message for record in caplog.records if "in evaluation mode is called with gradients" in record.message]
+    assert len(said) == (not training)
 
 
 def test_selective_checkpoints():

@@ -13,11 +13,13 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed; scripts/test.sh torch installs it and runs these")
 
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 import fp8moe  # noqa: E402
 import fp8moe.torch  # noqa: E402
-from fp8moe.torch import _ops, as_op, differentiable  # noqa: E402
+from fp8moe import programs  # noqa: E402
+from fp8moe.torch import _grouped_mm, _ops, as_op, differentiable, grouped_mm, load_operators  # noqa: E402
 
 # Rows are padded to multiples of 8 with room for one group more, and the result is column-major: the shape and
 # the strides of q are arithmetic. `turn` has a gradient, `turn_other` is that of another operator.
@@ -370,3 +372,41 @@ def test_torch_that_is_too_old(version, taken):
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (result.returncode == 0) == taken, result.stderr
     assert taken or f"needs PyTorch 2.10 or later, found {version}" in result.stderr
+
+
+NEW_PROCESS = """
+import sys, torch, fp8moe.torch
+cache, program, tensors, graph = sys.argv[1:]
+for load in (lambda: torch.export.load(program), lambda: torch.load(graph, weights_only=False)(*torch.load(tensors)[:-1])):
+    try:
+        load()
+    except Exception:
+        print("fails before")
+names = fp8moe.torch.load_operators(cache)
+*inputs, expected = torch.load(tensors)
+print(len(names), *(torch.equal(run(*inputs), expected) for run in (torch.export.load(program).module(), torch.load(graph, weights_only=False))))
+"""
+
+
+def test_operators_of_another_process(ir, tmp_path, monkeypatch):
+    """What was exported, or pickled as a graph, runs where `load_operators` was called, and says what is missing where not."""
+    monkeypatch.setenv("FP8MOE_CACHE", str(tmp_path / "cache"))
+    _grouped_mm.forget_operators()
+
+    class Layer(torch.nn.Module):
+        def forward(self, x, weights, offsets):
+            return grouped_mm(x, weights, offsets, recipe="forward_only")
+
+    torch.manual_seed(0)
+    inputs = torch.randn(16, 32).bfloat16(), torch.randn(2, 32, 48).bfloat16(), torch.tensor([7, 16], dtype=torch.int32)
+    exported = torch.export.export(Layer(), inputs)
+    torch.export.save(exported, tmp_path / "program.pt2")
+    torch.save(make_fx(Layer())(*inputs), tmp_path / "graph.pt")
+    torch.save([*inputs, Layer()(*inputs)], tmp_path / "tensors.pt")
+    files = [str(tmp_path / name) for name in ("cache", "program.pt2", "tensors.pt", "graph.pt")]
+    result = subprocess.run([sys.executable, "-W", "ignore", "-c", NEW_PROCESS, *files], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines() == ["fails before", "fails before", f"{len(programs.list_programs(32, 48, 2, 'forward_only', kept=False))} True True"]
+    with pytest.raises(ValueError, match="there is no artifact in .*nothing"):
+        load_operators(tmp_path / "nothing")
+    _grouped_mm.forget_operators()
