@@ -530,6 +530,9 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    is_of_model = any(argument.partition("=")[0] == "--model" for argument in given)  # with other options
+    add_prepare, prepare = (_prepare_model.add_options, _prepare_model.run) if is_of_model else (_add_prepare, _prepare)
     parser = argparse.ArgumentParser(prog="python -m fp8moe", description=__doc__)
     parser.add_argument("--version", action="version", version=f"fp8moe {__version__}", help="print the version")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -539,8 +542,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         ("opt", _add_opt, "run passes on IR"),
         ("report", _add_report, "what the compiler decides and why"),
         ("advise", _add_advise, "which matmuls of a model are worth FP8"),
-        ("prepare", _add_prepare, "compile what fp8moe.torch needs: programs of given sizes, or with --model=config.json those of a model"),
-        ("prepare-model", _prepare_model.add_options, "compile what the experts of a model need: prepare --model"),
+        ("prepare", add_prepare, "compile what fp8moe.torch needs: programs of given sizes, or with --model=config.json those of a model"),
         ("cache", _add_cache, "what the compile cache holds"),
         ("doctor", _add_doctor, "what this installation has, and what is wrong with it"),
     ):
@@ -548,9 +550,6 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     for stream in (sys.stdout, sys.stderr):  # paths may be no UTF-8
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="surrogateescape")
-    given = sys.argv[1:] if arguments is None else list(arguments)
-    if given[:1] == ["prepare"] and any(argument.partition("=")[0] == "--model" for argument in given):
-        given[0] = "prepare-model"  # the same word with other options
     options, rest = parser.parse_known_args(given)
     if rest and options.command != "opt":
         parser.error(f"unknown arguments: {' '.join(rest)}")
@@ -558,13 +557,12 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         if options.command == "opt":
             _opt(options, rest)
         else:
-            run = {"compile": _compile, "run": _run, "report": _report, "advise": _advise, "prepare": _prepare, "cache": _cache,
-                   "prepare-model": _prepare_model.run}
+            run = {"compile": _compile, "run": _run, "report": _report, "advise": _advise, "prepare": prepare, "cache": _cache}
             if options.command == "doctor":
                 return _doctor(options)
             run[options.command](options)
     except (Error, ImportError, MemoryError, OSError, TypeError, ValueError) as error:
-        print(f"fp8moe {options.command.partition('-')[0]}: error: {_describe(error)}", file=sys.stderr)
+        print(f"fp8moe {options.command}: error: {_describe(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(f"fp8moe {options.command}: interrupted", file=sys.stderr)

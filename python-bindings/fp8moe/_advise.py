@@ -6,11 +6,9 @@
 from __future__ import annotations
 
 import argparse
-import os
-from typing import Any
 
 from . import recipes
-from ._library import Error
+from ._prepare_model import build_model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,20 +35,3 @@ def run(options: argparse.Namespace) -> None:
     print(plan)
     if options.output:
         plan.save(options.output)
-
-
-def build_model(path: str) -> Any:
-    """The model of a configuration, on the device "meta"."""
-    try:
-        import torch
-        import transformers
-    except ImportError as error:
-        raise Error(f"advise reads a configuration with transformers, which cannot be imported here ({error}); pip install transformers") from None
-    if not os.path.exists(path):
-        raise Error(f"there is no file or folder '{path}'; expected a config.json of transformers, or the folder that it is in")
-    try:
-        config = transformers.AutoConfig.from_pretrained(path, local_files_only=True)
-        with torch.device("meta"):
-            return transformers.AutoModelForCausalLM.from_config(config)
-    except (ValueError, OSError, KeyError, TypeError) as error:
-        raise Error(f"{path}: transformers makes no causal language model of it: {str(error).splitlines()[0]}") from None

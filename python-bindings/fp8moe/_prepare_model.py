@@ -58,17 +58,24 @@ def _find_chip(chip_of: Any) -> str:
 
 def make_model(path: str, recipe: Optional[str]) -> Any:
     """The model that a config.json describes, on the device "meta", with experts of `fp8moe.torch`."""
-    if not os.path.exists(path):  # transformers would take it for a name on the network
-        raise FileNotFoundError(2, "No such file or directory", path)
-    try:
-        import torch
-        import transformers as library
-    except ImportError as error:
-        raise Error(f"--model needs torch and transformers to read the model's layers ({error})") from None
+    import torch
+
     from .torch import transformers
 
     name = "fp8moe_prepare"
     transformers.register(name, recipe=recipe or "auto")
+    return build_model(path, experts_implementation=name, dtype=torch.bfloat16)
+
+
+def build_model(path: str, **options: Any) -> Any:
+    """The model of transformers that a config.json, or its folder, describes, on the device "meta"."""
+    if not os.path.exists(path):  # transformers would take it for a name on the network
+        raise Error(f"there is no file or folder '{path}'; expected a config.json of transformers, or the folder that it is in")
+    try:
+        import torch
+        import transformers as library
+    except ImportError as error:
+        raise Error(f"a configuration is read with torch and transformers, which cannot be imported here ({error}); pip install transformers") from None
     try:
         config = library.AutoConfig.from_pretrained(path, local_files_only=True)
     except (KeyError, OSError, ValueError) as error:
@@ -77,10 +84,10 @@ def make_model(path: str, recipe: Optional[str]) -> Any:
     for kind in (library.AutoModelForCausalLM, library.AutoModel):
         try:
             with torch.device("meta"):
-                return kind.from_config(config, experts_implementation=name, dtype=torch.bfloat16)
-        except ValueError as error:
+                return kind.from_config(config, **options)
+        except (TypeError, ValueError) as error:
             problems.append(str(error).splitlines()[0])
-    raise Error(f"{path}: transformers makes no model of it with other experts: {'; '.join(problems)}")
+    raise Error(f"{path}: transformers makes no model of it: {'; '.join(problems)}")
 
 
 def divide_experts(model: Any, ep: int, tp: int) -> None:

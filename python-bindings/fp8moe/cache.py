@@ -20,6 +20,7 @@ import hashlib
 import json
 import logging
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -241,7 +242,11 @@ def _identify_extension() -> Optional[bytes]:
     except ImportError:
         return None
     with open(_mlir.__file__, "rb") as file:
-        return f"{_mlir.version()} {hashlib.sha256(file.read()).hexdigest()}".encode()
+        data = file.read(4096)
+        # The note that the linker writes, or all of an extension without one, of 124 MB where LLVM is in it.
+        note = re.search(rb"\x04\0\0\0(.)\0\0\0\x03\0\0\0GNU\0", data, re.DOTALL)
+        build = data[note.end() : note.end() + note[1][0]].hex() if note else hashlib.sha256(data + file.read()).hexdigest()
+        return f"{_mlir.version()} {build}".encode()
 
 
 @functools.lru_cache(maxsize=None)

@@ -12,7 +12,7 @@ import random
 
 import pytest
 
-from fp8moe import recipes
+from fp8moe import CompilerError, recipes
 from fp8moe.recipes import FP8Rows
 
 
@@ -64,6 +64,17 @@ def test_file(ir, tmp_path):
 )  # fmt: skip
 def test_cards(name, card):
     assert recipes.find_card(name, list(recipes.CARDS)) == card
+
+
+def test_cards_are_those_of_the_compiler(ir, tmp_path):
+    """lib/Target/Cards.cpp, as its error lists them."""
+    from fp8moe import compile
+    from fp8moe.ir import Module
+
+    module = Module.parse("func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }")
+    with pytest.raises(CompilerError, match=f"known cards: ([a-z0-9-]+, ){{{len(recipes.CARDS) - 1}}}") as error:
+        compile(module, ["sm_90a"], tmp_path, card="nothing")
+    assert set(str(error.value).strip().partition("known cards: ")[2].split(", ")) == set(recipes.CARDS)
 
 
 def test_alternating_choices():

@@ -226,7 +226,7 @@ def test_a_configuration_of_transformers(name, tmp_path, capsys, monkeypatch):
     for option, message in (
         ("--ep=3", "--ep=3: model.layers.0.mlp.experts.gate_up_proj has 4 experts, which 3 does not divide"),
         ("--tp=7", f"--tp=7: model.layers.0.mlp.experts.gate_up_proj has {H} inner columns, which 7 does not divide"),
-        ("--model=absent", "absent: No such file or directory"),
+        ("--model=absent", "there is no file or folder 'absent'; expected a config.json"),
         ("--recipe=mxfp8", "recipe is 'mxfp8', expected one of"),
     ):
         assert main(["prepare", "--model", path, "--target=cpu", option]) == 1
