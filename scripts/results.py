@@ -34,7 +34,7 @@ DATA, PAGES, IMAGES = ROOT / "benchmarks/results", ROOT / "docs/results", ROOT /
 CARDS = {"h200": "NVIDIA H200", "h100": "NVIDIA H100", "amd": "AMD, predicted", "host": "Host and compiler"}
 TOPICS = """experts linear_layers experts_torchao experts_kept train_moe main_grad moe_layer layer_profile layer grouped_matmul deepgemm energy matmul_tiles
  linear mx_matmul gradient_sums bf16_gradients precision policies quantize weights_both mx_quantize mx_experts casts permute
- eager_calls compile layout_passes""".split()
+ host_calls eager_calls compile layout_passes""".split()
 
 # FP8 TFLOP/s without sparsity and bytes a second, of data sheets.
 ROOFS = {"h200": (1979e12, 4.8e12), "h100": (1979e12, 3.35e12)}

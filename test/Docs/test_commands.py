@@ -39,6 +39,7 @@ LEFT_OUT = [
     (r"python3 benchmarks/(linear|mx_matmul|precision)\.py build/", "needs a GPU"),
     (r"PYTHONPATH=\S+ build/torch-env/bin/python examples/train_moe\.py --compile", "needs a GPU"),
     (r"/usr/bin/time ", "measures"),
+    (r"python -m pytest python-bindings/tests/test_gpu\.py", "needs a GPU"),
     (r"python examples/tutorial/train\.py", "needs torch; the tests of fp8moe.torch run it"),
     (r"ncu ", "needs a GPU"),
     (r".*FP8MOE_(TORCHAO|TRANSFORMERS)_TESTS=", "needs a checkout of another project"),

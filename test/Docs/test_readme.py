@@ -9,6 +9,8 @@
 4,500 lines in all, and what scripts write is as they would write it now.
 """
 
+import importlib.util
+import json
 import re
 import subprocess
 import sys
@@ -44,6 +46,22 @@ def test_sentences_are_counted():
 def test_pages_are_few():
     pages = [p for p in (ROOT / "docs").rglob("*.md") if p.parent.name not in ("lab", "results") and p.name not in GENERATED]
     assert sum(len(page.read_text().splitlines()) for page in pages) <= 4500
+
+
+def test_results_are_added(tmp_path, monkeypatch):
+    """The rows of a benchmark's JSON replace those of a topic; its title, text and commands stay."""
+    spec = importlib.util.spec_from_file_location("results", ROOT / "scripts/results.py")
+    results = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(results)
+    monkeypatch.setattr(results, "DATA", tmp_path)
+    (tmp_path / "h100").mkdir()
+    (tmp_path / "h100/linear.json").write_text(json.dumps({"title": "Dense", "commands": ["run"], "columns": ["a"], "rows": [[1]]}))
+    (tmp_path / "saved.json").write_text(json.dumps([{"shape": [1, 2], "us": {"ours": 3.5, "torch": 7.0}}]))
+    results.add(tmp_path / "saved.json", "h100/linear", "2026-11-30")
+    about = json.loads((tmp_path / "h100/linear.json").read_text())
+    assert about["columns"] == ["shape", "us ours", "us torch"]
+    assert about["rows"] == [["1,2", 3.5, 7.0]]
+    assert (about["title"], about["commands"], about["date"]) == ("Dense", ["run"], "2026-11-30")
 
 
 @pytest.mark.parametrize("script", ["results.py", "drawings.py"])
