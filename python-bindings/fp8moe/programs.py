@@ -540,7 +540,10 @@ def _format(
 def grouped_mm_request(
     K: int, N: int, E: int, chip: str, *, weights: str = "NK", recipe: str = "rowwise", kept: bool = False
 ) -> Request:
-    """What fp8moe.cache needs to find or make the artifact of `grouped_mm`, or of `kept_grouped_mm`, for a chip."""
+    """What fp8moe.cache needs to find or make the artifact of `grouped_mm`, or of `kept_grouped_mm`, for a chip; with BF16 that of
+    `bf16_grouped_mm`."""
+    if recipe == BF16:
+        return bf16_grouped_mm_request(K, N, E, chip, weights=weights)
     make = kept_grouped_mm if kept else grouped_mm
     return _make_request(make, K, N, E, chip, weights, recipe, least_n=8 if "grad_x" in RECIPES.get(recipe, ()) else 16)
 

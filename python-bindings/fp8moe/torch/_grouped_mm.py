@@ -515,10 +515,7 @@ def make_op(K: int, N: int, E: int, layout: str, recipe: str, chip: str, which: 
 
 @functools.lru_cache(maxsize=None)
 def list_ops(K: int, N: int, E: int, layout: str, recipe: str, chip: str, kept: bool) -> Dict[str, Op]:
-    if recipe == programs.BF16:
-        request = programs.bf16_grouped_mm_request(K, N, E, chip, weights=layout)
-    else:
-        request = programs.grouped_mm_request(K, N, E, chip, weights=layout, recipe=recipe, kept=kept)
+    request = programs.grouped_mm_request(K, N, E, chip, weights=layout, recipe=recipe, kept=kept)
     return load_ops(request, programs.list_programs(K, N, E, recipe, kept=kept))
 
 

@@ -115,10 +115,7 @@ class _Need(NamedTuple):
         K, N, E, layout, _, chip = self
         requests = []
         for recipe in self.list_recipes():
-            if recipe == programs.BF16:
-                requests.append(programs.bf16_grouped_mm_request(K, N, E, chip, weights=layout))
-            else:
-                requests.append(programs.grouped_mm_request(K, N, E, chip, weights=layout, recipe=recipe, kept=kept))
+            requests.append(programs.grouped_mm_request(K, N, E, chip, weights=layout, recipe=recipe, kept=kept))
             if main_grad:
                 requests.append(programs.add_grad_weights_request(K, N, E, chip, weights=layout, recipe=_name_sum(recipe)))
         return requests
