@@ -44,8 +44,10 @@ commands="set -e; $PREPARE"
 for python in "${pythons[@]}"; do
   place=/usr
   if [[ "$python" != debian ]]; then
-    place="/opt/$(basename "$python")"
-    copies+=(--copy "$(realpath "$python"):$place")
+    # At the same place, which the library of a shared Python is named by; a user passes the folders above it.
+    place="$(realpath "$python")"
+    copies+=(--copy "$place")
+    commands+="folder=$place; until [[ \$folder == / ]]; do chmod o+x \$folder; folder=\$(dirname \$folder); done"$'\n'
   fi
   commands+="su user -c '$ROOT/scripts/check_wheel.sh $place/bin/python3 $DIST $EXPECTED'"$'\n'
 done
