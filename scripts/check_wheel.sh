@@ -10,7 +10,7 @@
 set -euo pipefail
 
 ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
-TARGETS=(--target=sm_90a --target=gfx942 --target=gfx950 --target=cpu)
+CHIPS=(sm_90a gfx942 gfx950 cpu)
 python="$1" dist="$2" expected="$3"
 
 # measure NAME COMMAND...: a line with the seconds that the command took.
@@ -21,7 +21,13 @@ measure() {
   awk -v name="$name" -v begin="$begin" -v end="$EPOCHREALTIME" 'BEGIN { printf "  %-34s %6.1f s\n", name, end - begin }'
 }
 
-compile() { "$@" "$ROOT/examples/moe_backward.mlir" "${TARGETS[@]}"; }
+# check_artifacts FOLDER CHIP...
+check_artifacts() {
+  local chip
+  for chip in "${@:2}"; do
+    diff -r "$expected/$chip" "$1/$chip"
+  done
+}
 
 for program in cc gcc clang clang-22 ld ptxas; do
   if command -v "$program" >/dev/null; then
@@ -41,7 +47,7 @@ measure "pip install fp8moe" "$bin/pip" install -q --no-index --find-links "$dis
 echo "  installed: $(du -sm "an environment"/lib/python*/site-packages/fp8moe | cut -f1) MB"
 
 status=0
-compile "$bin/fp8moe-compile" -o early >early.log 2>&1 || status=$?
+"$bin/fp8moe-compile" "$ROOT/examples/host/quantize.mlir" --target=sm_90a -o early >early.log 2>&1 || status=$?
 grep -q "pip install .*fp8moe\[cuda\]" early.log || {
   cat early.log >&2
   echo "error: without ptxas (status $status) nobody says how to get one" >&2
@@ -53,16 +59,15 @@ measure "pip install [numpy,cuda]" "$bin/pip" install -q --find-links "$dist" -c
 measure "examples/quickstart.py" "$bin/python" "$ROOT/examples/quickstart.py" >quickstart.log
 tail -n 1 quickstart.log
 "$bin/python" -I "$ROOT/examples/quickstart.py" >/dev/null
-measure "fp8moe-compile for four targets" compile "$bin/fp8moe-compile" -o out
-"$bin/python" -I -OO -m fp8moe compile "$ROOT/examples/moe_backward.mlir" "${TARGETS[@]}" -o module
+program="$ROOT/examples/moe_backward.mlir"
+measure "fp8moe-compile for four targets" "$bin/fp8moe-compile" "$program" "${CHIPS[@]/#/--target=}" -o out
+check_artifacts out "${CHIPS[@]}"
+"$bin/python" -I -OO -m fp8moe compile "$program" --target=gfx942 --target=cpu -o module
+check_artifacts module gfx942 cpu
 "$bin/pip" install -q --no-index --find-links "$dist" --target "a folder" fp8moe
-PYTHONPATH="a folder" compile "$bin/python" "a folder/bin/fp8moe-compile" "--ptxas=$(echo "an environment"/lib/python*/site-packages/nvidia/cu13/bin/ptxas)" -o target
-for made in out module target; do
-  for chip in sm_90a gfx942 gfx950 cpu; do
-    diff -r "$expected/$chip" "$made/$chip"
-  done
-done
+PYTHONPATH="a folder" "$bin/python" "a folder/bin/fp8moe-compile" "$program" --target=gfx950 --target=cpu -o target
+check_artifacts target gfx950 cpu
 "$bin/fp8moe-run" out/cpu --random=1 --tokens=500 --outputs=outputs.safetensors >/dev/null
-"$bin/fp8moe-opt" "$ROOT/examples/moe_backward.mlir" -o /dev/null
+"$bin/fp8moe-opt" "$program" -o /dev/null
 for tool in compile run opt; do "$bin/fp8moe-$tool" --version; done
 echo "  artifacts are those of the build"
