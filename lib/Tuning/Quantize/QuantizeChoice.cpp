@@ -8,6 +8,7 @@
 
 #include "Tuning/Quantize/QuantizeCandidates.h"
 #include "fp8moe/Tuning/Common/LengthRange.h"
+#include "fp8moe/Tuning/Common/NominalSizes.h"
 #include "fp8moe/Tuning/KernelChoice.h"
 #include "fp8moe/Tuning/Quantize/QuantizeTiles.h"
 
@@ -15,6 +16,11 @@
 
 using namespace mlir;
 using namespace mlir::fp8moe;
+
+/// Rows that a jagged group has at least where layouts are compared and the
+/// number of tokens is not known: more groups come with more tokens. The
+/// traffic of copies grows with both alike, that of short groups does not.
+static constexpr int64_t kLeastNominalGroupRows = 128;
 
 //===----------------------------------------------------------------------===//
 // Along one axis
@@ -244,6 +250,10 @@ std::optional<Cost> fp8moe::estimateQuantize(Operation *op,
   KernelChoiceAttr choice = tiled ? tiled.getTilesAttr() : KernelChoiceAttr();
   if (hasIllegalBothAxesTile(choice, works, target))
     return Cost::infinite();
+  for (QuantizeWork &work : works)
+    if (work.jagged && ShapedType::isDynamic(work.rows))
+      work.segments =
+          std::min(work.segments, kNominalTokens / kLeastNominalGroupRows);
   if (std::optional<QuantizeTileCost> both =
           chooseBothAxesTile(op, works, target))
     return both->cost;
