@@ -65,7 +65,8 @@ class Linear(torch.nn.Linear):
         self.fp8moe_recipe, self.fp8moe_least_rows = recipe, least_rows
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        if self.fp8moe_known is not None and self.training and not torch.compiler.is_compiling() and not observers:
+        # The first condition comes first: graphs have no guard on the others.
+        if not torch.compiler.is_compiling() and self.fp8moe_known is not None and self.training and not observers:
             result = multiply_again(self, input, self._parameters.get("weight"), self._parameters.get("bias"))
             if result is not None:
                 return result

@@ -11,6 +11,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed; scripts/test.sh torch installs it and runs these")
 
+import torch._dynamo.testing  # noqa: E402
+
 import fp8moe.torch  # noqa: E402
 from fp8moe import programs  # noqa: E402
 from fp8moe.torch import Linear, _linear_eager, _ops  # noqa: E402
@@ -203,6 +205,15 @@ def test_copies_and_pickles_know_nothing():
     assert layer.fp8moe_known.calls
     for other in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
         assert not other.fp8moe_known.calls and same(step(other, x, gradient), first)
+
+
+def test_graphs_do_not_look_at_what_is_known():
+    layer, x, gradient = make(), torch.randn(ROWS, K).bfloat16().requires_grad_(), torch.randn(ROWS, N).bfloat16()
+    counter = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(layer, backend=counter)
+    first = compiled(x).detach()
+    assert all(torch.equal(step(layer, x, gradient)[0], first) for _ in range(3)) and layer.fp8moe_known.calls
+    assert torch.equal(compiled(x), first) and counter.frame_count == 1
 
 
 def test_few_python_calls():
