@@ -274,9 +274,10 @@ class Program:
         if all(r.name in known for r in results):
             self.spareable[number] = len(results)
             if number in self.spared:
-                for result in results:
+                for index, result in enumerate(results):
                     found = list(known[result.name].items())
-                    first, permutation = found[min(self.spared[number], len(found) - 1)]
+                    # Each bit is the source of a result.
+                    first, permutation = found[min(self.spared[number] >> index & 1, len(found) - 1)]
                     root, own = self.values[first]
                     is_data = result.type.element in (programs.FP8, programs.BF16) or op == "dequantize"
                     self.values[result.name] = root.add(own.transpose(permutation) if is_data else own)
@@ -396,10 +397,12 @@ def least_copies(function, target, num_results):
     if wanted:
         # An operation may turn out equal when one before it has been spared.
         everything = dict.fromkeys(range(len(function.ops)), 0)
-        numbers = sorted(Program(function, target, everything).spareable)
-        for sources in itertools.product((None, 0, 1), repeat=len(numbers)):
-            spared = {number: source for number, source in zip(numbers, sources) if source is not None}
+        counts = Program(function, target, everything).spareable
+        for sources in itertools.product(*((None, *range(2**count)) for count in counts.values())):
+            spared = {number: source for number, source in zip(counts, sources) if source is not None}
+            if sum(counts[number] for number in spared) != wanted:
+                continue
             chosen = Program(function, target, spared)
-            if sum(chosen.spareable.get(n, wanted + 1) for n in spared) == wanted:
+            if all(number in chosen.spareable for number in spared):
                 least.append(chosen.least())
     return min(least, default=None)
