@@ -56,7 +56,7 @@ void mlir::fp8moe::printArgumentComments(ModuleOp module, StringRef comment,
     StringRef kernel = launch.getKernel().getLeafReference();
     if (!printed.insert(kernel).second)
       return;
-    os << comment << " Arguments of " << kernel << ":\n";
+    os << comment << " " << kernel << " is called with these arguments:\n";
     for (auto [index, argument] : llvm::enumerate(launch.getArgs())) {
       os << comment << "   " << index << ": ";
       describeArgument(argument, os);

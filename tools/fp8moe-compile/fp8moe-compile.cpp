@@ -150,7 +150,8 @@ struct Options {
   cl::opt<bool> sweepTiles{
       "sweep",
       cl::desc("Add a program for every tile that a quantization or a grouped "
-               "matmul can have, to measure them (docs/reference/artifacts.md says how "
+               "matmul can have, to measure them (docs/reference/artifacts.md "
+               "says how "
                "they are named)"),
       cl::cat(category)};
   cl::opt<tools::Integer<int64_t>> delaySeed{

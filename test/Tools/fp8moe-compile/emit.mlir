@@ -10,14 +10,14 @@
 // CPU-MLIR: fp8moe_plan.program @quantize
 // CPU-LLVM: define void @{{.*}}(ptr
 // CPU-SO: T {{.*}}quantize
-// PTX: {{^}}// Arguments of {{.+}}:
+// PTX: {{^}}// {{.+}} is called with these arguments:
 // PTX-NEXT: //   0: address of input 'arg0'
 // PTX-NEXT: //   1: address of output '{{.+}}'
 // PTX: //   {{[0-9]+}}: extent 0 of input 'arg0'
 // PTX: .target sm_90a
 // PTX: .entry
 // PTX-NOT: .ftz
-// AMDGCN: {{^}}; Arguments of {{.+}}:
+// AMDGCN: {{^}}; {{.+}} is called with these arguments:
 // AMDGCN-NEXT: ;   0: address of input 'arg0'
 // AMDGCN: .amdgcn_target "amdgcn-amd-amdhsa--gfx942
 // AMDGCN: .amdhsa_float_denorm_mode_32 3
