@@ -327,8 +327,8 @@ class Program:
         if value.type.element in (programs.F32, programs.E8M0) and index > 0:
             takes = [{image(value, array)}]
         elif op == "linear" and self.target in WITH_MATMUL:
-            # Of bf16, which NVIDIA's kernel reads along the result's rows or columns, too.
-            takes = [orders(array) if self.target == "sm_90a" else innermost(array, 1 - index)]
+            # Of bf16, which kernels read along the result's rows or columns, too.
+            takes = [orders(array)]
         elif op == "grouped_matmul" and (self.target in WITH_MATMUL or (
                 self.target != "cpu" and value.type.element == programs.FP8)):
             takes = [innermost(array, 1)]
