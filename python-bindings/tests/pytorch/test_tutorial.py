@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("torch")
+
 ROOT = Path(__file__).resolve().parents[3]
 
 
