@@ -6,8 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Runs a program of an artifact by the driver alone, as docs/manifest.md says,
-// then through the runtime on the memory of before, and compares the outputs.
+// Runs a program of an artifact by the driver alone, as
+// docs/reference/manifest.md says, then through the runtime on the memory of
+// before, and compares the outputs.
 //
 //===----------------------------------------------------------------------===//
 

@@ -24,7 +24,7 @@ def random_inputs(
     """NumPy arrays for every input that is not `given`, row-major, and those that are. Values are bell-shaped with
     outliers; 32-bit integers are the ends of groups, some of them empty. Extents that the program
     leaves open are `tokens`, or hold as many in padded groups, unless `shapes` has the input's; an error if neither
-    does. Padding is zero (P2 of docs/semantics.md)."""
+    does. Padding is zero (P2 of docs/reference/semantics.md)."""
     import numpy as np
 
     given = given or {}
@@ -70,7 +70,7 @@ def _round_up(value: int, multiple: int) -> int:
 
 
 def _read_padded(program: Program) -> List[Any]:
-    """The inputs that have padded groups, as the manifest's decisions say (docs/manifest.md)."""
+    """The inputs that have padded groups, as the manifest's decisions say (docs/reference/manifest.md)."""
     with open(os.path.join(program._artifact.path, "manifest.json"), encoding="utf-8") as file:
         decisions = json.load(file)["decisions"]
     return [each for d in decisions if d.get("program") == program.name for each in d.get("padded", ())]

@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A small model of transformers by the lines of docs/torch.md: in a loop with accelerate, and in Trainer."""
+"""A small model of transformers by the lines of docs/users/pytorch.md: in a loop with accelerate, and in Trainer."""
 
 import pytest
 
