@@ -85,7 +85,7 @@ class KnownCalls:
         """Remembers a call that has run, where the one before had an input of this shape, too."""
         shape = tensors[0].shape
         is_second, self._last = shape == self._last, shape
-        if not is_second or is_watched() or not _is_grad_enabled() or not all(map(_is_plain, tensors)):
+        if not is_second or not _ops.past_dispatcher or is_watched() or not _is_grad_enabled() or not all(map(_is_plain, tensors)):
             return
         check = make_check(tensors)
         if check is not None:

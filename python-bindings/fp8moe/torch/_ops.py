@@ -417,26 +417,12 @@ def find_asked(ctx: Any, needs: Sequence[bool]) -> Tuple[bool, ...]:
     return tuple([need and _is_asked(node) for need, (node, _) in zip(needs, ctx.next_functions)])
 
 
-class _Unanswered(threading.local):
-    #: The last pass of this thread in which torch did not say of a leaf whether it runs.
-    graph_task = -2
-
-
-_unanswered = _Unanswered()
-_read_graph_task = torch._C._current_graph_task_id
-_LEAF = "torch::autograd::AccumulateGrad"
-
-
 def _is_asked(node: Any) -> bool:
-    if _unanswered.graph_task == _read_graph_task() and node.name() == _LEAF:
-        return True
     try:
         return bool(torch._C._will_engine_execute_node(node))
     except RuntimeError:
         # What torch says of leaves that torch.autograd.grad was given, and outside of passes of its engine, as compiled
-        # autograd's that run eagerly: returning what nobody asked for is right, too. An exception of torch takes as long as
-        # ten launches, so a pass has one.
-        _unanswered.graph_task = _read_graph_task()
+        # autograd's that run eagerly: returning what nobody asked for is right, too.
         return True
 
 

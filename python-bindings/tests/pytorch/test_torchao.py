@@ -135,7 +135,7 @@ def test_bf16_trains_what_the_optimizer_has():
     quantize_(experts, Float8TrainingOpConfig(), filter_fn=lambda part, _: isinstance(part, Experts))
     optimizer = torch.optim.SGD(experts.parameters(), lr=1.0)
     plan = fp8moe.torch.plan([("experts.weights", N, K, E)], tokens=64, expert_rows=64, card="h200")
-    fp8moe.torch.apply(experts, plan.set("*", "bf16"))
+    fp8moe.torch.apply(experts, plan.set("**", "bf16"))
     assert getattr(module, NAME).keywords["recipe"] == "rowwise"
     weights = experts["experts"].weights
     assert type(weights) is torch.nn.Parameter
