@@ -146,7 +146,7 @@ copy_settings() {
   done
 }
 
-# What --copy names.
+# Copies the files that --copy names.
 copy_files() {
   local entry from to
   for entry in "${copied[@]}"; do

@@ -54,7 +54,7 @@ make_runtime_wheel() {
     printf '#!/bin/sh\nexec "%s" %s -target x86_64-linux-gnu.2.17 "$@"\n' "$TOOLS/bin/python-zig" "$language" >"$TOOLS/bin/zig-$language"
     chmod +x "$TOOLS/bin/zig-$language"
   done
-  # Of /usr/include these alone: the others are those of this machine's glibc.
+  # Only these headers of /usr/include: the others belong to this machine's glibc.
   rm -rf "$raw" "$prefix"
   mkdir -p "$prefix/include" "$prefix/share/cmake"
   cp -r /usr/include/nlohmann /usr/include/xxh*.h "$prefix/include"

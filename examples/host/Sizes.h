@@ -45,7 +45,7 @@ public:
   /// From the first byte of a buffer to its last.
   int64_t getBytes(size_t buffer);
 
-  /// Of each buffer.
+  /// Addresses of the buffers.
   std::vector<char *> addresses;
 
 private:

@@ -73,7 +73,7 @@ offsets = np.arange(10, 641, 10, dtype=np.int32)
 """,
 }
 
-# What the blocks of a page find that an earlier one wrote.
+# Commands of an earlier block, whose files the blocks of a page read.
 BEFORE = {"docs/users/tutorial.md": "fp8moe-compile quantize.mlir --target=cpu -o out"}
 
 

@@ -151,8 +151,7 @@ struct Options {
       "sweep",
       cl::desc("Add a program for every tile that a quantization or a grouped "
                "matmul can have, to measure them (docs/reference/artifacts.md "
-               "says how "
-               "they are named)"),
+               "says how they are named)"),
       cl::cat(category)};
   cl::opt<tools::Integer<int64_t>> delaySeed{
       "delay-warps", cl::value_desc("seed"),

@@ -55,7 +55,7 @@ struct KernelDecision {
 std::vector<KernelDecision> collectDecisions(ModuleOp module,
                                              const TargetInfo &target);
 
-/// The same as the manifest has them (docs/reference/manifest.md).
+/// Decisions as the manifest has them (docs/reference/manifest.md).
 llvm::json::Array serializeDecisions(ArrayRef<KernelDecision> decisions);
 
 /// The first line that a location names.

@@ -236,8 +236,8 @@ static Value findBest(ArrayRef<OpResult> values, RankedTensorType type,
   return best;
 }
 
-/// What is known of the results of `op` that are read, nothing if one of them
-/// is not known.
+/// Finds values for the results of `op` that are read; none if one of them has
+/// no value.
 Replacement QuantizationMerger::find(Operation *op, const NamedResults &results,
                                      Operation *preferred) const {
   llvm::SmallMapVector<OpResult, Value, 4> known;

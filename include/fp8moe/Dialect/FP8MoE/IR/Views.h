@@ -45,7 +45,7 @@ struct PermutedView {
   }
 };
 
-/// What `value` is a view of, through transposes and the copies that `isCopy`
+/// Returns `value` as a view through transposes and the copies that `isCopy`
 /// accepts.
 inline PermutedView skipPermutations(Value value,
                                      function_ref<bool(Operation *)> isCopy) {

@@ -153,7 +153,8 @@ private:
   const CDNATile &tile;
   bool isRows;
   Value base, pitch;
-  /// What makes words of the lines that a lane stores first and second, of two.
+  /// Selectors of v_perm that make the words of the line that a lane stores
+  /// first, and of the second.
   Value selectors[2];
   /// Where the lane loads from in the range of a stage, for each round and
   /// position, and where it stores its first line to, for each round; both
@@ -225,8 +226,8 @@ public:
   /// Begins to load half a stage, `step` (i32) bytes into the contraction, to
   /// shared memory at `stage` (i32, bytes). Needs direct loads.
   void loadToShared(MatmulHalf half, Value stage, Value step);
-  /// The same to registers: so many values, from which combine() makes chunks,
-  /// or words where an operand is MN-major.
+  /// Loads countStaged() values to registers, from which combine() makes
+  /// chunks, or words where an operand is MN-major.
   int64_t countStaged(MatmulHalf half) const;
   SmallVector<Value> load(MatmulHalf half, Value step);
   SmallVector<Value> combine(MatmulHalf half, ArrayRef<Value> staged);

@@ -54,7 +54,7 @@ public:
   CDNAAccumulators build();
 
 private:
-  /// What is in registers on its way to shared memory, for each half without
+  /// Values in registers on their way to shared memory, for each half without
   /// direct loads in the order of kAll.
   using Staged = SmallVector<Value>;
 

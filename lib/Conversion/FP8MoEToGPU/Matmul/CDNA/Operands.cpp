@@ -15,8 +15,8 @@ using namespace mlir::fp8moe;
 
 static constexpr int64_t kChunkBytes = CDNAMatmulConfig::kChunkBytes;
 
-/// Of 32 lines that an instruction reads, f has one bit more where lanes that
-/// transpose store them: the lowest one of `bit`.
+/// Swizzle of 32 lines that an instruction reads: f has one bit more where
+/// lanes that transpose store them, the lowest one of `bit`.
 static Value addSwizzleBit(CDNAMatmulKernel &kernel, bool isRows, Value f,
                            Value bit) {
   if (!kernel.isMNMajor(isRows) || kernel.config.edge == 16)
@@ -123,7 +123,7 @@ CDNAOperands::CDNAOperands(CDNAMatmulKernel &kernel, const CDNATile &tile)
       createAddresses(isRows);
   }
 
-  // What a lane reads lies at the same chunk for all fragments.
+  // A lane reads the same chunk for all fragments.
   int64_t chunks = config.getChunksPerRow();
   Value f = b.bitAnd(b.shiftRight(kernel.laneRow, 1), chunks - 1);
   for (bool isRows : {true, false}) {
@@ -146,7 +146,7 @@ CDNAOperands::CDNAOperands(CDNAMatmulKernel &kernel, const CDNATile &tile)
   readScope = createScope(b, domain, "reads");
 }
 
-/// Of an operand that is contiguous along the contraction.
+/// Addresses in an operand that is contiguous along the contraction.
 void CDNAOperands::createAddresses(bool isRows) {
   const CDNAMatmulConfig &config = kernel.config;
   int64_t chunks = config.getChunksPerRow();
