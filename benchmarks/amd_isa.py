@@ -49,19 +49,9 @@ COLUMN_MAJOR = "#fp8moe.strided<[1, 0]>"
 
 EVEN = {"2 x 1024": [1024] * 2, "16 x 128": [128] * 16}
 ODD = {"odd": [1025, 1022], "ragged": [128, 105, 131, 152, 117, 140, 123, 129]}
-BOTH_RUNS = {"2 x 1024": [1024] * 2, "odd": [1025, 1022]}
 # Functions, and what is executed of them: sizes of slices or ends of groups.
-Case = collections.namedtuple("Case", "function columns jagged rounding runs tiles both", defaults=("", False))
+Case = collections.namedtuple("Case", "function columns jagged rounding runs tiles", defaults=("",))
 TWICE = "tiles [#fp8moe.two_pass<columns = 64, threads = 256>]"
-PER_AXIS = """#fp8moe.per_axis<[
-      #fp8moe.choice<[#fp8moe.resident_strips<columns = 64, tiles = 8, blocks = 2>,
-                      #fp8moe.two_pass<columns = 64, threads = 256>]>,
-      #fp8moe.choice<[#fp8moe.register_resident<columns = {}, threads = 128, chunks = {}, rounds = 1, blocks = 8>]>]>"""
-BOTH = (
-    "tiles [#fp8moe.resident_both_axes<columns = 64, tiles = 8, blocks = 2, row_threads = {}, row_chunks = {}>, "
-    + PER_AXIS
-    + "]"
-)
 CASES = [
     Case("rows_7168", 7168, False, "pow2", {"": 64}),
     Case("rows_7169", 7169, False, "pow2", {"": 64}),
@@ -70,10 +60,6 @@ CASES = [
     Case("columns_2049", 2049, True, "pow2", ODD),
     Case("columns_2048_twice", 2048, True, "pow2", EVEN | ODD, TWICE),
     Case("columns_2049_twice", 2049, True, "pow2", ODD, TWICE),
-    Case("both_2048", 2048, True, "pow2", BOTH_RUNS, BOTH.format(16, 8, 8, 8), both=True),
-    Case("both_2048_apart", 2048, True, "pow2", BOTH_RUNS, f"tiles [{PER_AXIS.format(8, 8)}]", both=True),
-    Case("both_7168", 7168, True, "pow2", {"1 x 1024": [1024]}, BOTH.format(64, 7, 2, 7), both=True),
-    Case("both_7168_apart", 7168, True, "pow2", {"1 x 1024": [1024]}, f"tiles [{PER_AXIS.format(2, 7)}]", both=True),
 ]
 
 # Grouped matmuls: the type of the operands, and groups that are executed.
@@ -102,17 +88,6 @@ def programs():
             if c.jagged
             else "dynamic_quantize %x along [1]"
         )
-        if c.both:
-            rows = f"tensor<?x{c.columns}x!fp8moe.e4m3>"
-            results = f"{data}, {rows}, {scales}, tensor<?xf32>"
-            text += f"""
-func.func @{c.function}(%x: tensor<?x{c.columns}xbf16> {{fp8moe.name = "x"}}{groups}) -> ({results}) {{
-  %q:2, %s:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<?xi32>) along [0, 1] rounding {c.rounding}
-    {c.tiles} : tensor<?x{c.columns}xbf16> -> {results}
-  return %q#0, %q#1, %s#0, %s#1 : {results}
-}}
-"""
-            continue
         text += f"""
 func.func @{c.function}(%x: tensor<?x{c.columns}xbf16> {{fp8moe.name = "x"}}{groups}) -> ({data}, {scales}) {{
   %q, %s = fp8moe.{operation} rounding {c.rounding} {c.tiles} : tensor<?x{c.columns}xbf16> -> {data}, {scales}

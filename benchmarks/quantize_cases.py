@@ -46,18 +46,12 @@ MX_AXES = {
 MX_DEQUANTIZE_AXIS = {"mx_dequantize_rows": 1, "mx_dequantize_columns": 0}
 # Scales of rows, or of the columns of each group.
 CASTS = ("scale", "quantize", "dequantize")
-# Data in two layouts (docs/design/kernels.md).
-COPIED = ("rowwise_copied", "weights_copied")
-# Elements of a line that the clusters of the kernel hold.
-MOST_COPIED = 28672
 JAGGED_CASTS = ("jagged_scale", "jagged_quantize", "jagged_dequantize")
 
 # Bytes of an element that is read and of those that are written.
 ELEMENT_BYTES = {
     "rowwise_and_colwise": 4,
     "weights_forward_and_dgrad": 4,
-    "rowwise_copied": 4,
-    "weights_copied": 4,
     "mx_both": 4,
     "mx_weights_both": 4,
     "mx_square_both": 4,
@@ -122,8 +116,6 @@ class Case:
         """Names of the results, in pairs of data and scales where there are both."""
         if self.kernel.startswith("dual_") or "_and_" in self.kernel or self.kernel.endswith("_both"):
             return ["q", "s", "q1", "s1"]
-        if self.kernel in COPIED:
-            return ["q", "copy", "s"]
         if "dequantize" in self.kernel or self.kernel == "mx_scale_tiles":
             return ["y"]
         if self.kernel in CASTS + JAGGED_CASTS:
@@ -152,7 +144,7 @@ class Case:
 #: Kernels that take a number of groups.
 GROUPED = (
     "jagged_colwise", "jagged_colwise_padded", "jagged_colwise_column_major_input", "rowwise_and_colwise", "mx_rows", "mx_columns",
-    "mx_both", "rowwise_copied",
+    "mx_both",
 )  # fmt: skip
 
 
@@ -162,7 +154,6 @@ def cases_of(shapes):
         Case(kernel, tokens, [width], groups)
         for tokens, width, groups in shapes
         for kernel in GROUPED
-        if kernel not in COPIED or width <= MOST_COPIED
     ]
 
 
@@ -175,8 +166,7 @@ def all_cases():
         yield Case("jagged_colwise", tokens, [width], SKEWED_GROUPS, "skewed")
         yield Case("jagged_colwise_padded", tokens, [width], SKEWED_GROUPS)
         for groups in BOTH_GROUPS:
-            for kernel in ("rowwise_and_colwise", "rowwise_copied"):
-                yield Case(kernel, tokens, [width], groups)
+            yield Case("rowwise_and_colwise", tokens, [width], groups)
         for kernel in ("mx_rows", "mx_columns", "mx_both"):
             for groups in MX_GROUPS:
                 yield Case(kernel, tokens, [width], groups)
@@ -191,7 +181,6 @@ def all_cases():
         yield Case("weights_forward", None, list(sizes))
         yield Case("weights_dgrad", None, list(sizes))
         yield Case("weights_forward_and_dgrad", None, list(sizes))
-        yield Case("weights_copied", None, list(sizes))
     for sizes in SMALL_WEIGHTS:
         yield Case("weights_forward_and_dgrad", None, list(sizes))
     for sizes in MX_WEIGHTS:
@@ -259,24 +248,6 @@ def emit_fp8(function, case):
             axes, results = "[0]", {f"q{i or ''}": columns[0], f"s{i or ''}": columns[1]}
         op = "jagged_dynamic_quantize" if case.groups else "dynamic_quantize"
         function.apply(f"{op} %{x}{function.groups} along {axes} rounding pow2", [x], results)
-
-
-def emit_rowwise_copied(function, case):
-    (width,) = case.sizes
-    function.take("x", tensor(["?", width], "bf16"))
-    results = {"q": tensor(["?", width], E4M3), "copy": tensor(["?", width], E4M3, PADDED), "s": tensor(["?"], "f32")}
-    function.apply(f"dynamic_quantize_copy %x along 1 rounding pow2{function.groups}", ["x"], results)
-
-
-def emit_weights_copied(function, case):
-    experts, _, n = case.sizes
-    function.take("x", tensor(case.sizes, "bf16", EXPERT_COLUMNS))
-    results = {
-        "q": tensor(case.sizes, E4M3, EXPERT_COLUMNS),
-        "copy": tensor(case.sizes, E4M3),
-        "s": tensor([experts, n], "f32"),
-    }
-    function.apply("dynamic_quantize_copy %x along 1 rounding pow2", ["x"], results)
 
 
 def emit_fp8_weights(function, case):
@@ -359,10 +330,6 @@ def emit_ir(case):
         emit_mx_scale_tiles(function, case)
     elif case.kernel in CASTS + JAGGED_CASTS:
         emit_cast(function, case)
-    elif case.kernel == "rowwise_copied":
-        emit_rowwise_copied(function, case)
-    elif case.kernel == "weights_copied":
-        emit_weights_copied(function, case)
     elif case.tokens is None:
         emit_fp8_weights(function, case)
     else:

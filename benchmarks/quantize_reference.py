@@ -176,12 +176,6 @@ def mx_dequantize_columns(q, byte):
 # Results of a case
 # ===-----------------------------------------------------------------------===#
 
-def copied(x, axis):
-    """The copy is made contiguous by who compares it."""
-    q, scale = along(x, axis)
-    return q, q, scale
-
-
 # Functions of the inputs in the order of Case.inputs; their values are in that of Case.outputs.
 REFERENCE = {
     "rowwise": lambda x: along(x, 1),
@@ -192,8 +186,6 @@ REFERENCE = {
     "jagged_colwise_column_major_input": jagged,
     "dual_jagged_colwise": lambda x, x1, ends: (*jagged(x, ends), *jagged(x1, ends)),
     "rowwise_and_colwise": lambda x, ends: (*jagged(x, ends), *along(x, 1)),
-    "rowwise_copied": lambda x, ends: copied(x, 1),
-    "weights_copied": lambda x: copied(x, 1),
     "scale": lambda x: along(x, 1)[1:],
     "quantize": lambda x, scale: (quantize(x, scale.unsqueeze(1)),),
     "dequantize": lambda q, scale: (dequantize(q, 1 / scale.unsqueeze(1)),),
@@ -224,10 +216,8 @@ def expect(case, inputs, results):
         values = [torch.cat(parts) for parts in zip(*(REFERENCE[kernel](expert) for expert in x.split(1)))]
     else:
         values = list(REFERENCE[kernel](*inputs))
-    # Which result has padded groups.
-    padded = {"jagged_colwise_padded": 0, "rowwise_copied": 1}.get(case.kernel)
-    if padded is not None:
-        values[padded] = pad_groups(values[padded], inputs[-1], results[case.outputs[padded]].shape[0])
+    if case.kernel == "jagged_colwise_padded":
+        values[0] = pad_groups(values[0], inputs[-1], results[case.outputs[0]].shape[0])
     return dict(zip(case.outputs, values))
 
 

@@ -64,8 +64,6 @@ BUILDERS = {
         v["q"], v["s"], axis=1, direction="dequantize", result=t["x"]),
     "dynamic_quantize": lambda o, v, t: o.dynamic_quantize(
         v["x3"], axes=[1], rounding="pow2", quantized=[t["w"]], scales=[t["sw"]]),
-    "dynamic_quantize_copy": lambda o, v, t: o.dynamic_quantize_copy(
-        v["x"], axis=1, rounding="pow2", quantized=t["q"], copy=t["qc"], scales=t["s"]),
     "jagged_dynamic_quantize": lambda o, v, t: o.jagged_dynamic_quantize(
         v["x"], v["ends"], axes=[0, 1], rounding="pow2",
         quantized=[t["qc"], t["q"]], scales=[t["sj"], t["s"]]),
@@ -161,15 +159,12 @@ ATTRIBUTES = {
     "Precision": {"choice": "fp8", "name": "wq", "use": "wgrad", "recipe": "mxfp8", "bf16_ns": 2, "reason": "by hand"},
     "GroupPadding": {"dim": 0, "pad": 128},
     "MfmaTile": {"rows": 256, "columns": 256},
-    "QuantizeCopyTile": {"lines": 32, "threads": 512, "cluster": 2},
     "Range": {"quantity": "group_bytes", "above": 20, "up_to": 50, "percent_of_l2": True},
     "RegisterResidentTile": {"columns": 1, "threads": 128, "chunks": 4, "rounds": 1, "blocks": 8},
     "RescaledBothAxesTile": {"threads": 320, "chunks": 1, "blocks": 3},
-    "ResidentBothAxesTile": {"columns": 64, "tiles": 8, "blocks": 2, "row_threads": 64, "row_chunks": 7},
     "ResidentStripsTile": {"columns": 64, "tiles": 8, "blocks": 2},
     "ScaleBlockedEncoding": {"rows": 128, "cols": 4},
     "SinglePassBothAxesTile": {"columns": 64, "stages": 9, "row_bytes": 4096, "row_stages": 16},
-    "SinglePassInnerTile": {"groups": 64},
     "SinglePassOuterTile": {"columns": 64, "stages": 13},
     "StridedEncoding": {"order": [1, 0]},
     "Target": {"chip": "sm_90a"},

@@ -5,7 +5,7 @@
 // Groups are short, so columns are written faster along rows and copied. But the tile for both axes writes them along
 // groups: what names it keeps its layouts.
 
-// CHECK: jagged_dynamic_quantize {{.*}} along [0, 1] {{.*}} tiles [#fp8moe.resident_both_axes<
+// CHECK: jagged_dynamic_quantize {{.*}} along [0, 1] {{.*}} tiles [#fp8moe.rescaled_both_axes<
 // CHECK-NOT: relayout
 #padded = #fp8moe.strided<[1, 0], align = 16, groups<dim = 0, pad = 128>>
 

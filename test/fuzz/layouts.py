@@ -71,26 +71,14 @@ def predicted_costs(tools, path):
     return [(int(impossible), int(time), int(copies)) for time, copies, impossible in found]
 
 
-def fused_copies(text):
-    """How many copies of each function its quantizations write, by the function's name."""
-    functions = re.split(r"func\.func (?:private )?@(\w+)", text)[1:]
-    return {name: body.count("fp8moe.dynamic_quantize_copy ") for name, body in zip(functions[::2], functions[1::2])}
-
-
-# Operations whose results copies.py may find to be computed twice.
-QUANTIZATIONS = (*copies.MERGED, "dynamic_quantize_copy")
-
-
 def count_results(text):
     """How many data and scales the quantizations of each function compute, by the function's name."""
     functions = re.split(r"func\.func (?:private )?@(\w+)", text)[1:]
     counts = {}
     for name, body in zip(functions[::2], functions[1::2]):
         found = re.findall(r"^ *(%.*) = fp8moe\.(\w+) ", body, re.MULTILINE)
-        results = [sum(int((re.search(r":(\d+)$", v) or [0, 1])[1]) for v in values.split(", "))
-                   for values, op in found if op in QUANTIZATIONS]
-        # The copy that one of them writes is one.
-        counts[name] = sum(results) - body.count("fp8moe.dynamic_quantize_copy ")
+        counts[name] = sum(int((re.search(r":(\d+)$", v) or [0, 1])[1])
+                           for values, op in found if op in copies.MERGED for v in values.split(", "))
     return counts
 
 
@@ -111,8 +99,7 @@ def check_decisions(tools, folder, text, functions):
             if new[:2] > (old[0], old[1] + ROUNDING_PS):
                 raise Broken(f"{target}: @{name} went from {old[1]} to {new[1]} ps, and from {old[0]} to "
                              f"{new[0]} tensors that no kernel takes")
-        fused = fused_copies(once.read_text())
-        left = {name: cost[2] + fused[name] for name, cost in zip(names, predicted_costs(tools, once), strict=True)}
+        left = {name: cost[2] for name, cost in zip(names, predicted_costs(tools, once), strict=True)}
         results = count_results(once.read_text())
         for function in functions:
             least = left[function.name]

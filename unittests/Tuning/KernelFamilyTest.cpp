@@ -72,12 +72,11 @@ TEST_F(KernelFamilyTest, EveryTileHasOneFamily) {
       getWgmmaTile(&context, HopperMatmulConfig())};
   QuantizeConfig config{QuantizeConfig::Inner, /*threads=*/128,
                         /*columnsPerBlock=*/1};
-  config.heldChunks = config.heldTiles = config.stages = config.groups = 1;
-  config.rowBytes = config.rowStages = config.rowThreads = 1;
+  config.heldChunks = config.heldTiles = config.stages = 1;
+  config.rowBytes = config.rowStages = 1;
   for (QuantizeMethod method :
        {QuantizeMethod::TwoPass, QuantizeMethod::RegisterResident,
-        QuantizeMethod::ResidentStrips, QuantizeMethod::ResidentBothAxes,
-        QuantizeMethod::SinglePassOuter, QuantizeMethod::SinglePassInner,
+        QuantizeMethod::ResidentStrips, QuantizeMethod::SinglePassOuter,
         QuantizeMethod::SinglePassBothAxes, QuantizeMethod::RescaledBothAxes}) {
     config.method = method;
     tiles.push_back(getQuantizeTile(&context, config));
@@ -121,7 +120,7 @@ TEST_F(KernelFamilyTest, FamiliesOfOneWorkMayHaveOtherClasses) {
   for (const AxisQuantizeFamily *family : getAxisQuantizeFamilies())
     names.push_back(family->getName().str());
   EXPECT_EQ(names, (Names{"two_pass", "register_resident", "resident_strips",
-                          "single_pass_outer", "single_pass_inner"}));
+                          "single_pass_outer"}));
 }
 
 TEST_F(KernelFamilyTest, ConfigsThatDifferAnywhereAreNotEqual) {
@@ -132,8 +131,7 @@ TEST_F(KernelFamilyTest, ConfigsThatDifferAnywhereAreNotEqual) {
        {&QuantizeConfig::threads, &QuantizeConfig::columnsPerBlock,
         &QuantizeConfig::heldChunks, &QuantizeConfig::rounds,
         &QuantizeConfig::residentBlocks, &QuantizeConfig::stages,
-        &QuantizeConfig::rowBytes, &QuantizeConfig::rowStages,
-        &QuantizeConfig::groups}) {
+        &QuantizeConfig::rowBytes, &QuantizeConfig::rowStages}) {
     QuantizeConfig other = config;
     ++(other.*number);
     EXPECT_FALSE(config == other);
@@ -144,7 +142,7 @@ TEST_F(KernelFamilyTest, CandidatesComeInTheOrderOfTheTable) {
   EXPECT_EQ(rankFamilies(jagged(/*fromRows=*/false), "sm_90a"),
             (Names{"two_pass", "single_pass_outer"}));
   EXPECT_EQ(rankFamilies(jagged(/*fromRows=*/true), "sm_90a"),
-            (Names{"two_pass", "register_resident", "single_pass_inner"}));
+            (Names{"two_pass", "register_resident"}));
   EXPECT_EQ(rankFamilies(jagged(/*fromRows=*/true), "gfx942"),
             (Names{"two_pass", "register_resident"}));
   EXPECT_EQ(rankFamilies(MatmulWork(), "sm_90a"), Names{"hopper_matmul"});
@@ -172,7 +170,7 @@ TEST_F(KernelFamilyTest, BothAxesAreOneWork) {
   rows.inputColumnStride = rows.outputColumnStride = columns.columns;
   BothAxesWork work({columns, rows});
   EXPECT_EQ(rankFamilies(work, "sm_90a"), Names{"single_pass_both_axes"});
-  EXPECT_EQ(rankFamilies(work, "gfx942"), Names{"resident_both_axes"});
+  EXPECT_EQ(rankFamilies(work, "gfx942"), Names{});
   EXPECT_EQ(rankFamilies(work, "sm_100a"), Names{});
 }
 

@@ -294,18 +294,6 @@ static void lowerJaggedDynamicQuantize(JaggedDynamicQuantizeOp op,
                  l.getBuffer(op.getScales()[1]), op.getRounding());
 }
 
-static void lowerDynamicQuantizeCopy(DynamicQuantizeCopyOp op, OpLowering &l) {
-  const TensorBuffer &data = l.getBuffer(op.getQuantized());
-  const TensorBuffer &copy = l.getBuffer(op.getCopy());
-  quantizeSlices(l,
-                 getWholeSlices(l.b, l.getBuffer(op.getInput()), op.getAxis()),
-                 data, l.getBuffer(op.getScales()), op.getRounding());
-  if (GroupPaddingAttr padding = getGroupPadding(copy.type))
-    copyToPaddedGroups(l.b, data, l.getBuffer(op.getOffsets()), copy, padding);
-  else
-    copyElements(l.b, data, copy);
-}
-
 void mlir::fp8moe::populateQuantizePatterns(const TypeConverter &converter,
                                             RewritePatternSet &patterns) {
   patterns
@@ -314,7 +302,6 @@ void mlir::fp8moe::populateQuantizePatterns(const TypeConverter &converter,
            LowerToLoops<QuantizeOp, lowerQuantize>,
            LowerToLoops<DequantizeOp, lowerDequantize>,
            LowerToLoops<DynamicQuantizeOp, lowerDynamicQuantize>,
-           LowerToLoops<JaggedDynamicQuantizeOp, lowerJaggedDynamicQuantize>,
-           LowerToLoops<DynamicQuantizeCopyOp, lowerDynamicQuantizeCopy>>(
+           LowerToLoops<JaggedDynamicQuantizeOp, lowerJaggedDynamicQuantize>>(
           converter, patterns.getContext());
 }

@@ -22,10 +22,9 @@ static bool arePowersOfTwo(Value scales) {
   Operation *op = skipOps(scales, isViewOrCopy).getDefiningOp();
   return op && llvm::TypeSwitch<Operation *, bool>(op)
                    .Case<ScaleOp, JaggedScaleOp, DynamicQuantizeOp,
-                         DynamicQuantizeCopyOp, JaggedDynamicQuantizeOp>(
-                       [](auto quantize) {
-                         return quantize.getRounding() == ScaleRounding::Pow2;
-                       })
+                         JaggedDynamicQuantizeOp>([](auto quantize) {
+                     return quantize.getRounding() == ScaleRounding::Pow2;
+                   })
                    .Default(false);
 }
 

@@ -192,15 +192,9 @@ TileAttrInterface fp8moe::getQuantizeTile(MLIRContext *context,
   case QuantizeMethod::ResidentStrips:
     return ResidentStripsTileAttr::get(context, config.columnsPerBlock,
                                        config.heldTiles, config.residentBlocks);
-  case QuantizeMethod::ResidentBothAxes:
-    return ResidentBothAxesTileAttr::get(
-        context, config.columnsPerBlock, config.heldTiles,
-        config.residentBlocks, config.rowThreads, config.heldChunks);
   case QuantizeMethod::SinglePassOuter:
     return SinglePassOuterTileAttr::get(context, config.columnsPerBlock,
                                         config.stages);
-  case QuantizeMethod::SinglePassInner:
-    return SinglePassInnerTileAttr::get(context, config.groups);
   case QuantizeMethod::SinglePassBothAxes:
     return SinglePassBothAxesTileAttr::get(context, config.columnsPerBlock,
                                            config.stages, config.rowBytes,
@@ -221,14 +215,8 @@ fp8moe::getQuantizeMethod(TileAttrInterface tile) {
       })
       .Case(
           [](ResidentStripsTileAttr) { return QuantizeMethod::ResidentStrips; })
-      .Case([](ResidentBothAxesTileAttr) {
-        return QuantizeMethod::ResidentBothAxes;
-      })
       .Case([](SinglePassOuterTileAttr) {
         return QuantizeMethod::SinglePassOuter;
-      })
-      .Case([](SinglePassInnerTileAttr) {
-        return QuantizeMethod::SinglePassInner;
       })
       .Case([](SinglePassBothAxesTileAttr) {
         return QuantizeMethod::SinglePassBothAxes;
@@ -262,21 +250,9 @@ QuantizeConfig fp8moe::getQuantizeConfig(TileAttrInterface tile,
         config.heldTiles = tile.getTiles();
         config.residentBlocks = tile.getBlocks();
       })
-      .Case([&](ResidentBothAxesTileAttr tile) {
-        config.columnsPerBlock = tile.getColumns();
-        config.threads = resident_strips::countThreads(tile.getColumns());
-        config.heldTiles = tile.getTiles();
-        config.residentBlocks = tile.getBlocks();
-        config.rowThreads = tile.getRowThreads();
-        config.heldChunks = tile.getRowChunks();
-      })
       .Case([&](SinglePassOuterTileAttr tile) {
         config.columnsPerBlock = tile.getColumns();
         config.stages = tile.getStages();
-      })
-      .Case([&](SinglePassInnerTileAttr tile) {
-        config.columnsPerBlock = 1;
-        config.groups = tile.getGroups();
       })
       .Case([&](SinglePassBothAxesTileAttr tile) {
         config.columnsPerBlock = tile.getColumns();

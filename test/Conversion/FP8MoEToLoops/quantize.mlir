@@ -162,23 +162,3 @@ func.func @jagged_and_rows(%x: tensor<?x8xbf16>, %ends: tensor<3xi32>)
   return %q#0, %q#1, %s#0, %s#1
       : tensor<?x8xf8E4M3FN>, tensor<?x8xf8E4M3FN>, tensor<3x8xf32>, tensor<?xf32>
 }
-
-// -----
-
-// The data, then their copy to padded groups.
-
-#padded = #fp8moe.strided<[1, 0], groups<dim = 0, pad = 16>>
-
-// CHECK-LABEL: func @quantize_copy(
-// CHECK-SAME:    %[[X:[^ ]*]]: memref<?x8xf32>, %[[ENDS:[^ ]*]]: memref<3xi32>, %[[Q:[^ ]*]]: memref<?x8xf8E4M3FN>, %[[T:[^ ]*]]: memref<?x8xf8E4M3FN, {{.*}}>, %[[S:[^ ]*]]: memref<?xf32>)
-func.func @quantize_copy(%x: tensor<?x8xf32>, %ends: tensor<3xi32>)
-    -> (tensor<?x8xf8E4M3FN>, tensor<?x8xf8E4M3FN, #padded>, tensor<?xf32>) {
-  // CHECK: memref.store %{{.*}}, %[[S]]
-  // CHECK: memref.store %{{.*}}, %[[Q]]
-  // CHECK: memref.load %[[ENDS]]
-  // CHECK: %[[BYTE:.*]] = memref.load %[[Q]]
-  // CHECK: memref.store %[[BYTE]], %[[T]]
-  %q, %t, %s = fp8moe.dynamic_quantize_copy %x along 1 rounding pow2 groups(%ends : tensor<3xi32>)
-      : tensor<?x8xf32> -> tensor<?x8xf8E4M3FN>, tensor<?x8xf8E4M3FN, #padded>, tensor<?xf32>
-  return %q, %t, %s : tensor<?x8xf8E4M3FN>, tensor<?x8xf8E4M3FN, #padded>, tensor<?xf32>
-}

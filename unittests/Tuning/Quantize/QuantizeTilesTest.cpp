@@ -331,9 +331,7 @@ TEST(QuantizeTilesTest, BothAxesNeedRowsThatFit) {
   EXPECT_FALSE(find(2044, 2048, "sm_90a"));
   EXPECT_FALSE(find(16384, 16384, "sm_90a"));
   EXPECT_FALSE(find(2048, 2048, "sm_100a"));
-  // AMD's kernels take any row.
-  EXPECT_TRUE(find(2044, 2051, "gfx942"));
-  EXPECT_TRUE(find(16384, 16384, "gfx950"));
+  EXPECT_FALSE(find(2048, 2048, "gfx942"));
 
   for (int64_t width : {8, 2048, 5120, 7168, 12288}) {
     std::optional<SinglePassOuterTile> tile =
@@ -378,50 +376,6 @@ TEST(QuantizeTilesTest, StripsAreHeldFromALengthOn) {
   EXPECT_FALSE(kernels[1].upTo);
   // NVIDIA's kernels that read once have no such bound.
   EXPECT_EQ(getQuantizeAlternatives(work, getTarget("sm_90a")).size(), 1u);
-}
-
-/// Rows beside held strips save a read, as long as the cache keeps groups.
-TEST(QuantizeTilesTest, HeldStripsTakeRowsOfGroupsThatTheCacheKeeps) {
-  for (StringRef chip : {"gfx942", "gfx950"}) {
-    const TargetInfo &target = getTarget(chip);
-    auto find = [&](int64_t tokens, int64_t width, int64_t groups) {
-      return QuantizeTileCost(chooseQuantizeTile(
-          getBothAxesTiles({jaggedOuterTransposing(tokens, width, groups),
-                            rowwise(tokens, width)},
-                           target)));
-    };
-    QuantizeTileCost tile = find(16384, 7168, 8);
-    QuantizeWork works[] = {jaggedOuterTransposing(16384, 7168, 8),
-                            rowwise(16384, 7168)};
-    EXPECT_LT(tile.cost.time * 100, estimateApart(works, target).time * 80);
-    // A row is one subgroup's, in registers.
-    EXPECT_EQ(tile.config.rowThreads, 64);
-    EXPECT_EQ(tile.config.heldChunks, 7);
-    EXPECT_EQ(find(16384, 2048, 8).config.rowThreads, 16);
-    // One read of each element, and one more where a group is too large.
-    int64_t elements = 65536 * 7168;
-    auto countBytes = [&](int64_t groups) {
-      return static_cast<double>(find(65536, 7168, groups).cost.bytes) /
-             elements;
-    };
-    EXPECT_NEAR(countBytes(8), 4, 0.1);
-    EXPECT_NEAR(countBytes(1), 6, 0.1);
-
-    QuantizeWork unknown[] = {
-        jaggedOuterTransposing(ShapedType::kDynamic, 7168, 8),
-        rowwise(ShapedType::kDynamic, 7168)};
-    RangeAttr range = findBothAxes(unknown, target).range;
-    ASSERT_TRUE(range);
-    EXPECT_EQ(range.getQuantity(), Quantity::MeanLength);
-    EXPECT_LE(range.getAbove(), 1024);
-    EXPECT_GE(range.getUpTo(), 8192);
-    EXPECT_LT(range.getUpTo(), 65536);
-    // Scalar registers do not suffice for lengths that are not known.
-    QuantizeWork anyWidth[] = {
-        jaggedOuterTransposing(16384, ShapedType::kDynamic, 8),
-        rowwise(16384, ShapedType::kDynamic)};
-    EXPECT_TRUE(getBothAxesTiles(anyWidth, target).empty());
-  }
 }
 
 /// A measured bandwidth changes times, and nothing else: it must not enable a
@@ -558,24 +512,6 @@ TEST(QuantizeTilesTest, FewKernelsServeAllLengths) {
         EXPECT_TRUE(!next.upTo || *alternative.upTo < *next.upTo);
       for (const QuantizeAlternative &alternative : alternatives)
         EXPECT_TRUE(alternative.tile.config.isGeneral());
-    }
-}
-
-/// Whole columns take one range of lengths; held slices are left with others.
-TEST(QuantizeTilesTest, WholeColumnsTakeOneRange) {
-  const TargetInfo &target = getTarget("sm_90a");
-  for (int64_t columns : {512, 1408, 2048, 4096, 7168, 8192})
-    for (int64_t groups : {1, 2, 8, 16, 64, 128}) {
-      SmallVector<QuantizeAlternative> alternatives = getQuantizeAlternatives(
-          jaggedInner(ShapedType::kDynamic, columns, groups), target);
-      EXPECT_LE(alternatives.size(), 6u) << columns << " " << groups;
-      EXPECT_EQ(llvm::count_if(alternatives,
-                               [](const QuantizeAlternative &alternative) {
-                                 return alternative.tile.config.method ==
-                                        QuantizeMethod::SinglePassInner;
-                               }),
-                1)
-          << columns << " " << groups;
     }
 }
 

@@ -64,23 +64,6 @@ TEST(SinglePassModelsTest, TensorMapsHaveNoEmptyDimensions) {
   }
 }
 
-TEST(SinglePassModelsTest, WholeColumnsAskForWholeChunks) {
-  QuantizeSizes<int64_t> sizes{};
-  sizes.reduction = 640;
-  sizes.parallel = 33;
-  sizes.inParallel = sizes.outParallel = 640;
-  auto mayRun = [&](int64_t inputBytes) {
-    return llvm::all_of(single_pass_inner::getSizeDemands(sizes, inputBytes),
-                        mayHold);
-  };
-  EXPECT_TRUE(mayRun(2));
-  sizes.outParallel = 644;
-  EXPECT_FALSE(mayRun(2));
-  EXPECT_TRUE(mayRun(4));
-  sizes.reduction = 0;
-  EXPECT_FALSE(mayRun(4));
-}
-
 TEST(SinglePassModelsTest, PanelsOnTheHostAreThoseOfTheCompiler) {
   EXPECT_EQ(single_pass_outer::countPanels<int64_t>(65, 3, /*inputBytes=*/2),
             6);

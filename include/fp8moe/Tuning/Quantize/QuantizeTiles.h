@@ -28,9 +28,7 @@ enum class QuantizeMethod {
   TwoPass,
   RegisterResident,
   ResidentStrips,
-  ResidentBothAxes,
   SinglePassOuter,
-  SinglePassInner,
   SinglePassBothAxes,
   RescaledBothAxes,
 };
@@ -73,16 +71,12 @@ struct QuantizeConfig {
   int64_t heldChunks = 0;
   int64_t rounds = 1;
   int64_t residentBlocks = 1;
-  /// Resident strips and both axes: tiles of rows that a block keeps in
-  /// registers. Both axes: the threads that hold a row, `heldChunks` each.
+  /// Resident strips: tiles of rows that a block keeps in registers.
   int64_t heldTiles = 0;
-  int64_t rowThreads = 0;
   /// Single pass, outer or both axes: tiles in the ring. Both axes: the bytes
   /// of a row, and how many of them are in shared memory at once.
   int64_t stages = 0;
   int64_t rowBytes = 0, rowStages = 0;
-  /// Single pass, inner: groups that there is room for.
-  int64_t groups = 0;
 
   bool isGeneral() const { return fp8moe::isGeneral(method); }
 
@@ -90,9 +84,8 @@ struct QuantizeConfig {
     auto asTuple = [](const QuantizeConfig &config) {
       return std::tie(config.kind, config.threads, config.columnsPerBlock,
                       config.method, config.heldChunks, config.rounds,
-                      config.residentBlocks, config.heldTiles,
-                      config.rowThreads, config.stages, config.rowBytes,
-                      config.rowStages, config.groups);
+                      config.residentBlocks, config.heldTiles, config.stages,
+                      config.rowBytes, config.rowStages);
     };
     return asTuple(*this) == asTuple(other);
   }

@@ -53,18 +53,6 @@ inline int64_t getSlotBytes(const QuantizeConfig &config) {
   return config.columnsPerBlock * static_cast<int64_t>(sizeof(int32_t));
 }
 
-/// How a block takes rows, with a tile of both axes.
-inline QuantizeConfig getRowConfig(const QuantizeConfig &config) {
-  QuantizeConfig rows;
-  rows.kind = QuantizeConfig::Inner;
-  rows.method = QuantizeMethod::RegisterResident;
-  rows.threads = config.threads;
-  rows.columnsPerBlock = config.threads / config.rowThreads;
-  rows.heldChunks = config.heldChunks;
-  rows.residentBlocks = config.residentBlocks;
-  return rows;
-}
-
 } // namespace mlir::fp8moe::resident_strips
 
 #endif // FP8MOE_TUNING_QUANTIZE_RESIDENTSTRIPTILES_H

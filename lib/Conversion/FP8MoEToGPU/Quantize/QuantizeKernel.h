@@ -112,16 +112,10 @@ void buildTwoPassInner(QuantizeKernel &kernel, const QuantizeConfig &config);
 void buildRegisterResident(QuantizeKernel &kernel,
                            const QuantizeConfig &config);
 void buildTwoPassOuter(QuantizeKernel &kernel, const QuantizeConfig &config);
-/// Code of such a kernel within another one, for some columns of the only
-/// segment; teams are parts of a subgroup. Nobody waits for anybody.
-void buildRegisterResidentColumns(QuantizeKernel &kernel,
-                                  const QuantizeConfig &config,
-                                  IndexRange columns);
 /// Blocks post magnitudes to `slots`, whose words are zero when the kernel
-/// begins; null where no strip has more than one piece. With `rows`, along the
-/// input's rows, they make that quantization besides.
+/// begins; null where no strip has more than one piece.
 void buildResidentStrips(QuantizeKernel &kernel, const QuantizeConfig &config,
-                         Value slots, QuantizeKernel *rows = nullptr);
+                         Value slots);
 
 } // namespace mlir::fp8moe
 

@@ -60,8 +60,6 @@ public:
         team{Value(), register_resident::getTeamThreads(config)} {}
 
   void build();
-  /// Only these columns of the only segment.
-  void buildColumns(IndexRange columns);
 
 private:
   int64_t getInputBytes() const { return kernel.math.getInputBytes(); }
@@ -159,16 +157,6 @@ Value RegisterResidentBuilder::enterTeam() {
   bool isTeam = config.columnsPerBlock == 1;
   team.thread = isTeam ? b.getThread() : b.remU(b.getThread(), team.threads);
   return isTeam ? b.i64(0) : b.divU(b.getThread(), team.threads);
-}
-
-void RegisterResidentBuilder::buildColumns(IndexRange columns) {
-  assert(!kernel.problem.jagged && team.threads <= b.getSubgroupSize() &&
-         "no bounds are looked up, and blocks need no shared memory");
-  Value teamInBlock = enterTeam();
-  endColumn = columns.high;
-  segment = kernel.createSegment(b.i64(0));
-  b.createFor(columns.low, columns.high, config.columnsPerBlock,
-              [&](Value first) { quantizeColumn(b.add(first, teamInBlock)); });
 }
 
 void RegisterResidentBuilder::build() {
@@ -603,10 +591,4 @@ void fp8moe::buildRegisterResident(QuantizeKernel &kernel,
   kernel.b.getHooks().requestResidentBlocks(kernel.b.getKernel(),
                                             config.residentBlocks);
   RegisterResidentBuilder(kernel, config).build();
-}
-
-void fp8moe::buildRegisterResidentColumns(QuantizeKernel &kernel,
-                                          const QuantizeConfig &config,
-                                          IndexRange columns) {
-  RegisterResidentBuilder(kernel, config).buildColumns(columns);
 }

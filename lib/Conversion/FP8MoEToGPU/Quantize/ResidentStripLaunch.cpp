@@ -23,13 +23,11 @@ static constexpr int64_t kSlotAlignment = 256;
 namespace {
 class ResidentStripLaunch : QuantizeLaunch {
 public:
-  /// With `along`, the rows of the same input besides.
   ResidentStripLaunch(const KernelInstance &instance,
                       const QuantizeOperands &operands,
-                      const QuantizeOperands *along,
                       const QuantizeConfig &config, ProgramLowering &lowering)
-      : QuantizeLaunch(instance, operands, lowering), along(along),
-        config(config), rows(b, sizes.reduction), segments(b, sizes.segments),
+      : QuantizeLaunch(instance, operands, lowering), config(config),
+        rows(b, sizes.reduction), segments(b, sizes.segments),
         strips(ceilDiv(HostSize(b, sizes.parallel),
                        HostSize(config.columnsPerBlock))) {}
 
@@ -49,7 +47,6 @@ private:
   /// have several pieces.
   Value createSlots(Value when);
 
-  const QuantizeOperands *along;
   const QuantizeConfig &config;
   HostSize rows, segments, strips;
 };
@@ -62,39 +59,21 @@ ResidentStripLaunch::getKernel(SmallVectorImpl<OpFoldResult> &arguments) {
                                problem.outputAlignment, config.columnsPerBlock,
                                config.heldTiles,        config.residentBlocks};
   arguments = addSizes(numbers);
-  if (along) {
-    numbers.append({along->problem.inputAlignment,
-                    along->problem.outputAlignment, config.rowThreads,
-                    config.heldChunks});
-    llvm::append_range(arguments, addSizes(along->sizes, numbers));
-  }
   return lowering.getKernels().getOrBuild(
-      along ? "quantize_resident_both_axes" : "quantize_resident_strips",
+      "quantize_resident_strips",
       {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),
        builder.getDenseI64ArrayAttr(numbers)},
       [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
         KernelSignature signature;
         unsigned tensors = 3 + problem.jagged;
-        unsigned ofColumns = tensors + mayExchange();
-        unsigned columnSizes = countDynamic(problem.sizes);
-        signature.pointers = ofColumns;
-        signature.sizes = columnSizes;
-        // The input is one of both.
-        if (along) {
-          signature.pointers += 3;
-          signature.sizes += countDynamic(along->problem.sizes);
-        }
+        signature.pointers = tensors + mayExchange();
+        signature.sizes = countDynamic(problem.sizes);
         signature.threads = config.threads;
         KernelBuilder kernelBuilder(b.getLoc(), module, name, signature, hooks);
         QuantizeKernel kernel(kernelBuilder, problem);
-        std::optional<QuantizeKernel> rowKernel;
-        if (along)
-          rowKernel.emplace(kernelBuilder, along->problem, ofColumns,
-                            columnSizes);
         buildResidentStrips(kernel, config,
                             mayExchange() ? kernelBuilder.getPointer(tensors)
-                                          : Value(),
-                            along ? &*rowKernel : nullptr);
+                                          : Value());
       });
 }
 
@@ -128,9 +107,6 @@ Value ResidentStripLaunch::launch(Value when) {
   operands.append({buffers.output, buffers.scales});
   if (mayExchange())
     operands.push_back(createSlots(applies));
-  if (along)
-    operands.append(
-        {along->buffers.input, along->buffers.output, along->buffers.scales});
   for (OpFoldResult argument : arguments)
     operands.push_back(index(argument));
   Value blocks = minOf(workTiles, resident).getValue(b), one = index(1);
@@ -148,18 +124,7 @@ public:
   FailureOr<Value> launch(const KernelInstance &instance, Value when,
                           ProgramLowering &lowering) const override {
     const auto &quantize = cast<QuantizeInstance>(instance);
-    return ResidentStripLaunch(quantize, quantize.operands, /*along=*/nullptr,
-                               quantize.config, lowering)
-        .launch(when);
-  }
-};
-
-class ResidentBothAxesLowering : public TileLowering<ResidentBothAxesTileAttr> {
-public:
-  FailureOr<Value> launch(const KernelInstance &instance, Value when,
-                          ProgramLowering &lowering) const override {
-    const auto &both = cast<BothAxesInstance>(instance);
-    return ResidentStripLaunch(both, both.columns, &both.rows, both.config,
+    return ResidentStripLaunch(quantize, quantize.operands, quantize.config,
                                lowering)
         .launch(when);
   }
@@ -168,10 +133,5 @@ public:
 
 const KernelLowering &fp8moe::getResidentStripsLowering() {
   static const ResidentStripsLowering lowering;
-  return lowering;
-}
-
-const KernelLowering &fp8moe::getResidentBothAxesLowering() {
-  static const ResidentBothAxesLowering lowering;
   return lowering;
 }

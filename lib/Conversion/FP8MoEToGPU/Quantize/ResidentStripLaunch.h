@@ -14,8 +14,6 @@
 namespace mlir::fp8moe {
 
 const KernelLowering &getResidentStripsLowering();
-/// The same along both axes.
-const KernelLowering &getResidentBothAxesLowering();
 
 } // namespace mlir::fp8moe
 

@@ -30,12 +30,6 @@
 // first strip that is not done waits for nobody, and blocks cannot wait in a
 // circle.
 //
-// With rows besides, a block that has stored its piece quantizes some of the
-// rows that the piece is a part of, all their columns: the pieces beside it
-// have been read, or are, so that they come from a cache. The rows behind the
-// last segment are pieces for that purpose. Registers are free again, and
-// nobody waits for rows.
-//
 //===----------------------------------------------------------------------===//
 
 #include "FP8MoEToGPU/Common/AtomicWords.h"
@@ -58,16 +52,14 @@ namespace {
 class ResidentStripBuilder : OuterStripBuilder {
 public:
   ResidentStripBuilder(QuantizeKernel &kernel, const QuantizeConfig &config,
-                       Value slots, QuantizeKernel *rowKernel)
-      : OuterStripBuilder(kernel, config), slots(slots), rowKernel(rowKernel) {}
+                       Value slots)
+      : OuterStripBuilder(kernel, config), slots(slots) {}
 
   void build();
 
 private:
   void quantizePiece();
   void quantizeRows();
-  /// The block's share of the rows that its piece is a part of, along them.
-  void quantizeShare();
   /// Makes the piece of a work tile the one at hand. The result (i1) is false
   /// behind the last one.
   Value enterPiece(Value workTile);
@@ -82,16 +74,11 @@ private:
 
   /// Global memory, where pieces post; null where each strip is one.
   Value slots;
-  /// The quantization along rows; null without.
-  QuantizeKernel *rowKernel;
   Value strips;
   /// The piece at hand (i32): its number in the strip, and how many that has.
   Value piece, pieces;
   /// The strip (i64), and the slot (i64) of its first piece.
   Value strip, firstSlot;
-  /// With rows besides, the segment's first one in the input (i64), and how
-  /// many it has (i32).
-  Value firstRow, numRows;
 };
 } // namespace
 
@@ -151,14 +138,7 @@ Value ResidentStripBuilder::enterPiece(Value workTile) {
     index = found;
     first = b.divU(firstTileRow, held);
     start = bounds.start;
-    Value length = bounds.length;
-    // Those behind the last segment have scales of their own.
-    if (rowKernel)
-      length = b.select(b.equal(index, kernel.sizes.segments),
-                        b.sub(kernel.sizes.reduction, start), length);
-    pieces = countPieces(length);
-    firstRow = start;
-    numRows = b.truncate(b.getI32Type(), length);
+    pieces = countPieces(bounds.length);
     segment = kernel.createSegment(index, bounds);
   } else {
     pieces = countPieces(kernel.sizes.reduction);
@@ -221,30 +201,6 @@ void ResidentStripBuilder::quantizePiece() {
   // The rows behind the last segment are zeroed only.
   b.createIf(segment.hasScales, [&] { quantizeRows(); });
   b.createIf(b.equal(b.add(piece, 1), pieces), [&] { zeroFill(); });
-  if (rowKernel)
-    quantizeShare();
-}
-
-void ResidentStripBuilder::quantizeShare() {
-  int64_t held = resident_strips::getHeldRows(config);
-  QuantizeConfig ofRows = resident_strips::getRowConfig(config);
-  auto widen = [&](Value number) {
-    return b.zeroExtend(b.getI64Type(), number);
-  };
-  // The host counts rows and strips in 31 bits.
-  Value before = b.mul(piece, held);
-  Value count = b.minS(b.sub(numRows, before), held);
-  Value share = b.ceilDiv(count, b.truncate(b.getI32Type(), strips));
-  // Teams that have no row wait for those that do.
-  share = b.roundUp(share, ofRows.columnsPerBlock);
-  // A strip behind the last row has none, however many there are.
-  Value low = b.mul(b.minS(b.truncate(b.getI32Type(), strip), count), share);
-  low = b.minS(low, count);
-  Value high = b.minS(b.add(low, share), count);
-  Value first = b.add(firstRow, widen(before));
-  buildRegisterResidentColumns(
-      *rowKernel, ofRows,
-      {b.add(first, widen(low)), b.add(first, widen(high))});
 }
 
 void ResidentStripBuilder::quantizeRows() {
@@ -336,10 +292,8 @@ void ResidentStripBuilder::exchangeMagnitudes() {
 }
 
 void fp8moe::buildResidentStrips(QuantizeKernel &kernel,
-                                 const QuantizeConfig &config, Value slots,
-                                 QuantizeKernel *rows) {
-  assert((!rows || kernel.problem.jagged) && "rows of pieces follow from ends");
+                                 const QuantizeConfig &config, Value slots) {
   kernel.b.getHooks().requestResidentBlocks(kernel.b.getKernel(),
                                             config.residentBlocks);
-  ResidentStripBuilder(kernel, config, slots, rows).build();
+  ResidentStripBuilder(kernel, config, slots).build();
 }

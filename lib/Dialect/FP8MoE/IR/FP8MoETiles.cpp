@@ -121,32 +121,6 @@ SmallVector<TileField> ResidentStripsTileAttr::getFields() const {
           {"blocks", getBlocks()}};
 }
 
-LogicalResult ResidentBothAxesTileAttr::verify(EmitError emitError,
-                                               int64_t columns, int64_t tiles,
-                                               int64_t blocks,
-                                               int64_t rowThreads,
-                                               int64_t rowChunks) {
-  if (failed(verifyTileCounts(emitError, {{"columns", columns},
-                                          {"tiles", tiles},
-                                          {"blocks", blocks},
-                                          {"row_threads", rowThreads},
-                                          {"row_chunks", rowChunks}})))
-    return failure();
-  if (rowThreads <= 64 && llvm::isPowerOf2_64(rowThreads))
-    return success();
-  return emitError() << "expects a power of two up to 64 for row_threads, "
-                        "found "
-                     << rowThreads;
-}
-
-SmallVector<TileField> ResidentBothAxesTileAttr::getFields() const {
-  return {{"columns", getColumns()},
-          {"tiles", getTiles()},
-          {"blocks", getBlocks()},
-          {"row_threads", getRowThreads()},
-          {"row_chunks", getRowChunks()}};
-}
-
 LogicalResult SinglePassOuterTileAttr::verify(EmitError emitError,
                                               int64_t columns, int64_t stages) {
   return verifyTileCounts(emitError,
@@ -195,31 +169,7 @@ SmallVector<TileField> RescaledBothAxesTileAttr::getFields() const {
 }
 
 bool fp8moe::isBothAxesTile(TileAttrInterface tile) {
-  return isa<ResidentBothAxesTileAttr, SinglePassBothAxesTileAttr,
-             RescaledBothAxesTileAttr>(tile);
-}
-
-LogicalResult SinglePassInnerTileAttr::verify(EmitError emitError,
-                                              int64_t groups) {
-  return verifyTileCounts(emitError, {{"groups", groups}});
-}
-
-SmallVector<TileField> SinglePassInnerTileAttr::getFields() const {
-  return {{"groups", getGroups()}};
-}
-
-LogicalResult QuantizeCopyTileAttr::verify(EmitError emitError, int64_t lines,
-                                           int64_t threads, int64_t cluster) {
-  if (failed(verifyTileCounts(emitError,
-                              {{"lines", lines}, {"cluster", cluster}})))
-    return failure();
-  return verifyThreads(emitError, threads);
-}
-
-SmallVector<TileField> QuantizeCopyTileAttr::getFields() const {
-  return {{"lines", getLines()},
-          {"threads", getThreads()},
-          {"cluster", getCluster()}};
+  return isa<SinglePassBothAxesTileAttr, RescaledBothAxesTileAttr>(tile);
 }
 
 LogicalResult PerAxisAttr::verify(EmitError emitError, ArrayAttr choices) {

@@ -438,81 +438,6 @@ LogicalResult JaggedDynamicQuantizeOp::reifyResultSizes(
 }
 
 //===----------------------------------------------------------------------===//
-// DynamicQuantizeCopyOp
-//===----------------------------------------------------------------------===//
-
-/// Checks the copy, whose groups may be padded along any dimension.
-static LogicalResult verifyCopy(DynamicQuantizeCopyOp op) {
-  RankedTensorType data = op.getQuantized().getType(),
-                   copy = op.getCopy().getType();
-  if (copy.getElementType() != data.getElementType())
-    return op.emitOpError("expects a copy of ")
-           << data.getElementType() << ", as the data, found "
-           << copy.getElementType();
-  GroupPaddingAttr padding = fp8moe::getGroupPadding(copy);
-  if (static_cast<bool>(padding) != static_cast<bool>(op.getOffsets()))
-    return op.emitOpError(padding
-                              ? "needs the group offsets to pad groups of the "
-                                "copy; add 'groups(%offsets : tensor<Exi32>)'"
-                              : "has group offsets, but its copy has no padded "
-                                "groups; remove them");
-  if (failed(
-          verifyShape(op, "the copy", copy,
-                      dataShape(copy, op.getInput().getType(), op.getOffsets()),
-                      padding ? "that of the input, with the padded extent"
-                              : "that of the input")) ||
-      failed(verifyWritable(op, "the copy", copy)))
-    return failure();
-  if (haveSameLayout(data, copy))
-    return op.emitOpError("expects a copy in another layout than the data; use "
-                          "fp8moe.dynamic_quantize");
-  return success();
-}
-
-LogicalResult DynamicQuantizeCopyOp::verify() {
-  RankedTensorType input = getInput().getType();
-  if (failed(verifySlices(*this, input, {}, getAxis())) ||
-      failed(verifyOffsets(*this, getOffsets())) ||
-      failed(verifyQuantized(*this, "0", getQuantized().getType(),
-                             getScales().getType(), input, {}, getAxis())))
-    return failure();
-  return verifyCopy(*this);
-}
-
-/// A copy that nobody reads is not made, and its tiles are of no use.
-static LogicalResult dropUnreadCopy(DynamicQuantizeCopyOp op,
-                                    PatternRewriter &rewriter) {
-  if (!op.getCopy().use_empty())
-    return failure();
-  auto quantize = DynamicQuantizeOp::create(
-      rewriter, op.getLoc(),
-      TypeRange{op.getQuantized().getType(), op.getScales().getType()},
-      op.getInput(), rewriter.getDenseI64ArrayAttr(op.getAxis()),
-      op.getRoundingAttr(),
-      /*tiles=*/KernelChoiceAttr());
-  rewriter.replaceAllUsesWith(op.getQuantized(), quantize.getQuantized()[0]);
-  rewriter.replaceAllUsesWith(op.getScales(), quantize.getScales()[0]);
-  rewriter.eraseOp(op);
-  return success();
-}
-
-void DynamicQuantizeCopyOp::getCanonicalizationPatterns(
-    RewritePatternSet &patterns, MLIRContext *) {
-  patterns.add(dropUnreadCopy);
-}
-
-LogicalResult DynamicQuantizeCopyOp::reifyResultSizes(
-    OpBuilder &builder, Location loc, GetDimFn getDim,
-    SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
-  SizeBuilder size(builder, loc, getDim);
-  sizes.push_back(size.shape(getInput()));
-  sizes.push_back(
-      dataSizes(size, getCopy().getType(), getInput(), getOffsets()));
-  sizes.push_back(scaleSizes(size, getInput(), {}, getAxis()));
-  return success();
-}
-
-//===----------------------------------------------------------------------===//
 // KernelOpInterface
 //===----------------------------------------------------------------------===//
 
@@ -550,14 +475,6 @@ TensorAccess JaggedDynamicQuantizeOp::getTensorAccess(Value tensor,
   return tensor == getInput() || llvm::is_contained(getQuantized(), tensor)
              ? walkSlices(tensor, getAxes()[0])
              : TensorAccess::fixed();
-}
-
-TensorAccess DynamicQuantizeCopyOp::getTensorAccess(Value tensor,
-                                                    const TargetInfo &) {
-  // The data keep their layout, as the copy does: who wrote both wants two, and
-  // a placement that chose for each alone might choose one.
-  return tensor == getInput() ? walkSlices(tensor, getAxis())
-                              : TensorAccess::fixed();
 }
 
 /// GPUs have a kernel for one axis, besides that of the tile both_axes, which

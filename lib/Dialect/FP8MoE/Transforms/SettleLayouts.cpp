@@ -52,7 +52,7 @@ private:
   LogicalResult run(OpPassManager &passes, bool &changed);
   LogicalResult settle(bool &changed);
 
-  OpPassManager simplification, placement, fusion, explanation;
+  OpPassManager simplification, placement, explanation;
 };
 } // namespace
 
@@ -66,8 +66,6 @@ LogicalResult SettleLayouts::initialize(MLIRContext *context) {
   options.verifyOptimal = verifyOptimal;
   placement = OpPassManager();
   placement.addPass(createPlaceLayouts(options));
-  fusion = OpPassManager();
-  fusion.addPass(createFuseCopies());
   explanation = OpPassManager();
   explanation.addPass(createFuseQuantize());
   return success();
@@ -80,19 +78,14 @@ LogicalResult SettleLayouts::run(OpPassManager &passes, bool &changed) {
 }
 
 LogicalResult SettleLayouts::settle(bool &changedAny) {
-  bool isPlaced = false;
   for (int round = 0; round < kMaxRounds; ++round) {
-    bool changed = false, isFused = false;
+    bool changed = false;
     if (failed(run(simplification, changed)))
       return failure();
     // Placement changes nothing where nothing changed since.
-    if ((changed || !isPlaced) && failed(run(placement, changed)))
+    if ((changed || round == 0) && failed(run(placement, changed)))
       return failure();
-    // A kernel that writes a copy may want its input to lie otherwise.
-    if (!changed && failed(run(fusion, isFused)))
-      return failure();
-    isPlaced = !isFused;
-    if (!changed && !isFused)
+    if (!changed)
       return success();
     changedAny = true;
   }

@@ -19,7 +19,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // CHECK-LABEL: gpu.module @fp8moe_kernels
 // CHECK-DAG:     gpu.func @copy_tiles_0({{.*}}) kernel
-// CHECK-DAG:     gpu.func @quantize_single_pass_inner_1({{.*}}) kernel
+// CHECK-DAG:     gpu.func @quantize_register_resident_1({{.*}}) kernel
 // CHECK-NOT:   func.func
 // CHECK-LABEL: fp8moe_plan.program @backward
 // CHECK:         %[[X:.*]] = fp8moe_plan.input "grad" align 2
@@ -30,7 +30,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         %[[W:.*]] = fp8moe_plan.workspace sizes(%[[M]]) strides(%[[PITCH:.*]]) align 256 : memref<2048x?xbf16
 // CHECK:         fp8moe_plan.launch @fp8moe_kernels::@copy_tiles_0 grid(%[[B:.*]], %c1, %c1) block(256, 1, 1) shared 0
 // CHECK-SAME:      args(%[[X]], %[[W]], %[[PITCH]], %[[M]], %[[B]])
-// CHECK:         fp8moe_plan.launch @fp8moe_kernels::@quantize_single_pass_inner_1
+// CHECK:         fp8moe_plan.launch @fp8moe_kernels::@quantize_register_resident_1
 // CHECK-SAME:      args(%[[W]], %[[ENDS]], %[[Q]], %[[S]],
 
 // -----

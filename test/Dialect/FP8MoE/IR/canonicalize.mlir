@@ -252,24 +252,3 @@ func.func @unused(%x: tensor<?x64xbf16>, %ends: tensor<4xi32>) {
       -> tensor<?x64x!fp8moe.e4m3>, tensor<4x64xf32>
   return
 }
-
-//===----------------------------------------------------------------------===//
-// dynamic_quantize_copy
-//===----------------------------------------------------------------------===//
-
-// CHECK-LABEL: func.func @copy_that_nobody_reads(
-// CHECK: %[[Q:.*]], %[[S:.*]] = fp8moe.dynamic_quantize %{{.*}} along [1] rounding pow2 : tensor<4x8xbf16>
-// CHECK: return %[[Q]], %[[S]]
-func.func @copy_that_nobody_reads(%x: tensor<4x8xbf16>) -> (tensor<4x8xf8E4M3FN>, tensor<4xf32>) {
-  %q, %t, %s = fp8moe.dynamic_quantize_copy %x along 1 rounding pow2 : tensor<4x8xbf16>
-      -> tensor<4x8xf8E4M3FN>, tensor<4x8xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<4xf32>
-  return %q, %s : tensor<4x8xf8E4M3FN>, tensor<4xf32>
-}
-
-// CHECK-LABEL: func.func @copy_that_somebody_reads(
-// CHECK: fp8moe.dynamic_quantize_copy
-func.func @copy_that_somebody_reads(%x: tensor<4x8xbf16>) -> tensor<4x8xf8E4M3FN, #fp8moe.strided<[1, 0]>> {
-  %q, %t, %s = fp8moe.dynamic_quantize_copy %x along 1 rounding pow2 : tensor<4x8xbf16>
-      -> tensor<4x8xf8E4M3FN>, tensor<4x8xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<4xf32>
-  return %t : tensor<4x8xf8E4M3FN, #fp8moe.strided<[1, 0]>>
-}

@@ -35,11 +35,6 @@ func.func private @f() attributes {t = #fp8moe.resident_strips<columns = 64, til
 
 // -----
 
-// expected-error @below {{expects a power of two up to 64 for row_threads, found 48}}
-func.func private @f() attributes {t = #fp8moe.resident_both_axes<columns = 64, tiles = 8, blocks = 2, row_threads = 48, row_chunks = 7>}
-
-// -----
-
 // expected-error @below {{expects stages to be at least 1, found 0}}
 func.func private @f() attributes {t = #fp8moe.single_pass_outer<columns = 64, stages = 0>}
 
@@ -47,11 +42,6 @@ func.func private @f() attributes {t = #fp8moe.single_pass_outer<columns = 64, s
 
 // expected-error @below {{expects row_bytes to be at least 1, found 0}}
 func.func private @f() attributes {t = #fp8moe.single_pass_both_axes<columns = 64, stages = 9, row_bytes = 0, row_stages = 4>}
-
-// -----
-
-// expected-error @below {{expects groups to be at least 1, found 0}}
-func.func private @f() attributes {t = #fp8moe.single_pass_inner<groups = 0>}
 
 // -----
 

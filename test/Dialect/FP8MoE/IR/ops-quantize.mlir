@@ -106,17 +106,6 @@ func.func @mx_quantize(%x: tensor<?x80xbf16>, %w: tensor<4x64x16xf32>) {
   return
 }
 
-// CHECK-LABEL: func.func @dynamic_quantize_copy(
-func.func @dynamic_quantize_copy(%x: tensor<?x64xbf16>, %w: tensor<4x64x32xf32>, %ends: tensor<4xi32>) {
-  // CHECK: fp8moe.dynamic_quantize_copy %{{.*}} along 1 rounding pow2 groups(%{{.*}} : tensor<4xi32>) : tensor<?x64xbf16> -> tensor<?x64x!fp8moe.e4m3>, tensor<?x64x!fp8moe.e4m3, #{{.*}}>, tensor<?xf32>
-  %q0, %c0, %s0 = fp8moe.dynamic_quantize_copy %x along 1 rounding pow2 groups(%ends : tensor<4xi32>) : tensor<?x64xbf16>
-      -> tensor<?x64x!fp8moe.e4m3>, tensor<?x64x!fp8moe.e4m3, #fp8moe.strided<[1, 0], groups<dim = 0, pad = 128>>>, tensor<?xf32>
-  // CHECK: fp8moe.dynamic_quantize_copy %{{.*}} along 2 rounding none : tensor<4x64x32xf32> -> tensor<4x64x32x!fp8moe.e5m2>, tensor<4x64x32x!fp8moe.e5m2, #{{.*}}>, tensor<4x64xf32>
-  %q1, %c1, %s1 = fp8moe.dynamic_quantize_copy %w along 2 rounding none : tensor<4x64x32xf32>
-      -> tensor<4x64x32x!fp8moe.e5m2>, tensor<4x64x32x!fp8moe.e5m2, #perExpertColMajor>, tensor<4x64xf32>
-  return
-}
-
 // P = round_up(1000 + 4 * 127, 128) = 1536, and 1536 / 32 = 48.
 // CHECK-LABEL: func.func @mx_quantize_groups(
 func.func @mx_quantize_groups(%x: tensor<1000x80xbf16>, %ends: tensor<4xi32>) {

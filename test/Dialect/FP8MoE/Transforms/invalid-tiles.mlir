@@ -202,21 +202,6 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Whole groups of 32 lines, and lines that a block can hold.
-
-#columns = #fp8moe.strided<[1, 0], groups<dim = 0, pad = 32>>
-module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
-  func.func @two_layouts(%x: tensor<?x5120xbf16>, %ends: tensor<8xi32>) -> tensor<?x5120xf8E4M3FN, #columns> {
-    // expected-error@+1 {{'fp8moe.dynamic_quantize_copy' has the tile quantize_copy<lines = 64, threads = 512, cluster = 2>, but on target sm_90a its layouts take quantize_copy<lines = 32, threads = 1024, cluster = 1>, quantize_copy<lines = 32, threads = 512, cluster = 1>, quantize_copy<lines = 32, threads = 1024, cluster = 4>, }}
-    %q, %t, %s = fp8moe.dynamic_quantize_copy %x along 1 rounding pow2 groups(%ends : tensor<8xi32>)
-        tiles [#fp8moe.quantize_copy<lines = 64, threads = 512, cluster = 2>]
-        : tensor<?x5120xbf16> -> tensor<?x5120xf8E4M3FN>, tensor<?x5120xf8E4M3FN, #columns>, tensor<?xf32>
-    return %t : tensor<?x5120xf8E4M3FN, #columns>
-  }
-}
-
-// -----
-
 // Nothing chooses by sizes that are not known.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {

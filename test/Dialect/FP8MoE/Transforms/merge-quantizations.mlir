@@ -44,8 +44,7 @@ func.func @parts(%x: tensor<4096x2048xbf16>)
   return %q, %d, %s1 : tensor<4096x2048xf8E4M3FN>, tensor<4096x2048xbf16>, tensor<4096xf32>
 }
 
-// A copy that transposes takes as long as another quantization. One that writes both
-// layouts does not.
+// A copy that transposes takes as long as another quantization.
 
 // CHECK-LABEL: func.func @two_layouts
 // PLACED-LABEL: func.func @two_layouts
@@ -54,7 +53,8 @@ func.func @two_layouts(%x: tensor<?x2048xbf16>)
   // CHECK-NEXT: fp8moe.dynamic_quantize %arg0
   // CHECK-NEXT: fp8moe.dynamic_quantize %arg0
   // CHECK-NEXT: return
-  // PLACED-NEXT: fp8moe.dynamic_quantize_copy
+  // PLACED-NEXT: fp8moe.dynamic_quantize %arg0
+  // PLACED-NEXT: fp8moe.dynamic_quantize %arg0
   // PLACED-NEXT: return
   %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
       : tensor<?x2048xbf16> -> tensor<?x2048xf8E4M3FN>, tensor<?xf32>

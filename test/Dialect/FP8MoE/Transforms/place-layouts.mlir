@@ -212,26 +212,3 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %q, %s : tensor<?x?xf8E4M3FN>, tensor<?x?xf32>
   }
 }
-
-// -----
-
-// Who quantizes in two layouts wants both: the data keep theirs, though all who read them want
-// that of the copy.
-
-module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
-  // CHECK-LABEL: func.func @two_layouts
-  func.func @two_layouts(%x: tensor<64x32xbf16>)
-      -> (tensor<64x32xf8E4M3FN, #fp8moe.strided<[1, 0]>>,
-          tensor<64x32xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<64xf32>) {
-    // CHECK: %[[Q:.*]], %[[T:.*]], %[[S:.*]] = fp8moe.dynamic_quantize_copy
-    // CHECK-SAME: -> tensor<64x32xf8E4M3FN>, tensor<64x32xf8E4M3FN, #{{.*}}>, tensor<64xf32>
-    // CHECK: %[[C:.*]] = fp8moe.relayout %[[Q]]
-    // CHECK: return %[[C]], %[[T]], %[[S]]
-    %q, %t, %s = fp8moe.dynamic_quantize_copy %x along 1 rounding pow2 : tensor<64x32xbf16>
-        -> tensor<64x32xf8E4M3FN>, tensor<64x32xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<64xf32>
-    %c = fp8moe.relayout %q : tensor<64x32xf8E4M3FN>
-        -> tensor<64x32xf8E4M3FN, #fp8moe.strided<[1, 0]>>
-    return %c, %t, %s : tensor<64x32xf8E4M3FN, #fp8moe.strided<[1, 0]>>,
-        tensor<64x32xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<64xf32>
-  }
-}

@@ -23,8 +23,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @other_family(%x: tensor<?x2048xbf16>) -> tensor<?xf32> {
-    // expected-error@+1 {{'fp8moe.scale' has the tile single_pass_inner<groups = 64>, but on target sm_90a its layouts take two_pass<}}
-    %s = fp8moe.scale %x along 1 rounding pow2 fp8 f8E4M3FN tiles [#fp8moe.single_pass_inner<groups = 64>]
+    // expected-error@+1 {{'fp8moe.scale' has the tile single_pass_outer<columns = 64, stages = 13>, but on target sm_90a its layouts take two_pass<}}
+    %s = fp8moe.scale %x along 1 rounding pow2 fp8 f8E4M3FN tiles [#fp8moe.single_pass_outer<columns = 64, stages = 13>]
         : tensor<?x2048xbf16> -> tensor<?xf32>
     return %s : tensor<?xf32>
   }

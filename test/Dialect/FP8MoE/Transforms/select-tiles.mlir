@@ -157,33 +157,6 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %q#0, %q#1 : tensor<64x1408x2048xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<64x1408x2048xf8E4M3FN>
   }
 
-  // Whole lines: 32 of them, 1024 threads. Lines above 6144 elements are divided among clusters of four, of 512 threads
-  // where two blocks share a multiprocessor.
-  // CHECK-LABEL: func.func @two_layouts
-  func.func @two_layouts(%x: tensor<?x2048xbf16>, %y: tensor<?x7168xbf16>)
-      -> (tensor<?x2048xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?x7168xf8E4M3FN, #fp8moe.strided<[1, 0]>>) {
-    // CHECK: dynamic_quantize_copy %{{.*}} rounding pow2 tiles [#fp8moe.quantize_copy<lines = 32, threads = 1024, cluster = 1>]
-    %q, %c, %s = fp8moe.dynamic_quantize_copy %x along 1 rounding pow2 : tensor<?x2048xbf16>
-        -> tensor<?x2048xf8E4M3FN>, tensor<?x2048xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?xf32>
-    // CHECK: dynamic_quantize_copy %{{.*}} rounding pow2 tiles [#fp8moe.quantize_copy<lines = 32, threads = 512, cluster = 4>]
-    %r, %d, %t = fp8moe.dynamic_quantize_copy %y along 1 rounding pow2 : tensor<?x7168xbf16>
-        -> tensor<?x7168xf8E4M3FN>, tensor<?x7168xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?xf32>
-    return %c, %d : tensor<?x2048xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?x7168xf8E4M3FN, #fp8moe.strided<[1, 0]>>
-  }
-
-  // Long lines: a block is alone, and has 1024 threads where these need no scaled values in registers.
-  // CHECK-LABEL: func.func @long_lines
-  func.func @long_lines(%x: tensor<?x16384xbf16>, %y: tensor<?x20480xbf16>)
-      -> (tensor<?x16384xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?x20480xf8E4M3FN, #fp8moe.strided<[1, 0]>>) {
-    // CHECK: dynamic_quantize_copy %{{.*}} rounding pow2 tiles [#fp8moe.quantize_copy<lines = 32, threads = 1024, cluster = 4>]
-    %q, %c, %s = fp8moe.dynamic_quantize_copy %x along 1 rounding pow2 : tensor<?x16384xbf16>
-        -> tensor<?x16384xf8E4M3FN>, tensor<?x16384xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?xf32>
-    // CHECK: dynamic_quantize_copy %{{.*}} rounding none tiles [#fp8moe.quantize_copy<lines = 32, threads = 512, cluster = 4>]
-    %r, %d, %t = fp8moe.dynamic_quantize_copy %y along 1 rounding none : tensor<?x20480xbf16>
-        -> tensor<?x20480xf8E4M3FN>, tensor<?x20480xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?xf32>
-    return %c, %d : tensor<?x16384xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?x20480xf8E4M3FN, #fp8moe.strided<[1, 0]>>
-  }
-
   // A tile that is written stands, for all sizes that are known, and gets something behind it.
   // CHECK-LABEL: func.func @written
   func.func @written(%w: tensor<2x32x32xbf16>)

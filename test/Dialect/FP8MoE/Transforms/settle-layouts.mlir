@@ -57,24 +57,6 @@ func.func @branch_goes(%x: tensor<48x32xbf16, #col>, %y: tensor<48x32xbf16, #col
 // -----
 
 #col = #fp8moe.strided<[1, 0]>
-module attributes {fp8moe.target = #fp8moe.target<"sm_100a">} {
-// The kernel that writes both layouts reads columns in less time than rows, which is known once it is there.
-// CHECK-LABEL: func.func @placed_around_a_fused_copy
-// CHECK:         %[[Y:.*]] = fp8moe.grouped_matmul {{.*}} -> tensor<96x64xbf16, #fp8moe.strided<[1, 0]>>
-// CHECK:         fp8moe.dynamic_quantize_copy %[[Y]]
-func.func @placed_around_a_fused_copy(%x: tensor<96x64xf8E4M3FN>, %sx: tensor<96xf32>, %w: tensor<3x64x64xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>,
-    %sw: tensor<3x64xf32>, %ends: tensor<3xi32>) -> (tensor<96x64xf8E4M3FN, #col>, tensor<96x64xf8E4M3FN>) {
-  %y = fp8moe.grouped_matmul %x, %w groups(%ends : tensor<3xi32>) scales(%sx, %sw : tensor<96xf32>, tensor<3x64xf32>) direction quantize
-      : tensor<96x64xf8E4M3FN>, tensor<3x64x64xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>> -> tensor<96x64xbf16>
-  %q, %s = fp8moe.dynamic_quantize %y along [1] rounding pow2 : tensor<96x64xbf16> -> tensor<96x64xf8E4M3FN, #col>, tensor<96xf32>
-  %r = fp8moe.relayout %q : tensor<96x64xf8E4M3FN, #col> -> tensor<96x64xf8E4M3FN>
-  return %q, %r : tensor<96x64xf8E4M3FN, #col>, tensor<96x64xf8E4M3FN>
-}
-}
-
-// -----
-
-#col = #fp8moe.strided<[1, 0]>
 #tiles = #fp8moe.scale_blocked<128x4>
 module attributes {fp8moe.target = #fp8moe.target<"cpu">} {
 // The third quantization is the second one, whose layout its data have in the end, although the first one has its type.

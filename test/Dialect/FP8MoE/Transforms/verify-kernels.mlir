@@ -233,15 +233,3 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %q#0, %q#1 : tensor<?x1024xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?x1024xf8E4M3FN>
   }
 }
-
-// -----
-
-module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
-func.func @lines_that_are_too_long(%x: tensor<?x28736xbf16>) -> tensor<?x28736xf8E4M3FN, #fp8moe.strided<[1, 0]>> {
-  // expected-error @below {{'fp8moe.dynamic_quantize_copy' of these tensors is not supported on target sm_90a yet; compile the function for 'cpu'}}
-  // expected-note @below {{there are kernels for bf16 of rank 2 or 3 whose slices are contiguous in input and data, and of 16 to 28672 elements, a multiple of 16 (of 32 from 7169 on, of 64 from 14337 on),}}
-  %q, %t, %s = fp8moe.dynamic_quantize_copy %x along 1 rounding pow2 : tensor<?x28736xbf16>
-      -> tensor<?x28736xf8E4M3FN>, tensor<?x28736xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?xf32>
-  return %t : tensor<?x28736xf8E4M3FN, #fp8moe.strided<[1, 0]>>
-}
-}

@@ -209,51 +209,6 @@ def FP8MoE_JaggedDynamicQuantizeOp
   }];
 }
 
-def FP8MoE_DynamicQuantizeCopyOp
-    : FP8MoE_Op<"dynamic_quantize_copy", [FP8MoE_Kernel, FP8MoE_TiledOpInterface]> {
-  let summary = "scales and FP8 data in two layouts";
-  let description = [{
-    `fp8moe.dynamic_quantize` along one axis, and `fp8moe.relayout` of its data: the input
-    is read once, and the data are written twice. A matmul and its gradient contract the
-    same tensor over different dimensions, each of which has to be contiguous
-    ([tiles](../design/kernels.md#data-in-two-layouts)). Made by `fp8moe-fuse-copies` where the target has a kernel
-    for it. `groups` gives the offsets of padded groups that the copy has, as in
-    `fp8moe.relayout`.
-
-    Shapes: input of any rank, data of the input's shape in any strided layout without
-    padding, the copy in another one; scales of the input's shape without `axis`, dense
-    row-major.
-
-    Example:
-    ```mlir
-    func.func @forward_and_backward(%x: tensor<?x2048xbf16>, %ends: tensor<64xi32>)
-        -> (tensor<?x2048x!fp8moe.e4m3>,
-            tensor<?x2048x!fp8moe.e4m3, #fp8moe.strided<[1, 0], groups<dim = 0, pad = 128>>>,
-            tensor<?xf32>) {
-      %q, %t, %s = fp8moe.dynamic_quantize_copy %x along 1 rounding pow2
-          groups(%ends : tensor<64xi32>) : tensor<?x2048xbf16>
-          -> tensor<?x2048x!fp8moe.e4m3>,
-             tensor<?x2048x!fp8moe.e4m3, #fp8moe.strided<[1, 0], groups<dim = 0, pad = 128>>>,
-             tensor<?xf32>
-      return %q, %t, %s : tensor<?x2048x!fp8moe.e4m3>,
-          tensor<?x2048x!fp8moe.e4m3, #fp8moe.strided<[1, 0], groups<dim = 0, pad = 128>>>,
-          tensor<?xf32>
-    }
-    ```
-  }];
-  let arguments = (ins FP8MoE_FloatTensor:$input, Optional<FP8MoE_Offsets>:$offsets,
-    FP8MoE_AxisAttr:$axis, FP8MoE_ScaleRoundingAttr:$rounding,
-    OptionalAttr<FP8MoE_KernelChoiceAttr>:$tiles);
-  let results = (outs FP8MoE_Fp8Tensor:$quantized, FP8MoE_Fp8Tensor:$copy,
-                      FP8MoE_ScaleTensor:$scales);
-  let assemblyFormat = [{
-    $input `along` $axis `rounding` `` $rounding (`groups` `(` $offsets^ `:` type($offsets) `)`)?
-    (`tiles` custom<KernelChoice>($tiles)^)? attr-dict `:` type($input)
-    `->` type($quantized) `,` type($copy) `,` type($scales)
-  }];
-  let hasCanonicalizer = 1;
-}
-
 def FP8MoE_MXQuantizeOp : FP8MoE_Op<"mx_quantize", [FP8MoE_KernelOfPasses,
     SameVariadicResultSize]> {
   let summary = "FP8 data with one power-of-two scale per 32 elements (MXFP8)";

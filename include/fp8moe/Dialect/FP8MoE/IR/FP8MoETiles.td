@@ -70,23 +70,6 @@ def FP8MoE_ResidentStripsTileAttr
   let parameters = (ins "int64_t":$columns, "int64_t":$tiles, "int64_t":$blocks);
 }
 
-def FP8MoE_ResidentBothAxesTileAttr
-    : FP8MoE_TileAttr<"ResidentBothAxesTile", "resident_both_axes"> {
-  let summary = "the same, with a share of rows for every block besides";
-  let description = [{
-    For an operation along two axes, the columns of jagged groups and whole rows that are
-    contiguous in input and output. A block that is done with its columns quantizes some
-    of the rows that it had a part of: teams of `row_threads` threads take one each, and
-    hold `row_chunks` chunks of 16 elements for each thread. Longer rows are read twice
-    behind these.
-
-    Example:
-    `#fp8moe.resident_both_axes<columns = 64, tiles = 8, blocks = 2, row_threads = 64, row_chunks = 7>`
-  }];
-  let parameters = (ins "int64_t":$columns, "int64_t":$tiles, "int64_t":$blocks,
-                        "int64_t":$row_threads, "int64_t":$row_chunks);
-}
-
 def FP8MoE_SinglePassOuterTileAttr
     : FP8MoE_TileAttr<"SinglePassOuterTile", "single_pass_outer"> {
   let summary = "tile of a quantize kernel that streams along columns once";
@@ -129,33 +112,6 @@ def FP8MoE_RescaledBothAxesTileAttr
     Example: `#fp8moe.rescaled_both_axes<threads = 320, chunks = 1, blocks = 3>`
   }];
   let parameters = (ins "int64_t":$threads, "int64_t":$chunks, "int64_t":$blocks);
-}
-
-def FP8MoE_SinglePassInnerTileAttr
-    : FP8MoE_TileAttr<"SinglePassInnerTile", "single_pass_inner"> {
-  let summary = "tile of a quantize kernel that reads whole columns once";
-  let description = [{
-    A persistent, warp-specialized kernel reads whole columns, all groups of a column
-    together, by bulk copies. Shared memory has room for the scales of `groups` groups; a
-    column that one block cannot hold is divided between the two of a cluster. For rows
-    that are contiguous on both sides; something that takes everything stands behind it.
-
-    Example: `#fp8moe.single_pass_inner<groups = 64>`
-  }];
-  let parameters = (ins "int64_t":$groups);
-}
-
-def FP8MoE_QuantizeCopyTileAttr
-    : FP8MoE_TileAttr<"QuantizeCopyTile", "quantize_copy"> {
-  let summary = "tile of a kernel that writes what it quantizes twice";
-  let description = [{
-    A thread block of `threads` threads has `lines` neighbouring lines of
-    `fp8moe.dynamic_quantize_copy` in shared memory, in FP8, to write them transposed. A
-    cluster of `cluster` blocks divides each line.
-
-    Example: `#fp8moe.quantize_copy<lines = 32, threads = 512, cluster = 1>`
-  }];
-  let parameters = (ins "int64_t":$lines, "int64_t":$threads, "int64_t":$cluster);
 }
 
 def FP8MoE_PerAxisAttr : FP8MoE_TileAttr<"PerAxis", "per_axis"> {
@@ -287,7 +243,7 @@ def FP8MoE_KernelChoiceAttr : FP8MoE_Attr<"KernelChoice", "choice"> {
     Examples, in operations, which leave out the mnemonic and the brackets around:
     ```
     tiles [#fp8moe.two_pass<columns = 64, threads = 256>]
-    tiles [#fp8moe.single_pass_inner<groups = 64> for mean_length above 256,
+    tiles [#fp8moe.single_pass_outer<columns = 64, stages = 13> for mean_length above 256,
            #fp8moe.two_pass<columns = 8, threads = 256>]
     tiles least_waves [
         #fp8moe.wgmma<rows = 128, columns = 128, stages = 6, schedule = ping_pong> wave 46123,

@@ -299,7 +299,7 @@ def SettleLayouts : InterfacePass<"fp8moe-settle-layouts", "::mlir::FunctionOpIn
     copies that placement takes away let views compose and quantizations fuse, and what they
     become may lie otherwise. A pass that changed nothing preserves all analyses, which
     tells that no round is needed after it; layouts are placed again only if something has
-    changed since. Then `fp8moe-fuse-copies` runs, and all of it again if that changed something.
+    changed since.
 
     Each of them changes a program only for less predicted time or fewer operations. A remark
     says so if there is no end within ten rounds. What is not fused is said of the end only.
@@ -309,37 +309,6 @@ def SettleLayouts : InterfacePass<"fp8moe-settle-layouts", "::mlir::FunctionOpIn
   let options = [
     Option<"verifyOptimal", "verify-optimal", "bool", "false",
            "As of `fp8moe-place-layouts`">,
-  ];
-}
-
-def FuseCopies : InterfacePass<"fp8moe-fuse-copies", "::mlir::FunctionOpInterface"> {
-  let summary = "Let the kernel that quantizes write the copy of its data, too";
-  let description = [{
-    A copy of what a `dynamic_quantize` along one axis writes, in another layout, becomes
-    part of it where the target has a kernel for `dynamic_quantize_copy`: the data are not
-    read again. Of several copies of the same data the first one does. Group offsets of the
-    copy must be there where the quantization is.
-    Two quantizations along one axis that differ in the layout of their data become one such
-    operation, when that is predicted to take less time.
-
-    `fp8moe-settle-layouts` runs it when layouts are placed, as a copy may go altogether. Needs `fp8moe.target` on
-    the module.
-
-    Example, for sm_90a:
-    ```mlir
-    // before
-    %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
-        : tensor<?x2048xbf16> -> tensor<?x2048xf8E4M3FN>, tensor<?xf32>
-    %t = fp8moe.relayout %q : tensor<?x2048xf8E4M3FN>
-        -> tensor<?x2048xf8E4M3FN, #fp8moe.strided<[1, 0]>>
-    // after
-    %q, %t, %s = fp8moe.dynamic_quantize_copy %x along 1 rounding pow2
-        : tensor<?x2048xbf16> -> tensor<?x2048xf8E4M3FN>,
-          tensor<?x2048xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<?xf32>
-    ```
-  }];
-  let statistics = [
-    Statistic<"numFused", "copies-fused", "Copies that quantizations write">,
   ];
 }
 

@@ -15,7 +15,6 @@
 #define FP8MOE_TUNING_QUANTIZE_NVIDIA_SINGLEPASSMODELS_H
 
 #include "fp8moe/Dialect/FP8MoE/IR/SizeMath.h"
-#include "fp8moe/Tuning/Quantize/NVIDIA/SinglePassInnerTiles.h"
 #include "fp8moe/Tuning/Quantize/NVIDIA/SinglePassOuterTiles.h"
 #include "fp8moe/Tuning/Quantize/QuantizeSizes.h"
 #include "fp8moe/Tuning/Quantize/SizeDemand.h"
@@ -72,21 +71,6 @@ T countNumbers(const T &rows, const T &segments, bool jagged) {
                count(kRows, 1 + (int64_t(1) << kSpanLog) + 2 * kShortTiles));
 }
 } // namespace single_pass_outer
-
-namespace single_pass_inner {
-template <typename T>
-SmallVector<SizeDemand<T>> getSizeDemands(const QuantizeSizes<T> &sizes,
-                                          int64_t inputBytes) {
-  using Demand = SizeDemand<T>;
-  SmallVector<Demand> demands;
-  for (T extent : {sizes.reduction, sizes.inParallel, sizes.outParallel})
-    demands.push_back({extent, Demand::MultipleOf, kChunkBytes / inputBytes});
-  // Without rows nothing would complete the barriers.
-  demands.push_back({sizes.reduction, Demand::MoreThan, 0});
-  demands.push_back({sizes.parallel, Demand::LessThan, kMaxCount});
-  return demands;
-}
-} // namespace single_pass_inner
 
 } // namespace mlir::fp8moe
 
