@@ -142,7 +142,7 @@ def workspace(tmp_path):
         program.chmod(0o755)
     # Debian's clang has no command of this name.
     cache = (BUILD / "CMakeCache.txt").read_text()
-    (tmp_path / "bin" / "c++").symlink_to(re.search(r"^CMAKE_CXX_COMPILER:\w+=(.+)$", cache, re.M)[1])
+    (tmp_path / "bin" / "cc").symlink_to(re.search(r"^CMAKE_C_COMPILER:\w+=(.+)$", cache, re.M)[1])
     for name in ("quantize.mlir", "in.mlir"):
         (tmp_path / name).write_text(example_of_readme())
     return tmp_path
