@@ -45,6 +45,10 @@ static LogicalResult verifyNoSpills(ModuleOp module,
   return success();
 }
 
+static constexpr llvm::StringLiteral kMissingPtxasAdvice =
+    "install CUDA's compiler (pip install 'fp8moe[cuda]'), or name the file "
+    "with --ptxas or FP8MOE_PTXAS";
+
 namespace {
 
 /// The binaries of an artifact in order of preference.
@@ -79,10 +83,8 @@ static LogicalResult compileNVVM(ModuleOp module, const TargetInfo &target,
   } else {
     emitWarning(loc) << "ptxas was not found: the artifact for " << target.chip
                      << " has PTX only, which the driver assembles when it is "
-                        "loaded, and nobody has looked for spills; install "
-                        "CUDA's compiler (pip install 'fp8moe[cuda]'), or name "
-                        "the file with --ptxas or "
-                        "FP8MOE_PTXAS";
+                        "loaded, and nobody has looked for spills; "
+                     << kMissingPtxasAdvice;
   }
   compilation.binaries.push_back({"kernels.ptx", "ptx", std::move(*ptx)});
   return success();
@@ -398,11 +400,8 @@ LogicalResult mlir::fp8moe::emitTo(ModuleOp module, const TargetInfo &target,
     return failure();
   const ArtifactBinary &preferred = compilation->binaries.front();
   if (kind == EmitKind::Cubin && preferred.format != "cubin")
-    return module.emitError(
-        "a cubin needs ptxas, which was not found; install "
-        "CUDA's compiler (pip install 'fp8moe[cuda]'), or name "
-        "the file with --ptxas or "
-        "FP8MOE_PTXAS");
+    return module.emitError("a cubin needs ptxas, which was not found; ")
+           << kMissingPtxasAdvice;
   os << preferred.bytes;
   return success();
 }
