@@ -157,22 +157,43 @@ except ImportError as error:
     assert "moe_backward" in output and "needs the compiler, which this installation lacks" in output
 
 
-@pytest.mark.parametrize("order", [("triton", "fp8moe.ir"), ("fp8moe.ir", "triton")], ids="-".join)
-def test_beside_another_llvm(site, environment, order, tmp_path):
+# Debian's LLVM and MLIR have the version of the wheel's own.
+OTHERS = {
+    "triton": "import triton._C.libtriton",
+    "debian": f"import ctypes; ctypes.CDLL('{LLVM.parent}/lib/libMLIR.so', os.RTLD_NOW | os.RTLD_GLOBAL)",
+}
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["first", "last"])
+@pytest.mark.parametrize("other", OTHERS)
+def test_beside_another_llvm(site, environment, other, last, tmp_path):
     """All symbols of each library global, as some programs load them."""
-    triton = ROOT / "build/torch-env/lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
-    if not (triton / "triton").exists():
-        pytest.skip("scripts/setup_torch.sh installs triton")
-    environment["PYTHONPATH"] = os.pathsep.join([str(site), str(triton)])
+    environment["PYTHONPATH"] = str(site)
+    if other == "triton":
+        torch = ROOT / "build/torch-env/lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+        if not (torch / "triton").exists():
+            pytest.skip("scripts/setup_torch.sh installs triton")
+        environment["PYTHONPATH"] += os.pathsep + str(torch)
+    statements = ["import fp8moe.ir", OTHERS[other]]
     code = f"""
-import importlib, os, sys
+import os, sys
 sys.setdlopenflags(os.RTLD_NOW | os.RTLD_GLOBAL)
-for name in {order}:
-    importlib.import_module(name)
-import triton._C.libtriton, fp8moe
-print(*fp8moe.targets())
+{"; ".join(reversed(statements) if last else statements)}
+import fp8moe
+print(len(fp8moe.compiler.emit(fp8moe.ir.Module.parse_file({str(ROOT / "examples/host/quantize.mlir")!r}), "hsaco", "gfx942")))
 """
-    assert run(sys.executable, "-c", code, env=environment, cwd=tmp_path)
+    assert int(run(sys.executable, "-c", code, env=environment, cwd=tmp_path))
+
+
+@pytest.mark.skipif(os.path.exists("/usr/local/cuda/bin/ptxas"), reason="ptxas is found in /usr/local/cuda")
+@pytest.mark.parametrize("option", ["-o=out", "--emit=cubin"])
+def test_without_ptxas(site, environment, option, tmp_path):
+    """Nor one of a package: Python's -S leaves them out."""
+    environment.update(PYTHONPATH=str(site), PATH="/nonexistent", CUDA_HOME="")
+    program = [sys.executable, "-S", site / "bin" / "fp8moe-compile", ROOT / "examples" / "host" / "quantize.mlir"]
+    result = subprocess.run([*program, "--target=sm_90a", option], env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert (result.returncode == 0) == (option == "-o=out")
+    assert "not found" in result.stderr and "pip install 'fp8moe[cuda]'" in result.stderr
 
 
 @pytest.fixture(scope="module")
