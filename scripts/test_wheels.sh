@@ -4,9 +4,9 @@
 #
 # usage: scripts/test_wheels.sh [--help] [SUITE [PYTHON...]]     (default: bookworm, with its own Python)
 #
-# SUITE is a Debian release. PYTHON is `debian`, for the release's own, or the folder of a Python, such as
-# ~/.pyenv/versions/3.12.1, which the machine gets. It takes what scripts/fresh_root.sh takes, and the build in build/release,
-# whose artifacts are compared.
+# SUITE is a Debian release; `testing` has the newest Python. PYTHON is `debian`, for the release's own, or the folder of a
+# Python, such as ~/.pyenv/versions/3.12.1, which the machine gets. It takes what scripts/fresh_root.sh takes, and the build in
+# build/release, whose artifacts are compared.
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -32,6 +32,7 @@ make_expected() {
 
 # Lines of shell for the machine: what a Python of Debian or of a folder needs, and a user with this machine's settings of pip.
 PREPARE='
+export DEBIAN_FRONTEND=noninteractive
 apt-get update -qq >/dev/null
 apt-get install -qq --no-install-recommends python3-venv libffi8 zlib1g >/dev/null
 useradd --create-home user
