@@ -43,6 +43,8 @@ function(fp8moe_install_package)
     COMPATIBILITY SameMinorVersion)
   install(FILES ${PROJECT_BINARY_DIR}/cmake/FP8MoEConfig.cmake ${PROJECT_BINARY_DIR}/cmake/FP8MoEConfigVersion.cmake
     DESTINATION ${FP8MOE_CMAKE_DIR} COMPONENT runtime)
+  # The prefix is that of `cmake --install --prefix`, which nobody knows yet.
+  file(RELATIVE_PATH fp8moe_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
   configure_file(${PROJECT_SOURCE_DIR}/cmake/fp8moe.pc.in ${PROJECT_BINARY_DIR}/cmake/fp8moe.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/cmake/fp8moe.pc
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT runtime)

@@ -134,12 +134,14 @@ def test_programs_run(site, built, environment, tmp_path):
 
 
 def test_runtime_alone(built, tmp_path, environment):
-    """The package fp8moe-runtime, by a compiler without LLVM's libraries."""
+    """The package fp8moe-runtime, by a compiler alone: CMake finds no LLVM."""
     environment.update(CC=str(LLVM / "clang"), CXX=str(LLVM / "clang++"))
     if shutil.which("ccache"):
         environment["CMAKE_CXX_COMPILER_LAUNCHER"] = "ccache"
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
-    run(*pip, "wheel", ROOT / "python-bindings" / "runtime", "--no-deps", "--no-build-isolation", "-w", tmp_path, env=environment)
+    hidden = [word for name in ("LLVM", "MLIR", "LLD") for word in ("--config-settings", f"cmake.define.CMAKE_DISABLE_FIND_PACKAGE_{name}=ON")]
+    options = ["--no-deps", "--no-build-isolation", *hidden, "-w", tmp_path]
+    run(*pip, "wheel", ROOT / "python-bindings" / "runtime", *options, env=environment)
     (wheel,) = tmp_path.glob("fp8moe_runtime-*-py3-none-*.whl")
     assert wheel.stat().st_size < 2e6
     run(*pip, "install", "--no-deps", "--target", tmp_path / "site", wheel)
@@ -197,21 +199,36 @@ def test_without_ptxas(site, environment, option, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def configure(build, tmp_path_factory):
-    """configure(NAME, OPTION...): examples/NAME, built on an installed package as another project does."""
+def installed(build, tmp_path_factory):
     if SANITIZED:
         pytest.skip("programs of others have no sanitizer")
     prefix = tmp_path_factory.mktemp("installed")
     for component in ("runtime", "tools", "development"):
         run("cmake", "--install", build, "--prefix", prefix, "--component", component)
+    return prefix
+
+
+@pytest.fixture(scope="module")
+def without_sources():
+    """without_sources(COMMAND...): runs the command where the source tree is an empty folder, if this user may mount."""
+    hide = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', ROOT]
+    if subprocess.run([*hide, "true"], capture_output=True).returncode:
+        hide = []
+    return lambda *command, **options: run(*hide, *command, **options)
+
+
+@pytest.fixture(scope="module")
+def configure(installed, without_sources, tmp_path_factory):
+    """configure(NAME, OPTION...): examples/NAME, built on an installed package as another project does."""
 
     def configure(name, *options):
         folder = tmp_path_factory.mktemp(name)
+        shutil.copytree(ROOT / "examples" / name, folder / "source")
         compilers = [f"-DCMAKE_{language}_COMPILER={LLVM / program}" for language, program in (("C", "clang"), ("CXX", "clang++"))]
-        options = [f"-DCMAKE_PREFIX_PATH={prefix};{LLVM.parent}", *compilers, *options]
-        run("cmake", "-G", "Ninja", "-S", ROOT / "examples" / name, "-B", folder, *options)
-        run("ninja", "-C", folder)
-        return folder
+        options = [f"-DCMAKE_PREFIX_PATH={installed};{LLVM.parent}", *compilers, *options]
+        without_sources("cmake", "-G", "Ninja", "-S", "source", "-B", "build", *options, cwd=folder)
+        without_sources("ninja", "-C", "build", cwd=folder)
+        return folder / "build"
 
     return configure
 
@@ -227,19 +244,40 @@ def test_consumer_of_an_installation(configure):
     assert run(LLVM / "mlir-opt", f"--load-dialect-plugin={plugin}", f"--load-pass-plugin={plugin}", passes, program) == folded
 
 
-def test_hosts(build, configure, tmp_path):
-    """The kernels of a manifest as a program launches them by itself are those that the runtime launches."""
+@pytest.fixture(scope="module")
+def quantize(build, tmp_path_factory):
+    """Artifacts of examples/host/quantize.mlir."""
+    folder = tmp_path_factory.mktemp("quantize")
     source = ROOT / "examples" / "host" / "quantize.mlir"
-    run(build / "bin" / "fp8moe-compile", source, "--target=cpu", "--target=sm_90a", "--target=gfx942", "-o", tmp_path)
-    folder = configure("host", f"-DARTIFACT={tmp_path / 'cpu'}")
-    results = run(folder / "from-folder", tmp_path / "cpu")
+    run(build / "bin" / "fp8moe-compile", source, "--target=cpu", "--target=sm_90a", "--target=gfx942", "-o", folder)
+    return folder
+
+
+#: Printed by the programs that include examples/host/quantize.h.
+RESULTS = r"q F8_E4M3 [0-9a-f]{16}\nscales F32 [0-9a-f]{16}\n"
+
+
+def test_pkg_config(installed, without_sources, quantize, tmp_path):
+    pytest.importorskip("pkgconf")
+    environment = {**os.environ, "PKG_CONFIG_PATH": str(installed / "lib" / "pkgconfig")}
+    flags = run(sys.executable, "-m", "pkgconf", "--cflags", "--libs", "fp8moe", env=environment).split()
+    for name in ("from-folder.c", "quantize.h"):
+        shutil.copy(ROOT / "examples" / "host" / name, tmp_path)
+    without_sources(LLVM / "clang", "from-folder.c", *flags, f"-Wl,-rpath,{installed / 'lib'}", "-o", "from-folder", cwd=tmp_path)
+    assert re.fullmatch(RESULTS, run(tmp_path / "from-folder", quantize / "cpu"))
+
+
+def test_hosts(build, configure, quantize, tmp_path):
+    """The kernels of a manifest as a program launches them by itself are those that the runtime launches."""
+    folder = configure("host", f"-DARTIFACT={quantize / 'cpu'}")
+    results = run(folder / "from-folder", quantize / "cpu")
     assert results == run(folder / "from-memory")
-    assert re.fullmatch(r"q F8_E4M3 [0-9a-f]{16}\nscales F32 [0-9a-f]{16}\n", results)
+    assert re.fullmatch(RESULTS, results)
 
     for chip, variable, driver in (("sm_90a", "FP8MOE_CUDA_DRIVER", "cuda"), ("gfx942", "FP8MOE_HIP_RUNTIME", "hip")):
         log = tmp_path / f"{driver}.log"
         drivers = {variable: str(build / "lib" / f"libfp8moe_mock_{driver}.so"), "FP8MOE_MOCK_LOG": str(log)}
-        output = run(folder / "launch", tmp_path / chip, "quantize_grad", "5000", env={**os.environ, **drivers})
+        output = run(folder / "launch", quantize / chip, "quantize_grad", "5000", env={**os.environ, **drivers})
         assert output == f"q: {5000 * 2048} bytes equal\nscales: {64 * 2048 * 4} bytes equal\n"
         launches = [line for line in log.read_text(errors="replace").splitlines() if " grid " in line]
         half = len(launches) // 2
