@@ -99,8 +99,8 @@ done
 if ((reuse)); then
   say "restoring $BUILD"
   rm -f "$BUILD"/python/fp8moe/_mlir.*
-  quietly "$LOGS/restore.log" cmake -USKBUILD\* -UPython_\* -U_Python_\* -Unanobind_DIR -DFP8MOE_STATIC_LLVM=OFF -DFP8MOE_REQUIRE_PYTHON=OFF \
-    -DPython_EXECUTABLE="$VENV/bin/python" "$BUILD"
+  quietly "$LOGS/restore.log" cmake -USKBUILD\* -UCMAKE_INSTALL_PREFIX -UPython_\* -U_Python_\* -Unanobind_DIR \
+    -DFP8MOE_STATIC_LLVM=OFF -DFP8MOE_REQUIRE_PYTHON=OFF -DPython_EXECUTABLE="$VENV/bin/python" "$BUILD"
   build all
 fi
 make_runtime_wheel

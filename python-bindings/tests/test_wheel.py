@@ -32,7 +32,7 @@ def wheel(ir, build, tmp_path_factory):
         run(sys.executable, "-m", "pip", "wheel", ROOT, *options, cwd=folder)
     finally:
         # Other suites use the folder as it was.
-        run("cmake", "-DFP8MOE_STATIC_LLVM=OFF", "-USKBUILD*", build)
+        run("cmake", "-DFP8MOE_STATIC_LLVM=OFF", "-USKBUILD*", "-UCMAKE_INSTALL_PREFIX", build)
         run("ninja", "-C", build)
     (found,) = folder.glob("fp8moe-*.whl")
     return found
