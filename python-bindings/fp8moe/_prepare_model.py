@@ -10,7 +10,7 @@ import argparse
 import os
 from typing import Any, List, Optional
 
-from . import cache, programs
+from . import cache, programs, recipes
 from ._library import Error
 
 _RECIPES = list(programs.RECIPES)
@@ -56,7 +56,7 @@ def _find_chip(chip_of: Any) -> str:
         raise Error(f"{error}; name the chip with --target, such as sm_90a") from None
 
 
-def make_model(path: str, recipe: Optional[str]) -> Any:
+def make_model(path: str, recipe: Optional[recipes.Recipe]) -> Any:
     """The model that a config.json describes, on the device "meta", with experts of `fp8moe.torch`."""
     import torch
 

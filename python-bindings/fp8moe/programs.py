@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import operator
 import re
-from typing import Any, Callable, Dict, Mapping, NamedTuple, Tuple
+from typing import Any, Callable, Dict, Literal, Mapping, NamedTuple, Tuple
 
 from . import recipes
 from ._library import UnsupportedError
@@ -30,7 +30,7 @@ RECIPES: Dict[str, Tuple[str, ...]] = {
 }
 
 #: Name of the unquantized programs; not in RECIPES.
-BF16 = "bf16"
+BF16: Literal["bf16"] = "bf16"
 
 #: The program of a grouped matmul, and those of its gradients.
 PROGRAMS: Tuple[str, ...] = ("forward", "backward", "grad_x", "grad_weights")

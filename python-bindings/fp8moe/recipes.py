@@ -13,24 +13,32 @@ import functools
 import json
 import os
 import re
-from typing import Any, Dict, List, Literal, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Literal, Mapping, NamedTuple, NewType, Optional, Sequence, Tuple, Union, cast
 
-__all__ = ["AUTO", "CARDS", "FILE", "MIXES", "USES", "FP8Rows", "check", "describe", "find_card", "parse", "predict", "read"]
+__all__ = [
+    "AUTO", "CARDS", "FILE", "MIXES", "USES", "Card", "FP8Rows", "KernelRecipe", "LinearRecipe", "Mix", "Ranges", "Recipe", "check", "describe", "find_card",
+    "for_each", "parse", "predict", "read",
+]  # fmt: skip
 
 #: The uses of a layer's weights, as programs call them; `advise` says dgrad and wgrad.
 USES: Tuple[str, ...] = ("forward", "grad_x", "grad_weights")
 
-#: The name of a mix, AUTO, or ranges of rows as `parse` reads them.
-Recipe = Union[
-    Literal[
-        "auto", "rowwise", "rowwise_bf16_grad_weights", "forward_only", "bf16", "rowwise_bf16_grad_x", "rowwise_bf16_forward", "grad_x_only",
-        "grad_weights_only",
-    ],
-    str,
-]  # fmt: skip
+# Types of arguments. A test compares them with the tables that are looked at when a program runs.
+
+#: Recipes with programs of their own (programs.RECIPES).
+KernelRecipe = Literal["rowwise", "rowwise_bf16_grad_weights", "forward_only"]
+#: Recipes of linear layers.
+LinearRecipe = Literal[KernelRecipe, "bf16"]
+#: A key of MIXES.
+Mix = Literal[LinearRecipe, "rowwise_bf16_grad_x", "rowwise_bf16_forward", "grad_x_only", "grad_weights_only"]
+#: Ranges of rows as `parse` reads them: `Ranges("forward>=16384 grad_weights>=8192")`.
+Ranges = NewType("Ranges", str)
+Recipe = Union[Literal["auto"], Mix, Ranges]
+#: A key of CARDS.
+Card = Literal["h200", "h100-pcie", "gh200", "h20", "h100"]
 
 #: The recipe that asks the artifact.
-AUTO = "auto"
+AUTO: Literal["auto"] = "auto"
 
 #: Every mix of FP8 (True) and bf16, by name, in the order of USES.
 MIXES: Dict[str, Tuple[bool, bool, bool]] = {
@@ -77,13 +85,13 @@ def without_times(E: int) -> FP8Rows:
 # --- As text -------------------------------------------------------------------------
 
 
-def describe(rows: FP8Rows) -> str:
+def describe(rows: FP8Rows) -> Recipe:
     """The recipe with these ranges, as `parse` reads it: the name of a mix, or "forward>=4096 grad_weights>=2048", where
     a use that is not named is bf16."""
     if all(least in (None, 0) for least in rows):
         mix = rows.decide(0)
-        return next(name for name, uses in MIXES.items() if uses == mix)
-    return " ".join(f"{use}>={least}" for use, least in zip(USES, rows) if least is not None)
+        return cast(Mix, next(name for name, uses in MIXES.items() if uses == mix))
+    return Ranges(" ".join(f"{use}>={least}" for use, least in zip(USES, rows) if least is not None))
 
 
 @functools.lru_cache(maxsize=None)
@@ -116,6 +124,14 @@ def check(function: str, recipe: Any) -> None:
         f"{function}: recipe is {recipe!r}, expected one of {', '.join(MIXES)}, {AUTO}, or from how many rows on uses are FP8, "
         "as 'forward>=16384 grad_x>=16384 grad_weights>=8192'"
     )
+
+
+def for_each(function: str, recipe: Union[Recipe, Sequence[Recipe]], count: int) -> Tuple[Recipe, ...]:
+    """The recipes of `count` weights, for which there is one, or one for each. Raises ValueError for another number of them."""
+    each: Tuple[Any, ...] = tuple(recipe) if isinstance(recipe, (tuple, list)) else (recipe,) * count
+    if len(each) != count:
+        raise ValueError(f"{function}: there are {len(each)} recipes, expected one, or one for each of the {count} weights")
+    return each
 
 
 # --- What the compiler predicts -------------------------------------------------------

@@ -4,6 +4,7 @@
 """The package as people have it: types, examples, import without a compiler."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -30,13 +31,46 @@ def test_example(ir, example, tmp_path):
     assert run(sys.executable, example, cwd=tmp_path)
 
 
+RIGHT = """\
+from typing import Any
+import fp8moe.torch as f8
+from fp8moe.recipes import Ranges
+m: Any = None
+f8.grouped_mm(m, m, m, recipe=Ranges("forward>=4096"))
+f8.experts(m, m, m, m, activation="gelu", recipe=("auto", "forward_only"))
+f8.Linear(16, 16, recipe="bf16")
+f8.transformers.register(keep="step", fallback=None)"""
+
+#: Each line is an error.
+WRONG = """\
+f8.grouped_mm(m, m, m, recipe="rowwyse")
+f8.quantize_weights(m, recipe="forward")
+f8.experts(m, m, m, m, activation="relu")
+f8.experts(m, m, m, m, recipe=("auto", "fp8"))
+f8.Linear(16, 16, recipe="auto")
+f8.convert_linear(m, "grad_x_only")
+f8.convert(m, recipe="auto")
+f8.plan(m, card="b200")
+f8.plan(m).set("**", "fp8")
+f8.transformers.register(recipe="fp8")
+f8.transformers.register(keep="always")
+f8.transformers.register(fallback="fp16")
+f8.torchao.patch(recipe="fp8")
+"""
+
+
 @pytest.mark.skipif(SANITIZED, reason="mypy runs nothing of the project")
-def test_types(ir):
+def test_types(ir, tmp_path):
     pytest.importorskip("mypy")
-    config = ["--config-file", ROOT / "pyproject.toml", "--cache-dir", os.devnull]
-    run(sys.executable, "-m", "mypy", *config, "-p", "fp8moe", *[], cwd=ROOT)
+    config = ["--config-file", ROOT / "pyproject.toml", "--cache-dir", tmp_path / "cache"]
+    run(sys.executable, "-m", "mypy", *config, "-p", "fp8moe", cwd=ROOT)
     for example in EXAMPLES:
         run(sys.executable, "-m", "mypy", *config, example, cwd=ROOT)
+    (tmp_path / "wrong.py").write_text(f"{RIGHT}\n{WRONG}")
+    result = subprocess.run([sys.executable, "-m", "mypy", *map(str, config), tmp_path / "wrong.py"], capture_output=True, text=True, cwd=ROOT)
+    lines = [int(line) for line in re.findall(r"^[^:]*wrong\.py:(\d+): error: Argument", result.stdout, re.MULTILINE)]
+    first = len(RIGHT.splitlines()) + 1
+    assert lines == list(range(first, first + len(WRONG.splitlines()))), result.stdout
 
 
 @pytest.mark.skipif(SANITIZED, reason="a sanitizer is slow to start")

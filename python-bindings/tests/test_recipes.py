@@ -9,10 +9,11 @@
 
 import json
 import random
+from typing import get_args
 
 import pytest
 
-from fp8moe import CompilerError, recipes
+from fp8moe import CompilerError, programs, recipes
 from fp8moe.recipes import FP8Rows
 
 
@@ -25,6 +26,22 @@ def test_text():
         assert recipes.parse(recipes.describe(rows)) == rows
     assert recipes.parse("auto") is None
     assert recipes.parse("forward>=10 grad_weights>=3").decide(5) == (False, False, True)
+
+
+def test_types_name_what_is_known():
+    """So that what mypy takes is what is taken when a program runs."""
+    for type, known in (
+        (recipes.Mix, recipes.MIXES), (recipes.KernelRecipe, programs.RECIPES), (recipes.LinearRecipe, [*programs.RECIPES, "bf16"]),
+        (recipes.Card, recipes.CARDS),
+    ):  # fmt: skip
+        assert set(get_args(type)) == set(known)
+
+
+def test_one_recipe_or_one_each():
+    assert recipes.for_each("f", "auto", 2) == ("auto", "auto")
+    assert recipes.for_each("f", ["auto", "bf16"], 2) == ("auto", "bf16")
+    with pytest.raises(ValueError, match="f: there are 1 recipes, expected one, or one for each of the 2 weights"):
+        recipes.for_each("f", ("auto",), 2)
 
 
 @pytest.mark.parametrize("text", ["", "fp8", "forward>=-1", "forward>=1 forward>=1", "forward >= 1", "forward>=1,grad_x>=1", 3])

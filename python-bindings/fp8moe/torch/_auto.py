@@ -19,7 +19,7 @@ from __future__ import annotations
 import functools
 import logging
 import operator
-from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple, Union, cast
 
 import torch
 from torch.fx.experimental.symbolic_shapes import has_static_value
@@ -40,12 +40,12 @@ _Weights = Union[torch.Tensor, QuantizedWeights]
 TORCH = "torch"
 
 
-def forms_recipe(recipe: str) -> str:
+def forms_recipe(recipe: str) -> recipes.KernelRecipe:
     """By which recipe weights are quantized that calls by `recipe` read."""
-    return recipe if recipe in programs.RECIPES else "rowwise"
+    return cast(recipes.KernelRecipe, recipe) if recipe in programs.RECIPES else "rowwise"
 
 
-def in_module(recipe: str, module: torch.nn.Module) -> str:
+def in_module(recipe: recipes.Recipe, module: torch.nn.Module) -> recipes.Recipe:
     """`recipe` for a call of a module. In evaluation weights that are not kept stay bf16, as each call would quantize all of
     them."""
     return recipe if recipe in FIXED or is_trained(module) else programs.BF16

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple, get_args
 
 import torch
 from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
-from .. import linear_programs, programs, recipes
+from .. import linear_programs, recipes
 from ._auto import why_not_device
 from ._grouped_mm import chip_of
 from ._linear import LEAST_ROWS, MULTIPLE, Linear, convert_linear, local_shape, share_inputs
@@ -41,7 +41,7 @@ class ConvertedLayer:
     #: Of the weights [N, K] that this rank multiplies.
     N: int
     K: int
-    recipe: str
+    recipe: recipes.LinearRecipe
     reason: str
 
 
@@ -76,7 +76,7 @@ def convert(
     model: torch.nn.Module,
     *,
     tokens: Optional[int] = None,
-    recipe: Optional[str] = None,
+    recipe: Optional[recipes.LinearRecipe] = None,
     filter: Optional[Filter] = None,
     least_rows: Optional[int] = None,
     target: Optional[str] = None,
@@ -119,7 +119,7 @@ def convert(
     require_not_sharded("convert", model)
     suited = [(name, *local_shape(module.weight)) for name, module in found if reasons[name] is None]
     if tokens is None:
-        chosen = {name: (recipe or "rowwise", f"from {least_rows} rows on") for name, _, _ in suited}
+        chosen: Dict[str, Tuple[recipes.LinearRecipe, str]] = {name: (recipe or "rowwise", f"from {least_rows} rows on") for name, _, _ in suited}
     else:
         chosen = _choose(suited, tokens, recipe, target or _find_target(model)) if suited else {}
     layers = []
@@ -136,7 +136,7 @@ def list_layers(model: torch.nn.Module) -> List[Tuple[str, torch.nn.Linear]]:
     return [(name, module) for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)]
 
 
-def convert_layers(model: torch.nn.Module, chosen: Mapping[str, str], least_rows: int) -> None:
+def convert_layers(model: torch.nn.Module, chosen: Mapping[str, recipes.LinearRecipe], least_rows: int) -> None:
     """Gives layers of `list_layers` recipes by name, and lets siblings share quantizations. Layers without a recipe stay as they are."""
     for name, module in list_layers(model):
         recipe = chosen.get(name)
@@ -242,8 +242,8 @@ def _find_target(model: torch.nn.Module) -> str:
 
 
 def _choose(
-    layers: Sequence[Tuple[str, int, int]], tokens: int, recipe: Optional[str], target: str
-) -> Dict[str, Tuple[str, str]]:
+    layers: Sequence[Tuple[str, int, int]], tokens: int, recipe: Optional[recipes.LinearRecipe], target: str
+) -> Dict[str, Tuple[recipes.LinearRecipe, str]]:
     """Each layer's (name, N, K) recipe by the compiler's decisions, and why."""
     import fp8moe
 
@@ -252,11 +252,11 @@ def _choose(
     # Several layers of one name and size are decided once, but siblings together.
     advised = fp8moe.advise([(name or recipes.ROOT, N, K) for name, N, K in layers], tokens, target).list_uses()
     lines = {(_merge_name(matmul.name), matmul.N, matmul.K): of_matmul for matmul, of_matmul in advised.items()}
-    among = [recipe] if recipe else list(programs.RECIPES)
+    among: Sequence[recipes.LinearRecipe] = [recipe] if recipe else get_args(recipes.KernelRecipe)
     return {name: _choose_and_explain(lines[_merge_name(name or recipes.ROOT), N, K], among) for name, N, K in layers}
 
 
-def choose_recipe(lines: Sequence[Any], among: Sequence[str] = tuple(programs.RECIPES)) -> str:
+def choose_recipe(lines: Sequence[Any], among: Sequence[recipes.LinearRecipe] = get_args(recipes.KernelRecipe)) -> recipes.LinearRecipe:
     """"bf16" or the recipe of a linear layer that agrees most, by time, with what `advise` decided for each of recipes.USES."""
 
     def lost(recipe: str) -> float:
@@ -267,7 +267,7 @@ def choose_recipe(lines: Sequence[Any], among: Sequence[str] = tuple(programs.RE
     return min(["bf16", *reversed(among)], key=lost)
 
 
-def _choose_and_explain(lines: Sequence[Any], among: Sequence[str]) -> Tuple[str, str]:
+def _choose_and_explain(lines: Sequence[Any], among: Sequence[recipes.LinearRecipe]) -> Tuple[recipes.LinearRecipe, str]:
     def predict(recipe: str) -> float:
         times = ((line.fp8_us if is_fp8 else line.bf16_us) for is_fp8, line in zip(recipes.MIXES[recipe], lines))
         return sum(float("inf") if us is None else us for us in times)

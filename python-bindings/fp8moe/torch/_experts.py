@@ -9,16 +9,17 @@ from typing import Any, Callable, Optional, Tuple, Union
 
 import torch
 
+from .. import recipes
 from ._bias import add_bias, check_bias
 from ._down_last import run_down_last
-from ._glu import ACTIVATIONS, gate_and_up
+from ._glu import ACTIVATIONS, Activation, gate_and_up
 from ._grouped_mm import Names, convert_offsets, find_shape, multiply_seen, require_local, require_tensor, to_autocast
 from ._weights import QuantizedWeights
 
 _GATE_UP = Names("experts", "x", "gate_up", "main_grads[0]")
 _DOWN = Names("experts", "the result of activation", "down", "main_grads[1]")
 
-_Activation = Callable[[torch.Tensor], torch.Tensor]
+_Formula = Callable[[torch.Tensor], torch.Tensor]
 
 
 def experts(
@@ -27,10 +28,10 @@ def experts(
     down: Union[torch.Tensor, QuantizedWeights],
     offsets: torch.Tensor,
     *,
-    activation: Union[str, _Activation] = "silu",
+    activation: Union[Activation, _Formula] = "silu",
     gate_up_bias: Optional[torch.Tensor] = None,
     down_bias: Optional[torch.Tensor] = None,
-    recipe: Union[str, Tuple[str, str]] = "auto",
+    recipe: Union[recipes.Recipe, Tuple[recipes.Recipe, recipes.Recipe]] = "auto",
     main_grads: Tuple[Optional[torch.Tensor], Optional[torch.Tensor]] = (None, None),
 ) -> torch.Tensor:
     """Runs each group of rows through the gated network of its expert, in FP8 where that is faster.
@@ -67,7 +68,7 @@ def experts(
             f"experts: main_grads is of type {type(main_grads).__name__}, expected two, of gate_up and of down: tensors or None"
         )
     gate_up_grad, down_grad = main_grads
-    gate_up_recipe, down_recipe = (recipe, recipe) if isinstance(recipe, str) else recipe
+    gate_up_recipe, down_recipe = recipes.for_each("experts", recipe, 2)
     offsets = convert_offsets(offsets)
     is_plain = gate_up_bias is None and down_bias is None and gate_up_grad is None and down_grad is None
     if torch.compiler.is_compiling() and activation == "silu" and is_plain and gate_up_recipe == down_recipe:

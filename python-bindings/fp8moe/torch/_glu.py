@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict
+from typing import Any, Callable, Dict, Literal
 
 import torch
 import torch.nn.functional as functional
 
 from ._triton import TYPES, find_kernels, has_kernels
+
+#: A key of ACTIVATIONS.
+Activation = Literal["silu", "gelu", "gelu_tanh"]
 
 #: What `experts` applies to the first half of the columns.
 ACTIVATIONS: Dict[str, Callable[[torch.Tensor], torch.Tensor]] = {

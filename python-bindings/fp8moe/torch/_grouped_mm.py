@@ -316,7 +316,7 @@ def _fit(inputs: Tuple[torch.Tensor, ...]) -> bool:
     return bool(x.is_contiguous() and offsets.is_contiguous())
 
 
-def quantize_weights(weights: torch.Tensor, *, recipe: str = "rowwise") -> QuantizedWeights:
+def quantize_weights(weights: torch.Tensor, *, recipe: recipes.Recipe = "rowwise") -> QuantizedWeights:
     """Quantizes weights for all calls of grouped_mm and experts until they change: microbatches of one step,
     layers that are computed again for their gradients, inference.
 

@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple, 
 import torch
 from torch.fx.experimental.symbolic_shapes import guard_or_false
 
-from .. import cache, linear_programs
+from .. import cache, linear_programs, recipes
 from ._auto import has_kernels, is_trained
 from ._constant import assume_constant_result
 from ._grouped_mm import chip_of, is_exporting, observers
@@ -44,7 +44,7 @@ class Linear(torch.nn.Linear):
         Others as torch.nn.Linear.
     """
 
-    fp8moe_recipe: str = "rowwise"
+    fp8moe_recipe: recipes.LinearRecipe = "rowwise"
     fp8moe_least_rows: int = LEAST_ROWS
     fp8moe_shared: Optional["SharedInput"] = None
     fp8moe_known: Optional[KnownCalls] = None
@@ -57,7 +57,7 @@ class Linear(torch.nn.Linear):
         device: Any = None,
         dtype: Any = None,
         *,
-        recipe: str = "rowwise",
+        recipe: recipes.LinearRecipe = "rowwise",
         least_rows: int = LEAST_ROWS,
     ) -> None:
         super().__init__(in_features, out_features, bias, device, dtype)
@@ -91,7 +91,9 @@ def _is_sharded(tensor: torch.Tensor) -> bool:
 # --- One module -------------------------------------------------------------------
 
 
-def convert_linear(module: torch.nn.Module, recipe: str = "rowwise", *, least_rows: int = LEAST_ROWS) -> torch.nn.Module:
+def convert_linear(
+    module: torch.nn.Module, recipe: recipes.LinearRecipe = "rowwise", *, least_rows: int = LEAST_ROWS
+) -> torch.nn.Module:
     """Makes a torch.nn.Linear one of FP8, in place: it stays the same object, with the same parameters, hooks and buffers. For a
     layer that is converted already the recipe changes; "bf16" makes it torch's again.
 

@@ -17,7 +17,7 @@ import re
 import sys
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
-from typing import Any, Dict, List, Optional, Sequence, Set, Tuple, Union
+from typing import Any, Dict, List, Optional, Sequence, Set, Tuple, Union, cast
 
 import torch
 
@@ -48,7 +48,7 @@ class PlannedMatmul:
     rows: int
     count: int
     #: As grouped_mm takes it.
-    recipe: str
+    recipe: recipes.Recipe
     #: Predicted microseconds of one call by use, None where nothing is predicted.
     bf16_us: Tuple[Optional[float], ...]
     fp8_us: Tuple[Optional[float], ...]
@@ -68,16 +68,16 @@ class PlannedMatmul:
 class Plan:
     """What `plan` returns: `print` shows a table, `set` changes recipes by name, `save` and `load` keep it as JSON."""
 
-    card: str
+    card: recipes.Card
     tokens: int
     microbatches: int
     ep: int
     tp: int
     matmuls: List[PlannedMatmul]
     #: Patterns of names with recipes, as `set` takes them.
-    rules: List[Tuple[str, str]] = field(default_factory=list)
+    rules: List[Tuple[str, recipes.Recipe]] = field(default_factory=list)
 
-    def set(self, pattern: str, recipe: str) -> "Plan":
+    def set(self, pattern: str, recipe: recipes.Recipe) -> "Plan":
         """Gives all matmuls whose names fit `pattern` a recipe: `plan.set("model.layers.0.**", "bf16")`. `*` is any text without a dot, `**`
         any text, `?` a character. Where several patterns fit a name, the one with the most other characters counts, and of such the last.
 
@@ -86,14 +86,14 @@ class Plan:
         self.rules.append((pattern, recipe))
         return self
 
-    def find_recipe(self, name: str) -> Optional[str]:
+    def find_recipe(self, name: str) -> Optional[recipes.Recipe]:
         """Of the matmul with this name; None where the plan says nothing."""
         recipe = self._find_rule(name)
         if recipe is not None:
             return recipe
         return next((matmul.recipe for matmul in self.matmuls if _fits(name or recipes.ROOT, matmul.name)), None)
 
-    def _find_rule(self, name: str) -> Optional[str]:
+    def _find_rule(self, name: str) -> Optional[recipes.Recipe]:
         fitting = [(len(re.sub(_WILD, "", pattern)), i) for i, (pattern, _) in enumerate(self.rules) if _fits(name or recipes.ROOT, pattern)]
         return self.rules[max(fitting)[1]][1] if fitting else None
 
@@ -192,7 +192,7 @@ def plan(
     microbatches: int = 1,
     ep: int = 1,
     tp: int = 1,
-    card: str = "h200",
+    card: recipes.Card = "h200",
     expert_rows: Optional[int] = None,
 ) -> Plan:
     """Which matmuls of a model are worth FP8, by use, on one rank of a training job; in seconds, without a GPU.
@@ -232,6 +232,7 @@ def plan(
             continue
         answer = advice.advise(group, tokens, expert_rows=expert_rows, card=card, microbatches=microbatches)
         for matmul, lines in answer.list_uses().items():
+            recipe: recipes.Recipe
             if matmul.experts:
                 recipe = recipes.describe(recipes.predict(matmul.K, matmul.N, matmul.experts, "sm_90a", card)[kind])
             else:
@@ -366,9 +367,9 @@ def _require_named(model: torch.nn.Module, plan: Plan) -> None:
             )
 
 
-def _find_layer_recipes(model: torch.nn.Module, plan: Plan, reasons: Dict[str, Optional[str]]) -> Dict[str, str]:
+def _find_layer_recipes(model: torch.nn.Module, plan: Plan, reasons: Dict[str, Optional[str]]) -> Dict[str, recipes.LinearRecipe]:
     """By name the recipes of the linear layers that the plan names; "bf16" where there is a reason."""
-    found = {}
+    found: Dict[str, recipes.LinearRecipe] = {}
     for name, _ in _convert.list_layers(model):
         recipe = plan.find_recipe(name)
         if recipe is None:
@@ -378,7 +379,7 @@ def _find_layer_recipes(model: torch.nn.Module, plan: Plan, reasons: Dict[str, O
         except ValueError:
             known = ", ".join([*programs.RECIPES, "bf16"])
             raise ValueError(f"apply: the plan has the recipe {recipe!r} for the linear layer '{name}', expected one of {known}") from None
-        found[name] = "bf16" if reasons[name] else recipe
+        found[name] = "bf16" if reasons[name] else cast(recipes.LinearRecipe, recipe)
     if any(recipe != "bf16" for recipe in found.values()):
         _convert.require_not_sharded("apply", model)
     return found

@@ -181,18 +181,13 @@ def _find_needs(
 
 
 #: The recipe of a module, or one for each of its weights.
-_Recipe = Union[str, Sequence[str]]
+_Recipe = Union[recipes.Recipe, Sequence[recipes.Recipe]]
 
 
-def find_recipes(module: Any) -> List[Tuple[str, torch.Tensor]]:
+def find_recipes(module: Any) -> List[Tuple[recipes.Recipe, torch.Tensor]]:
     """The weights [E, K, N] that `module` will multiply, each with its recipe; none if it is not known to use fp8moe."""
     recipe, weights = find_weights(module)
-    each = [recipe] * len(weights) if isinstance(recipe, str) else list(recipe)
-    if len(each) != len(weights):
-        raise ValueError(
-            f"fp8moe_recipe of {type(module).__name__} has {len(each)} recipes, expected one, or one for each of its {len(weights)} weights"
-        )
-    return list(zip(each, weights))
+    return list(zip(recipes.for_each(f"fp8moe_recipe of {type(module).__name__}", recipe, len(weights)), weights))
 
 
 def find_weights(module: Any) -> Tuple[_Recipe, List[torch.Tensor]]:
@@ -212,7 +207,7 @@ def find_weights(module: Any) -> Tuple[_Recipe, List[torch.Tensor]]:
         weights = module.fp8moe_weights()
         # Which a list of one tensor is easily written as.
         return getattr(module, "fp8moe_recipe", recipes.AUTO), [weights] if isinstance(weights, torch.Tensor) else list(weights)
-    return "", []
+    return recipes.AUTO, []
 
 
 class _Progress:

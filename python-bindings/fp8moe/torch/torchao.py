@@ -105,7 +105,7 @@ def _fp8_grouped_mm(
     float8_dtype: torch.dtype = torch.float8_e4m3fn,
     pad_token_groups_for_grouped_mm: bool = True,
     *,
-    recipe: str = "auto",
+    recipe: recipes.Recipe = "auto",
 ) -> torch.Tensor:
     """grouped_mm with torchao's signature."""
     expected = _constant_e4m3(A.device.type, A.device.index or 0)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any, List, Optional
+from typing import Any, List, Optional, cast
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -91,7 +91,7 @@ def _in_fp8(experts: Any) -> Any:
     class FP8Experts(experts):
         @dataclasses.dataclass(kw_only=True, slots=True)
         class Config(experts.Config):
-            recipe: str
+            recipe: recipes.Recipe
 
         def __init__(self, config: Any) -> None:
             super().__init__(config)
@@ -106,13 +106,13 @@ def _in_fp8(experts: Any) -> Any:
             weights = B_t.flatten(1, -2).transpose(-2, -1) if takes_stored else B_t
             return grouped_mm(A, weights, offs, recipe=in_module(self._find_recipe(weights), self))
 
-        def _find_recipe(self, weights: torch.Tensor) -> str:
+        def _find_recipe(self, weights: torch.Tensor) -> recipes.Recipe:
             """Where a plan gave each of the weights its own, those of equal sizes have equal ones."""
             if isinstance(self.fp8moe_recipe, str):
-                return self.fp8moe_recipe
+                return cast(recipes.Recipe, self.fp8moe_recipe)
             sizes = [tuple(each.shape[-2:]) for each in self.fp8moe_weights()]
-            found: str = dict(zip(sizes, self.fp8moe_recipe)).get(tuple(weights.shape[-2:]), recipes.AUTO)
-            return found
+            each = recipes.for_each("fp8moe.torch.torchtitan", self.fp8moe_recipe, len(sizes))
+            return dict(zip(sizes, each)).get(tuple(weights.shape[-2:]), recipes.AUTO)
 
     FP8Experts.__name__ = FP8Experts.__qualname__ = f"FP8{experts.__name__}"
     return FP8Experts

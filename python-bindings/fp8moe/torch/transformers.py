@@ -109,7 +109,7 @@ def experts_forward(
 
 
 def _multiply(
-    module: Any, name: str, weights: torch.Tensor, rows: torch.Tensor, offsets: torch.Tensor, recipe: str, keep: Optional[str]
+    module: Any, name: str, weights: torch.Tensor, rows: torch.Tensor, offsets: torch.Tensor, recipe: recipes.Recipe, keep: Optional[str]
 ) -> torch.Tensor:
     bias = getattr(module, f"{name}_bias") if module.has_bias else None
     if bias is not None:
@@ -131,7 +131,7 @@ def _multiply(
 _kept: "weakref.WeakKeyDictionary[Any, Dict[str, Tuple[Tuple[int, bool], QuantizedWeights]]]" = weakref.WeakKeyDictionary()
 
 
-def _keep(module: Any, name: str, weights: torch.Tensor, recipe: str) -> Union[torch.Tensor, QuantizedWeights]:
+def _keep(module: Any, name: str, weights: torch.Tensor, recipe: recipes.Recipe) -> Union[torch.Tensor, QuantizedWeights]:
     """The weights with forms of an earlier call, or new ones. Tensors that are computed from parameters (adapters, casts) have none, nor have
     those that FSDP2's hooks have quantized."""
     parameter = getattr(module, name)
@@ -155,12 +155,13 @@ def _get_local(module: Any, name: str) -> torch.Tensor:
     return to_local("fp8moe.torch.transformers", _get_weights(module, name), getattr(module, "num_experts", None))
 
 
-def _find_recipes(module: Any, recipe: str, device: torch.device, fallback: Optional[str]) -> Tuple[str, str]:
+def _find_recipes(
+    module: Any, recipe: recipes.Recipe, device: torch.device, fallback: Optional[str]
+) -> Tuple[recipes.Recipe, recipes.Recipe]:
     """Returns the recipes of both matmuls in this call."""
-    own: Any = getattr(module, "fp8moe_recipe", recipe)
-    first, second = (own, own) if isinstance(own, str) else own
     if fallback == "bf16" and not has_kernels(device):
         return recipes.AUTO, recipes.AUTO
+    first, second = recipes.for_each("fp8moe.torch.transformers", getattr(module, "fp8moe_recipe", recipe), 2)
     return first, second
 
 

@@ -6,6 +6,7 @@
 import os
 import subprocess
 import sys
+from typing import get_args
 
 import pytest
 
@@ -37,6 +38,10 @@ def test_interpreted(monkeypatch, rows, width):
     expected = _glu._formula(h, "silu")
     torch.testing.assert_close(_glu_kernels.forward(h.detach()), expected)
     torch.testing.assert_close(_glu_kernels.backward(gradient, h.detach()), *torch.autograd.grad(expected, h, gradient))
+
+
+def test_types_name_what_is_known():
+    assert set(get_args(_glu.Activation)) == set(_glu.ACTIVATIONS)
 
 
 @pytest.mark.parametrize("activation", _glu.ACTIVATIONS)
