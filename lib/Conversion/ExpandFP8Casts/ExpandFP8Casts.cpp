@@ -31,14 +31,14 @@ using namespace mlir::fp8moe;
 
 namespace {
 
-/// What the expansion must know about an 8-bit format: sign, exponent, mantissa
-/// from the high bit to the low one.
+/// The encoding of an 8-bit format: sign, exponent, mantissa from the high bit
+/// to the low one.
 struct FormatInfo {
   unsigned mantissaBits;
   int bias;
   /// Code of the largest finite magnitude.
   uint8_t largest;
-  /// What a magnitude above `largest` becomes, without its sign.
+  /// The code that a magnitude above `largest` becomes, without its sign.
   uint8_t overflow;
   uint8_t nan;
   /// The format has no negative zero; its code is the NaN.

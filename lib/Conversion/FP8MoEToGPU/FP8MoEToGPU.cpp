@@ -104,6 +104,6 @@ void ConvertFP8MoEToGPU::runOnOperation() {
   // Private functions only serve public ones, which have become programs.
   for (auto func : llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
     func.erase();
-  // Those that were merged into others.
+  // Kernels that were merged into others have no launch left.
   eraseUnusedKernels(module);
 }

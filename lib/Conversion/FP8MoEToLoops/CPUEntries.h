@@ -18,8 +18,8 @@ namespace mlir::fp8moe {
 /// call.
 inline constexpr llvm::StringLiteral kEntryOfAttrName = "entry_of";
 
-/// What a kernel must be told to rebuild a memref from its bare pointer: the
-/// dimensions whose size, and those whose stride, is not in the type. The
+/// The extents that a kernel needs to rebuild a memref from its bare pointer:
+/// the dimensions whose size, and those whose stride, is not in the type. The
 /// kernel's parameters are the pointers of all memrefs, then for each memref
 /// its sizes and strides as i64, in this order.
 struct DynamicExtents {

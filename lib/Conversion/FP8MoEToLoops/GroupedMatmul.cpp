@@ -126,7 +126,7 @@ private:
                      })[0];
   }
 
-  /// What blocks scale is wide already.
+  /// Elements with block scales are wide already.
   Value toF64(Value value) {
     if (value.getType().isF64())
       return value;
@@ -147,7 +147,7 @@ public:
   }
 
   explicit operator bool() const { return buffer; }
-  /// What the line of scales of each group, or the blocks of it, are padded to.
+  /// The padding of each group's line of scales, or of its blocks.
   std::optional<int64_t> getPad() const {
     GroupPaddingAttr padding =
         buffer ? getGroupPadding(buffer->type) : GroupPaddingAttr();

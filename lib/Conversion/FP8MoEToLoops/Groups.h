@@ -19,8 +19,8 @@ struct Group {
   Value number, begin, end;
 };
 
-/// What lies behind the last group: the first position of no group, and the
-/// cursor of forEachGroup.
+/// The end of the last group: the first position of no group, and the cursor of
+/// forEachGroup.
 struct GroupsEnd {
   Value position, cursor;
 };

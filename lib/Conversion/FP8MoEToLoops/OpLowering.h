@@ -70,7 +70,8 @@ TensorBuffer allocateTensor(LoopBuilder &b, RankedTensorType type,
 SmallVector<Value> getStrides(LoopBuilder &b, const StridedLayout &layout,
                               ArrayRef<Value> sizes);
 
-/// The same memory as another type; the value itself when it has that type.
+/// `memref` as another type of the same memory; the value itself when it has
+/// that type.
 Value castMemref(LoopBuilder &b, Value memref, MemRefType type);
 
 /// Values as operands of operations that keep constants as attributes.

@@ -105,7 +105,7 @@ private:
                    func::FuncOp body) {
     SizePlanner planner(launch, body);
     SmallVector<Value> workspaces;
-    // Those in regions live as often as the region runs.
+    // Buffers in regions live as often as the region runs.
     for (auto alloc :
          llvm::make_early_inc_range(body.front().getOps<memref::AllocOp>())) {
       MemRefType type = alloc.getType();

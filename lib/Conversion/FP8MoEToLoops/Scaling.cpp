@@ -61,7 +61,7 @@ Value mlir::fp8moe::getScale(LoopBuilder &b, Value amaxBits, Type fp8,
   Value least = b.constantF64(kLeastAmax);
   Value isLess =
       arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, amax, least);
-  // That of an infinity is zero (Q8).
+  // The quotient of an infinity is zero (Q8).
   Value quotient = arith::DivFOp::create(b, b.constantF64(getFp8Max(fp8)),
                                          b.select(isLess, least, amax));
   Value scale = arith::TruncFOp::create(b, b.getF32Type(), quotient);
@@ -96,9 +96,9 @@ Value mlir::fp8moe::getDequantizingScale(LoopBuilder &b, Value scale,
 }
 
 /// (X2), (X10), (X11): the exponent of amax, rounded as the mode says, less
-/// that of the largest value of the type. What is added before the mantissa
-/// goes carries into the exponent where amax rounds up to the next power of
-/// two. A subnormal amax has the exponent field 0 and clamps to byte 0 as it
+/// that of the largest value of the type. The addend carries into the exponent,
+/// before the mantissa is shifted out, where amax rounds up to the next power
+/// of two. A subnormal amax has the exponent field 0 and clamps to byte 0 as it
 /// should.
 static Value getExponentByte(LoopBuilder &b, Value amaxBits, Type fp8,
                              MXMode mode) {

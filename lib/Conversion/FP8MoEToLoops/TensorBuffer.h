@@ -20,7 +20,7 @@ namespace mlir::fp8moe {
 struct TensorBuffer {
   /// The tensor, whose encoding says how `memref` is laid out.
   RankedTensorType type;
-  /// Of type getBufferType(type).
+  /// Has type getBufferType(type).
   Value memref;
   /// The logical size of each dimension.
   SmallVector<Value> sizes;

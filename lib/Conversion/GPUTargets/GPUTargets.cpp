@@ -54,7 +54,8 @@ static void addVendorPasses(OpPassManager &kernels, const TargetInfo &target) {
 void fp8moe::buildGPUToTargetPipeline(OpPassManager &pm,
                                       const TargetInfo &target) {
   OpPassManager &kernels = pm.nest<gpu::GPUModuleOp>();
-  // What needs to see one kernel only, so that several are worked on at once.
+  // Passes that need to see one kernel only are nested, so that several kernels
+  // are worked on at once.
   OpPassManager &structured = kernels.nest<gpu::GPUFuncOp>();
   structured.addPass(createCanonicalizerPass());
   structured.addPass(createCSEPass());

@@ -195,9 +195,9 @@ private:
   static constexpr StringLiteral kGFX950 = "gfx950";
   static constexpr StringLiteral kWaveScope = "wavefront";
   static constexpr StringLiteral kWavesAttr = "rocdl.waves_per_eu";
-  /// Of a compute unit; each runs the same number of waves.
+  /// SIMDs of a compute unit; each runs the same number of waves.
   static constexpr int64_t kSIMDs = 4;
-  /// Of 64 cycles each: a quarter of a microsecond.
+  /// Steps of 64 cycles each: a quarter of a microsecond.
   static constexpr int64_t kPauseSteps = 8;
 
   /// Moves the upper half of each group of bits in `mask` up by `distance`.

@@ -16,7 +16,8 @@ namespace mlir::fp8moe {
 
 using namespace mlir;
 
-/// What `scf.for` carries, and the conversions of control flow hand on.
+/// The discardable attribute that `scf.for` carries, and that the conversions
+/// of control flow hand on.
 static constexpr StringLiteral kDiscardable = "llvm.loop_annotation";
 
 template <typename BranchOp> static void attach(BranchOp branch) {

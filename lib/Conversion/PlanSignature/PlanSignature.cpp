@@ -199,7 +199,7 @@ static BlockArgument findOverwritten(const OpOperand &returned) {
       !llvm::is_sorted(
           composePermutations(addend.permutation, result.permutation)))
     return {};
-  // What is returned twice is copied once.
+  // A result that is returned twice is copied once.
   bool isReturnedOnce =
       llvm::count_if(terminator->getOperands(), [&](Value value) {
         return isa<RankedTensorType>(value.getType()) &&

@@ -275,7 +275,7 @@ LogicalResult PlanSignature::requireReshape(ReshapeOp op) {
     if (!llvm::any_of(from, ShapedType::isDynamic) ||
         (isOpen && to.size() == 1))
       continue;
-    // What is known of the result must divide the elements of the run, or be
+    // The known part of the result must divide the elements of the run, or be
     // all of them.
     OpFoldResult elements = size.constant(1), known = size.constant(1);
     for (int64_t dim = run.inputBegin; dim < run.inputEnd; ++dim) {

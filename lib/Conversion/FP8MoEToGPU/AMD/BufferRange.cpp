@@ -13,7 +13,7 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// What a descriptor says of bytes without a format, on gfx9: DATA_FORMAT 4
+/// The flags of a descriptor of bytes without a format, on gfx9: DATA_FORMAT 4
 /// and NUM_FORMAT 7.
 static constexpr int64_t kDescriptorFlags = (4 << 15) | (7 << 12);
 /// LLVM's address space of descriptors.
@@ -24,8 +24,8 @@ BufferRange::BufferRange(KernelBuilder &b, Value base, Value bytes)
   createDescriptor(b);
 }
 
-/// Of what does not change LLVM computes nothing anew: only the word that holds
-/// the length is another one.
+/// LLVM does not recompute the words that stay: only the word that holds the
+/// length changes.
 BufferRange BufferRange::onlyIf(KernelBuilder &b, Value condition) const {
   BufferRange range = *this;
   range.bytes = b.select(condition, bytes, b.i64(0));

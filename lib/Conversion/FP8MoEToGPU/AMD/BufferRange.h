@@ -14,7 +14,7 @@
 namespace mlir::fp8moe {
 
 /// A range of memory behind a buffer descriptor: loads and stores name bytes by
-/// 32-bit offsets. What lies behind the end reads as zero and is not written.
+/// 32-bit offsets. Bytes behind the end read as zero and are not written.
 /// Accesses need no more than the alignment of an element.
 class BufferRange {
 public:
@@ -28,7 +28,7 @@ public:
   /// pointer to global memory. Both are uniform in the wave.
   BufferRange(KernelBuilder &b, Value base, Value bytes);
 
-  /// The same range where `condition` (i1, uniform) holds, else an empty one.
+  /// This range where `condition` (i1, uniform) holds, else an empty one.
   BufferRange onlyIf(KernelBuilder &b, Value condition) const;
 
   /// `offset` (i32) is what is compared with the range. `uniform` (i32) is

@@ -31,8 +31,8 @@ void createSchedulingFence(KernelBuilder &b);
 /// (0).
 void createPriority(KernelBuilder &b, int64_t priority);
 
-/// The same number of the wave (i32, uniform), which compilers cannot look
-/// through: loops up to it are not unrolled.
+/// `value`, a number of the wave (i32, uniform), but opaque to compilers: loops
+/// up to it are not unrolled.
 Value createOpaqueUniform(KernelBuilder &b, Value value);
 
 /// `condition` (i1), which compilers take to be false almost always: they move

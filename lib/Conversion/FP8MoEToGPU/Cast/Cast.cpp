@@ -45,8 +45,8 @@ static bool isTransposing(const ScaledCastProblem &problem) {
   return problem.readsRows() != problem.writesRows();
 }
 
-/// What is converted before it is transposed comes in more bytes than FP8 has:
-/// twice the threads hold half of them each.
+/// Elements that are converted to FP8 before they are transposed come in more
+/// bytes than FP8 has: twice the threads hold half of the elements each.
 int64_t fp8moe::countCastThreads(const ScaledCastProblem &problem) {
   bool isWide = problem.isToFP8() && isTransposing(problem);
   return (isWide ? 2 : 1) * TransposeTile::kThreads;
@@ -285,7 +285,7 @@ void CastBuilder::storeAcross(const SegmentTile &tile, ArrayRef<Value> chunks) {
   Value firstInTile =
       b.mul(b.remU(b.getThread(), kSegmentTile / getPart()), getPart());
   Value first = b.add(along.first, firstInTile);
-  // Those of columns are the same for all rows.
+  // Factors of columns are the same for all rows.
   bool areShared = !problem.isToFP8() && !problem.hasBlocks() && !toRows;
   SmallVector<Value> shared;
   if (areShared)
@@ -312,8 +312,8 @@ void CastBuilder::storeAcross(const SegmentTile &tile, ArrayRef<Value> chunks) {
         },
         getPart());
   };
-  // Of f32, whose chunks take twice the registers, fewer blocks would be
-  // resident for what lines seldom need.
+  // For f32, whose chunks take twice the registers, line stores would lower the
+  // occupancy, and are seldom needed.
   if (!problem.isToFP8() || problem.inputType.isF32())
     return storeChunks();
   storeLines(b, getOutputPlane(tile), across, along, *transposed, b.i64(0),
@@ -328,7 +328,7 @@ void CastBuilder::convertTile(const SegmentTile &tile) {
   for (int64_t i : llvm::seq(kPack))
     others.push_back(b.minS(b.add(firstOther, i), b.sub(across.range.high, 1)));
   Value first = b.add(along.first, getChunkInTile());
-  // What is of another segment may be loaded, as it is not stored.
+  // Elements of another segment may be loaded, as they are not stored.
   IndexRange loadable{b.i64(0), fromRows ? sizes.rows : sizes.columns};
   SmallVector<Value> chunks =
       loadChunks(b, getInputPlane(tile), first,

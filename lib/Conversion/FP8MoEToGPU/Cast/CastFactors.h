@@ -34,8 +34,8 @@ public:
   /// Puts the factors of a tile's blocks into shared memory, which all threads
   /// do together, so that each is read from memory once.
   void fillTable(const SegmentTile &tile);
-  /// The same as `load` from there, once all threads have done so. Positions
-  /// are counted in the tile; at least four factors.
+  /// Like `load`, but from that table, once all threads have filled it.
+  /// Positions are counted in the tile; at least four factors.
   SmallVector<Value> loadFromTable(bool alongRows, Value first, Value other,
                                    int64_t count);
 

@@ -20,8 +20,8 @@
 namespace mlir::fp8moe {
 
 Value loadRelaxed(KernelBuilder &b, Value pointer);
-/// What its writer released before the word is visible after it. Takes less
-/// time than a fence.
+/// An acquire load: writes that the word's writer released before it are
+/// visible afterwards. Takes less time than a fence.
 Value loadAcquire(KernelBuilder &b, Value pointer);
 void storeRelaxed(KernelBuilder &b, Value word, Value pointer);
 /// Orders this thread's earlier accesses, and those of others that it has seen

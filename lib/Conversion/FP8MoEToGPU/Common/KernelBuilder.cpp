@@ -265,7 +265,7 @@ scf::ForOp KernelBuilder::buildFor(Value lower, Value upper, Operand step,
   return loop;
 }
 
-/// What LLVM is told of a loop, as it is written in an attribute.
+/// Attaches a loop annotation for LLVM, given as the text of the attribute.
 static void annotateLoop(scf::ForOp loop, StringRef annotation) {
   loop->setAttr(
       "llvm.loop_annotation",

@@ -174,7 +174,7 @@ static SmallVector<Value> loadInLoop(KernelBuilder &b, const Plane &plane,
   return loaded;
 }
 
-/// The same for ranges that are shorter than a chunk.
+/// Loads chunks of ranges that are shorter than a chunk.
 static SmallVector<Value> loadFewElements(KernelBuilder &b, const Plane &plane,
                                           Value first, int64_t chunks,
                                           ValueRange others, IndexRange range) {

@@ -31,14 +31,15 @@ struct Plane {
   Value vectorStride, otherStride;
   /// i1: every chunk is contiguous and aligned, so it can move at once.
   Value vectorizable;
-  /// What is promised of chunks that move at once. Those of one element may
-  /// begin anywhere (TargetHooks::hasUnalignedVectors).
+  /// The alignment that is promised of chunks that move at once. Chunks with
+  /// the alignment of one element may begin anywhere
+  /// (TargetHooks::hasUnalignedVectors).
   int64_t vectorAlignment = kVectorBytes;
   /// Elements of whole chunks lie behind `base`, so near that 32 bits count the
   /// bytes to them. Only there may others lie before it.
   bool isNear = false;
-  /// What cannot move at once is loaded in a loop, which needs fewer registers
-  /// than all loads at once, and more time.
+  /// Chunks that cannot move at once are loaded in a loop, which needs fewer
+  /// registers than all loads at once, and more time.
   bool savesRegisters = false;
 
   bool isUnaligned() const { return vectorAlignment < kVectorBytes; }

@@ -140,9 +140,10 @@ FoundSegment fp8moe::findSegment(KernelBuilder &b, Value offsets, Value tile,
   Value tile32 = b.truncate(b.getI32Type(), tile);
   auto add = [&](Value lhs, Value rhs) { return b.add(lhs, rhs); };
   const bool isPadded = tiling.outputPadding > 1;
-  // Of all segments so far: the last end, how many tiles, and with padding how
-  // many paddings they fill. Then, in the lane that finds the segment: its
-  // number plus one, its length, and these sums before it.
+  // The loop carries sums over all segments so far: the last end, how many
+  // tiles, and with padding how many paddings they fill. Then, in the lane that
+  // finds the segment: its number plus one, its length, and these sums before
+  // it.
   const size_t sums = 2 + isPadded;
   SmallVector<Value> found = b.createFor(
       b.i64(0), count, b.getSubgroupSize(),

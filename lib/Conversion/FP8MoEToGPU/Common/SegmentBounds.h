@@ -40,7 +40,7 @@ struct SegmentTiling {
   /// Rows are counted from the multiple of it, a power of two, at or before the
   /// first row of each segment on.
   int64_t alignment = 1;
-  /// That of paddedStart in the bounds of segments.
+  /// The padding of paddedStart in the bounds of segments.
   int64_t outputPadding = 1;
 };
 

@@ -36,7 +36,8 @@ struct TileExtent {
 };
 
 struct SegmentTile {
-  /// Of a uniform segment; 0 for jagged ones, which lie in one matrix.
+  /// The matrix of a uniform segment; 0 for jagged ones, which lie in one
+  /// matrix.
   Value batch;
   /// The segment; the number of segments for the remainder rows.
   Value segment;
@@ -68,7 +69,8 @@ public:
       : b(b), segments(segments), rows(rows), columns(columns),
         offsets(offsets), rowAlignment(rowAlignment) {}
 
-  /// Of a uniform segment, or of all jagged ones and the rows behind them.
+  /// Tiles of a uniform segment, or of all jagged ones and the rows behind
+  /// them.
   Value countRowTiles();
   Value countColumnTiles();
 
@@ -80,7 +82,7 @@ public:
   /// which begin at multiples of the chunk size.
   Plane getPlane(const SegmentTile &tile, const SegmentBuffer &buffer,
                  bool alongRows);
-  /// The same for chunks that are counted from the tile's first index on.
+  /// As above, for chunks that are counted from the tile's first index on.
   /// Jagged segments begin in any row.
   Plane getTilePlane(const SegmentTile &tile, const SegmentBuffer &buffer,
                      bool alongRows);

@@ -83,7 +83,7 @@ Value ShiftedStore::getFirstWhole(Value start) {
   return b.add(low, b.bitAnd(b.sub(b.i32(0), begin), alignment - 1));
 }
 
-/// The same of the line at `pointer`. Lines that all begin at multiples of a
+/// As above, for the line at `pointer`. Lines that all begin at multiples of a
 /// chunk are as good as at multiples of a sector, and so they share one.
 Value ShiftedStore::getFirstWholeAt(Value pointer) {
   Value start = LLVM::PtrToIntOp::create(b, b.getI64Type(), pointer);
@@ -103,18 +103,18 @@ Value ShiftedStore::loadWords(Value line, Value chunk, Value next,
                        b.bitAnd(position, kVectorBytes - 1));
 }
 
-/// Those of a whole chunk.
+/// The words of a whole chunk.
 Value ShiftedStore::loadInside(Value line, Value position) {
   Value chunk = b.divU(position, kVectorBytes);
   Value next = b.add(chunk, 1);
-  // What follows an aligned chunk is not used, and may not be there.
+  // The chunk behind an aligned one is not used, and may not be there.
   if (!tile.moreBytes)
     next = b.minS(next, tile.lineBytes / kVectorBytes - 1);
   return loadWords(line, chunk, next, position);
 }
 
-/// Those of a chunk that may begin before the line or end behind what it has,
-/// where they are any bytes.
+/// The words of a chunk that may begin before the line or end behind its data;
+/// outside of the line they are any bytes.
 Value ShiftedStore::loadAnywhere(Value line, Value position) {
   const int64_t last = (tile.lineBytes + tile.moreBytes) / kVectorBytes - 1;
   // As unsigned numbers, positions before the line are far behind it.
@@ -134,7 +134,8 @@ void ShiftedStore::storeWhole(Value line, Value pointer, Value position) {
   });
 }
 
-/// Of lines that share the position of their first whole chunk.
+/// Stores the whole chunks of lines that share the position of their first
+/// whole chunk.
 void ShiftedStore::storeWholeOfAligned() {
   const int64_t perLine = tile.lineBytes / kVectorBytes;
   const int64_t step = b.getNumThreads() / perLine;
@@ -153,7 +154,7 @@ void ShiftedStore::storeWholeOfAligned() {
     b.createIf(b.less(b.add(line, i), tile.numLines), [&] { store(i); });
 }
 
-/// Of any lines. A loop, which needs few registers.
+/// Stores the whole chunks of any lines, in a loop, which needs few registers.
 void ShiftedStore::storeWholeOfAny() {
   const int64_t perLine = tile.lineBytes / kVectorBytes;
   b.createFor(

@@ -26,7 +26,7 @@ struct ShiftedLines {
   /// The 16 bytes number `chunk` of a line, those behind it among them.
   function_ref<Value(Value line, Value chunk)> loadChunk;
 
-  /// What memory is read and written in.
+  /// The sector, the unit in which memory is read and written.
   static constexpr int64_t kSectorBytes = 32;
 };
 
@@ -43,7 +43,7 @@ struct ShiftedLines {
 void storeLines(KernelBuilder &b, const ShiftedLines &tile,
                 function_ref<void()> storeChunks);
 
-/// The same of a tile that was transposed, whose rows are the lines.
+/// As above, for a tile that was transposed, whose rows are the lines.
 void storeLines(KernelBuilder &b, const Plane &output, const TileExtent &lines,
                 const TileExtent &elements, TransposeTile &tile, Value buffer,
                 function_ref<void()> storeChunks);

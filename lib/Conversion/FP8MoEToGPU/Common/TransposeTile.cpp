@@ -14,8 +14,8 @@ using namespace mlir::fp8moe;
 
 static_assert(TransposeTile::kChunkBytes == kVectorBytes);
 
-/// The same for four rows of bytes: two permutations make a word of two bytes
-/// of each, and of those come the results.
+/// Packs four rows of bytes: two permutations make a word of two bytes of each
+/// row, and two more make the results from those words.
 static SmallVector<Value> packBytesAcross(KernelBuilder &b,
                                           ArrayRef<Value> chunks) {
   // Bytes i and 4 + i of two words, and their halves.

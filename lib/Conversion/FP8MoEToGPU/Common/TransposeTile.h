@@ -42,7 +42,7 @@ public:
   int64_t getRows() const {
     return rowsPerThread * kRowGroups * (b.getNumThreads() / kThreads);
   }
-  /// Of all buffers.
+  /// Bytes of all buffers.
   int64_t getBytes() const { return buffers * getRows() * kRowBytes; }
   /// The thread's first row and its word within the row, when it writes.
   Value getWriteRow();

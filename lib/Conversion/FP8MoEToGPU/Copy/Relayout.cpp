@@ -296,7 +296,7 @@ void RelayoutBuilder::buildGroups() {
     };
     Segment from = getBounds(problem.groups->inputPadding);
     Segment to = getBounds(outputPadding);
-    // What padded groups promise may be more than the input has.
+    // The lengths that padded groups promise may exceed the input.
     Value length = b.minS(to.length, b.sub(groups.inputSize, from.paddedStart));
     // The group's rows of the output, with its padding; the remainder rows have
     // the rest.

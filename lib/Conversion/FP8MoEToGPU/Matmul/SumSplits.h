@@ -19,7 +19,7 @@ namespace mlir::fp8moe {
 /// contiguous.
 template <typename T> struct SplitSizes {
   T rows, columns;
-  /// Of the products of each part, which follow each other.
+  /// Row stride of the products of each part, which follow each other.
   T productRow;
   T resultRow, addendRow;
 

@@ -13,7 +13,7 @@
 
 namespace mlir::fp8moe {
 
-/// What measures a wait.
+/// The clock that measures a wait.
 enum class WaitClock {
   /// The multiprocessor's cycles. To read them costs next to nothing.
   Cycles,

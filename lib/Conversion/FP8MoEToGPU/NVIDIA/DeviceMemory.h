@@ -18,11 +18,11 @@ namespace mlir::fp8moe {
 Value createRelaxedLoadWords(KernelBuilder &b, Value pointer);
 Value createAcquireLoadWords(KernelBuilder &b, Value pointer);
 
-/// What the L2 cache fetches from memory at least.
+/// The sector, the smallest unit that the L2 cache fetches from memory.
 constexpr int64_t kSectorBytes = 32;
-/// Fetches the sector of `pointer` to the L2 cache. What kernels before this
-/// one write later goes through that cache, so it may come before they have
-/// ended.
+/// Fetches the sector of `pointer` to the L2 cache. Later writes of the kernels
+/// before this one go through that cache, so the prefetch may come before they
+/// have ended.
 void createSectorPrefetch(KernelBuilder &b, Value pointer);
 
 /// Adds four f32 to those at `pointer`, aligned to 16 bytes, in the L2 cache.

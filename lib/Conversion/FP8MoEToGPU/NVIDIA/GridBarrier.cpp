@@ -17,8 +17,8 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 
 //
-// Nobody resets the flags between launches, so nothing may be assumed of them:
-// only changes count. Block 0 leads. There is one flag `release`, and a flag
+// The flags are not reset between launches, so their values are arbitrary: only
+// changes count. Block 0 leads. There is one flag `release`, and a flag
 // `arrival` for every other block i.
 //
 //   begin  block i:  old = release, last = arrival[i]
@@ -35,10 +35,10 @@ using namespace mlir::fp8moe;
 // block i has just written; but block i writes another value each time, and
 // goes on.
 //
-// Stores are relaxed. The same fence orders what the whole block did before its
-// block barrier ahead of arrival[i]. Lanes of block 0 acquire the arrivals and
-// meet in a barrier of the warp; the fence of the first lane carries what all
-// of them acquired to `release`. Block i acquires that.
+// Stores are relaxed. One fence orders everything that the whole block did
+// before its block barrier ahead of arrival[i]. Lanes of block 0 acquire the
+// arrivals and meet in a barrier of the warp; the fence of the first lane
+// carries what all of them acquired to `release`. Block i acquires that.
 //
 // While the memory is busy with the first tiles, each trip to it takes one to
 // two microseconds, and four or five are needed one after the other: the fence

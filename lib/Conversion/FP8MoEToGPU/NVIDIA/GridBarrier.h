@@ -25,10 +25,10 @@ constexpr int64_t kGridBarrierBytes = 128 + kMaxBarrierBlocks * kWordBytes;
 using GridBarrierState = SmallVector<Value>;
 
 /// A barrier of all blocks in two parts, for one converged warp of each block.
-/// Between the parts is a barrier of the block. What the block's threads wrote
-/// before that is visible to all blocks after the second part. All blocks must
-/// be resident at once (a cooperative launch). `block`, `numBlocks` and `lane`
-/// are i32.
+/// Between the parts is a barrier of the block. Writes of the block's threads
+/// before that barrier are visible to all blocks after the second part. All
+/// blocks must be resident at once (a cooperative launch). `block`, `numBlocks`
+/// and `lane` are i32.
 class GridBarrier {
 public:
   GridBarrier(KernelBuilder &b, Value memory, Value block, Value numBlocks,

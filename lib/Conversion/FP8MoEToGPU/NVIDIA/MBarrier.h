@@ -30,7 +30,7 @@ void createArrive(KernelBuilder &b, Value barrier);
 /// Arrives, and expects `bytes` of copies in the same phase.
 void createArriveExpecting(KernelBuilder &b, Value barrier,
                            KernelBuilder::Operand bytes);
-/// Whose writes are visible after a wait.
+/// The threads whose writes are visible after a wait.
 enum class BarrierScope { Block, Cluster };
 /// Waits for the end of the phase with this parity (i32, 0 or 1). The wait is
 /// bounded (BoundedWait.h).

@@ -43,7 +43,7 @@ public:
   RingPosition getPosition(Value count);
   RingPosition getNext(RingPosition position);
   /// The position `count` (i32) stages before `position`, of a ring of at least
-  /// so many. What is before the first round counts as full.
+  /// so many. Positions before the first round count as full.
   RingPosition getBefore(RingPosition position, Value count);
 
   Value getFullBarrier(Value stage);

@@ -38,7 +38,8 @@ void fp8moe::createBulkLoad(KernelBuilder &b, Value source, Value destination,
       /*multicastMask=*/Value(), /*l2CacheHint=*/Value());
 }
 
-/// What createpolicy.fractional.L2::evict_first.b64 with fraction 1.0 makes.
+/// The policy that createpolicy.fractional.L2::evict_first.b64 makes with
+/// fraction 1.0.
 static constexpr int64_t kEvictFirst = 0x12F0000000000000;
 
 /// Nothing for the normal priority.

@@ -33,7 +33,7 @@ enum class CachePriority { Normal, EvictFirst };
 void createTensorStore(KernelBuilder &b, Value map, ValueRange coordinates,
                        Value source,
                        CachePriority priority = CachePriority::Normal);
-/// The same, but adds f32 elements to those that are there.
+/// Like createTensorStore, but adds f32 elements to those in memory.
 void createTensorAdd(KernelBuilder &b, Value map, ValueRange coordinates,
                      Value source,
                      CachePriority priority = CachePriority::Normal);

@@ -16,7 +16,7 @@ namespace mlir::fp8moe {
 // Conditions are i1; null stands for one that always holds.
 
 Value createBoth(OpBuilder &builder, Location loc, Value lhs, Value rhs);
-/// Of a condition that is not null.
+/// Negates a condition that is not null.
 Value createNot(OpBuilder &builder, Location loc, Value condition);
 /// Whether it is known never to hold.
 bool isNever(Value condition);

@@ -21,10 +21,10 @@ class KernelInstance {
 public:
   TypeID getTypeID() const { return id; }
 
-  /// Whose work it is.
+  /// The operation that the kernel does.
   Operation *op;
-  /// What it is done with; of several that a family launches together, the
-  /// first.
+  /// Its tile; where a family launches several operations together, that of the
+  /// first one.
   TileAttrInterface tile;
   /// Whether there is anything to do (an i1); null: always.
   Value isNeeded;

@@ -69,7 +69,8 @@ LogicalResult LaunchGroups::collect(func::FuncOp func,
     if (IntegerAttr number = getGroup(op))
       groups[number.getInt()].ops.push_back(op);
   });
-  // Who lost the other operation, as nobody used it, is launched alone.
+  // An operation whose partner was erased, as it had no uses, is launched
+  // alone.
   groups.remove_if([](auto &entry) { return entry.second.ops.size() == 1; });
   for (auto &[number, group] : groups) {
     if (group.ops.size() != 2)

@@ -67,7 +67,7 @@ LogicalResult fp8moe::lowerChoice(ArrayRef<KernelAlternative> alternatives,
   OpBuilder builder = lowering.getBuilder();
   SmallVector<Value> areInRange =
       createAreInRange(alternatives, operands, builder);
-  // What the alternatives so far have left, null for everything.
+  // The condition under which no alternative so far has run; null for always.
   Value fallback;
   for (auto [index, alternative, isInRange] :
        llvm::enumerate(alternatives, areInRange)) {
@@ -80,8 +80,8 @@ LogicalResult fp8moe::lowerChoice(ArrayRef<KernelAlternative> alternatives,
         instance, createBoth(builder, loc, isInRange, fallback), lowering);
     if (failed(isDone))
       return failure();
-    // What takes everything does so in its range, which those behind it mostly
-    // exclude already.
+    // A kernel that takes everything does so in its range, which the ranges
+    // behind it mostly exclude already.
     RangeAttr range = alternative.range;
     if (!*isDone && range &&
         llvm::any_of(alternatives.drop_front(index + 1),

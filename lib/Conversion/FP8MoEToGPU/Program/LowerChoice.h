@@ -14,7 +14,7 @@
 
 namespace mlir::fp8moe {
 
-/// What ranges compare, of the call.
+/// The values of the call that ranges compare.
 struct RangeOperands {
   /// Elements that share a scale, on average, an index. Null when there is no
   /// range.

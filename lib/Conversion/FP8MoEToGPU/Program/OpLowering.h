@@ -20,7 +20,7 @@ class OpLowering {
 public:
   virtual ~OpLowering() = default;
 
-  /// What it matches, in the plural, as diagnostics list it.
+  /// The operations that it matches, in the plural, as diagnostics list them.
   virtual StringRef getName() const = 0;
   virtual bool matches(Operation *op) const = 0;
   /// Whether results get a buffer of their own, which launches write. Others

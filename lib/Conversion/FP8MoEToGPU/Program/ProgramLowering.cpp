@@ -56,8 +56,8 @@ FailureOr<BufferView> ProgramLowering::createResult(OpResult result) {
   BufferView view;
   view.sizes = *sizes;
   if (std::optional<StridedLayout> layout = StridedLayout::get(type)) {
-    // Nobody else sees this buffer, so the strides that a layout leaves open
-    // are the dense ones.
+    // No caller sees this buffer, so the strides that a layout leaves open are
+    // the dense ones.
     bool isGiven = !layout->dense &&
                    !llvm::is_contained(layout->strides, ShapedType::kDynamic);
     view.strides =

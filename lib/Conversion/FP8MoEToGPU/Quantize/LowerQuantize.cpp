@@ -193,7 +193,7 @@ static LogicalResult lowerAxes(OpTy op, Value offsets,
       q.offsets = lowering.getView(offsets);
     quantizations.push_back(q);
   }
-  // What kernels for both axes have left; null for everything.
+  // The condition under which no kernel for both axes has run; null for always.
   Value fallback;
   for (AlternativeAttr alternative : choice->getEntries()) {
     if (!isBothAxesTile(alternative.getTile()))

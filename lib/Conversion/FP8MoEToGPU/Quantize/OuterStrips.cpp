@@ -31,8 +31,8 @@ Step OuterStripBuilder::getStep(Value row) {
     return b.zeroExtend(b.getI64Type(), b.truncate(b.getI32Type(), left));
   };
   Value zero = b.i64(0);
-  // What cannot be loaded at once is moved to rows or columns before those of
-  // the step.
+  // A chunk that cannot be loaded at once is moved to rows or columns before
+  // those of the step.
   bool isInner = config.kind == Kind::InnerTransposing;
   return {row,
           zero,

@@ -15,9 +15,9 @@
 
 namespace mlir::fp8moe {
 
-/// What a block goes over in one step of a loop over the rows of its strip.
-/// Rows and columns are counted from those of the segment, or, if `origin` is
-/// not null, from that row and from the strip's first column: then these are 0.
+/// The rows and columns of one step of a block's loop over the rows of its
+/// strip. Both are counted from those of the segment, or, if `origin` is not
+/// null, from that row and from the strip's first column: then these are 0.
 struct Step {
   Value origin, firstRow, firstColumn;
   /// Rows with data, and columns.
@@ -64,7 +64,7 @@ protected:
     return config.threads / b.getSubgroupSize();
   }
   Value getRowSlot() { return b.divU(b.getThread(), getThreadsPerRow()); }
-  /// That of the first thread of the subgroup.
+  /// The row slot of the first thread of the subgroup.
   Value getFirstRowSlot() {
     return b.mul(b.getUniformSubgroup(),
                  b.getSubgroupSize() / getThreadsPerRow());

@@ -27,7 +27,7 @@ struct QuantizeOperands {
   QuantizeBuffers buffers;
 };
 
-/// What the kernels along one axis take.
+/// A launch of a kernel along one axis.
 class QuantizeInstance : public KernelInstanceBase<QuantizeInstance> {
 public:
   QuantizeInstance(Operation *op, const QuantizeOperands &operands,
@@ -39,7 +39,7 @@ public:
   QuantizeConfig config;
 };
 
-/// What a kernel along both axes takes: `columns` are jagged, `rows` whole.
+/// A launch of a kernel along both axes: `columns` are jagged, `rows` whole.
 class BothAxesInstance : public KernelInstanceBase<BothAxesInstance> {
 public:
   BothAxesInstance(Operation *op, const QuantizeOperands &columns,

@@ -42,7 +42,7 @@ struct Team {
   int64_t threads;
 };
 
-/// What all schedules build their kernels from.
+/// The parts from which all schedules build their kernels.
 class QuantizeKernel {
 public:
   /// The kernel's pointers and sizes begin at these of its parameters.

@@ -18,7 +18,7 @@
 
 namespace mlir::fp8moe {
 
-/// What launches of quantize kernels have in common.
+/// The common part of launches of quantize kernels.
 class QuantizeLaunch {
 public:
   QuantizeLaunch(const KernelInstance &instance,

@@ -82,8 +82,8 @@ Value QuantizeMath::createPowerOfTwo(Value magnitude, const APFloat &largest) {
   return b.select(b.equal(magnitude, f32::kInfinity), b.i32(0), scale);
 }
 
-/// (Q2): the quotient in f64, rounded to f32, as bits. That of an infinity is
-/// zero (Q8).
+/// (Q2): the quotient in f64, rounded to f32, as bits. The quotient of an
+/// infinity is zero (Q8).
 Value QuantizeMath::createQuotient(Value magnitude, const APFloat &largest) {
   auto f64 = [&](double value) -> Value {
     return arith::ConstantOp::create(b, b.getF64FloatAttr(value));

@@ -46,7 +46,7 @@ public:
   SmallVector<Value> createQuantize(ArrayRef<Value> values,
                                     ArrayRef<Value> scales,
                                     FP8Products products = FP8Products::Any);
-  /// The same, where each scale is that of a slice with the value.
+  /// As above, where each scale is that of a slice with the value.
   SmallVector<Value> createQuantizeOwn(ArrayRef<Value> values,
                                        ArrayRef<Value> scales) {
     return createQuantize(values, scales,

@@ -66,8 +66,8 @@ private:
   /// Elements from one of a thread's chunks to the next.
   int64_t getStep() const { return team.threads * kOutputChunk; }
   int64_t getHeldRows() const { return config.heldChunks * getStep(); }
-  /// Of rounds that are held, those that fill the whole team whatever its
-  /// length turns out to be.
+  /// The rounds, among those held in registers, that fill the whole team
+  /// whatever its length turns out to be.
   int64_t countFullRounds() const {
     int64_t known = getKnownRows();
     return ShapedType::isDynamic(known) ? 0 : known / getStep();
@@ -475,7 +475,7 @@ void RegisterResidentBuilder::storeChunk(Value row, ArrayRef<Value> chunk,
 
 SmallVector<Value> RegisterResidentBuilder::forEachLaterChunk(
     Value first, Value end, ValueRange init, KernelBuilder::LoopBody body) {
-  // What always fits needs no loop.
+  // Slices that always fit need no loop.
   int64_t known = getKnownRows();
   if (!ShapedType::isDynamic(known) && known <= getHeldRows())
     return llvm::to_vector(init);

@@ -34,7 +34,7 @@ SegmentView RescaledKernel::createLines(Value segment) {
                                                     : segment);
 }
 
-/// Of a quantization along columns: input, groups, result and scales.
+/// Pointers of a quantization along columns: input, groups, result and scales.
 static unsigned countPointers(const AxisQuantizeProblem &columns) {
   return 3 + columns.jagged;
 }

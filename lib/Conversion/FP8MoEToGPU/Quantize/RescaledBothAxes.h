@@ -19,10 +19,10 @@ namespace mlir::fp8moe {
 /// does no harm.
 inline constexpr int64_t kMagnitudeAlignment = 256;
 
-/// What both kernels of #fp8moe.rescaled_both_axes see of their operation: a
-/// tensor whose segments are quantized along their rows and along their
-/// columns. A line is a row of a segment: `columns` reduces over lines, and a
-/// line is a slice, or column, of `lines`.
+/// The operation as both kernels of #fp8moe.rescaled_both_axes see it: a tensor
+/// whose segments are quantized along their rows and along their columns. A
+/// line is a row of a segment: `columns` reduces over lines, and a line is a
+/// slice, or column, of `lines`.
 struct RescaledKernel {
   /// The quantization along rows of a segment, whose slices are columns, and
   /// that along columns, whose slices are lines.

@@ -35,7 +35,8 @@ Value RescaledBytes::getExponent(KernelBuilder &b, Value bits,
                   b.shiftRight(bits, f32::kMantissaBits));
 }
 
-/// Of each byte, and so that no sum reaches the next one.
+/// The term is subtracted from each byte, and biased so that no sum reaches the
+/// next one.
 Value RescaledBytes::createLineTerm(Value exponent) {
   return b.mul(b.sub(b.mul(exponent, step), getBias()), kEachByte);
 }

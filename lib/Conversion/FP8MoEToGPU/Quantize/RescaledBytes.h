@@ -24,9 +24,9 @@ namespace mlir::fp8moe {
 ///   column   x * 2^c = 1.fff * 2^(e + c - l - bias)      s eeee fff + (c - l)
 ///
 /// That is so where both are normal, and the one of the line is not the least
-/// such number, to which a subnormal one may have been rounded. What is not has
-/// to be quantized from the input: little where numbers are distributed
-/// normally, as it is 2^15 times smaller than the largest.
+/// such number, to which a subnormal one may have been rounded. All other
+/// numbers have to be quantized from the input: they are few where numbers are
+/// distributed normally, as they are 2^15 times smaller than the largest.
 ///
 /// Four bytes are rescaled at once. With S = 2^(bits of fff) and m the seven
 /// bits behind the sign, m + S * (c - l) + (128 - S) has bit 7 set where the
@@ -50,7 +50,7 @@ public:
   /// i1: whether the exponent of a line is so near those of columns, from the
   /// least to the largest, that no sum leaves its byte.
   Value createIsNear(Value exponent, Value least, Value largest);
-  /// What the exponent of a line takes from each byte of a word.
+  /// The term that the exponent of a line subtracts from each byte of a word.
   Value createLineTerm(Value exponent);
   /// Four bytes of a line, for columns with these exponents (the low bytes of
   /// each, in a word), and a word that has all of kSigns where they are right.
@@ -60,7 +60,7 @@ public:
 private:
   /// Exponents of scales that differ by more are not compared by bytes.
   int64_t getMostDifference() const { return getBias() / step; }
-  /// What is added so that normal sums have bit 7.
+  /// The addend with which normal sums have bit 7.
   int64_t getBias() const { return 0x80 - step; }
 
   KernelBuilder &b;

@@ -44,7 +44,7 @@ struct ColumnExponents {
   Value least, largest;
 };
 
-/// What a block makes: tiles of the result's lines and columns.
+/// The tile that a block makes, of the result's lines and columns.
 struct Tile {
   Value segment;
   SegmentView view;
@@ -81,7 +81,7 @@ private:
   /// 16 bytes at once, and i1: whether all of them are right.
   std::pair<Value, Value> rescale(Value chunk, Value lineScale,
                                   const ColumnExponents &exponents);
-  /// The same bytes from the input.
+  /// The bytes of a word, quantized from the input.
   Value quantize(const Tile &tile, Value line, Value column);
   void zeroRemainder(const Tile &tile);
 

@@ -65,7 +65,7 @@ private:
   Value enterPiece(Value workTile);
 
   Step getHeldStep(int64_t index);
-  /// What the thread holds of a tile; anything where it has no rows.
+  /// The chunks that the thread holds of a tile; anything where it has no rows.
   SmallVector<Value> loadHeld(const TransposedStep &at);
   void createScales(ArrayRef<Step> steps, ArrayRef<SmallVector<Value>> held);
   void exchangeMagnitudes();
@@ -151,10 +151,10 @@ Value ResidentStripBuilder::enterPiece(Value workTile) {
   Value stripInSegment = b.divU(inSegment, pieces);
   piece = b.sub(inSegment, b.mul(stripInSegment, pieces));
   strip = widen(stripInSegment);
-  // Of jagged segments that have several pieces, each has slot 2n for its first
-  // one, where n whole pieces lie before it, and 2 (n + i) + 1 for piece i. The
-  // next segment begins more than a piece later, and its piece 1 behind what
-  // is left of this one: no two pieces have the same slot.
+  // Slots of jagged segments that have several pieces: the first piece has slot
+  // 2n, where n whole pieces lie before it, and piece i has slot 2 (n + i) + 1.
+  // The next segment begins more than a piece later, and its piece 1 behind
+  // what is left of this one: no two pieces have the same slot.
   firstSlot = kernel.problem.jagged ? b.mul(b.divU(start, held), 2) : first;
   return b.less(strip, strips);
 }

@@ -66,7 +66,7 @@ CDNABlockScales::Scales CDNABlockScales::createScales(bool isOfA) {
     before = b.add(before, b.mul(group, kernel.widen(expertLines)));
   }
   Value pointer = isOfA ? kernel.scaleA : kernel.scaleB;
-  // Those of a group of the contraction begin inside each line.
+  // Scales of a group of the contraction begin inside each line.
   Value inLine = kernel.widen(b.mul(tile.firstScaleTile, kScaleTileBytes));
   Value pitch = kernel.widen(lineBytes);
   Value base = b.offsetBytes(pointer, b.add(b.mul(before, pitch), inLine));

@@ -17,8 +17,8 @@
 
 namespace mlir::fp8moe {
 
-/// What all parts know. Values are i32 unless they are pointers; sizes and
-/// strides are i64.
+/// The state that all parts of the kernel share. Values are i32 unless they are
+/// pointers; sizes and strides are i64.
 struct CDNAMatmulKernel {
   CDNAMatmulKernel(KernelBuilder &b, const GroupedMatmulProblem &problem,
                    const CDNAMatmulStrides<int64_t> &strides,
@@ -62,8 +62,7 @@ struct CDNAMatmulKernel {
 // Tiles
 //===----------------------------------------------------------------------===//
 
-/// What a workgroup must know about its tile. Values are uniform, i32 unless
-/// said otherwise.
+/// The tile of a workgroup. Values are uniform, i32 unless said otherwise.
 struct CDNATile {
   /// The group whose b, scales and result these are.
   Value group;
@@ -107,8 +106,8 @@ inline bool isSecondHalf(MatmulHalf half) {
 SmallVector<Value> createLaneLines(CDNAMatmulKernel &kernel, MatmulHalf half);
 
 /// The range from which lanes load of the stage that is `step` bytes into the
-/// contraction, each `inStage` bytes into the stage (both i32). What is behind
-/// the contraction's end is outside: the lane's offset is, which changes
+/// contraction, each `inStage` bytes into the stage (both i32). Loads behind
+/// the contraction's end are outside: the lane's offset is, which changes
 /// `offsets`, or nothing is inside.
 BufferRange excludeBehindEnd(const CDNAMatmulKernel &kernel,
                              const CDNATile &tile, const BufferRange &range,
@@ -177,8 +176,9 @@ public:
   /// the fragments of a half, for the stage that is `step` (i32) elements into
   /// the contraction. Behind its end they are zero, which is finite.
   SmallVector<Value> load(MatmulHalf half, Value step) const;
-  /// What was loaded as instructions take it (i32). They are words only there:
-  /// with such a cast of each, LLVM thinks that a loop is too large to rotate.
+  /// The loaded scales as instructions take them (i32). They are words only
+  /// there: with such a cast of each, LLVM thinks that a loop is too large to
+  /// rotate.
   Value getWord(Value bytes) const;
 
 private:
@@ -268,7 +268,7 @@ private:
   const CDNATile &tile;
   BufferRange rangeA, rangeB;
   std::optional<CDNATransposedLoads> transposedA, transposedB;
-  /// Of each operand: the byte in a stage that the lane loads, and its offset
+  /// For each operand: the byte in a stage that the lane loads, and its offset
   /// in the range for each half and round.
   Value chunkA, chunkB;
   /// By how many bits what it loads is shifted, if lines are.

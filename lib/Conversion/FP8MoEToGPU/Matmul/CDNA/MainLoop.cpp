@@ -12,8 +12,8 @@
 //   read R0, C0, C1 | refill R1 of the next stage     | multiply R0 x C0, C1
 //   read R1         | refill R0, C0, C1 of this stage | multiply R1 x C0, C1
 //
-// What was read is refilled in the phase after, so a half of a stage arrives
-// two phases before it is read, and two stages are enough. A barrier stands
+// A half of a stage is refilled in the phase after its read, so it arrives two
+// phases before the next read, and two stages are enough. A barrier stands
 // before and behind the products. With eight waves, those of the second half of
 // the rows run one barrier behind: while four read and load, the four that
 // share their SIMDs multiply.
@@ -107,9 +107,9 @@ int64_t MainLoop::getLoadsAhead() {
   return loads;
 }
 
-/// What was read has arrived in registers, and what the next phase reads has
-/// arrived in shared memory, for all waves. `others` are loads to registers
-/// that may be under way besides.
+/// The fragments that were read have arrived in registers, and the bytes that
+/// the next phase reads have arrived in shared memory, for all waves. `others`
+/// are loads to registers that may be under way besides.
 void MainLoop::endReads(int64_t others) {
   createSchedulingFence(b);
   createWaitCount(
@@ -220,7 +220,7 @@ void MainLoop::setScales(Fragments &fragments, ArrayRef<Value> &scales) {
 }
 
 /// Masks fragments in place where the stage has bytes that are not the tile's.
-/// What was shifted was masked before.
+/// Shifted lines were masked before.
 void MainLoop::maskIfNeeded(Value step, ArrayRef<Fragments *> all) {
   if (kernel.config.shiftsLines)
     return;
@@ -235,12 +235,12 @@ void MainLoop::maskIfNeeded(Value step, ArrayRef<Fragments *> all) {
     return chunks;
   };
   SmallVector<Value> before = collect();
-  // Else LLVM computes what both branches of a stage need in front of the first
-  // one, and keeps it in registers that 256x256 does not have.
+  // Without the unlikely branch LLVM hoists what both branches of a stage need
+  // in front of the first one, into registers that 256x256 does not have.
   SmallVector<Value> masked = b.createIf(
       createUnlikely(b, hasMask), ValueRange(before).getTypes(),
       [&] {
-        // Else LLVM masks every stage, to save the branch.
+        // Without this fence LLVM masks every stage, to save the branch.
         createSchedulingFence(b);
         for (Fragments *fragments : all)
           operands.mask(step, *fragments);

@@ -13,7 +13,7 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Of the 32 bytes that a lane holds, how many one instruction takes.
+/// How many of the 32 bytes that a lane holds one instruction takes.
 static int64_t getPartBytes(int64_t edge, MatrixElement element) {
   if (edge == 32)
     return 8;
@@ -22,7 +22,7 @@ static int64_t getPartBytes(int64_t edge, MatrixElement element) {
 
 int64_t Mfma::getParts() const { return 32 / getPartBytes(edge, column); }
 
-/// What one instruction takes of a fragment, in its type.
+/// The part of a fragment that one instruction takes, in its type.
 Value Mfma::getPart(KernelBuilder &b, const MfmaFragment &fragment,
                     int64_t part) const {
   int64_t bytes = getPartBytes(edge, column);

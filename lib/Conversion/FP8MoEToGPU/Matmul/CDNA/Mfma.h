@@ -14,9 +14,9 @@
 
 namespace mlir::fp8moe {
 
-/// What a lane holds of a stage of one row (or column): two chunks of 16 bytes
-/// of the contraction, as vector<4xi32>. Which ones does not matter to the sum,
-/// as long as both operands agree.
+/// The part of a stage of one row (or column) that a lane holds: two chunks of
+/// 16 bytes of the contraction, as vector<4xi32>. Which ones does not matter to
+/// the sum, as long as both operands agree.
 struct MfmaFragment {
   Value chunks[2];
   /// The e8m0 byte (i32) of the row's block that has the number of the lane's

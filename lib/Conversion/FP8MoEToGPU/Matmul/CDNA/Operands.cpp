@@ -44,11 +44,11 @@ Value fp8moe::createSwizzle(CDNAMatmulKernel &kernel, bool isRows, Value line) {
 static Value getLaneColumn(CDNAMatmulKernel &kernel) {
   KernelBuilder &b = kernel.b;
   Value lane = kernel.laneRow;
-  // Of 16 columns a lane has four of every eight, the second instruction the
+  // With 16 columns a lane has four of every eight, the second instruction the
   // other four.
   if (kernel.config.edge == 16)
     return b.bitOr(b.shiftLeft(b.shiftRight(lane, 2), 3), b.bitAnd(lane, 3));
-  // Of 32, bits 2 and 3 change places.
+  // With 32 columns, bits 2 and 3 change places.
   Value bit3 = b.shiftLeft(b.bitAnd(lane, 4), 1);
   Value bit2 = b.shiftRight(b.bitAnd(lane, 8), 1);
   return b.bitOr(b.bitAnd(lane, 0x13), b.bitOr(bit3, bit2));
@@ -154,7 +154,7 @@ void CDNAOperands::createAddresses(bool isRows) {
   Value pitch =
       kernel.getBytes(isRows ? kernel.strides.pitchA : kernel.strides.pitchB);
   // The last chunk, or the last word of shifted lines, is read whole: its other
-  // bytes are masked. What else a chunk has is outside, word by word.
+  // bytes are masked. All further words of a chunk are outside, word by word.
   bool isShifted = config.shiftsLines;
   Value end = kernel.widen(isShifted ? b.add(tile.endBytes, tile.shiftBytes)
                                      : b.roundUp(tile.endBytes, kChunkBytes));

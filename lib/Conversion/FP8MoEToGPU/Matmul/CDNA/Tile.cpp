@@ -75,8 +75,8 @@ Group TileFinder::findGroup(Value count, Value extent, int64_t blockSize,
   Value zero = b.i32(0), lastLane = b.i32(CDNAMatmulConfig::kWaveLanes - 1);
   bool countsScaleTiles =
       kernel.problem.blockScalesA == BlockScales::GroupTiles;
-  // What was found, then the end, the blocks and the tiles of scales of all
-  // groups so far.
+  // The loop carries the group that was found, then the end, the blocks and the
+  // tiles of scales of all groups so far.
   SmallVector<Value> init = Group{b.i32(-1), zero, zero, zero, zero}.pack();
   init.append({zero, zero, zero});
   SmallVector<Value> results = b.createFor(

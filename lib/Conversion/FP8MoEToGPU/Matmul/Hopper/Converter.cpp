@@ -62,7 +62,7 @@ struct Line {
   Value pointer;
 };
 
-/// What is converted at once: half of a slot.
+/// Half of a slot, the unit of conversion.
 struct HalfSlot {
   /// The slot (i32), and whether no other one of the tile follows (i1).
   Value slot, isLast;
@@ -171,7 +171,7 @@ Line Converter::getLine(const Tile &tile, const Part &part) {
                                   kScaleTileBytes);
     add(b.mul(widen(tile.group), bytes));
   }
-  // What is behind the last line nobody needs.
+  // Lines behind the last one are not used: their index is clamped.
   Value number =
       b.minS(b.add(b.add(first, line), part.firstLine), b.sub(count, 1));
   if (ofLines) {
@@ -353,8 +353,8 @@ SmallVector<Value> Converter::loadAlignedChunks(size_t part,
   return chunks;
 }
 
-/// The same where the group begins `head` bytes, up to 15, after the slot: the
-/// last ones are at the beginning of the other slot.
+/// As loadChunks, where the group begins `head` bytes, up to 15, after the
+/// slot: the last ones are at the beginning of the other slot.
 SmallVector<Value>
 Converter::loadShiftedChunks(size_t part, const HalfSlot &from, Value head) {
   constexpr int64_t kSlotWords = kSlotElements / kWordBytes;
@@ -470,7 +470,7 @@ void Converter::convertTile(const Tile &tile, Value stageCount) {
               [&](Value number, ValueRange carried) {
                 SmallVector<Value> scales(carried.drop_front(2));
                 Value following = b.add(number, 1);
-                // Those of the next slot are on their way meanwhile.
+                // Scales of the next slot are on their way meanwhile.
                 SmallVector<Value> next = loadAllScales(following);
                 Value isLast = b.equal(following, numSlots);
                 if (looksAhead)

@@ -7,10 +7,10 @@
 //===----------------------------------------------------------------------===//
 
 //
-// Of each 64 rows, a warp has 16. They go through two buffers of the warp's own
-// in shared memory, a few boxes of the result's tensor map at a time: while one
-// buffer is being copied to memory, the other is filled. While they write, no
-// warp waits for another one. Rows of the next group must not be touched, so
+// A warp has 16 of each 64 rows. Its rows go through two buffers of the warp's
+// own in shared memory, a few boxes of the result's tensor map at a time: while
+// one buffer is being copied to memory, the other is filled. While they write,
+// no warp waits for another one. Rows of the next group must not be touched, so
 // rows of a warp that are not all the group's are written by its threads.
 //
 //===----------------------------------------------------------------------===//
@@ -186,8 +186,9 @@ void MatmulEpilogue::storeTile(const Tile &tile, ArrayRef<Value> accumulators) {
   }
 }
 
-/// What is added to the thread's two neighbours in a row, in bf16; zero outside
-/// of the result. It is not read-only, as the result may lie in its place.
+/// The addends of the thread's two neighbours in a row, in bf16; zero outside
+/// of the result. The loads are not read-only, as the result may lie in the
+/// same memory.
 SmallVector<Value> MatmulEpilogue::loadAddends(const Tile &tile,
                                                const RowBlock &rows,
                                                int64_t eight, int64_t half) {

@@ -85,7 +85,7 @@ void GroupOrder::create() {
               b.select(b.equal(group, own), length, carried[0]),
               b.add(carried[1], padded)};
         });
-    // Those that come before it.
+    // The rank is the number of groups that come before this one.
     SmallVector<Value> rank = forEachGroup(
         {zero}, [&](Value group, Value begin, Value end, ValueRange carried) {
           Value length = b.sub(end, begin);

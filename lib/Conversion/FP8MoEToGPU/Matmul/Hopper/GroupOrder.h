@@ -25,7 +25,7 @@ public:
   /// has room behind the tile.
   static bool isWorthwhile(const GroupedMatmulProblem &problem,
                            const HopperMatmulConfig &config);
-  /// Of shared memory, besides that of the tile.
+  /// Bytes of shared memory, besides those of the tile.
   static int64_t getBytes(const GroupedMatmulProblem &problem,
                           const HopperMatmulConfig &config);
 
@@ -34,8 +34,8 @@ public:
   /// By all threads of the block, which then wait for each other.
   void create();
 
-  // Of the group that comes as number `rank` (i32); anything behind the last
-  // one.
+  // Describes the group that comes as number `rank` (i32); any rank behind the
+  // last group means the last one.
   /// Its number.
   Value loadGroup(Value rank);
   /// Its length, and where it begins with padding.

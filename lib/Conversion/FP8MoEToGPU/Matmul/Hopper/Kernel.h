@@ -16,8 +16,8 @@
 
 namespace mlir::fp8moe {
 
-/// What all roles know. Values are i32 unless they are pointers; the stride of
-/// the addend's groups is i64.
+/// The state that all roles share. Values are i32 unless they are pointers; the
+/// stride of the addend's groups is i64.
 struct GroupedMatmulKernel {
   GroupedMatmulKernel(KernelBuilder &b, const GroupedMatmulProblem &problem,
                       const HopperMatmulConfig &config);
@@ -81,10 +81,10 @@ struct GroupedMatmulKernel {
   bool endsInsideStages() const {
     return !problem.isMGrouped() && !problem.promoted;
   }
-  /// What is multiplied in the first stage of a group may begin with elements
-  /// of the group before, and in the last one end with those of the next.
-  /// (Loads of MN-major operands begin with any position of the contraction;
-  /// what is converted begins with the group, and ends with zeros.)
+  /// The first stage of a group may begin with elements of the group before,
+  /// and its last one may end with those of the next. (Loads of MN-major
+  /// operands begin with any position of the contraction; converted operands
+  /// begin with the group, and end with zeros.)
   bool needsHeadMask() const {
     return !problem.isMGrouped() && !problem.hasBlockScales() &&
            !(problem.mnMajorA && problem.mnMajorB) &&
@@ -123,7 +123,7 @@ struct TileState {
   }
 };
 
-/// What a role must know about its tile, all i32 but for isZero.
+/// The tile of a role, all i32 but for isZero.
 struct Tile {
   /// Counted through all groups, in the order in which they are taken.
   Value number;

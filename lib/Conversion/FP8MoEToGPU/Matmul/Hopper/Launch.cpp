@@ -23,8 +23,8 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 
 /// Bytes that are brought to the second-level cache when a part of them is
-/// read. Along the contraction the next part is that of the next stage. What
-/// follows along the rows or columns is another box of this stage, which is
+/// read. Along the contraction the next part is that of the next stage. The
+/// next part along the rows or columns is another box of this stage, which is
 /// read at once anyway.
 static constexpr int64_t kContractionPromotion = 256;
 static constexpr int64_t kMNMajorPromotion = 128;
@@ -46,7 +46,7 @@ private:
   struct Matrix {
     TypedValue<MemRefType> buffer;
     SmallVector<OpFoldResult> sizes;
-    /// Those of all dimensions but the innermost.
+    /// Strides of all dimensions but the innermost.
     SmallVector<OpFoldResult> strides;
     int64_t elementBytes;
   };
@@ -347,7 +347,8 @@ void HopperMatmulLaunch::launchSplits(const Operands &operands,
   launchSplitSum(loc, sum, condition, lowering);
 }
 
-/// What kernels that convert operands rely on.
+/// Requires the alignments and sizes that kernels which convert operands rely
+/// on.
 void HopperMatmulLaunch::requireBlockScales() {
   // Four bytes of a line are loaded at once.
   for (Value scales : {instance.scaleA, instance.scaleB})

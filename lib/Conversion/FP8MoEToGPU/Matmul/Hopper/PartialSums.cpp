@@ -8,8 +8,8 @@
 
 //
 // Each thread keeps its own accumulators in memory, four at a time, so that the
-// 16 bytes of a warp's threads lie side by side. Nobody else touches them, so
-// the order of the additions is that of the parts.
+// 16 bytes of a warp's threads lie side by side. No other thread touches them,
+// so the order of the additions is that of the parts.
 //
 //===----------------------------------------------------------------------===//
 

@@ -15,7 +15,7 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Tiles that are loaded ahead where groups are contracted. Those of few tokens
+/// Tiles that are loaded ahead where groups are contracted. Tiles of few tokens
 /// take less than a stage, and are bound by writing: an H100 writes up to 9%
 /// faster when fewer copies are under way meanwhile.
 static constexpr int64_t kTilesAhead = 2;
@@ -108,7 +108,7 @@ private:
   /// In tiles of the walk.
   Value period;
   Meeting meeting;
-  /// Of the tile: the meetings so far, and whether it begins with one.
+  /// State of the tile: the meetings so far, and whether it begins with one.
   Value count, isMeeting;
 };
 } // namespace

@@ -24,7 +24,7 @@ static constexpr int64_t kNumStages = 0;
 TileMessages::TileMessages(GroupedMatmulKernel &kernel, const StageRing &ring)
     : kernel(kernel), b(kernel.b), ring(ring) {}
 
-/// What consumers need of a tile that is not their own; isZero comes as a
+/// The members of a tile that are sent to consumers; isZero is sent as a
 /// number.
 SmallVector<Value Tile::*> TileMessages::getMembers() const {
   SmallVector<Value Tile::*> members{
@@ -68,7 +68,7 @@ SmallVector<Value> TileMessages::load(Value stage) {
 }
 
 void TileMessages::send(const Tile &tile, RingPosition first) {
-  // Whoever has released the stage has read the message before it.
+  // A consumer that has released the stage has read the message before it.
   ring.createWaitEmpty(first);
   SmallVector<Value> words;
   for (Value Tile::*member : getMembers())

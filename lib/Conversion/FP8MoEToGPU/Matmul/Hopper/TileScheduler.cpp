@@ -113,7 +113,7 @@ Value TileScheduler::countTiles(const TileState &state) {
   return b.mul(countTilesAlongRows(state), tilesAlongColumns);
 }
 
-/// The same for each part of a split contraction.
+/// Work tiles of a group: its tiles, once for each part of a split contraction.
 Value TileScheduler::getGroupTiles(const TileState &state) {
   return b.mul(countTiles(state), kernel.config.splits);
 }
@@ -280,7 +280,7 @@ Tile TileScheduler::getTile(const TileState &state) {
   Value length = b.sub(state.end, state.begin);
   tile.isZero = b.equal(length, 0);
   tile.contraction = b.select(tile.isZero, getContractionPastEnd(), begin);
-  // What is converted begins with the group.
+  // Converted operands begin with the group.
   Value bytes = b.mul(length, elementBytes);
   if (!kernel.problem.hasBlockScales())
     bytes = b.add(bytes, tile.headBytes);

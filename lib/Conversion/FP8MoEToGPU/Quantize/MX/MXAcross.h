@@ -19,7 +19,7 @@ Value maxOfBlockLines(KernelBuilder &b, ArrayRef<Value> magnitudes);
 
 /// Quantizes the blocks of a tile along the axis that lies across the lines of
 /// its threads, from the elements that these have in registers: 32 positions of
-/// a few neighbouring lines each. What are lines to the threads are elements to
+/// a few neighbouring lines each. Lines of the threads are elements of
 /// `kernel`, and positions are its lines.
 class MXAcross {
 public:

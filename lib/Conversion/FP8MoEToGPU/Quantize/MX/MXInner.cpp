@@ -46,7 +46,7 @@ private:
   int64_t getChunksPerLine() const {
     return kElements * kernel.math.getInputBytes() / kVectorBytes;
   }
-  /// What the thread has of its line `index`.
+  /// The chunks that the thread has of its line `index`.
   ArrayRef<Value> getLine(ArrayRef<Value> chunks, int64_t index) const {
     return chunks.slice(index * getChunksPerLine(), getChunksPerLine());
   }

@@ -24,7 +24,7 @@ struct MXTile {
   Plane input, output, alignedOutput;
 };
 
-/// What the schedules build their kernels from.
+/// The parts from which the schedules build their kernels.
 class MXKernel {
 public:
   /// `firstPointer` and `firstSize` count the parameters of problems before.
@@ -35,7 +35,7 @@ public:
   /// `across` is what the kernel does along the other axis, if anything.
   void forEachTile(MXKernel *across,
                    function_ref<void(const MXTile &)> quantize);
-  /// The same tile as this kernel sees it.
+  /// `tile` as this kernel sees it.
   MXTile getTile(const SegmentTile &tile);
 
   /// The scale bytes of blocks with such magnitudes, and what their elements
@@ -50,11 +50,11 @@ public:
   /// The FP8 bytes of values times a factor (f32) each, or of products.
   SmallVector<Value> createFP8(ArrayRef<Value> values, ArrayRef<Value> factors);
   /// Stores the byte (i32 or i8) of a block of a line, both counted in the
-  /// tile. What is no block of the tensor has a byte only in tiles: zero.
+  /// tile. A block outside of the tensor has a byte only in tiles: zero.
   void storeScale(const MXTile &tile, Value lineInTile, Value blockInTile,
                   Value byte);
-  /// The same into `memory`, a tile of scales from which `storeScales` stores
-  /// them when all threads have done so.
+  /// Puts the byte into `memory`, a tile of scales from which `storeScales`
+  /// stores them when all threads have done so.
   void putScale(const MXTile &tile, Value memory, Value lineInTile,
                 Value blockInTile, Value byte);
   void storeScales(const MXTile &tile, Value memory);

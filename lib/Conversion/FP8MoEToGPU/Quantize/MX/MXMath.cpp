@@ -20,10 +20,10 @@ static APFloat getLargest(Type fp8Type) {
   return APFloat::getLargest(cast<FloatType>(fp8Type).getFloatSemantics());
 }
 
-/// What rounds the exponent of a magnitude up where it is added before the
-/// mantissa goes: (X10) any mantissa, (X11) one that is nearer to the next
-/// power of two than to the type's last number before it. A tie is behind a
-/// mantissa of ones, an odd one.
+/// The addend that rounds the exponent of a magnitude up, added before the
+/// mantissa is shifted out: (X10) any mantissa, (X11) one that is nearer to the
+/// next power of two than to the type's last number before it. A tie is behind
+/// a mantissa of ones, an odd one.
 static int64_t getExponentAddend(Type fp8Type, MXMode mode) {
   if (mode == MXMode::Ceil)
     return f32::kMantissaMask;
@@ -35,8 +35,8 @@ static int64_t getExponentAddend(Type fp8Type, MXMode mode) {
 }
 
 /// (X2), (X10), (X11): the rounded exponent of amax less that of the type's
-/// largest value. That of a subnormal amax is 0, or 1 where it was rounded,
-/// which clamps to byte 0 as it should.
+/// largest value. The exponent of a subnormal amax is 0, or 1 where it was
+/// rounded, which clamps to byte 0 as it should.
 static Value createExponentByte(KernelBuilder &b, Value magnitude, Type fp8Type,
                                 MXMode mode) {
   if (int64_t addend = getExponentAddend(fp8Type, mode))

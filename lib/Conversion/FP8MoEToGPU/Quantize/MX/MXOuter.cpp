@@ -10,10 +10,10 @@
 // go through shared memory, so that threads store 16 bytes.
 //
 // Groups along lines begin at any element, and so do their tiles, so chunks of
-// a line that are aligned in memory are cut by the border of two tiles. Who
-// stores the front of such a chunk also quantizes the block behind its tile,
-// which reads a quarter more from the L2 cache: storing parts of chunks costs
-// more.
+// a line that are aligned in memory are cut by the border of two tiles. The
+// thread that stores the front of such a chunk also quantizes the block behind
+// its tile, which reads a quarter more from the L2 cache: storing parts of
+// chunks costs more.
 //
 // The threads of 32 lines are neighbours in a subgroup. In square blocks, and
 // for blocks along the other axis, they exchange magnitudes there.
@@ -27,16 +27,17 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// What a thread loads of a position; 32 of them are in registers.
+/// The bytes that a thread loads of a position; it has 32 positions in
+/// registers.
 static constexpr int64_t kLoadBytes = 4;
 static_assert(kPositions == kVectorBytes / kLoadBytes,
               "a chunk makes a word of each line");
 /// Chunks that are loaded before the first is used where a loop does so.
 static constexpr int64_t kChunksInFlight = 2;
 /// Threads that should be resident on a multiprocessor, as what they load comes
-/// while others compute and store. What spills for them gets fewer.
-/// Those of threads that work together have more in registers, and those with a
-/// block behind the tile wait longer.
+/// while others compute and store. Kernels that would spill get a lower target.
+/// Threads that work together have more in registers, and threads with a block
+/// behind the tile wait longer.
 static constexpr int64_t kResidentThreads = 960;
 static constexpr int64_t kResidentThreadsWithMore = 1280;
 static constexpr int64_t kResidentThreadsTogether = 768;
@@ -99,8 +100,9 @@ private:
       return b.i1(true);
     return b.less(getFirstElement(tile), tile.elements.range.high);
   }
-  /// Whether the thread's lines may be loaded at once, in 32 positions. Those
-  /// behind the range may be of another group, but not behind the tensor.
+  /// Whether the thread's lines may be loaded at once, in 32 positions.
+  /// Positions behind the range may be of another group, but not behind the
+  /// tensor.
   Value isWhole(const MXTile &tile) {
     Value lineEnd = b.add(getFirstLine(tile), numLines);
     Value end = b.add(getFirstElement(tile), kMXBlock);
@@ -137,7 +139,8 @@ SmallVector<Value> OuterBuilder::loadBlock(const MXTile &tile) {
   return words;
 }
 
-/// The same with zeros for positions behind the range, where there are any.
+/// The words of a block with zeros for positions behind the range, where there
+/// are any.
 SmallVector<Value> OuterBuilder::maskBlock(const MXTile &tile,
                                            ArrayRef<Value> words) {
   Value length = b.sub(tile.elements.range.high, getFirstElement(tile));
@@ -246,7 +249,7 @@ void OuterBuilder::quantizeWhole(const MXTile &tile, ArrayRef<Value> words) {
   output.putBlock(line, block, chunks, [&](Value) { return factors; });
 }
 
-/// The same where the block cannot be loaded at once: in loops, which need few
+/// Quantizes a block that cannot be loaded at once: in loops, which need few
 /// registers, that read everything twice.
 void OuterBuilder::quantizeElements(const MXTile &tile) {
   auto forEachChunk = [&](ValueRange init,
@@ -298,7 +301,7 @@ void OuterBuilder::quantizeApart(const MXTile &tile) {
       [&] { putNoScales(tile); });
 }
 
-/// The same where threads exchange magnitudes, which all of a subgroup do at
+/// Quantizes where threads exchange magnitudes, which all of a subgroup do at
 /// once. Lines and positions behind the last repeat it, or are zero.
 void OuterBuilder::quantizeTogether(const MXTile &tile) {
   Value any = hasElements(tile);
@@ -335,7 +338,8 @@ void OuterBuilder::quantizeTogether(const MXTile &tile) {
       });
 }
 
-/// What the block behind a tile has along the other axis is another one's.
+/// The results of the block behind a tile along the other axis belong to
+/// another tile.
 void OuterBuilder::putAcross(function_ref<void()> body) {
   if (!across)
     return;

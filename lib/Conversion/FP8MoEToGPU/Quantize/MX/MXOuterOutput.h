@@ -93,9 +93,9 @@ private:
   Value memory;
 };
 
-/// What quantizes the elements of some lines at some positions, from chunk
-/// number `chunk` of a block on: a factor (f32) for each, or the words of bf16
-/// for those of the chunk if the kernel `packsFactors`.
+/// The factors that quantize the elements of some lines at some positions, from
+/// chunk number `chunk` of a block on: a factor (f32) for each, or the words of
+/// bf16 for those of the chunk if the kernel `packsFactors`.
 using FactorsOf = function_ref<SmallVector<Value>(Value chunk)>;
 
 /// The data of a quantization, which threads that have blocks of some lines put

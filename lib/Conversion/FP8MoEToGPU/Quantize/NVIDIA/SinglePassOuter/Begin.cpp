@@ -30,8 +30,8 @@ using namespace mlir::fp8moe::single_pass_outer;
 static constexpr int64_t kProducerInitWarps = 2;
 static constexpr int64_t kOtherInitWarps = 2;
 
-/// What other blocks wait for comes first, while memory is idle: once tiles are
-/// on their way, each trip to it takes several times longer.
+/// The steps that other blocks wait for come first, while memory is idle: once
+/// tiles are on their way, each trip to memory takes several times longer.
 void SinglePassOuterKernel::initialize(Value numSlots) {
   createDependentLaunchTrigger(b);
   int64_t firstScaleWarp = tile.getFirstScaleWarp();

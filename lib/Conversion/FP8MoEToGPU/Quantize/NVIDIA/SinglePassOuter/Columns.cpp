@@ -28,7 +28,7 @@ void ColumnStores::store(const CellWords &words, const StoredRows &rows,
       [&] { storeShifted(words, rows, createSeams()); });
 }
 
-/// That of each column.
+/// The pointer of each column, from that of the first one.
 SmallVector<Value> ColumnStores::getPointers(Value first, size_t columns) {
   SmallVector<Value> pointers{first};
   while (pointers.size() < columns)
@@ -202,9 +202,9 @@ void ColumnStores::storeWindow(const Column &column, Value window) {
   b.store(window, aligned, kChunkBytes);
 }
 
-/// Of a tile that has the rows above it and leaves its last ones: which lanes
-/// store does not depend on the shift. `high` is before all rows where there is
-/// no column.
+/// Stores a tile that has the rows above it and leaves its last ones: which
+/// lanes store does not depend on the shift. `high` is before all rows where
+/// there is no column.
 void ColumnStores::storeWhole(ArrayRef<Column> columns, Value high) {
   Value end = b.add(b.mul(position, kCellRows), kCellRows);
   b.createIf(b.lessEqual(end, high), [&] {
@@ -213,7 +213,7 @@ void ColumnStores::storeWhole(ArrayRef<Column> columns, Value high) {
   });
 }
 
-/// Of any tile: the windows all rows of which are to be stored.
+/// Stores, for any tile, the windows all rows of which are to be stored.
 void ColumnStores::storeWholeWindows(ArrayRef<Column> columns,
                                      const StoredRows &rows,
                                      const ColumnSeams &seams) {
@@ -239,9 +239,9 @@ void ColumnStores::storeWholeWindows(ArrayRef<Column> columns,
   }
 }
 
-/// Of the columns of the lanes below each other, each of these has one and its
-/// first or its last window, of which part may be to be stored. In turns, two
-/// bytes a lane, it took three times as many instructions.
+/// Each of the lanes below each other takes one of their columns, with its
+/// first or its last window, of which part may be to be stored. Storing in
+/// turns, two bytes a lane, took three times as many instructions.
 ColumnStores::ColumnEnd ColumnStores::locateEnd(const StoredRows &rows,
                                                 const ColumnSeams &seams,
                                                 int64_t numColumns) {

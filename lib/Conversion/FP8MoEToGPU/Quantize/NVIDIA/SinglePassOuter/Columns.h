@@ -34,9 +34,9 @@ static_assert(kLaneRowsAbove == kWordBytes);
 /// The output bytes of a thread: four words for each of its columns.
 using CellWords = SmallVector<SmallVector<Value>>;
 
-/// What of the columns of a cell is stored: of the rows of the tile, or of its
-/// half, those in [low, high), which may begin before and end behind them. The
-/// first row is at `pointer` in the first column.
+/// The rows of a cell's columns that are stored: among the rows of the tile, or
+/// of its half, those in [low, high), which may begin before and end behind
+/// them. The first row is at `pointer` in the first column.
 struct StoredRows {
   Value pointer, low, high;
 };
@@ -49,7 +49,7 @@ struct ColumnSeams {
   /// i1: both, also of the other half of a tile with two rows a line, so that
   /// the whole warp knows.
   Value ownsSeams;
-  /// Of the 16 rows above, which eight lanes have together, those of the lane
+  /// The lane's share of the 16 rows above, which eight lanes have together
   /// (where the tile has none to write, anything): a word for each column of
   /// half of a cell, the first half in even lanes, the second in odd ones.
   SmallVector<Value> above;

@@ -45,7 +45,7 @@ struct TakenTile {
   /// Lines of the input, as loadCell and loadRowsAbove have them.
   SmallVector<Value> cell;
 
-  /// Of the record, what converting needs.
+  /// The members of the record that converting needs.
   static constexpr auto members() {
     using T = TileRecord;
     return std::array{&T::flags, &T::panel,  &T::segment,
@@ -192,9 +192,9 @@ ConvertBuilder::ConvertBuilder(SinglePassOuterKernel &kernel, Value warp)
 // Cells
 //===----------------------------------------------------------------------===//
 
-/// What one branch computes as another one does, of other operands. LLVM would
-/// do it once behind both, and choose the operands, by as many copies. That one
-/// of them is kept is enough.
+/// Makes values opaque that one branch computes as another one does, of other
+/// operands. LLVM would compute them once behind both branches, and choose the
+/// operands, by as many copies. Making one of the two opaque is enough.
 static SmallVector<Value> keepApart(KernelBuilder &b, ArrayRef<Value> values) {
   return llvm::map_to_vector(
       values, [&](Value value) { return createOpaque(b, value); });
@@ -451,8 +451,8 @@ Value ConvertBuilder::getPointer(Value segment, Value column, Value row) {
 }
 
 /// Four rows for each lane, 16 above the first one together, of half of the
-/// columns of its cell. Those of the lower half of a tile are the last ones of
-/// the upper half. Where there are none, anything.
+/// columns of its cell. The rows above the lower half of a tile are the last
+/// ones of the upper half. Where there are none, the result is anything.
 SmallVector<Value> ConvertBuilder::loadRowsAbove(Value stage,
                                                  Value secondRows) {
   auto type = VectorType::get(1, b.getI32Type());
@@ -559,8 +559,8 @@ TakenTile ConvertBuilder::take(Value stage) {
   TakenTile tile;
   tile.record = k.loadTileRecord(stage);
   Value secondRows = locate(tile.record).secondRows;
-  // Also where nothing is converted: a branch around the loads takes longer
-  // than they do. What is read there is not used.
+  // The loads also run where nothing is converted: a branch around them takes
+  // longer than they do. The values that they read there are not used.
   tile.cell = loadCell(stage, tile_flags::kTwoRow.isSet(b, tile.record.flags));
   SmallVector<Value> above = loadRowsAbove(stage, secondRows);
   k.releaseStage(stage);
@@ -626,7 +626,8 @@ void ConvertBuilder::zeroRemainder(const EndRecord &record) {
                 Value column = b.add(b.mul(panel, k.getTileColumns()), inTile);
                 Value row = b.mul(tile, kLines);
                 Value low = b.sub(begin, row), high = b.sub(end, row);
-                // What a tile has to write above its first row is zero, too.
+                // The rows above its first one that a tile has to write are
+                // zero, too.
                 auto isZeroAbove = [&](int64_t tileRow) {
                   return b.lessEqual(low, tileRow - kCellRows);
                 };

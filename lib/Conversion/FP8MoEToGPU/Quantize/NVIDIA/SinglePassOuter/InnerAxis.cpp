@@ -14,9 +14,10 @@
 // before the load begins, when a parity would mean an earlier row; so the
 // number of the row is there to be read.
 //
-// Rows and tiles read the same tensor, each all of it. What one has read the
-// other finds in the L2 cache if it comes soon enough; so neither goes far
-// ahead. Each says what it is about to load, R or T as a row, before it waits:
+// Rows and tiles read the same tensor, each all of it. The second of the two to
+// read data finds it in the L2 cache if it comes soon enough; so neither goes
+// far ahead. Each publishes what it is about to load, R or T as a row, before
+// it waits:
 //
 //   a warp of rows   while T < its row - lead; R is the largest such row
 //   the producer     while R < T - lead
@@ -77,7 +78,7 @@ void SinglePassOuterKernel::advanceTiles(Value row) {
 }
 
 //===----------------------------------------------------------------------===//
-// What is done with a row
+// Processing of a row
 //===----------------------------------------------------------------------===//
 
 namespace {
@@ -141,8 +142,8 @@ void RowsBuilder::loadRow(Value item) {
 /// Waits for a row, and returns where it is in shared memory.
 Value RowsBuilder::waitForRow(Value item) {
   Value stage = getStage(item);
-  // Who loads the row has read the one before it in the stage, so that the
-  // parity means this one.
+  // The producer of the row has read the one before it in the stage, so that
+  // the parity means this one.
   createBoundedWait(
       b, WaitClock::Cycles, {},
       [&](ValueRange) {
@@ -236,7 +237,7 @@ SmallVector<Value> RowsBuilder::forEachChunk(ValueRange init, Value row,
                         return takeLines(row, b.add(begin, laneChunk),
                                          kChunksAtOnce, carried, body);
                       });
-  // What is left are fewer lines, and a part of one.
+  // The rest is fewer lines, and a part of one.
   carried = takeLines(row, b.add(laneChunk, blocks * blockBytes),
                       lines - blocks * kChunksAtOnce, carried, body);
   const int64_t rest = k.tile.rowBytes - lines * getWarpBytes();

@@ -193,7 +193,7 @@ TileRecord SinglePassOuterKernel::loadTileRecord(Value stage) {
 // Panels
 //===----------------------------------------------------------------------===//
 
-/// What a word of a panel's record holds.
+/// The bit fields of a word of a panel's record.
 static constexpr BitField kIsTwoRow{0};
 static constexpr BitField kInterleave{1, 2};
 static constexpr BitField kIsFinal{3};
@@ -393,8 +393,8 @@ namespace {
 struct RoleRegisters {
   int64_t launch, reduce, convert, scale, rows;
 
-  /// Of a thread in each warpgroup that has a role; there are two of
-  /// converters.
+  /// Registers of one thread in each warpgroup that has a role; there are two
+  /// warpgroups of converters.
   constexpr int64_t getSum() const {
     return reduce + 2 * convert + scale + rows;
   }

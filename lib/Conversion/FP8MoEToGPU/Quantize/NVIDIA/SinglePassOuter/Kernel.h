@@ -64,7 +64,7 @@ constexpr int64_t kTripSlots = 12;
 constexpr int64_t kFinalEntries = 32;
 } // namespace single_pass_outer
 
-/// What is to be done with a tile; flags of TileRecord::flags.
+/// The work on a tile; flags of TileRecord::flags.
 namespace tile_flags {
 constexpr BitField kReduce{0};
 constexpr BitField kConvert{1};
@@ -117,7 +117,7 @@ struct TileRecord {
   static constexpr BitField kLow{0, 10}, kHigh{10, 10}, kPaddedHigh{20, 10};
 };
 
-/// What a convert team has to do when there are no more tiles, all i32.
+/// The work of a convert team when there are no more tiles, all i32.
 struct EndRecord {
   /// The first row of the output behind all segments.
   Value remainder;
@@ -143,7 +143,7 @@ struct PanelRecord {
   Value hasFixUp, previousSlot, previousContributors;
 };
 
-/// Who has loaded everything is so far, beyond all rows.
+/// Progress value of a producer that has loaded everything: beyond all rows.
 constexpr int64_t kAllRead = (int64_t(1) << 31) - 1;
 
 /// Named barriers: those that begin the producer, and all other warps.
@@ -166,7 +166,7 @@ struct RowOutput {
   int64_t pitch, scaleStride;
 };
 
-/// What the roles share.
+/// The state that all roles share.
 class SinglePassOuterKernel {
 public:
   SinglePassOuterKernel(KernelBuilder &b, const AxisQuantizeProblem &problem,
@@ -242,8 +242,7 @@ public:
   PanelRecord loadPanelRecord(Value panel);
   /// The scales of a panel: an f32 for every two bytes of a line.
   Value getPanelScales(Value panel);
-  /// The same for the rows of the previous segment, where the panel has a
-  /// fix-up.
+  /// Scales for the rows of the previous segment, where the panel has a fix-up.
   Value getFixUpScales(Value panel);
   /// By a reduce warp that has posted its words of a panel, and by scale
   /// warps, for which nothing is worth reading before.
@@ -326,15 +325,16 @@ public:
   /// The f32 bits of each element in a word of input.
   SmallVector<Value> unpackValues(Value word);
   /// Combines words over lanes that differ in the bit `mask` and in those
-  /// below, one for each halving of the number of words. Of n words, a lane
-  /// keeps the one whose number is in these lane bits, highest first.
+  /// below, one for each halving of the number of words. A lane keeps the one
+  /// of n words whose number is in these lane bits, highest first.
   Value createScatteredMax(SmallVector<Value> words, int64_t mask);
 
 private:
   void prefetchEnds();
   void initializeBarriers();
   void initializeRows();
-  /// Those of beginProducer: the producer, and who initialises what it uses.
+  /// The threads of beginProducer: the producer, and the warps that initialise
+  /// what it uses.
   int64_t getProducerThreads() const;
   void zeroEntries(Value numSlots, int64_t firstWarp, int64_t endWarp);
   Value getShared(int64_t offset, Value index, int64_t bytes);

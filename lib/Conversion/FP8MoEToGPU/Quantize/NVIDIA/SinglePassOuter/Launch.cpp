@@ -176,7 +176,7 @@ Value SinglePassOuterLaunch::createScratch(OpFoldResult partialSlots) {
       .getBuffer();
 }
 
-/// What warps of rows need besides, where `when` holds.
+/// The condition under which warps of rows can run, within `when`.
 Value SinglePassOuterLaunch::createRowCondition(const RowQuantization &rows,
                                                 Value when) {
   // A chunk's bytes of output are stored at once.
@@ -223,7 +223,7 @@ Value SinglePassOuterLaunch::launch(const SinglePassOuterTile &tile, Value when,
   for (OpFoldResult arg : args)
     operands.push_back(index(arg));
   operands.push_back(index(partialSlots));
-  // Of jagged segments only the device knows the spans.
+  // The spans of jagged segments are known on the device only.
   Value blocks = getMostBlocks();
   if (!problem.jagged) {
     assert(!rows && "with rows, teams do not hold what long runs need");

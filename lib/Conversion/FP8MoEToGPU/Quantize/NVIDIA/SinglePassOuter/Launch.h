@@ -16,7 +16,7 @@ namespace mlir::fp8moe {
 /// The single-pass outer kernel, if the pitch and the address of its input, and
 /// its sizes, are such that it takes them.
 const KernelLowering &getSinglePassOuterLowering();
-/// The same along both axes, and of groups that are not too large.
+/// As above, along both axes, for groups that are not too large.
 const KernelLowering &getSinglePassBothAxesLowering();
 
 } // namespace mlir::fp8moe

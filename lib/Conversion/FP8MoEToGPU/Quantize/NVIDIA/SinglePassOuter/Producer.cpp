@@ -181,7 +181,8 @@ PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
   Value first = b.sub(tile.outStart, record.row);
   Value end = b.add(first, tile.length);
   Value low = b.maxS(first, 0), high = b.clamp(end, 0, tileRows);
-  // What is written: with the padding, or less the sector left to others.
+  // The rows that are written: with the padding, or less the sector left to
+  // others.
   Value writtenEnd =
       hasPadding()
           ? b.add(first, b.roundUp(tile.length, k.problem.outputPadding))
@@ -194,8 +195,9 @@ PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
   Value needsFixUp = k.both(kFixUpBit.isSet(b, tile.bits), isFirst);
   record.flags = b.bitOr(b.bitOr(flags, tile_flags::kTwoRow.setIf(b, isTwoRow)),
                          tile_flags::kFixUp.setIf(b, needsFixUp));
-  // What is left to others, if the segment ends in this tile and the sector at
-  // its end is theirs, or if the data goes on below; and the same above.
+  // Whether rows are left to others: if the segment ends in this tile and the
+  // sector at its end is theirs, or if the data goes on below; and likewise
+  // above.
   Value goesOn = b.less(tileRows, writtenEnd);
   Value cameFromAbove = k.negate(isFirst);
   if (hasPadding()) {

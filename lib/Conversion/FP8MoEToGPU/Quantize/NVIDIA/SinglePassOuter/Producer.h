@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 //
-// What the parts of the producer share. Segments.cpp finds the segments that
-// tiles are in; Producer.cpp works out the tiles and loads them.
+// Declarations that the parts of the producer share. Segments.cpp finds the
+// segments that tiles are in; Producer.cpp works out the tiles and loads them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -114,7 +114,7 @@ struct TileBoxes {
   }
 };
 
-/// What there is to know before a tile has a stage.
+/// A tile before it has a stage.
 struct PreparedTile {
   TileRecord record;
   TileBoxes boxes;
@@ -189,7 +189,7 @@ private:
   }
 
   Value isFinalSet(const SegmentState &state, Value firstInSegment);
-  /// What the lanes have to do. `lastPanel` and `panel` are updated: the first
+  /// The tiles of the lanes. `lastPanel` and `panel` are updated: the first
   /// partial slot of the last lane's panel, and the number of panels before.
   LaneTiles createLaneTiles(Value tileNumber, const SegmentState &state,
                             Value &lastPanel, Value &panel);

@@ -222,7 +222,8 @@ SmallVector<Value> ScaleBuilder::createScales(Value chunk,
 }
 
 void ScaleBuilder::handle(Value panel, const PanelRecord &record) {
-  // What the previous segment posted is usually there: it is read meanwhile.
+  // The previous segment has usually posted already: its words are read
+  // meanwhile.
   Value needsFixUp = k.isNonZero(record.hasFixUp);
   Reads fixUpReads;
   if (k.haveFixUps())

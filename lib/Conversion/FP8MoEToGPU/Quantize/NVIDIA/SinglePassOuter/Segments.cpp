@@ -140,7 +140,7 @@ void ProducerBuilder::divideSegment(SegmentState &state) {
 // Segments that are all alike
 //===----------------------------------------------------------------------===//
 
-/// What they have in common.
+/// The state that all segments of one length have in common.
 SegmentState ProducerBuilder::createLikeSegment() {
   SegmentState like;
   for (auto member : SegmentState::members())
