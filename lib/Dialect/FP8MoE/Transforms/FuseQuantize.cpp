@@ -150,6 +150,34 @@ static bool isAlongRows(const SingleQuantize &quantize) {
   return layout && layout->strides[quantize.axes[0]] == 1;
 }
 
+/// Puts columns before rows, which is the order in which kernels for both take
+/// them:
+///
+///   %q:2, %s:2 = dynamic_quantize %x along [1, 0]
+///
+///   -->  %r:2, %t:2 = dynamic_quantize %x along [0, 1]
+static bool orderAxes(DynamicQuantizeOp op) {
+  if (op.getAxes().size() != 2 || op.getTiles() ||
+      !isAlongRows(SingleQuantize(op)))
+    return false;
+  auto swap = [](ValueRange values) {
+    return SmallVector<Value>{values[1], values[0]};
+  };
+  SmallVector<Value> data = swap(op.getQuantized()),
+                     scales = swap(op.getScales());
+  OpBuilder builder(op);
+  int64_t axes[] = {op.getAxes()[1], op.getAxes()[0]};
+  auto ordered = DynamicQuantizeOp::create(
+      builder, op.getLoc(), TypeRange(ValueRange(data)),
+      TypeRange(ValueRange(scales)), op.getInput(), axes, op.getRounding(), {});
+  for (auto [before, after] : llvm::zip_equal(data, ordered.getQuantized()))
+    before.replaceAllUsesWith(after);
+  for (auto [before, after] : llvm::zip_equal(scales, ordered.getScales()))
+    before.replaceAllUsesWith(after);
+  op.erase();
+  return true;
+}
+
 /// Fuses two quantizations, `earlier` the first in the program, if that is
 /// predicted to take less time on some card of the target, and no more on its
 /// own; `explain`: says why otherwise.
@@ -377,6 +405,10 @@ void FuseQuantize::runOnOperation() {
       fused += fusePairs(group.second, target->getInfo(),
                          getAnalysis<DominanceInfo>(), explain);
   fused += pairBlockQuantizations(function, target->getInfo());
+  SmallVector<DynamicQuantizeOp> pairs;
+  function->walk([&](DynamicQuantizeOp op) { pairs.push_back(op); });
+  for (DynamicQuantizeOp op : pairs)
+    normalized |= target->getInfo().isGPU() && orderAxes(op);
   numFused += fused;
   if (fused == 0 && !normalized)
     markAllAnalysesPreserved();

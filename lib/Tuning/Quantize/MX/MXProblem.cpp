@@ -23,8 +23,17 @@ SmallVector<MXWork, 2> fp8moe::getMXWorks(MXQuantizeOp op,
     // The verifier takes nothing but strided layouts of these two.
     work.from = *getAssumedLayout(op.getInput(), layouts);
     work.to = *getAssumedLayout(op.getData(i), layouts);
-    // What the first axis reads is there for the second.
-    work.isRead = i > 0 && op.isReadOnce();
+  }
+  // One axis reads for both: the one whose data lie as the input does.
+  if (op.isReadOnce()) {
+    auto liesAlike = [](const MXWork &work) {
+      return work.from.order == work.to.order;
+    };
+    auto reader = llvm::find_if(works, liesAlike);
+    if (reader == works.end())
+      reader = works.begin();
+    for (MXWork &work : works)
+      work.isRead = &work != &*reader;
   }
   return works;
 }

@@ -5,6 +5,22 @@
 // RUN:   --remark-format=emitRemark --remarks-filter=fp8moe-layout -o /dev/null 2>&1 \
 // RUN: | FileCheck %s --check-prefix=REMARK
 
+// Columns come before rows, whatever the order in which they are written.
+
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  // CHECK-LABEL: func.func @rows_before_columns
+  func.func @rows_before_columns(%w: tensor<128x768x2048xbf16>)
+      -> (tensor<128x768x2048xf8E4M3FN>, tensor<128x768x2048xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>) {
+    // CHECK-NEXT: %[[Q:.*]]:2, %{{.*}}:2 = fp8moe.dynamic_quantize %arg0 along [1, 2] rounding pow2
+    // CHECK-NEXT: return %[[Q]]#1, %[[Q]]#0
+    %q:2, %s:2 = fp8moe.dynamic_quantize %w along [2, 1] rounding pow2 : tensor<128x768x2048xbf16>
+        -> tensor<128x768x2048xf8E4M3FN>, tensor<128x768x2048xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<128x768xf32>, tensor<128x2048xf32>
+    return %q#0, %q#1 : tensor<128x768x2048xf8E4M3FN>, tensor<128x768x2048xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>
+  }
+}
+
+// -----
+
 // The scales have another user, which reads those of the fused operation.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
