@@ -47,6 +47,7 @@ void fp8moe::buildTensorPipeline(OpPassManager &pm, bool optimizeLayouts,
   pm.addPass(createSelectPrecision(quiet));
   OpPassManager &functions = pm.nest<func::FuncOp>();
   functions.addPass(createApplyPrecision());
+  functions.addPass(createExpandMXMatmuls());
   functions.addPass(createUnrollLoops());
   if (optimizeLayouts) {
     addLayoutPasses(functions);

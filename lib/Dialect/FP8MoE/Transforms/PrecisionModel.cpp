@@ -21,6 +21,8 @@
 
 #include "PrecisionModel.h"
 
+#include "ExpandMXMatmuls.h"
+
 #include "fp8moe/Tuning/Common/MemoryCost.h"
 #include "fp8moe/Tuning/KernelCost.h"
 #include "fp8moe/Tuning/KernelFamily.h"
@@ -76,8 +78,24 @@ static SmallVector<int64_t> getRootShape(MatmulOpInterface op,
 // Predictions
 //===----------------------------------------------------------------------===//
 
+Cost PrecisionModel::predictExpanded(MatmulWork work,
+                                     MLIRContext *context) const {
+  double matrices = work.isMGrouped() ? work.groups : 1;
+  double elements = static_cast<double>(work.contraction) *
+                    (work.rows + matrices * work.columns);
+  work.hasBlockScales = false;
+  work.a = work.b = MatrixElement::BF16;
+  work.elementBytes = 2;
+  // Operands are read in FP8 and written in bf16.
+  Cost cost = estimateBytes(
+      static_cast<int64_t>(std::min<double>(3 * elements, kMostTime)), target);
+  return cost += predictMatmul(work, context);
+}
+
 Cost PrecisionModel::predictMatmul(const MatmulWork &work,
                                    MLIRContext *context) const {
+  if (work.hasBlockScales && expandsMXMatmuls(target))
+    return predictExpanded(work, context);
   SmallVector<KernelCandidate> candidates = rankTiles(context, work, target);
   if (candidates.empty())
     return Cost::infinite();

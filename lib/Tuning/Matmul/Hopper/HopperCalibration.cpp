@@ -72,7 +72,6 @@ static constexpr HopperCalibration getH200() {
   row.promotedApart = measured(1.1, promotedTiles);
   row.promotedExposed = measured(19.0, toldTiles);
   row.promotedAlone = measured(1.35, sweep);
-  row.convertTime = measured(3400.0, "benchmarks/mx_matmul.py on an H100");
   return row;
 }
 

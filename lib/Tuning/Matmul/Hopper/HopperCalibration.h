@@ -66,9 +66,6 @@ struct HopperCalibration {
   Figure<double> promotedShared, promotedGap, promotedApart, promotedAlone;
   /// exposedTime of tiles whose products are added in f32.
   Figure<double> promotedExposed;
-  /// Picoseconds of a row or column of a tile in a stage whose elements are
-  /// converted to bf16.
-  Figure<double> convertTime;
 };
 
 /// Null where the registers are not known: the kernel is not supported there.

@@ -26,7 +26,8 @@ public:
   }
   bool supports(const KernelWork &work,
                 const TargetInfo &target) const override {
-    return hasWgmmaKernel(cast<MatmulWork>(work), target);
+    const auto &matmul = cast<MatmulWork>(work);
+    return !matmul.hasBlockScales && hasWgmmaKernel(matmul, target);
   }
   void
   addCandidates(MLIRContext *context, const KernelWork &work,

@@ -87,14 +87,11 @@ static constexpr int64_t kMaxStages = 8;
 //===----------------------------------------------------------------------===//
 
 bool fp8moe::sendsTileMessages(const HopperMatmulConfig &config,
-                               bool hasBlockScales, bool isMGrouped,
-                               bool promoted) {
-  return config.kind == WgmmaSchedule::Cooperative && !hasBlockScales &&
-         (isMGrouped || promoted);
+                               bool isMGrouped, bool promoted) {
+  return config.kind == WgmmaSchedule::Cooperative && (isMGrouped || promoted);
 }
 
 HopperMatmulMemory HopperMatmulMemory::get(const HopperMatmulConfig &config,
-                                           bool hasBlockScales,
                                            bool sendsMessages) {
   int64_t stages = config.stages * config.getNumRings();
   HopperMatmulMemory memory;
@@ -104,18 +101,12 @@ HopperMatmulMemory HopperMatmulMemory::get(const HopperMatmulConfig &config,
   memory.scales = memory.staging + HopperMatmulConfig::kConsumers *
                                        nvidia::kWarpgroupWarps * 2 *
                                        kHopperStagingBytes;
-  int64_t lines =
-      hasBlockScales ? 0 : config.getConsumerRows() + config.columns;
-  memory.loaded = memory.scales + HopperMatmulConfig::kConsumers * lines *
-                                      static_cast<int64_t>(sizeof(float));
-  int64_t slots = hasBlockScales ? kLoadedSlots : 0;
-  memory.messages =
-      memory.loaded + slots * (config.rows + config.columns) * kSwizzleRowBytes;
+  int64_t lines = config.getConsumerRows() + config.columns;
+  memory.messages = memory.scales + HopperMatmulConfig::kConsumers * lines *
+                                        static_cast<int64_t>(sizeof(float));
   int64_t messages = sendsMessages ? stages : 0;
   memory.barriers = memory.messages + messages * kTileMessageBytes;
-  memory.loadedBarriers = memory.barriers + stages * nvidia::kStageBarrierBytes;
-  memory.total = memory.loadedBarriers +
-                 slots * nvidia::kWarpgroupWarps * nvidia::kMBarrierBytes;
+  memory.total = memory.barriers + stages * nvidia::kStageBarrierBytes;
   return memory;
 }
 
@@ -142,10 +133,9 @@ bool fp8moe::hasWgmmaKernel(MatrixElement a, MatrixElement b,
 /// Shared memory of a block.
 static int64_t countSharedBytes(const HopperMatmulConfig &config,
                                 const MatmulWork &work) {
-  bool sendsMessages = sendsTileMessages(config, work.hasBlockScales,
-                                         work.isMGrouped(), work.promoted);
-  return HopperMatmulMemory::get(config, work.hasBlockScales, sendsMessages)
-      .total;
+  bool sendsMessages =
+      sendsTileMessages(config, work.isMGrouped(), work.promoted);
+  return HopperMatmulMemory::get(config, sendsMessages).total;
 }
 
 /// Registers that a consumer's thread needs.
@@ -175,20 +165,8 @@ explainIllegal(const HopperMatmulConfig &config, const MatmulWork &work,
                          box, config.columns);
   if (config.splits > 1 && !work.dense)
     return std::string("only the contraction of a dense matmul is split");
-  // What converts operands reads their scales from the first block on.
-  if (config.splits > 1 && work.hasBlockScales)
-    return std::string("the contraction of operands with scales of blocks is "
-                       "not split");
-  if (work.hasBlockScales && (config.rows % nvidia::kWarpgroupThreads ||
-                              config.columns % nvidia::kWarpgroupThreads ||
-                              config.kind == WgmmaSchedule::Independent))
-    return llvm::formatv("operands with scales of blocks are converted for "
-                         "schedules ping_pong and cooperative, by {0} threads "
-                         "that each take a row or a column, found {1}x{2} {3}",
-                         nvidia::kWarpgroupThreads, config.rows, config.columns,
-                         stringifyWgmmaSchedule(config.kind));
   int64_t registers = countRegisters(config, work, chip);
-  int64_t limit = HopperMatmulConfig::getConsumerRegisters(work.hasBlockScales);
+  int64_t limit = HopperMatmulConfig::kConsumerRegisters;
   if (registers > limit)
     return llvm::formatv("a thread needs {0} registers for its accumulators "
                          "and what goes with them, it has {1}",
@@ -208,12 +186,6 @@ static HopperMatmulConfig withMostStages(HopperMatmulConfig config,
     if (countSharedBytes(config, work) <= chip.target.sharedMemoryPerBlock)
       break;
   return config;
-}
-
-/// Bytes of an element as it is multiplied: those with scales of blocks are
-/// converted to bf16.
-static int64_t getMultipliedBytes(const MatmulWork &work) {
-  return work.hasBlockScales ? 2 : work.elementBytes;
 }
 
 bool fp8moe::isForSingleWaves(const HopperMatmulConfig &config) {
@@ -243,8 +215,7 @@ static bool hasWideBands(const HopperMatmulConfig &config,
   WgmmaSchedule measured =
       work.promoted ? WgmmaSchedule::Cooperative : WgmmaSchedule::PingPong;
   return config.kind == measured && work.isMGrouped() && !work.dense &&
-         work.elementBytes == 1 && !work.hasBlockScales &&
-         ShapedType::isStatic(work.columns) &&
+         work.elementBytes == 1 && ShapedType::isStatic(work.columns) &&
          llvm::divideCeilSigned(work.columns, config.columns) * config.raster >
              chip.target.multiprocessors;
 }
@@ -283,7 +254,7 @@ static SmallVector<HopperMatmulConfig> enumerateConfigs(const MatmulWork &work,
   add(work.promoted ? WgmmaSchedule::Independent : WgmmaSchedule::PingPong, 64);
   add(WgmmaSchedule::Cooperative, 128);
   add(WgmmaSchedule::Cooperative, 256);
-  if (work.dense && !work.hasBlockScales)
+  if (work.dense)
     for (HopperMatmulConfig config : SmallVector<HopperMatmulConfig>(configs))
       for (int64_t splits : kSplits) {
         config.splits = splits;
@@ -315,8 +286,7 @@ static double countLinesPerRow(int64_t pitch, int64_t elementBytes) {
 static double getStraddlingSlowdown(const HopperMatmulConfig &config,
                                     const MatmulWork &work, const Chip &chip) {
   // Of both operands, as productBytesPerCycle.
-  double bytesPerCycle = *chip.figures.productBytesPerCycle *
-                         work.elementBytes / getMultipliedBytes(work);
+  double bytesPerCycle = *chip.figures.productBytesPerCycle;
   double linesA = countLinesPerRow(work.getPitchA(), work.elementBytes),
          linesB = countLinesPerRow(work.getPitchB(), work.elementBytes);
   double whole = bytesPerCycle * (1.0 / config.columns + 1.0 / config.rows);
@@ -329,7 +299,7 @@ static double getStraddlingSlowdown(const HopperMatmulConfig &config,
 /// Picoseconds of one stage.
 static double getStageTime(const HopperMatmulConfig &config,
                            const MatmulWork &work, const Chip &chip) {
-  int64_t elementBytes = getMultipliedBytes(work);
+  int64_t elementBytes = work.elementBytes;
   double teraflops = elementBytes == 1 ? *chip.target.calibration->fp8TFlops
                                        : *chip.target.calibration->bf16TFlops;
   double flops =
@@ -348,8 +318,6 @@ static double getStageTime(const HopperMatmulConfig &config,
                 (teraflops * *chip.figures.sustainedRate);
   if (config.kind == WgmmaSchedule::Cooperative)
     time *= *chip.figures.sharedStage;
-  if (work.hasBlockScales)
-    time = std::max(time, *chip.figures.convertTime * (rows + columns));
   if (!work.promoted) {
     bool isAlone = config.kind == WgmmaSchedule::PingPong;
     bool isOneBlock = config.getConsumerRows() == kWgmmaRows;
@@ -384,9 +352,8 @@ static double getTileTime(const HopperMatmulConfig &config,
   case WgmmaSchedule::Independent:
     return multiply + *chip.figures.competingTime * elements;
   case WgmmaSchedule::Cooperative:
-    return multiply + elements * (work.promoted && !work.hasBlockScales
-                                      ? *chip.figures.promotedExposed
-                                      : *chip.figures.exposedTime);
+    return multiply + elements * (work.promoted ? *chip.figures.promotedExposed
+                                                : *chip.figures.exposedTime);
   }
   llvm_unreachable("unknown schedule");
 }
@@ -423,7 +390,7 @@ static WgmmaTileCost getTileCost(const HopperMatmulConfig &config,
   double isRagged = work.groups > 1 ? 0.5 : 0;
   double tiles, stages;
   double stageElements =
-      static_cast<double>(kSwizzleRowBytes) / getMultipliedBytes(work);
+      static_cast<double>(kSwizzleRowBytes) / work.elementBytes;
   if (work.isMGrouped()) {
     tiles = std::ceil(work.rows / static_cast<double>(config.rows) +
                       isRagged * groups) *

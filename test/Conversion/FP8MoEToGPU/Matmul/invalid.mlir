@@ -110,33 +110,3 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %0 : tensor<64x64xbf16>
   }
 }
-
-// -----
-
-// 128 threads convert operands, and each takes a row or a column.
-module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
-  func.func @tile_of_few_rows(%a: tensor<?x512xf8E4M3FN>, %b: tensor<8x512x512xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>,
-                              %ends: tensor<8xi32>, %sa: tensor<?x16xf8E8M0FNU>, %sb: tensor<8x512x16xf8E8M0FNU>)
-      -> tensor<?x512xbf16> {
-    // expected-error@+1 {{'fp8moe.grouped_matmul' op has a tile that target sm_90a cannot run: operands with scales of blocks are converted for schedules ping_pong and cooperative, by 128 threads that each take a row or a column, found 64x128 ping_pong; use another one, such as #fp8moe.wgmma<}}
-    %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<8xi32>)
-        scales(%sa, %sb : tensor<?x16xf8E8M0FNU>, tensor<8x512x16xf8E8M0FNU>)
-        tiles [#fp8moe.wgmma<rows = 64, columns = 128, stages = 4, schedule = ping_pong>]
-        : tensor<?x512xf8E4M3FN>, tensor<8x512x512xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>> -> tensor<?x512xbf16>
-    return %y : tensor<?x512xbf16>
-  }
-}
-
-// -----
-
-// Scales are read from the first block of the contraction on.
-module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
-  func.func @splits_of_blocks(%a: tensor<?x512xf8E4M3FN>, %b: tensor<512x512xf8E4M3FN, #fp8moe.strided<[1, 0]>>,
-                              %sa: tensor<?x16xf8E8M0FNU>, %sb: tensor<512x16xf8E8M0FNU>) -> tensor<?x512xbf16> {
-    // expected-error@+1 {{'fp8moe.linear' op has a tile that target sm_90a cannot run: the contraction of operands with scales of blocks is not split; use another one, such as #fp8moe.wgmma<}}
-    %y = fp8moe.linear %a, %b scales(%sa, %sb : tensor<?x16xf8E8M0FNU>, tensor<512x16xf8E8M0FNU>)
-        tiles [#fp8moe.wgmma<rows = 128, columns = 128, stages = 2, schedule = cooperative, splits = 4>]
-        : tensor<?x512xf8E4M3FN>, tensor<512x512xf8E4M3FN, #fp8moe.strided<[1, 0]>> -> tensor<?x512xbf16>
-    return %y : tensor<?x512xbf16>
-  }
-}

@@ -264,10 +264,10 @@ TEST(HopperTilesTest, CandidatesFitTheTarget) {
       work.resultBytes = resultBytes;
       for (const WgmmaTileCost &tile : rankWgmmaTiles(work, getH200())) {
         const HopperMatmulConfig &config = tile.config;
-        bool sendsMessages = sendsTileMessages(
-            config, work.hasBlockScales, work.isMGrouped(), work.promoted);
+        bool sendsMessages =
+            sendsTileMessages(config, work.isMGrouped(), work.promoted);
         HopperMatmulMemory memory =
-            HopperMatmulMemory::get(config, work.hasBlockScales, sendsMessages);
+            HopperMatmulMemory::get(config, sendsMessages);
         EXPECT_LE(memory.total, getH200().sharedMemoryPerBlock);
         EXPECT_GE(config.stages, 2);
         // Every operand and box begins where a swizzle may begin.

@@ -135,6 +135,34 @@ def ApplyPrecision
   ];
 }
 
+def ExpandMXMatmuls : InterfacePass<"fp8moe-expand-mx-matmuls", "::mlir::FunctionOpInterface"> {
+  let summary = "Dequantize the operands of MX matmuls where no instruction takes their scales";
+  let description = [{
+    Matrix instructions of Hopper take no scales of blocks. There a matmul of MX operands
+    (G9) multiplies the bf16 that they stand for, which `mx_dequantize` writes. Targets with
+    such instructions (gfx950) and the CPU keep the matmul as it is.
+
+    Needs `fp8moe.target` on the module.
+
+    Example, for sm_90a:
+    ```mlir
+    // before
+    %y = fp8moe.linear %a, %b scales(%sa, %sb : tensor<256x4xf8E8M0FNU>, tensor<64x4xf8E8M0FNU>)
+        : tensor<256x128xf8E4M3FN>, tensor<128x64xf8E4M3FN> -> tensor<256x64xbf16>
+    // after
+    %x = fp8moe.mx_dequantize %a by %sa along 1
+        : tensor<256x128xf8E4M3FN>, tensor<256x4xf8E8M0FNU> -> tensor<256x128xbf16>
+    %w = fp8moe.mx_dequantize %b by %sb along 0
+        : tensor<128x64xf8E4M3FN>, tensor<64x4xf8E8M0FNU> -> tensor<128x64xbf16>
+    %y = fp8moe.linear %x, %w
+        : tensor<256x128xbf16>, tensor<128x64xbf16> -> tensor<256x64xbf16>
+    ```
+  }];
+  let statistics = [
+    Statistic<"numExpanded", "matmuls-expanded", "MX matmuls that became bf16">,
+  ];
+}
+
 def UnrollLoops : InterfacePass<"fp8moe-unroll-loops", "::mlir::FunctionOpInterface"> {
   let summary = "Unroll loops for targets whose programs have none";
   let description = [{

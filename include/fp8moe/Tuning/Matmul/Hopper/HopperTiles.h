@@ -40,14 +40,8 @@ struct HopperMatmulConfig {
   static constexpr int64_t kThreads =
       (1 + kConsumers) * nvidia::kWarpgroupThreads;
   /// Registers of a thread of the producer, and of a consumer's: what the
-  /// producer gives back, shared by all, in steps of 8. Warps that convert
-  /// elements need more than those that only issue copies.
-  static constexpr int64_t getProducerRegisters(bool hasBlockScales) {
-    return hasBlockScales ? 104 : 24;
-  }
-  static constexpr int64_t getConsumerRegisters(bool hasBlockScales) {
-    return hasBlockScales ? 200 : 240;
-  }
+  /// producer gives back, shared by all, in steps of 8.
+  static constexpr int64_t kProducerRegisters = 24, kConsumerRegisters = 240;
 
   int64_t getNumRings() const {
     return kind == WgmmaSchedule::Independent ? 2 : 1;
@@ -67,38 +61,28 @@ struct HopperMatmulMemory {
   int64_t a, b;
   /// Two buffers of one warp's result after the other.
   int64_t staging;
-  /// The scales of one warpgroup's tile after the other, unless they are those
-  /// of blocks.
+  /// The scales of one warpgroup's tile after the other.
   int64_t scales;
-  /// With scales of blocks: what the warps that convert have loaded, as it lies
-  /// in memory. Slots of a warp follow each other.
-  int64_t loaded;
   /// What the producer says of a tile, for one stage after the other, if it
   /// does.
   int64_t messages;
-  /// Barriers of one ring after the other, and of the slots.
-  int64_t barriers, loadedBarriers;
+  /// Barriers of one ring after the other.
+  int64_t barriers;
   int64_t total;
 
   static HopperMatmulMemory get(const HopperMatmulConfig &config,
-                                bool hasBlockScales, bool sendsMessages);
+                                bool sendsMessages);
 };
 
 /// Whether the producer finds the tiles for the consumers as well: for
 /// cooperative ones, who multiply nothing while they look. (Fast ones of groups
 /// of the contraction hide most of that behind a tile's last stage, and a table
 /// of groups needs the room.)
-bool sendsTileMessages(const HopperMatmulConfig &config, bool hasBlockScales,
-                       bool isMGrouped, bool promoted);
+bool sendsTileMessages(const HopperMatmulConfig &config, bool isMGrouped,
+                       bool promoted);
 
 /// Bytes of what it says of one.
 constexpr int64_t kTileMessageBytes = 32;
-
-/// With scales of blocks, slots of 128 elements of the contraction that a warp
-/// loads before it converts them, and the lines (rows of A, then columns of B)
-/// that it takes of every 128.
-constexpr int64_t kLoadedSlots = 2;
-constexpr int64_t kConvertedLines = nvidia::kWarpThreads;
 
 /// Bytes of a buffer that a warp stages its results in: 16 rows of 128 bytes.
 constexpr int64_t kHopperStagingBytes = 2048;

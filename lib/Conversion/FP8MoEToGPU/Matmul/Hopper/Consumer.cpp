@@ -41,9 +41,7 @@ public:
         ringIndex(kernel.config.getNumRings() > 1 ? index : b.i32(0)),
         ring(kernel.getRing(ringIndex)), epilogue(kernel, index),
         partialSums(kernel, index),
-        shape{kernel.config.columns,
-              getMultipliedType(kernel.problem, kernel.problem.aType),
-              getMultipliedType(kernel.problem, kernel.problem.bType),
+        shape{kernel.config.columns, kernel.problem.aType, kernel.problem.bType,
               kernel.problem.mnMajorA, kernel.problem.mnMajorB},
         numRowBlocks(kernel.config.getConsumerRows() / kWgmmaRows) {
     isFirstLane = b.equal(kernel.lane, 0);
@@ -181,10 +179,8 @@ void Consumer::passTurn() {
 }
 
 void Consumer::build() {
-  createSetRegisters(
-      b,
-      HopperMatmulConfig::getConsumerRegisters(kernel.problem.hasBlockScales()),
-      /*increase=*/true);
+  createSetRegisters(b, HopperMatmulConfig::kConsumerRegisters,
+                     /*increase=*/true);
   // The first turn is the first consumer's.
   b.createIf(b.equal(index, 1), [&] { passTurn(); });
   Tile mine;
@@ -504,7 +500,7 @@ void Consumer::maskHead(Value stage, Value isFirst, const Tile &tile) {
     Value low = b.select(b.equal(odd, 0), tile.headBytes, 0);
     maskChunk(stage, odd, low, b.i32(kSwizzleChunkBytes));
     clearPositions(stage, b.i32(0),
-                   b.divU(tile.headBytes, getMultipliedBytes(kernel.problem)));
+                   b.divU(tile.headBytes, kernel.problem.getElementBytes()));
     publishMasks();
   });
 }
@@ -524,7 +520,7 @@ void Consumer::maskTail(Value stage, Value isLast, const Tile &tile) {
       Value high = b.sub(tile.lastBytes, b.mul(mine, kSwizzleChunkBytes));
       maskChunk(stage, mine, b.i32(0), high);
     }
-    int64_t elementBytes = getMultipliedBytes(kernel.problem);
+    int64_t elementBytes = kernel.problem.getElementBytes();
     clearPositions(stage, b.divU(tile.lastBytes, elementBytes),
                    b.divU(b.add(begin, span), elementBytes));
     publishMasks();

@@ -31,8 +31,8 @@ static int64_t getTableBytes(int64_t groups) {
 bool GroupOrder::isWorthwhile(const GroupedMatmulProblem &problem,
                               const HopperMatmulConfig &config) {
   int64_t groups = problem.sizes.groups;
-  if (problem.dense || problem.isMGrouped() || problem.hasBlockScales() ||
-      ShapedType::isDynamic(groups) || groups < 2 || groups > kMostGroups)
+  if (problem.dense || problem.isMGrouped() || ShapedType::isDynamic(groups) ||
+      groups < 2 || groups > kMostGroups)
     return false;
   return getMatmulMemory(problem, config).total + getTableBytes(groups) <=
          lookupTarget("sm_90a")->sharedMemoryPerBlock;

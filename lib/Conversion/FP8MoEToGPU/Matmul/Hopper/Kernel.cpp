@@ -22,14 +22,12 @@ ResultBox ResultBox::get(int64_t tileColumns, int64_t resultBytes) {
 
 bool fp8moe::sendsTileMessages(const GroupedMatmulProblem &problem,
                                const HopperMatmulConfig &config) {
-  return sendsTileMessages(config, problem.hasBlockScales(),
-                           problem.isMGrouped(), problem.promoted);
+  return sendsTileMessages(config, problem.isMGrouped(), problem.promoted);
 }
 
 HopperMatmulMemory fp8moe::getMatmulMemory(const GroupedMatmulProblem &problem,
                                            const HopperMatmulConfig &config) {
-  return HopperMatmulMemory::get(config, problem.hasBlockScales(),
-                                 sendsTileMessages(problem, config));
+  return HopperMatmulMemory::get(config, sendsTileMessages(problem, config));
 }
 
 GroupedMatmulKernel::GroupedMatmulKernel(KernelBuilder &b,
@@ -43,9 +41,9 @@ GroupedMatmulKernel::GroupedMatmulKernel(KernelBuilder &b,
   unsigned pointer = 0, parameter = 0;
   if (!problem.dense)
     offsets = b.getPointer(pointer++);
-  if (problem.hasScalesA || problem.hasBlockScales())
+  if (problem.hasScalesA)
     scaleA = b.getPointer(pointer++);
-  if (problem.hasScalesB || problem.hasBlockScales())
+  if (problem.hasScalesB)
     scaleB = b.getPointer(pointer++);
   if (problem.isMGrouped())
     result = b.getPointer(pointer++);
@@ -85,17 +83,14 @@ StageRing GroupedMatmulKernel::getRing(Value index) {
 }
 
 /// By one thread: mbarriers of all rings. A stage is full when the producer has
-/// arrived and its bytes have come, or when every warp that converts them has,
-/// and empty when every warp that reads it has arrived.
+/// arrived and its bytes have come, and empty when every warp that reads it has
+/// arrived.
 static void createRings(GroupedMatmulKernel &kernel) {
   KernelBuilder &b = kernel.b;
   bool isShared = kernel.config.kind == WgmmaSchedule::Cooperative;
   for (int64_t ring : llvm::seq(kernel.config.getNumRings()))
     kernel.getRing(b.i32(ring))
-        .createInit(kernel.problem.hasBlockScales() ? kWarpgroupWarps : 1,
-                    kWarpgroupWarps * (isShared ? 2 : 1));
-  if (kernel.problem.hasBlockScales())
-    createConverterBarriers(kernel);
+        .createInit(1, kWarpgroupWarps * (isShared ? 2 : 1));
   createBarrierInitFence(b);
   for (Value map : {kernel.mapA, kernel.mapB, kernel.mapResult})
     createMapPrefetch(b, map);
@@ -122,11 +117,7 @@ gpu::GPUFuncOp fp8moe::buildHopperGroupedMatmul(
   b.createBarrier();
   Value warpgroup = b.divU(kernel.warp, kWarpgroupWarps);
   b.createIf(
-      b.equal(warpgroup, 0),
-      [&] {
-        problem.hasBlockScales() ? buildMatmulConverter(kernel)
-                                 : buildMatmulProducer(kernel);
-      },
+      b.equal(warpgroup, 0), [&] { buildMatmulProducer(kernel); },
       [&] { buildMatmulConsumer(kernel, b.sub(warpgroup, 1)); });
   return b.getKernel();
 }

@@ -44,14 +44,7 @@ struct GroupedMatmulKernel {
 
   /// Elements of the contraction in a stage.
   int64_t getStageElements() const {
-    return kSwizzleRowBytes / getMultipliedBytes(problem);
-  }
-  /// Stages that are converted come in pairs, one slot; what lies behind the
-  /// contraction is zero.
-  int64_t getStageStep() const { return problem.hasBlockScales() ? 2 : 1; }
-  Value roundUpStages(Value stages) const {
-    return problem.hasBlockScales() ? b.roundUp(stages, getStageStep())
-                                    : stages;
+    return kSwizzleRowBytes / problem.getElementBytes();
   }
   /// An MN-major operand comes in boxes, each a row of 128 bytes for every
   /// position of the contraction in a stage: rows of A or columns of B in it,
@@ -61,7 +54,7 @@ struct GroupedMatmulKernel {
   /// From one instruction's part of a stage of an operand to the next one's.
   int64_t getStepBytes(bool isMNMajor) const {
     return isMNMajor
-               ? kWgmmaBytes / getMultipliedBytes(problem) * kSwizzleRowBytes
+               ? kWgmmaBytes / problem.getElementBytes() * kSwizzleRowBytes
                : kWgmmaBytes;
   }
   int64_t getStepBytesA() const { return getStepBytes(problem.mnMajorA); }
@@ -73,7 +66,7 @@ struct GroupedMatmulKernel {
   }
   /// Groups of the contraction begin at multiples of so many bytes.
   int64_t getGroupAlignment() const {
-    return problem.padding * getMultipliedBytes(problem);
+    return problem.padding * problem.getElementBytes();
   }
   /// The last stage of a group is multiplied only as far as there is data, in
   /// steps of one instruction. (With promoted accumulation the loop that this
@@ -82,16 +75,14 @@ struct GroupedMatmulKernel {
     return !problem.isMGrouped() && !problem.promoted;
   }
   /// The first stage of a group may begin with elements of the group before,
-  /// and its last one may end with those of the next. (Loads of MN-major
-  /// operands begin with any position of the contraction; converted operands
-  /// begin with the group, and end with zeros.)
+  /// and its last one may end with those of the next.
+  /// (Loads of MN-major operands begin with any position of the contraction.)
   bool needsHeadMask() const {
-    return !problem.isMGrouped() && !problem.hasBlockScales() &&
-           !(problem.mnMajorA && problem.mnMajorB) &&
+    return !problem.isMGrouped() && !(problem.mnMajorA && problem.mnMajorB) &&
            getGroupAlignment() % kSwizzleChunkBytes;
   }
   bool needsTailMask() const {
-    return !problem.isMGrouped() && !problem.hasBlockScales() &&
+    return !problem.isMGrouped() &&
            getGroupAlignment() %
                (endsInsideStages() ? kWgmmaBytes : kSwizzleRowBytes);
   }
@@ -194,7 +185,6 @@ private:
   Value getFirstStage(Value split);
   Value isValid(const TileState &state);
   Value loadEnd(Value group, Value previous);
-  Value getDataBegin(const TileState &state);
   Value getHeadBytes(const TileState &state);
   Value getNumStages(const TileState &state);
   Value getContractionPastEnd();
@@ -217,12 +207,6 @@ private:
 
 /// One warp for each ring loads the operands of all tiles.
 void buildMatmulProducer(GroupedMatmulKernel &kernel);
-
-/// The producer where scales are those of blocks (G9): its warps load operands,
-/// and convert them to the bf16 that they stand for.
-void buildMatmulConverter(GroupedMatmulKernel &kernel);
-/// By one thread, with the barriers of the rings.
-void createConverterBarriers(GroupedMatmulKernel &kernel);
 
 /// A warpgroup multiplies; `index` (i32) is 0 or 1.
 void buildMatmulConsumer(GroupedMatmulKernel &kernel, Value index);

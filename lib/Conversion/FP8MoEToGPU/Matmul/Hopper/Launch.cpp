@@ -8,7 +8,6 @@
 
 #include "FP8MoEToGPU/Matmul/Hopper/Launch.h"
 
-#include "FP8MoEToGPU/Common/ScaleTiles.h"
 #include "FP8MoEToGPU/Matmul/Hopper/AddendCopy.h"
 #include "FP8MoEToGPU/Matmul/Hopper/GroupOrder.h"
 #include "FP8MoEToGPU/Matmul/Hopper/LeastWaves.h"
@@ -41,7 +40,6 @@ public:
   LogicalResult launch(Value when);
 
 private:
-  void requireBlockScales();
   /// A buffer seen by the kernel: from the innermost dimension on.
   struct Matrix {
     TypedValue<MemRefType> buffer;
@@ -194,8 +192,6 @@ SymbolRefAttr HopperMatmulLaunch::getKernel(const GroupedMatmulProblem &problem,
                                problem.hasScalesB,   problem.reciprocalScales,
                                problem.promoted,     problem.accumulates,
                                problem.mnMajorA,     problem.mnMajorB};
-  for (BlockScales scales : {problem.blockScalesA, problem.blockScalesB})
-    numbers.push_back(static_cast<int64_t>(scales));
   for (auto member : GroupedMatmulSizes<int64_t>::members())
     numbers.push_back(problem.sizes.*member);
   return lowering.getKernels().getOrBuild(
@@ -215,15 +211,11 @@ SymbolRefAttr HopperMatmulLaunch::getKernel(const GroupedMatmulProblem &problem,
 SmallVector<Value>
 HopperMatmulLaunch::createMaps(const Operands &operands, int64_t resultBytes,
                                const HopperMatmulConfig &config) {
-  int64_t stage = kSwizzleRowBytes / getMultipliedBytes(problem);
+  int64_t stage = kSwizzleRowBytes / problem.getElementBytes();
   ResultBox resultBox = ResultBox::get(config.columns, resultBytes);
   // MN-major operands come in boxes as wide as the swizzle.
   SmallVector<int64_t> aBox{stage, problem.mnMajorA ? stage : config.rows};
   SmallVector<int64_t> bBox{stage, problem.mnMajorB ? stage : config.columns};
-  // Each warp that converts loads what it takes.
-  if (problem.hasBlockScales())
-    aBox =
-        bBox = {kSwizzleRowBytes / problem.getElementBytes(), kConvertedLines};
   SmallVector<int64_t> box{resultBox.columns, ResultBox::kRows};
   if (problem.hasExperts())
     bBox.push_back(1);
@@ -347,18 +339,6 @@ void HopperMatmulLaunch::launchSplits(const Operands &operands,
   launchSplitSum(loc, sum, condition, lowering);
 }
 
-/// Requires the alignments and sizes that kernels which convert operands rely
-/// on.
-void HopperMatmulLaunch::requireBlockScales() {
-  // Four bytes of a line are loaded at once.
-  for (Value scales : {instance.scaleA, instance.scaleB})
-    raiseAlignment(scales, kWordBytes);
-  if (problem.blockScalesA != BlockScales::GroupTiles)
-    return;
-  // Kernels count them in 32 bits.
-  requireScaleRows(kMaxExtent);
-}
-
 LogicalResult HopperMatmulLaunch::launch(Value when) {
   FailureOr<Operands> operands = getOperands();
   if (failed(operands))
@@ -371,8 +351,6 @@ LogicalResult HopperMatmulLaunch::launch(Value when) {
   Value blocks =
       plan::DeviceAttrOp::create(builder, op.getLoc(), builder.getIndexType(),
                                  plan::DeviceAttribute::Multiprocessors);
-  if (problem.hasBlockScales())
-    requireBlockScales();
   Value partialSums;
   if (hasPartialSums(problem))
     partialSums = createPartialSums(alternatives, blocks);

@@ -31,7 +31,7 @@ static int64_t getConsumerBytes(const HopperMatmulConfig &config) {
 }
 
 bool fp8moe::hasPartialSums(const GroupedMatmulProblem &problem) {
-  return !problem.promoted && getMultipliedBytes(problem) == 1 &&
+  return !problem.promoted && problem.getElementBytes() == 1 &&
          (ShapedType::isDynamic(problem.sizes.contraction) ||
           problem.sizes.contraction > kFastSumElements);
 }

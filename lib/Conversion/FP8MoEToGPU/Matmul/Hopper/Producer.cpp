@@ -171,9 +171,8 @@ void ProducerMeetings::finish(Value end) {
 
 void fp8moe::buildMatmulProducer(GroupedMatmulKernel &kernel) {
   KernelBuilder &b = kernel.b;
-  createSetRegisters(
-      b, HopperMatmulConfig::getProducerRegisters(/*hasBlockScales=*/false),
-      /*increase=*/false);
+  createSetRegisters(b, HopperMatmulConfig::kProducerRegisters,
+                     /*increase=*/false);
   int64_t numRings = kernel.config.getNumRings();
   b.createIf(b.less(kernel.warp, numRings), [&] {
     b.createIf(createElect(b), [&] {

@@ -23,7 +23,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "FP8MoEToGPU/Common/ScaleTiles.h"
 #include "FP8MoEToGPU/Matmul/Hopper/Kernel.h"
 #include "FP8MoEToGPU/NVIDIA/Opaque.h"
 
@@ -37,9 +36,8 @@ static constexpr int64_t kUnrolledStages = 4;
 /// are: each copy would take registers for accumulators of its own.
 static bool isUnrolled(const GroupedMatmulKernel &kernel) {
   int64_t contraction = kernel.problem.sizes.contraction;
-  return kernel.problem.hasBlockScales() ||
-         (ShapedType::isStatic(contraction) &&
-          contraction <= kUnrolledStages * kernel.getStageElements());
+  return ShapedType::isStatic(contraction) &&
+         contraction <= kUnrolledStages * kernel.getStageElements();
 }
 
 TileScheduler::TileScheduler(GroupedMatmulKernel &kernel)
@@ -50,8 +48,7 @@ TileScheduler::TileScheduler(GroupedMatmulKernel &kernel)
   extent = mGrouped ? kernel.sizes.rows : kernel.sizes.contraction;
   tilesAlongColumns = b.ceilDiv(kernel.sizes.columns, config.columns);
   if (mGrouped) {
-    numStages = kernel.roundUpStages(
-        b.ceilDiv(kernel.sizes.contraction, kernel.getStageElements()));
+    numStages = b.ceilDiv(kernel.sizes.contraction, kernel.getStageElements());
     if (isUnrolled(kernel))
       numStages = createOpaque(b, numStages);
   } else {
@@ -84,11 +81,9 @@ void TileScheduler::enterGroup(TileState &state, const TileState &before) {
   }
   state.begin = before.end;
   state.end = loadEnd(state.group, before.end);
-  int64_t padding = kernel.problem.blockScalesA == BlockScales::GroupTiles
-                        ? kSegmentTile
-                        : kernel.problem.padding;
   Value length = b.sub(before.end, before.begin);
-  state.paddedBegin = b.add(before.paddedBegin, b.roundUp(length, padding));
+  state.paddedBegin =
+      b.add(before.paddedBegin, b.roundUp(length, kernel.problem.padding));
 }
 
 TileState TileScheduler::getFirst(const TileWalk &walk) {
@@ -168,18 +163,12 @@ TileState TileScheduler::advance(TileState state, const TileWalk &walk) {
 // Tiles
 //===----------------------------------------------------------------------===//
 
-/// Where a group's range of the contraction begins in memory. Operands with
-/// scales of blocks are packed; the padding is that of their scales.
-Value TileScheduler::getDataBegin(const TileState &state) {
-  return kernel.problem.hasBlockScales() ? state.begin : state.paddedBegin;
-}
-
 /// Bytes of the group before in the stage that holds the first element: copies
 /// begin at multiples of 16 bytes.
 Value TileScheduler::getHeadBytes(const TileState &state) {
-  if (!kernel.needsHeadMask() && !kernel.problem.hasBlockScales())
+  if (!kernel.needsHeadMask())
     return b.i32(0);
-  Value bytes = b.mul(getDataBegin(state), kernel.problem.getElementBytes());
+  Value bytes = b.mul(state.paddedBegin, kernel.problem.getElementBytes());
   Value isEmpty = b.equal(state.begin, state.end);
   return b.select(isEmpty, b.i32(0), b.bitAnd(bytes, kSwizzleChunkBytes - 1));
 }
@@ -192,16 +181,13 @@ Value TileScheduler::getNumStages(const TileState &state) {
     Value end = getFirstStage(b.add(split, 1));
     return b.maxS(b.sub(end, getFirstStage(split)), 1);
   }
-  if (kernel.problem.isMGrouped()) {
-    Value ofRemainder = b.i32(kernel.getStageStep());
-    return b.select(b.equal(state.group, kernel.sizes.groups), ofRemainder,
+  if (kernel.problem.isMGrouped())
+    return b.select(b.equal(state.group, kernel.sizes.groups), b.i32(1),
                     numStages);
-  }
   Value bytes =
       b.mul(b.sub(state.end, state.begin), kernel.problem.getElementBytes());
-  Value stages =
-      b.maxS(b.ceilDiv(b.add(bytes, getHeadBytes(state)), kSwizzleRowBytes), 1);
-  return b.mul(stages, kernel.getStageStep());
+  return b.maxS(b.ceilDiv(b.add(bytes, getHeadBytes(state)), kSwizzleRowBytes),
+                1);
 }
 
 Value TileScheduler::getMeanStages() {
@@ -240,7 +226,7 @@ std::pair<Value, Value> TileScheduler::getPlace(Value inGroup,
 
 Tile TileScheduler::getTile(const TileState &state) {
   const HopperMatmulConfig &config = kernel.config;
-  int64_t elementBytes = getMultipliedBytes(kernel.problem);
+  int64_t elementBytes = kernel.problem.getElementBytes();
   Tile tile;
   tile.number = state.tile;
   tile.numStages = getNumStages(state);
@@ -275,15 +261,12 @@ Tile TileScheduler::getTile(const TileState &state) {
   tile.group = order ? order->loadGroup(state.group) : state.group;
   tile.scaleBegin = state.paddedBegin;
   tile.headBytes = getHeadBytes(state);
-  Value begin = b.sub(getDataBegin(state),
+  Value begin = b.sub(state.paddedBegin,
                       b.divU(tile.headBytes, kernel.problem.getElementBytes()));
   Value length = b.sub(state.end, state.begin);
   tile.isZero = b.equal(length, 0);
   tile.contraction = b.select(tile.isZero, getContractionPastEnd(), begin);
-  // Converted operands begin with the group.
-  Value bytes = b.mul(length, elementBytes);
-  if (!kernel.problem.hasBlockScales())
-    bytes = b.add(bytes, tile.headBytes);
+  Value bytes = b.add(b.mul(length, elementBytes), tile.headBytes);
   Value before = b.mul(b.sub(tile.numStages, 1), kSwizzleRowBytes);
   tile.lastBytes = b.sub(bytes, before);
   return tile;

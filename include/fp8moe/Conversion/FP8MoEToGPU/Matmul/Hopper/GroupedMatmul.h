@@ -33,15 +33,6 @@ bool sendsTileMessages(const GroupedMatmulProblem &problem,
 HopperMatmulMemory getMatmulMemory(const GroupedMatmulProblem &problem,
                                    const HopperMatmulConfig &config);
 
-/// What is multiplied, and bytes of an element of it: Hopper has no instruction
-/// that takes scales of blocks, so FP8 with these becomes bf16 before.
-inline Type getMultipliedType(const GroupedMatmulProblem &problem, Type type) {
-  return problem.hasBlockScales() ? BFloat16Type::get(type.getContext()) : type;
-}
-inline int64_t getMultipliedBytes(const GroupedMatmulProblem &problem) {
-  return problem.hasBlockScales() ? 2 : problem.getElementBytes();
-}
-
 /// Whether f32 sums are added to the result in memory as they are stored, by a
 /// TMA reduction in the L2 cache, so that no thread loads the addend; the
 /// result then has to begin as the addend (AddendCopy.h). bf16 sums are rounded
