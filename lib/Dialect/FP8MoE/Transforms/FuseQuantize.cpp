@@ -29,6 +29,7 @@
 #include "Regroupings.h"
 #include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
 #include "fp8moe/Tuning/KernelCost.h"
+#include "fp8moe/Tuning/KernelProblem.h"
 #include "fp8moe/Tuning/Quantize/QuantizeTiles.h"
 #include "mlir/IR/Dominance.h"
 #include "llvm/ADT/MapVector.h"
@@ -243,6 +244,27 @@ static unsigned fusePairs(MutableArrayRef<SingleQuantize> group,
   return fused;
 }
 
+/// Splits quantizations along two axes that no kernel does at once, so that
+/// placement decides for each axis where it reads the input:
+///
+///   %q:2, %s:2 = dynamic_quantize %x along [0, 1]
+///
+///   -->  %q0, %s0 = dynamic_quantize %x along [0]
+///        %q1, %s1 = dynamic_quantize %x along [1]
+static bool splitPairs(FunctionOpInterface function, const TargetInfo &target) {
+  SmallVector<TiledOpInterface> pairs;
+  function->walk([&](TiledOpInterface op) {
+    if (isa<DynamicQuantizeOp, JaggedDynamicQuantizeOp>(op) &&
+        op->getNumResults() == 4 && !op.getTilesAttr())
+      pairs.push_back(op);
+  });
+  bool changed = false;
+  for (TiledOpInterface op : pairs)
+    changed |= findKernelProblem(op)->split(op, target) !=
+               SmallVector<Operation *, 2>{op};
+  return changed;
+}
+
 //===----------------------------------------------------------------------===//
 // Regroupings
 //===----------------------------------------------------------------------===//
@@ -409,6 +431,7 @@ void FuseQuantize::runOnOperation() {
   function->walk([&](DynamicQuantizeOp op) { pairs.push_back(op); });
   for (DynamicQuantizeOp op : pairs)
     normalized |= target->getInfo().isGPU() && orderAxes(op);
+  normalized |= splitPairs(function, target->getInfo());
   numFused += fused;
   if (fused == 0 && !normalized)
     markAllAnalysesPreserved();

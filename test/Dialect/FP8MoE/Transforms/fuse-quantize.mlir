@@ -21,6 +21,24 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
+// No kernel does both axes at once here: each is one, which may read the input in a layout of its own.
+
+#col = #fp8moe.strided<[1, 0]>
+module attributes {fp8moe.target = #fp8moe.target<"sm_100a">} {
+  // CHECK-LABEL: func.func @no_kernel_for_both
+  func.func @no_kernel_for_both(%x: tensor<?x64xbf16, #col>, %ends: tensor<3xi32>)
+      -> (tensor<?x64xf8E4M3FN, #col>, tensor<?x64xf8E4M3FN>) {
+    // CHECK-NEXT: fp8moe.jagged_dynamic_quantize %arg0 groups(%arg1 : tensor<3xi32>) along [0] rounding pow2
+    // CHECK-NEXT: fp8moe.dynamic_quantize %arg0 along [1] rounding pow2
+    // CHECK-NEXT: return
+    %q:2, %s:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<3xi32>) along [0, 1] rounding pow2
+        : tensor<?x64xbf16, #col> -> tensor<?x64xf8E4M3FN, #col>, tensor<?x64xf8E4M3FN>, tensor<3x64xf32>, tensor<?xf32>
+    return %q#0, %q#1 : tensor<?x64xf8E4M3FN, #col>, tensor<?x64xf8E4M3FN>
+  }
+}
+
+// -----
+
 // The scales have another user, which reads those of the fused operation.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
