@@ -83,6 +83,12 @@ static void expand(MatmulOpInterface op) {
         matmul.getScaleAMutable().clear();
         matmul.getScaleBMutable().clear();
       });
+  if (PrecisionAttr decided = op.getPrecisionAttr())
+    op.setPrecisionAttr(PrecisionAttr::get(
+        op.getContext(), PrecisionChoice::BF16, decided.getName(),
+        decided.getUse(), decided.getRecipe(), decided.getBf16Ns(),
+        decided.getFp8Ns(),
+        "dequantized: no matrix instruction takes scales of blocks"));
 }
 
 void ExpandMXMatmuls::runOnOperation() {

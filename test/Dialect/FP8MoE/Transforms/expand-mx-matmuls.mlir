@@ -18,6 +18,17 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %y : tensor<256x64xbf16>
   }
 
+  // The decision says what is multiplied, and why.
+  // CHECK-LABEL: func.func @decided
+  // CHECK: fp8moe.linear {{.*}} precision <bf16, "wq", forward, recipe = mxfp8, reason = "dequantized: no matrix instruction takes scales of blocks">
+  func.func @decided(%a: tensor<256x128xf8E4M3FN>, %b: tensor<128x64xf8E4M3FN>,
+      %sa: tensor<256x4xf8E8M0FNU>, %sb: tensor<64x4xf8E8M0FNU>) -> tensor<256x64xbf16> {
+    %y = fp8moe.linear %a, %b scales(%sa, %sb : tensor<256x4xf8E8M0FNU>, tensor<64x4xf8E8M0FNU>)
+        precision <fp8, "wq", forward, recipe = mxfp8>
+        : tensor<256x128xf8E4M3FN>, tensor<128x64xf8E4M3FN> -> tensor<256x64xbf16>
+    return %y : tensor<256x64xbf16>
+  }
+
   // Scales of padded groups need the offsets. Operands keep the order in which they lie, and the addend its place.
   // CHECK-LABEL: func.func @forward
   // CHECK: %[[X:.*]] = fp8moe.mx_dequantize %arg0 by %arg3 along 1 groups(%arg2 : tensor<8xi32>)

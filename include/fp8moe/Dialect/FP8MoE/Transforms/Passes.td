@@ -138,9 +138,9 @@ def ApplyPrecision
 def ExpandMXMatmuls : InterfacePass<"fp8moe-expand-mx-matmuls", "::mlir::FunctionOpInterface"> {
   let summary = "Dequantize the operands of MX matmuls where no instruction takes their scales";
   let description = [{
-    Matrix instructions of Hopper take no scales of blocks. There a matmul of MX operands
-    (G9) multiplies the bf16 that they stand for, which `mx_dequantize` writes. Targets with
-    such instructions (gfx950) and the CPU keep the matmul as it is.
+    Where no matrix instruction takes scales of blocks, a matmul of MX operands (G9)
+    multiplies the bf16 that they stand for, which `mx_dequantize` writes. Targets with such
+    instructions and the CPU keep the matmul as it is.
 
     Needs `fp8moe.target` on the module.
 
