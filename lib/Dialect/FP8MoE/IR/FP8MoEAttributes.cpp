@@ -238,7 +238,7 @@ void StridedEncodingAttr::print(AsmPrinter &printer) const {
   printer << '>';
 }
 
-/// What the runtime accepts for a buffer, in bytes.
+/// The largest alignment that the runtime accepts for a buffer, in bytes.
 static constexpr int64_t kMaxAlignment = int64_t(1) << 30;
 
 LogicalResult

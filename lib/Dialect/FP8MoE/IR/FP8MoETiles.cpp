@@ -189,7 +189,7 @@ LogicalResult PerAxisAttr::verify(EmitError emitError, ArrayAttr choices) {
   return success();
 }
 
-/// What stands for each axis has fields; it has none of its own.
+/// The tile of each axis has fields; per_axis has none of its own.
 SmallVector<TileField> PerAxisAttr::getFields() const { return {}; }
 
 //===----------------------------------------------------------------------===//

@@ -410,8 +410,8 @@ static SmallVector<int64_t> withOrderedStrides(const StridedLayout &layout,
 }
 
 /// True where no known stride is smaller than one further in, which encodings
-/// demand. What a split steps over may be more than the stride outside it where
-/// an unknown size can only be one.
+/// demand. The extent that a split steps over may be more than the stride
+/// outside it where an unknown size can only be one.
 static bool growsOutwards(ArrayRef<int64_t> strides, ArrayRef<int64_t> order) {
   int64_t inner = 0;
   for (int64_t dim : llvm::reverse(order)) {

@@ -38,8 +38,8 @@ static LogicalResult verifyElements(Operation *op, const Twine &what,
   return verifyWritable(op, what, type);
 }
 
-/// What to do about scales that are padded for groups that there are not, or
-/// are not for those that there are.
+/// The advice for scales that are padded for groups where the operation has
+/// none, or are not padded where it has groups.
 static StringRef explainGroups(Operation *op, bool isPadded) {
   auto matmul = dyn_cast<MatmulOpInterface>(op);
   if (matmul && matmul.isDense())
@@ -166,7 +166,7 @@ bool MXQuantizeOp::isReadOnce() {
   if (!layout)
     return false;
   // Data along the rows of groups that lie along columns would begin anywhere.
-  // Those along columns of f32 take 640 threads (5 blocks of 128 lines of 4
+  // Data along columns of f32 takes 640 threads (5 blocks of 128 lines of 4
   // bytes, with the one behind the tile), for each of which a multiprocessor of
   // NVIDIA's has 96 registers: too few for both. (AMD's would do.)
   for (auto [i, axis] : llvm::enumerate(getAxes())) {

@@ -210,8 +210,8 @@ static LogicalResult verifyScales(MatmulOpInterface op, ArrayRef<int64_t> a,
 // Scales of blocks
 //===----------------------------------------------------------------------===//
 
-/// What the blocks of an operand divide: its shape with the rows of groups
-/// first, and the axis of the contraction in it.
+/// The shape that the blocks of an operand divide: the operand's own with the
+/// rows of groups first, and the axis of the contraction in it.
 static std::pair<SmallVector<int64_t>, int64_t>
 getBlockedShape(MatmulOpInterface op, bool ofA) {
   SmallVector<int64_t> shape(

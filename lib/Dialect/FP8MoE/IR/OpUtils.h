@@ -35,7 +35,7 @@ LogicalResult requireOperands(Adaptor adaptor, size_t count,
   return emitOptionalError(loc, "expects ", count, " operands, found ", found);
 }
 
-/// The same for an attribute.
+/// As above, for an attribute.
 inline LogicalResult requireAttribute(Attribute attribute, StringRef name,
                                       std::optional<Location> loc) {
   if (attribute)
@@ -69,8 +69,8 @@ LogicalResult verifyDenseRowMajor(Operation *op, const Twine &what,
 /// Offsets, when present, are dense; `E` of them.
 LogicalResult verifyOffsets(Operation *op,
                             TypedValue<RankedTensorType> offsets);
-/// What every operation with slices along `axis` reads, cut by groups when
-/// there are offsets.
+/// Verifies the operands of an operation with slices along `axis`, which groups
+/// cut when there are offsets.
 LogicalResult verifySlices(Operation *op, RankedTensorType input,
                            TypedValue<RankedTensorType> offsets, int64_t axis);
 

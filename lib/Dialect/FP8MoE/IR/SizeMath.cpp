@@ -66,7 +66,7 @@ static std::optional<int64_t> foldKnown(const HostSize &a, const HostSize &b,
   return fold(*knownA, *knownB);
 }
 
-/// The same for a division, if it has a result.
+/// As above, for a division, if it has a result.
 template <typename Fold>
 static std::optional<int64_t> foldDivision(const HostSize &a, const HostSize &b,
                                            Fold fold) {

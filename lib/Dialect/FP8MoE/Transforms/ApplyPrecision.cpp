@@ -19,7 +19,7 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 
 namespace {
-/// What a quantization returned.
+/// The results of a quantization.
 struct Quantized {
   Value data, scales;
 };

@@ -56,7 +56,7 @@ struct ViewInfo {
   unsigned length = 0;
   /// The last copy among them, or null.
   Operation *copy = nullptr;
-  /// Nobody else reads a copy among them, nor what comes behind it.
+  /// No other operation reads a copy of the chain, nor a result behind it.
   bool isExclusive = true;
 };
 

@@ -195,8 +195,8 @@ static bool fusePair(const SingleQuantize &earlier, const SingleQuantize &later,
   if (first.offsets && !dominance.properlyDominates(first.offsets, earlier.op))
     return false;
   KernelOpInterface fused = createPair(first, second, earlier.op);
-  // Fewer operations are no reason: bytes and launches are. What becomes a
-  // kernel for each axis saves neither.
+  // Fewer operations are no reason: bytes and launches are. An operation that
+  // becomes a kernel for each axis saves neither.
   bool isOneKernel = fused.getNumPasses(target) == 1 ||
                      hasBothAxesTile(fused, getQuantizeWorks(fused), target);
   // As much time is that of a card that takes a kernel for each axis.
@@ -373,7 +373,7 @@ static Operation *fuseTiles(MXQuantizeOp op, unsigned index) {
               : "the quantization writes the scales row-major");
 }
 
-/// The same along each axis. Returns how many there were.
+/// Fuses tiles along each axis. Returns how many there were.
 static unsigned fuseTiles(MXQuantizeOp op) {
   unsigned fused = 0;
   for (unsigned i = 0, e = op.getAxes().size(); i < e; ++i)

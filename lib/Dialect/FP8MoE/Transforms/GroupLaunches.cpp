@@ -37,8 +37,8 @@ struct GroupLaunches : public fp8moe::impl::GroupLaunchesBase<GroupLaunches> {
 };
 } // namespace
 
-/// What two quantizations must have in common to be one launch: groups, the
-/// size of blocks, and the family of the kernel.
+/// The key that two quantizations must share to be one launch: groups, the size
+/// of blocks, and the family of the kernel.
 using LaunchKey = std::tuple<Block *, Value, int64_t, const KernelFamily *>;
 
 /// Nothing when the kernel of `op` is launched in a way of its own.
@@ -94,7 +94,8 @@ pairUp(ArrayRef<JaggedDynamicQuantizeOp> ops,
       return a < b;
     return producers[b] && isBefore(producers[a], producers[b]);
   });
-  // Those without a partner, and those of them that can move up to `ops[i]`.
+  // Quantizations without a partner, and those of them that can move up to
+  // `ops[i]`.
   std::set<size_t> alone(byProducer.begin(), byProducer.end()), movable;
   auto next = byProducer.begin();
   for (size_t i = 0; i < ops.size(); ++i) {
@@ -109,7 +110,7 @@ pairUp(ArrayRef<JaggedDynamicQuantizeOp> ops,
     auto upper = movable.upper_bound(i);
     while (upper != movable.end() &&
            (!alone.count(*upper) ||
-            // What it reads may have moved meanwhile.
+            // The producers of its operands may have moved meanwhile.
             !isBefore(getLastProducer(ops[*upper]), ops[i])))
       upper = movable.erase(upper);
     size_t partner;

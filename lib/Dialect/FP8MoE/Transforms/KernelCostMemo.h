@@ -22,7 +22,7 @@ struct TensorLayouts {
   SmallVector<const StridedLayout *, 4> layouts;
 };
 
-/// What a kernel costs, each time that its function runs.
+/// The costs of a kernel, each time that its function runs.
 struct KernelCosts {
   /// As it is.
   Cost current;

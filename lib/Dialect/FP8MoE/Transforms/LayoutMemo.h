@@ -16,7 +16,8 @@ namespace mlir::fp8moe {
 /// The layouts in question for a tensor, its current one first.
 struct LayoutCandidates {
   std::vector<StridedLayout> layouts;
-  /// What copies cost, from the rows to the columns; nothing to itself.
+  /// Costs of copies, from the rows to the columns; a copy to the same layout
+  /// costs nothing.
   std::vector<Cost> copyCosts;
 
   const Cost &getCopyCost(unsigned from, unsigned to) const {

@@ -21,8 +21,8 @@ inline remark::RemarkOpts layoutRemark(StringRef name) {
   return remark::RemarkOpts::name(name).category(kLayoutRemarks);
 }
 
-/// Who wrote a tensor, and who reads one, as people know them: "argument #0",
-/// "mx_quantize", "result #1 of the function".
+/// The producer of a tensor, and a reader of one, as people know them:
+/// "argument #0", "mx_quantize", "result #1 of the function".
 std::string describeProducer(Value value);
 std::string describeReader(OpOperand &use);
 

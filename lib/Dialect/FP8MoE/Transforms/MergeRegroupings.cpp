@@ -36,7 +36,7 @@ using namespace mlir::fp8moe;
 static constexpr int64_t kMaxCloned = 200000;
 
 namespace {
-/// What a regrouping makes, whatever its order: the block, the tensor, its
+/// The result of a regrouping, whatever its order: the block, the tensor, its
 /// offsets if there are any, and the row-major type of the result, seen as the
 /// tensor is.
 using Form = std::tuple<Block *, Value, Value, Type>;
@@ -55,7 +55,7 @@ struct Merge {
 };
 } // namespace
 
-/// What `op` makes, if it regroups.
+/// The form of `op`, if it regroups.
 static std::optional<std::pair<Form, Regrouped>> matchForm(RelayoutOp op) {
   if (!LayoutGraph::isRegrouping(op))
     return std::nullopt;
@@ -191,7 +191,7 @@ private:
 };
 } // namespace
 
-/// What the function costs with `merges`.
+/// The cost of the function with `merges`.
 Cost MergeSearch::tryMerges(ArrayRef<Merge> merges) {
   OwningOpRef<FunctionOpInterface> clone = cloneMerged(function, merges);
   (*clone)->walk([&](Operation *) { ++numCloned; });

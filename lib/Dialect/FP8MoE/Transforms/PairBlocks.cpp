@@ -27,7 +27,7 @@ static bool canPair(MXQuantizeOp first, MXQuantizeOp second) {
       first.getData(0).getType().getElementType() !=
           second.getData(0).getType().getElementType())
     return false;
-  // Of three dimensions the last two are a matrix.
+  // With three dimensions the last two are a matrix.
   return first.getInput().getType().getRank() == 2 ||
          (first.getAxis() != 0 && second.getAxis() != 0);
 }

@@ -64,7 +64,7 @@ private:
                            const TargetInfo &target);
 
   /// Kept from one function to the next: they have the same types and kernels.
-  /// What they hold is true for every function, so the order of functions
+  /// Their entries are true for every function, so the order of functions
   /// changes nothing.
   LayoutMemo layouts;
   KernelCostMemo kernelCosts;
@@ -192,7 +192,7 @@ Value PlacementRewriter::createViews(Value source, const LayoutUse &use) {
     source = createChain(
         builder, use.views.back()->getLoc(), source,
         composeViews(use.views, cast<RankedTensorType>(source.getType())));
-  // The same bytes under another spelling of their layout.
+  // The wanted type may spell the layout of the same bytes differently.
   RankedTensorType wanted = getWantedType(use);
   if (wanted && source.getType() != wanted)
     source = RelayoutOp::create(builder, use.operand->getOwner()->getLoc(),

@@ -45,7 +45,7 @@ static Cost change(bool differs) {
   return cost;
 }
 
-/// What a copy of the program as it is costs.
+/// The cost of a copy of the program as it is.
 static Cost estimateCurrentCopy(Operation *copy, const TargetInfo &target) {
   // It costs nothing and is not wanted.
   if (isNoopRelayout(copy))
@@ -58,7 +58,8 @@ static Cost estimateCurrentCopy(Operation *copy, const TargetInfo &target) {
 //===----------------------------------------------------------------------===//
 
 /// The candidates of a root are those of its type and the layouts that its uses
-/// want. What flows into another root may be wanted as that one is.
+/// want. A tensor that flows into another root may be wanted in the layouts of
+/// that root.
 void PlacementProblem::collectCandidates() {
   ArrayRef<LayoutRoot> roots = graph.getRoots();
   std::vector<SmallVector<StridedLayout, 0>> wanted(roots.size());
@@ -157,7 +158,7 @@ void PlacementProblem::addTerm(
 
 void PlacementProblem::addTable(ArrayRef<const Choice *> choices,
                                 std::vector<Cost> costs) {
-  // What costs the same either way decides nothing.
+  // A term that costs the same either way decides nothing.
   if (llvm::all_equal(costs)) {
     constant += costs.front();
     return;
@@ -251,14 +252,14 @@ Cost PlacementProblem::copyCost(unsigned root, unsigned from, unsigned to,
   return scaleCost(candidates[root]->getCopyCost(from, to), frequency);
 }
 
-/// Whoever reads another layout than the primary one pays for a copy; uses that
-/// read the same copy pay once.
+/// A use that reads another layout than the primary one pays for a copy; uses
+/// that read the same copy pay once.
 void PlacementProblem::addCopyTerms(unsigned root) {
   const LayoutRoot &entry = graph.getRoots()[root];
   unsigned numLayouts = candidates[root]->layouts.size();
   if (entry.uses.empty() || numLayouts == 1)
     return;
-  // Nobody has a choice, and all read the tensor as it is.
+  // No use has a choice, and all read the tensor as it is.
   bool isTrivial = !primaryOf[root].variable &&
                    llvm::all_of(readOf[root], [](const Choice &read) {
                      return !read.variable && read.options.front() == 0;
@@ -293,7 +294,7 @@ void PlacementProblem::addSharedCopyTerms(unsigned root, unsigned layout,
   ArrayRef<unsigned> primaries = primaryOf[root].options;
   if (primaries.size() == 1 && primaries.front() == layout)
     return;
-  // Who has no alternative needs the copy whatever others do.
+  // A reader that has no alternative needs the copy whatever others do.
   bool isNeeded =
       llvm::any_of(readers, [](const Choice *read) { return !read->variable; });
   Choice exists = isNeeded ? Choice{{1}, std::nullopt} : addChoice({0, 1});
@@ -356,7 +357,7 @@ bool PlacementProblem::canRead(unsigned root, unsigned use, unsigned candidate,
          seen->align >= wanted->align;
 }
 
-/// What flows into a root has the root's layout.
+/// A tensor that flows into a root has the root's layout.
 void PlacementProblem::addFlowTerms(unsigned root) {
   const LayoutRoot &entry = graph.getRoots()[root];
   for (auto [i, use] : llvm::enumerate(entry.uses)) {
@@ -518,7 +519,7 @@ static bool isAnchored(Value value, Operation *kernel) {
          }) == 1;
 }
 
-/// What it costs at least that `kernel` takes an anchored tensor in another
+/// A lower bound of the cost when `kernel` takes an anchored tensor in another
 /// layout.
 static Cost getCostOfChange(Value value, Operation *kernel,
                             const TargetInfo &target, LayoutMemo &layouts) {

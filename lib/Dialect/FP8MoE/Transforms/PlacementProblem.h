@@ -24,7 +24,7 @@ struct CopySpot {
 /// The layouts chosen for one root.
 struct RootPlacement {
   StridedLayout primary;
-  /// What each use reads, in the order of LayoutRoot::uses.
+  /// The layouts that each use reads, in the order of LayoutRoot::uses.
   std::vector<StridedLayout> reads;
 };
 
@@ -101,7 +101,7 @@ private:
   /// Root and number of each use.
   llvm::DenseMap<OpOperand *, std::pair<unsigned, unsigned>> useOf;
   MinSumProblem problem;
-  /// What the terms without variables cost.
+  /// The cost of the terms without variables.
   Cost constant;
   Cost currentCost;
   uint64_t numCombinations = 1;

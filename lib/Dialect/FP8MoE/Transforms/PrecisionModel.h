@@ -37,15 +37,16 @@ public:
   /// Predicts a matmul, whose operands are bf16, in bf16 and as `recipe` makes
   /// it FP8.
   void add(MatmulOpInterface op, PrecisionRecipe recipe);
-  /// What is not open: decided, or not possible.
+  /// Adds a matmul whose choice is not open: decided before, or not possible
+  /// otherwise.
   void fix(MatmulOpInterface op, PrecisionChoice choice);
   /// Makes all open choices.
   void solve();
 
   struct Answer {
     PrecisionChoice choice;
-    /// Nanoseconds of the matmul and of its part of what it shares. Those of
-    /// what was chosen add up to the time of all.
+    /// Nanoseconds of the matmul and of its part of what it shares. The times
+    /// of the choices add up to the time of all.
     int64_t bf16Ns, fp8Ns;
     bool canBeFP8;
   };
@@ -55,7 +56,7 @@ private:
   /// A copy or a quantization of an operand.
   struct Preparation {
     MatmulOperand operand;
-    /// Of the operand's root.
+    /// Shape of the operand's root.
     SmallVector<int64_t> shape;
     Cost cost;
     /// The part of the cost that is left where another quantization of the

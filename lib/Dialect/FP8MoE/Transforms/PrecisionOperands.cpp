@@ -43,7 +43,7 @@ static SmallVector<int64_t> withoutAxis(ArrayRef<int64_t> list, int64_t axis) {
 }
 
 namespace {
-/// What is quantized along one axis becomes these types.
+/// The types of a tensor that is quantized along one axis.
 struct QuantizedTypes {
   RankedTensorType data, scales;
 };

@@ -140,7 +140,7 @@ void fp8moe::eraseDeadOps(FunctionOpInterface function) {
 }
 
 //===----------------------------------------------------------------------===//
-// What is known to be zero
+// Tensors that are known to be zero
 //===----------------------------------------------------------------------===//
 
 /// Whether the rows of no group, along dimension `dim`, are known to be zero in
@@ -227,7 +227,8 @@ static bool foldPacking(Regrouping packing) {
     return false;
   Regrouping padding = repacked->padding;
   Value packed = padding.op.getInput();
-  // What is not zero yet may still share its padding (SharePaddings.cpp).
+  // A tensor that is not zero yet may still share its padding
+  // (SharePaddings.cpp).
   if (!isZeroOutsideGroups(packed, packing.getOffsets(), padding.dim))
     return false;
   reportRemoved(packing.op, "it packs what was padded, and rows of no group "

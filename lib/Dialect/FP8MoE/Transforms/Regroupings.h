@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What is known of copies that pad or pack jagged groups, or move block scales
-// to or from tiles (docs/design/layouts.md, "What composes with what"). Between
-// two of them there may be transposes and plain copies, which keep what they
+// Analyses of copies that pad or pack jagged groups, or move block scales to or
+// from tiles (docs/design/layouts.md, "What composes with what"). Between two
+// of them there may be transposes and plain copies, which keep what they
 // regroup.
 //
 //===----------------------------------------------------------------------===//
@@ -22,7 +22,8 @@
 
 namespace mlir::fp8moe {
 
-/// What `value` is a view of, through all transposes and plain copies.
+/// The tensor of which `value` is a view, through all transposes and plain
+/// copies.
 PermutedView skipPermutations(Value value);
 
 /// The tensor of which `value` is itself or a plain copy.
@@ -55,7 +56,7 @@ struct PermutedUse {
   SmallVector<int64_t> permutation;
 };
 
-/// Who reads `root`, in the order of the use lists.
+/// The uses of `root`, in the order of the use lists.
 SmallVector<PermutedUse> collectPermutedUses(Value root);
 
 /// A copy between packed and padded groups of a strided tensor.
@@ -69,8 +70,8 @@ struct Regrouping {
 
 std::optional<Regrouping> matchRegrouping(Operation *op);
 
-/// What packs a tensor that was padded alike: dimension i of the result is
-/// dimension `permutation[i]` of the padding.
+/// A copy that packs a tensor which was padded alike: dimension i of the result
+/// is dimension `permutation[i]` of the padding.
 struct RepackedView {
   Regrouping padding;
   SmallVector<int64_t> permutation;
@@ -90,7 +91,7 @@ RankedTensorType pullBack(RankedTensorType seen, ArrayRef<int64_t> permutation);
 /// Lets who reads `op` read `view`, and a plain copy when that lies otherwise.
 void replaceUsesWithView(RelayoutOp op, const PermutedView &view);
 
-/// The same, and erases `op` and what only it reads.
+/// As above, and erases `op` and the operations that only it reads.
 void replaceWithView(RelayoutOp op, const PermutedView &view);
 
 /// Erases operations that nobody reads, from `op` upwards.

@@ -40,7 +40,7 @@ static bool isCopy(Operation *op) {
   return isa<RelayoutOp, ContiguousOp>(op) && !isNoopRelayout(op);
 }
 
-/// Who reads `value` or a view of it, but for `copy`.
+/// A use of `value` or of a view of it, but for `copy`.
 static OpOperand *findReader(Value value, Operation *copy) {
   SmallVector<Value> worklist{value};
   OpOperand *found = nullptr;

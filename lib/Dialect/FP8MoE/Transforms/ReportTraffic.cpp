@@ -25,7 +25,7 @@ struct ReportTraffic : public fp8moe::impl::ReportTrafficBase<ReportTraffic> {
 };
 } // namespace
 
-/// What every tensor of an operation takes when nothing is wasted.
+/// The bytes of every tensor of an operation when nothing is wasted.
 static int64_t getLeastBytes(Operation *op) {
   int64_t bytes = 0;
   auto add = [&](TypeRange types) {

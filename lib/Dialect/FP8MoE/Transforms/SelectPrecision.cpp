@@ -7,7 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 //
-//   1. What no policy decides: filtered names and sizes that FP8 hardware does
+//   1. Decisions that no policy makes: filtered names and sizes that FP8
+//   hardware does
 //      not take stay bf16; decisions that are there stay.
 //   2. The policy. `cost` asks PrecisionModel, function by function, which sees
 //      what is decided, too; the others look at each matmul by itself. Under
@@ -75,7 +76,7 @@ private:
 // Options
 //===----------------------------------------------------------------------===//
 
-/// What the policy cannot do with a recipe, and what to do.
+/// The reason why the policy cannot serve a recipe, and what to do.
 std::optional<std::string>
 SelectPrecision::explainConflict(PrecisionRecipe recipe) const {
   if (thePolicy == Policy::Torchao && recipe == PrecisionRecipe::MXFP8)
@@ -229,7 +230,7 @@ SelectPrecision::decideByRule(MatmulOpInterface op) {
   llvm_unreachable("unknown policy");
 }
 
-/// What the predicted times say.
+/// A sentence about the predicted times.
 static std::string explain(const PrecisionModel::Answer &answer) {
   double ratio =
       static_cast<double>(answer.fp8Ns) / std::max<int64_t>(answer.bf16Ns, 1);

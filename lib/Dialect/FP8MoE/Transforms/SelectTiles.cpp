@@ -159,7 +159,7 @@ void SelectTiles::runOnOperation() {
   function->walk([&](TiledOpInterface op) { ops.push_back(op); });
   for (TiledOpInterface op : ops) {
     const KernelProblem &problem = *findKernelProblem(op);
-    // What has no kernel is refused by fp8moe-verify-kernels.
+    // Operations that have no kernel are refused by fp8moe-verify-kernels.
     if (!hasKernels(op, info))
       continue;
     for (Operation *kernel : problem.split(op, info))

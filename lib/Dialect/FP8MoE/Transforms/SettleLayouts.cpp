@@ -101,7 +101,8 @@ void SettleLayouts::runOnOperation() {
   bool changed = false;
   if (failed(settle(changed)))
     return signalPassFailure();
-  // What is not fused in one round may be in the next.
+  // The explanation runs last: operations that do not fuse in one round may in
+  // the next.
   if (getContext().getRemarkEngine() && failed(run(explanation, changed)))
     return signalPassFailure();
   if (!changed)

@@ -70,7 +70,7 @@ private:
 };
 } // namespace
 
-/// What `packing` packs again, if that was padded.
+/// The padding that `packing` undoes, if its tensor was padded.
 static std::optional<Cleared> matchCleared(RelayoutOp packing) {
   std::optional<Regrouping> regrouping = matchRegrouping(packing);
   std::optional<RepackedView> repacked;
@@ -139,7 +139,7 @@ RelayoutOp PaddingShare::createPacking(OpBuilder &builder,
 }
 
 //===----------------------------------------------------------------------===//
-// What it costs
+// Costs
 //===----------------------------------------------------------------------===//
 
 /// A padding that others read is there anyway. One in another block runs less
@@ -222,8 +222,7 @@ unsigned PaddingShare::run() {
   const Padding *best = nullptr;
   Cost least = getCurrentCost();
   for (const Padding &padding : paddings) {
-    // What is moved up to the packings must not read a copy that is behind
-    // them.
+    // Operations that move up to the packings must not read a copy behind them.
     if (!isBeforePackings(padding) &&
         !isViewOf(padding.regrouping.op->getOperand(0), root))
       continue;
@@ -244,8 +243,8 @@ unsigned fp8moe::sharePaddings(FunctionOpInterface function,
       tensors[*tensor].push_back(op);
   });
   unsigned shared = 0;
-  // In program order. What one group packs a later one may pad: that tensor is
-  // replaced then, so a group looks for its tensor again.
+  // In program order. A later group may pad the tensor that an earlier one
+  // packs: that tensor is replaced then, so a group looks for its tensor again.
   for (const auto &[tensor, packings] : tensors)
     shared += PaddingShare(packings, target).run();
   return shared;

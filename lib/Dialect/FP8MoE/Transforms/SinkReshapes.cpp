@@ -39,7 +39,7 @@ private:
   bool couldSink(Operation *op) const;
   bool needsMergedCopy() const;
   bool needsSplitCopy(Value data) const;
-  /// Nobody else reads the source or its merge.
+  /// No other operation reads the source or its merge.
   bool isAlone() const { return source.hasOneUse() && reshape->hasOneUse(); }
   bool isWorthSinking(Value data) const {
     return needsMergedCopy() ||

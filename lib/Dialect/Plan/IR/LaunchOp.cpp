@@ -75,7 +75,7 @@ static bool isFinalSignature(ArrayRef<Type> parameters) {
                        [](Type type) { return isa<TensorType>(type); });
 }
 
-/// What a parameter must be for an argument of this type.
+/// The parameter that an argument of this type requires.
 static StringRef describeParameter(Type argument) {
   if (isa<MemRefType>(argument))
     return "!llvm.ptr";
