@@ -53,8 +53,8 @@ public:
     if (candidates.empty())
       return std::nullopt;
     Cost cost = chooseCandidate(candidates).cost;
-    // What scales precede becomes one operation with them, and counts as that:
-    // fusing never looks worse.
+    // An operation that scales precede becomes one operation with them, and
+    // counts as that: fusing never looks worse.
     auto quantize = dyn_cast<QuantizeOp>(op);
     if (!quantize || !isa_and_nonnull<ScaleOp, JaggedScaleOp>(
                          quantize.getScale().getDefiningOp()))

@@ -89,7 +89,7 @@ Cost fp8moe::estimateConversion(RankedTensorType input,
   int64_t read = estimateSectorBytes(input, from, access, target);
   int64_t written = estimateSectorBytes(result, to, access, target);
   Cost cost = estimateTraffic(read + written + otherBytes, target);
-  // Of a transposition the side with smaller elements is the slow one.
+  // The side of a transposition with smaller elements is the slow one.
   if (target.isGPU() && !keepRuns(from, to)) {
     bool isWritten = elementBytes(result) <= elementBytes(input);
     Cost side = estimateBytes(isWritten ? written : read, target);

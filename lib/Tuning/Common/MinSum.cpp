@@ -84,9 +84,9 @@ MinSumProblem::Solution MinSumProblem::solveByEnumeration() const {
 // Separation
 //===----------------------------------------------------------------------===//
 
-/// What the options of a choice cost more than its first one, if that is the
-/// same for all others'. The entries for one option and the next are `stride`
-/// apart.
+/// The extra cost of each option of a choice over its first one, if it is the
+/// same for all options of the others. The entries for one option and the next
+/// are `stride` apart.
 static std::optional<std::vector<Cost>>
 findOwnCosts(llvm::ArrayRef<Cost> costs, size_t stride, unsigned size) {
   std::vector<Cost> own(size);
@@ -141,7 +141,7 @@ public:
   using Variable = MinSumProblem::Variable;
   using Factor = MinSumProblem::Factor;
 
-  /// What becomes of a variable whose neighbours need too large a table.
+  /// The treatment of a variable whose neighbours need too large a table.
   enum class Overflow {
     /// It is fixed to the value that is best when every factor takes its least.
     Fix,
@@ -179,7 +179,7 @@ public:
       llvm::erase_if(deferred, [&](Variable v) { return isGone[v]; });
       if (deferred.empty())
         return isExact;
-      // What was eliminated since may have made other tables smaller.
+      // The eliminations since then may have made other tables smaller.
       if (numGone == 0 && limit == maxEntries)
         resolveOverflow();
       else if (numGone == 0)
@@ -206,7 +206,8 @@ public:
   }
 
 private:
-  /// What an eliminated variable becomes, given the values of its neighbours.
+  /// The best value of an eliminated variable, given the values of its
+  /// neighbours.
   struct Step {
     Variable variable;
     llvm::SmallVector<Variable, 4> neighbours;
@@ -251,7 +252,7 @@ private:
     factors[index] = nullptr;
   }
 
-  /// The factors of a variable, first ones first. Those that are gone are
+  /// The factors of a variable, first ones first. Factors that are gone are
   /// dropped only here, so that removing one costs the same however many there
   /// are.
   llvm::ArrayRef<size_t> getFactors(Variable variable) {

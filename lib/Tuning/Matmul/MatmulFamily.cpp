@@ -137,8 +137,8 @@ static LogicalResult verifyContiguous(MatmulOpInterface op, StringRef what,
          << "; " << wayOut;
 }
 
-/// Reports a stride of `what` that is no multiple of `alignment` bytes. That of
-/// the `contiguous` dimension, whose `role` is named, may be any.
+/// Reports a stride of `what` that is no multiple of `alignment` bytes. The
+/// stride of the `contiguous` dimension, whose `role` is named, may be any.
 static LogicalResult verifyStrides(MatmulOpInterface op, StringRef what,
                                    RankedTensorType type, int64_t contiguous,
                                    StringRef role, int64_t alignment,

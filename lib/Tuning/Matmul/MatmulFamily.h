@@ -32,7 +32,7 @@ public:
   std::optional<TensorAccess>
   getWantedAccess(Operation *op, Value tensor,
                   const TargetInfo &target) const final;
-  /// Of FP8 operands whose groups are contracted.
+  /// The padding of FP8 operands whose groups are contracted.
   int64_t getWantedGroupPadding(Operation *op,
                                 const TargetInfo &target) const final;
 

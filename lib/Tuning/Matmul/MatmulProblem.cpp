@@ -67,7 +67,7 @@ bool MatmulProblem::takesTogether(Operation *op,
                  matmul.getType().getShape());
 }
 
-/// Of several tiles, the best one.
+/// The cost of the best one of several tiles.
 std::optional<Cost>
 MatmulProblem::predictChoice(Operation *op, const TargetInfo &target) const {
   MatmulWork work = getMatmulWork(cast<MatmulOpInterface>(op));

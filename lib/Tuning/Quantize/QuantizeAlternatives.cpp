@@ -41,8 +41,8 @@ static constexpr int64_t kLengths[] = {32,   128,  256,   512,   1024,  2048,
 /// to lose 0.8% to the best tile of each length (2026-11-22). Half of it gives
 /// up to six, and four times as much up to two, which lose 5%.
 static constexpr double kKernelPrice = 0.01 * std::size(kLengths);
-/// Each kernel takes time to compile and space in the artifact. Those that take
-/// whole columns are not counted.
+/// Each kernel takes time to compile and space in the artifact. Kernels that
+/// take whole columns are not counted.
 static constexpr size_t kMaxAlternatives = 4;
 
 /// Beside lengths at which they are faster, whole columns run where they are

@@ -52,7 +52,7 @@ KernelChoiceAttr fp8moe::chooseQuantizeKernels(MLIRContext *context,
       getQuantizeAlternatives(work, target);
   SmallVector<AlternativeAttr> alternatives;
   addAlternatives(context, kernels, /*areGeneral=*/false, alternatives);
-  // What is behind them may have other ranges.
+  // Alternatives behind them may have other ranges.
   if (!alternatives.empty())
     kernels = getGeneralQuantizeAlternatives(work, target);
   addAlternatives(context, kernels, /*areGeneral=*/true, alternatives);
@@ -164,7 +164,7 @@ fp8moe::chooseBothAxesTile(Operation *op, ArrayRef<QuantizeWork> works,
   if (works.size() != 2)
     return std::nullopt;
   MLIRContext *context = op->getContext();
-  // What has no room on the card leaves the work to the next one, too.
+  // A kernel that has no room on the card leaves the work to the next one, too.
   if (KernelChoiceAttr choice = cast<TiledOpInterface>(op).getTilesAttr()) {
     for (AlternativeAttr alternative : choice.getEntries())
       if (RangeAttr range = alternative.getRange();

@@ -105,7 +105,8 @@ findWorthwhileLengths(const BothAxesFamily &family,
       lengths = {lengths ? lengths->first : shorter, length};
     shorter = length;
   }
-  // What holds for the longest is expected of all that are longer.
+  // The answer for the longest length is expected to hold for all that are
+  // longer.
   if (lengths && lengths->second == shorter)
     lengths->second = kUnbounded;
   return lengths;

@@ -34,7 +34,7 @@ protected:
   virtual StringRef describeReads(const QuantizeTileCost &) const {
     return "streamed once through shared memory";
   }
-  /// What the work tiles are.
+  /// The name of the work tiles, in the plural.
   virtual StringRef getWorkTileName() const { return "blocks"; }
 
 private:

@@ -136,7 +136,7 @@ KernelChoiceAttr QuantizeProblem::complete(TiledOpInterface op,
     return completeQuantizeKernels(choice, works.front(), target);
   if (isa<PerAxisAttr>(llvm::to_vector(choice.getEntries()).back().getTile()))
     return choice;
-  // What is written stands, for the groups that its family is worthwhile for
+  // A written tile stands, for the groups that its family is worthwhile for
   // where it has no range: the others may be too large.
   MLIRContext *context = op->getContext();
   SmallVector<AlternativeAttr> alternatives(choice.getEntries());
@@ -149,7 +149,7 @@ KernelChoiceAttr QuantizeProblem::complete(TiledOpInterface op,
   return KernelChoiceAttr::get(context, alternatives);
 }
 
-/// Of an operation along several axes.
+/// Verifies the tiles of an operation along several axes.
 static LogicalResult verifyAxes(TiledOpInterface op, KernelChoiceAttr choice,
                                 ArrayRef<QuantizeWork> works,
                                 const TargetInfo &target) {
@@ -248,7 +248,7 @@ static std::string explainRanges(KernelChoiceAttr choice) {
   return text;
 }
 
-/// Of an operation along several axes: which alternative runs on the target's
+/// For an operation along several axes: which alternative runs on the target's
 /// card, unless it is the first one.
 static std::string explainAxes(Operation *op, KernelChoiceAttr choice,
                                ArrayRef<QuantizeWork> works,

@@ -72,7 +72,7 @@ QuantizeConfig::Kind fp8moe::getQuantizeKind(const QuantizeWork &work) {
 }
 
 //===----------------------------------------------------------------------===//
-// What models share
+// Parts that models share
 //===----------------------------------------------------------------------===//
 
 QuantizeSizes<int64_t> fp8moe::getKnownSizes(const QuantizeWork &work) {

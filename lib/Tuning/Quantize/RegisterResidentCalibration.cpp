@@ -10,14 +10,15 @@
 
 using namespace mlir::fp8moe;
 
-/// What ptxas needs without spilling, fitted: 54, and nine for every eight that
-/// hold.
+/// The registers that ptxas needs without spilling, fitted: 54, and nine for
+/// every eight that hold.
 static constexpr RegisterResidentRegisters ptxasRegisters = {
     {63, 72, 81, 90, 99, 108, 117, 126}, 90};
-/// What LLVM 22 assigns: `.vgpr_count` in the notes of 672 kernels for each
-/// chip, 2026-11-23. They are all teams, of 16 and 32 bits, with one chunk to
-/// as many as a thread holds, with whole chunks and without; jagged groups with
-/// a known number of columns, with an unknown one, and padded.
+/// The registers that LLVM 22 assigns: `.vgpr_count` in the notes of 672
+/// kernels for each chip, 2026-11-23. They are all teams, of 16 and 32 bits,
+/// with one chunk to as many as a thread holds, with whole chunks and without;
+/// jagged groups with a known number of columns, with an unknown one, and
+/// padded.
 static constexpr RegisterResidentRegisters gfx942Registers = {
     {47, 56, 73, 88, 105, 113, 116, 121}, 156};
 static constexpr RegisterResidentRegisters gfx950Registers = {

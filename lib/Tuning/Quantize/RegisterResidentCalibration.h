@@ -24,7 +24,7 @@ struct RegisterResidentRegisters {
   int64_t jagged;
 };
 
-/// What kernels that hold slices need and take on a chip.
+/// Needs and times of register-resident kernels on a chip.
 struct RegisterResidentCalibration {
   llvm::StringRef chip;
   Figure<RegisterResidentRegisters> registers;

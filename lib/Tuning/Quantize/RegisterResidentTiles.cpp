@@ -37,10 +37,10 @@ using namespace mlir::fp8moe;
 /// Registers that a thread spends on what it holds at most; with more of them,
 /// too few teams are resident to hide each other's waits.
 static constexpr int64_t kHeldRegisters = 64;
-/// Of a jagged group or of an unknown length, a thread holds this many
-/// registers: from 256 to 16384 rows and at 2048 columns or more, teams that
-/// hold a mean group so were the fastest or within a tenth of it, on the card
-/// of the first row of RegisterResidentCalibration.cpp.
+/// The registers that a thread holds of a jagged group or of an unknown length:
+/// from 256 to 16384 rows and at 2048 columns or more, teams that hold a mean
+/// group so were the fastest or within a tenth of it, on the card of the first
+/// row of RegisterResidentCalibration.cpp.
 static constexpr int64_t kUnknownHeldRegisters = 32;
 
 static constexpr int64_t kTeams[] = {8, 16, 32, 64, 128, 256, 512};

@@ -13,7 +13,7 @@
 
 namespace mlir::fp8moe {
 
-/// What the two kernels of #fp8moe.rescaled_both_axes take on a chip.
+/// Times of the two kernels of #fp8moe.rescaled_both_axes on a chip.
 struct RescaledCalibration {
   llvm::StringRef chip;
   /// Part of a copy's speed that each reaches when bandwidth is the limit, in

@@ -10,8 +10,9 @@
 
 using namespace mlir::fp8moe;
 
-/// What LLVM 22 assigns without spilling: the most of kernels with known and
-/// unknown sizes, padded and not, of both FP8 types, and both chips.
+/// The registers that LLVM 22 assigns without spilling: the most of kernels
+/// with known and unknown sizes, padded and not, of both FP8 types, and both
+/// chips.
 static constexpr ResidentStripRegisters llvmRegisters = {{168, 232},
                                                          {192, 256}};
 

@@ -15,13 +15,13 @@ namespace mlir::fp8moe {
 
 /// Registers of a thread, the most that kernels need.
 struct ResidentStripRegisters {
-  /// Those that hold a strip: fewer leave too few bytes on their way.
+  /// The registers that hold a strip: fewer leave too few bytes on their way.
   static constexpr int64_t kHeld[] = {64, 128};
   /// With that many, of 16-bit and of 32-bit inputs.
   int64_t narrow[2], wide[2];
 };
 
-/// What kernels that hold strips need and take on a chip.
+/// Needs and times of resident-strip kernels on a chip.
 struct ResidentStripCalibration {
   llvm::StringRef chip;
   Figure<ResidentStripRegisters> registers;

@@ -61,7 +61,8 @@ static QuantizeTileCost estimate(const QuantizeWork &known,
   int64_t held = resident_strips::getHeldRows(config);
   int64_t rows = std::max<int64_t>(getMeanLength(work), 1);
   double largest = work.jagged && work.segments > 1 ? kLargestGroup : 1;
-  // Of a mean segment, and of the largest one.
+  // Pieces of a mean segment; the factor `largest` accounts for the largest
+  // one.
   int64_t pieces = resident_strips::countPieces(config, rows);
   int64_t strips = llvm::divideCeil(work.columns, config.columnsPerBlock);
 

@@ -19,7 +19,7 @@ struct TwoPassRegisters {
   int64_t inner[2], outer[2], outerTransposing[2], innerTransposing[2];
 };
 
-/// What kernels that read twice need and take on a chip.
+/// Needs and times of two-pass kernels on a chip.
 struct TwoPassCalibration {
   llvm::StringRef chip;
   Figure<TwoPassRegisters> registers;

@@ -38,7 +38,7 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 
 //===----------------------------------------------------------------------===//
-// What the model knows of the kernels and of memory
+// Limits of the kernels and of memory
 //===----------------------------------------------------------------------===//
 
 /// Bytes of a chunk, as every thread loads and stores them.

@@ -13,7 +13,7 @@
 
 namespace mlir::fp8moe {
 
-/// What CDNA's grouped matmul needs and takes on a chip.
+/// Needs and times of CDNA's grouped matmul on a chip.
 struct CDNACalibration {
   llvm::StringRef chip;
 

@@ -16,8 +16,8 @@ static constexpr llvm::StringLiteral sweep =
     "shapes in both modes, benchmarks/grouped_matmul.py --sweep";
 
 /// The shapes 98304,1536,6144,20 and 24576,4096,2880,10, and eight of SHAPES,
-/// none of which judge the choice (SWEEP_SHAPES). What tells here are
-/// contractions of 2880 bytes, whose rows straddle lines.
+/// none of which judge the choice (SWEEP_SHAPES). Contractions of 2880 bytes,
+/// whose rows straddle lines, decide these figures.
 static constexpr llvm::StringLiteral bothCards =
     "one NVIDIA H100 and one H200, 2026-11-25: every tile of ten shapes in "
     "both modes, benchmarks/grouped_matmul.py --sweep --shape";

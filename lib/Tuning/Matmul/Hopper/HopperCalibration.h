@@ -13,7 +13,7 @@
 
 namespace mlir::fp8moe {
 
-/// What Hopper's grouped matmul needs and takes on a chip.
+/// Needs and times of Hopper's grouped matmul on a chip.
 struct HopperCalibration {
   llvm::StringRef chip;
 
@@ -27,7 +27,7 @@ struct HopperCalibration {
   Figure<double> sustainedRate, operandSlowdown;
   /// Bytes that shared memory moves in a cycle, and how many it may have to
   /// move in a cycle of the tensor cores, for them and for the copies, before
-  /// these wait: the power limit slows them, too. What is beyond that slows a
+  /// these wait: the power limit slows them, too. Bytes beyond that slow a
   /// stage.
   Figure<double> sharedBytesPerCycle, sharedBytesHidden, sharedSlowdown;
   /// Bytes of lines that a multiprocessor may have to read from L2 in a cycle

@@ -28,9 +28,10 @@
 // A dense contraction that is split has a tile for each part, and a second
 // launch that reads all products and writes the result.
 //
-// What it takes on a chip is in HopperCalibration.cpp. The tiles that it
-// chooses for the shapes of unittests/Tuning/Matmul/Hopper/HopperTilesTest.cpp
-// take 0.5% more time than the best ones in the geometric mean, 5.5% at worst.
+// The model's figures for a chip are in HopperCalibration.cpp. The tiles that
+// it chooses for the shapes of
+// unittests/Tuning/Matmul/Hopper/HopperTilesTest.cpp take 0.5% more time than
+// the best ones in the geometric mean, 5.5% at worst.
 //
 //===----------------------------------------------------------------------===//
 
@@ -52,7 +53,7 @@ using nvidia::kSwizzleRowBytes;
 using nvidia::kWgmmaRows;
 
 //===----------------------------------------------------------------------===//
-// What the model knows of the kernels and of the chip
+// Limits of the kernels and of the chip
 //===----------------------------------------------------------------------===//
 
 /// Widths of tiles that are tried. Narrower ones read more than the shared
@@ -115,7 +116,7 @@ struct Chip {
   const TargetInfo &target;
   const HopperCalibration &figures;
 
-  /// Of a chip that the kernel supports.
+  /// The figures of a chip that the kernel supports.
   static Chip get(const TargetInfo &target) {
     return {target, *getHopperCalibration(target.chip)};
   }

@@ -106,7 +106,7 @@ SinglePassBothAxesFamily::getTiles(ArrayRef<QuantizeWork> works,
       rows.inputRowStride != 1 || rows.outputRowStride != 1 ||
       ShapedType::isDynamic(rows.outputColumnStride))
     return {};
-  // What a copy's piece of the input becomes is stored at once.
+  // The output of each copied piece of the input is stored at once.
   if (rows.outputColumnStride %
       (single_pass_outer::kRowAlignment / rows.inputBytes))
     return {};
@@ -134,7 +134,8 @@ SinglePassBothAxesFamily::getTiles(ArrayRef<QuantizeWork> works,
   result.cost.bytes = static_cast<int64_t>(bytes);
   int64_t launch = estimateTraffic(0, target).time;
   int64_t moving = estimateTraffic(result.cost.bytes, target).time - launch;
-  // What tiles that are not full cost, as the single-pass outer kernel alone.
+  // Tiles that are not full cost as much as in the single-pass outer kernel
+  // alone.
   double fullness = std::min(1.0, static_cast<double>(result.trafficTime) /
                                       std::max<int64_t>(result.latencyTime, 1));
   result.trafficTime = moving * 100 / *calibration->bothAxesSpeedPercent;

@@ -13,11 +13,11 @@
 
 namespace mlir::fp8moe {
 
-/// What the single-pass outer kernel and the one for both axes need and take on
-/// a chip.
+/// Needs and times of the single-pass outer kernel and of the one for both axes
+/// on a chip.
 struct SinglePassOuterCalibration {
   llvm::StringRef chip;
-  /// Of a thread, at most.
+  /// Registers of a thread, at most.
   Figure<int64_t> registers;
   /// Picoseconds in which blocks meet, and the first and the last tiles go
   /// through the roles while nothing else moves.
