@@ -32,20 +32,24 @@ DATA, PAGES, IMAGES = ROOT / "benchmarks/results", ROOT / "docs/results", ROOT /
 
 # Pages, and the order of topics in them: from whole models to single kernels.
 CARDS = {"h200": "NVIDIA H200", "h100": "NVIDIA H100", "amd": "AMD, predicted", "host": "Host and compiler"}
-TOPICS = """experts linear_layers experts_torchao experts_kept train_moe main_grad moe_layer layer_profile layer grouped_matmul deepgemm energy matmul_tiles
+TOPICS = """experts linear_layers experts_torchao peers experts_kept train_moe main_grad moe_layer layer_profile layer grouped_matmul deepgemm energy matmul_tiles
  linear mx_matmul gradient_sums bf16_gradients precision policies quantize mx_quantize mx_experts casts permute
  host_calls eager_calls compile layout_passes""".split()
 
 # FP8 TFLOP/s without sparsity and bytes a second, of data sheets.
 ROOFS = {"h200": (1979e12, 4.8e12), "h100": (1979e12, 3.35e12)}
 
-# The table of README.md: layers, file, values that select a row, column over bf16, contender that is compared beside it.
+# The table of README.md: layers, file, and the value that begins a row.
 HEADLINES = [
-    ("Linear layers of Llama3 8B, 8192 tokens", "linear_layers", ["Llama3 8B, sum"], None),
-    ("Experts of DeepSeek-V3, one of 32 ranks, 32768 rows", "experts_torchao", ["32768,2048,7168,8"], "torchao fp8"),
-    ("Experts of DeepSeek-MoE-16B, 65536 rows", "experts_torchao", ["65536,1408,2048,64"], "torchao fp8"),
-    ("Experts of 14 models, mean of 126 cases", "experts", [], None),
+    ("Linear layers of Llama3 8B, 8192 tokens", "linear_layers", "Llama3 8B, sum"),
+    ("Experts of 14 models, mean of 126 cases", "experts", None),
+    ("Experts of DeepSeek-V3, one of 32 ranks, 32768 rows", "experts_torchao", "32768,2048,7168,8"),
+    ("Experts of DeepSeek-V3, one of 32 ranks, 65536 rows", "peers", "Experts of DeepSeek-V3, EP 32"),
+    ("MoE layer of gpt-oss-20b, 8192 tokens", "peers", "Layer of gpt-oss-20b"),
+    ("MoE layer of Qwen3-30B-A3B, 8192 tokens", "peers", "Layer of Qwen3-30B-A3B"),
 ]
+# Contenders by name, and their columns or rows.
+PEERS = {"torchao FP8": ["torchao fp8"], "TransformerEngine FP8": ["TE, current scaling", "TE, block scaling"], "SonicMoE bf16": ["SonicMoE bf16"]}
 BEGIN, END = "<!-- results: written by scripts/results.py -->\n", "<!-- results end -->\n"
 
 
@@ -220,28 +224,39 @@ def index(results):
         yield f"## {title}\n\n```sh\n" + "\n".join(commands) + "\n```\n"
 
 
-def headline_cells(result, key, peer):
-    """The gain over bf16, and over the contender `peer`; `key` begins the row, and without it the mean of all rows is meant."""
+def headline_gains(result, key):
+    """Speeds over bf16 of the row that begins with `key`, by contender; a contender may have a row or a column of its own."""
+    rows = [row for row in result.rows if row[0] == key]
+    if "contender" in result.columns:
+        us, over = ({row[1]: row[result.columns.index(name)] for row in rows} for name in ("us", "over bf16"))
+        return {name: over["fp8moe"] * us["fp8moe"] / time for name, time in us.items()}
+    (row,) = rows
+    gains = {name: value for name, value in zip(result.columns, row) if value is not None}
+    return {"fp8moe": gains.get("over bf16"), **gains}
+
+
+def headline_cells(result, key, peers):
+    """The gain over bf16, and over the faster form of each peer; without a key the mean of all rows is meant."""
     if not result:
-        return ["", ""]
+        return [""] * (1 + len(peers))
     if not key:
         mean, least, _ = result.geomean("over bf16")
-        return [f"{mean:.2f}x, least {least:.2f}x", ""]
-    rows = [row for row in result.rows if row[: len(key)] == key]
-    us = {row[1]: row[2] for row in rows} if peer else {}
-    gain = result.cell(rows[0][result.columns.index("over bf16")], "over bf16")
-    return [gain, f"{us[peer] / us['fp8moe']:.2f}x" if peer else ""]
+        return [f"{mean:.2f}x, least {least:.2f}x", *[""] * len(peers)]
+    gains = headline_gains(result, key)
+    best = [max((gains[name] for name in PEERS[peer] if name in gains), default=None) for peer in peers]
+    return [f"{gains['fp8moe']:.2f}x", *("" if peer is None else f"{gains['fp8moe'] / peer:.2f}x" for peer in best)]
 
 
 def headlines(results):
     found = {(result.card, result.topic): result for result in results}
     rows = []
-    for label, topic, key, peer in HEADLINES:
+    for label, topic, key in HEADLINES:
         about = found["h200", topic].about
         link = f"[{label}](docs/results/h200.md#{anchor(about['title'])})"
-        cells = [cell for card in ("h200", "h100") for cell in headline_cells(found.get((card, topic)), key, peer)]
+        cells = headline_cells(found["h200", topic], key, list(PEERS)) + headline_cells(found.get(("h100", topic)), key, ["torchao FP8"])
         rows.append([link, *(cell or "–" for cell in cells), about["date"]])
-    return table(["forward and backward", "H200: over torch bf16", "over torchao FP8", "H100: over torch bf16", "over torchao FP8", "date"], rows)
+    over = [f"over {name}" for name in ("torch bf16", *PEERS)]
+    return table(["forward and backward", f"H200: {over[0]}", *over[1:], f"H100: {over[0]}", over[1], "date"], rows)
 
 
 def flatten(value, prefix=""):

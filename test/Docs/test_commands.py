@@ -35,7 +35,7 @@ LEFT_OUT = [
     (r"(apt-get install|python3 -m venv|pip) ", "installs"),
     (r"fp8moe-run .*--device=cuda", "needs a GPU"),
     (r"python3 benchmarks/\w+\.py (measure )?build/\w+/sm_90a", "needs a GPU"),
-    (r"(FP8MOE_ARTIFACTS=\S+ )?python3 benchmarks/(auto|linear_layers|torch_\w+)\.py", "needs torch, and a GPU"),
+    (r"(FP8MOE_ARTIFACTS=\S+ )?python3 benchmarks/(auto|linear_layers|peers|torch_\w+)\.py", "needs torch, and a GPU"),
     (r"python3 benchmarks/(linear|mx_matmul|precision)\.py build/", "needs a GPU"),
     (r"PYTHONPATH=\S+ build/torch-env/bin/python examples/train_moe\.py --compile", "needs a GPU"),
     (r"/usr/bin/time ", "measures"),

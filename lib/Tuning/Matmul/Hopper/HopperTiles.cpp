@@ -286,7 +286,7 @@ static double countLinesPerRow(int64_t pitch, int64_t elementBytes) {
 /// that are hidden.
 static double getStraddlingSlowdown(const HopperMatmulConfig &config,
                                     const MatmulWork &work, const Chip &chip) {
-  // Of both operands, as productBytesPerCycle.
+  // Bytes of both operands, as productBytesPerCycle.
   double bytesPerCycle = *chip.figures.productBytesPerCycle;
   double linesA = countLinesPerRow(work.getPitchA(), work.elementBytes),
          linesB = countLinesPerRow(work.getPitchB(), work.elementBytes);

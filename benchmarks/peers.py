@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+# ===- peers.py - MoE layers beside TransformerEngine and SonicMoE ----------===#
+#
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===-----------------------------------------------------------------------===#
+"""Times the experts of public models beside TransformerEngine's GroupedLinear, and whole MoE layers beside SonicMoE, forward and backward, on
+one NVIDIA GPU. Peers that are not installed are left out.
+
+    python3 -m fp8moe prepare grouped_mm $(python3 benchmarks/peers.py --sizes) --recipe rowwise --target=sm_90a -o build/peers
+    FP8MOE_ARTIFACTS=build/peers python3 benchmarks/peers.py --json build/peers.json
+
+fp8moe multiplies by --recipe, FP8 everywhere by default. Peers cannot be captured in CUDA graphs, so calls are queued: each time is the median
+of nine blocks of five calls, in random turns, from events. Each output and gradient of x is compared with torch's in bf16. SonicMoE compiles for
+minutes in its first call. transformer_engine (2.20.2) and sonic-moe (0.1.2, bf16 only) come as wheels.
+"""
+
+import argparse
+import json
+import random
+import statistics
+import sys
+
+# Rows, hidden, width, experts of one rank.
+EXPERTS = {
+    "DeepSeek-MoE-16B, EP 8": (24576, 1408, 2048, 8),
+    "Mixtral 8x7B": (16384, 14336, 4096, 8),
+    "gpt-oss-20b": (32768, 2880, 2880, 32),
+    "Qwen3-235B-A22B, EP 8": (65536, 1536, 4096, 16),
+    "DeepSeek-V3, EP 32": (65536, 2048, 7168, 8),
+}
+# Tokens, width, hidden, experts, experts of each token.
+LAYERS = {
+    "Qwen3-30B-A3B": (8192, 2048, 768, 128, 8),
+    "OLMoE": (8192, 2048, 1024, 64, 8),
+    "gpt-oss-20b": (8192, 2880, 2880, 32, 4),
+    "Mixtral 8x7B": (8192, 4096, 14336, 8, 2),
+    "Qwen3-30B-A3B, few tokens": (1024, 2048, 768, 128, 8),
+}
+TOLERANCE = 0.1  # of the norm; TransformerEngine's gradients with scales of whole tensors are 0.093 off
+
+
+def list_sizes():
+    """K,N,E of both matmuls, as `prepare grouped_mm --sizes` takes them."""
+    sizes = [(d, h, e) for _, h, d, e in EXPERTS.values()] + [(d, h, e) for _, d, h, e, _ in LAYERS.values()]
+    both = [each for d, h, e in sizes for each in ((d, 2 * h, e), (h, d, e))]
+    return " ".join(f"--sizes {k},{n},{e}" for k, n, e in dict.fromkeys(both))
+
+
+def time_queued(contenders, rng, rounds=9, calls=5):
+    """Microseconds of a call by name."""
+    found = {name: [] for name in contenders}
+    for run in list(contenders.values()) * 3:
+        run()
+    for _ in range(rounds):
+        for name in rng.sample(list(contenders), len(contenders)):
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            contenders[name]()
+            torch.cuda.synchronize()
+            torch.cuda._sleep(20_000_000)  # so that the host is ahead
+            begin.record()
+            for _ in range(calls):
+                contenders[name]()
+            end.record()
+            torch.cuda.synchronize()
+            found[name].append(begin.elapsed_time(end) * 1e3 / calls)
+    return {name: statistics.median(times) for name, times in found.items()}
+
+
+def step(function, inputs, gradient):
+    """A forward and backward: the output and the gradients of `inputs`."""
+    def run():
+        y = function()
+        return (y, *torch.autograd.grad(y, inputs, gradient))
+
+    return run
+
+
+def swiglu(rows):
+    gate, up = rows.chunk(2, dim=-1)
+    return torch.nn.functional.silu(gate) * up
+
+
+def bf16_experts(rows, gate_up, down, offsets):
+    return torch._grouped_mm(swiglu(torch._grouped_mm(rows, gate_up, offsets)), down, offsets)
+
+
+def make_weights(experts, hidden, width):
+    """[E, 2 hidden, width] and [E, width, hidden], as transformers has them."""
+    shapes = (experts, 2 * hidden, width), (experts, width, hidden)
+    return [(torch.randn(shape, device="cuda", dtype=torch.bfloat16) * shape[-1] ** -0.5).requires_grad_() for shape in shapes]
+
+
+def make_experts(shape, recipe, rng):
+    m, hidden, width, experts = shape
+    ends = timing.random_ends(m, experts, "cuts", rng, multiple=128)
+    offsets = torch.tensor(ends, dtype=torch.int32, device="cuda")
+    x = torch.randn(m, width, device="cuda", dtype=torch.bfloat16).requires_grad_()
+    gradient = torch.randn_like(x)
+    weights = make_weights(experts, hidden, width)
+    gate_up, down = (tensor.transpose(1, 2) for tensor in weights)
+    functions = {"torch bf16": bf16_experts, "fp8moe": lambda *a: fp8moe.torch.experts(*a, recipe=recipe)}
+    compiled = {name: torch.compile(function, dynamic=False) for name, function in functions.items()}
+    runs = {name: step(lambda f=f: f(x, gate_up, down, offsets), (x, *weights), gradient) for name, f in compiled.items()}
+    return runs | make_transformer_engine(x, weights, [b - a for a, b in zip([0, *ends], ends)], gradient)
+
+
+def make_transformer_engine(x, weights, sizes, gradient):
+    try:
+        import transformer_engine.pytorch as te
+        from transformer_engine.common import recipe as recipes
+    except ImportError:
+        return {}
+    layers = [te.GroupedLinear(len(w), w.shape[2], w.shape[1], bias=False, params_dtype=torch.bfloat16, device="cuda") for w in weights]
+    with torch.no_grad():
+        for layer, tensor in zip(layers, weights):
+            for expert, matrix in enumerate(tensor):
+                getattr(layer, f"weight{expert}").copy_(matrix)
+    inputs = (x, *(parameter for layer in layers for parameter in layer.parameters()))
+    activation = torch.compile(swiglu, dynamic=False)
+
+    def make(recipe):
+        def forward():
+            with te.fp8_autocast(enabled=True, fp8_recipe=recipe()):
+                return layers[1](activation(layers[0](x, sizes)), sizes)
+
+        return step(forward, inputs, gradient)
+
+    return {"TE, current scaling": make(recipes.Float8CurrentScaling), "TE, block scaling": make(recipes.Float8BlockScaling)}
+
+
+def make_layer(shape, recipe, _):
+    tokens, width, hidden, experts, top = shape
+    x = torch.randn(tokens, width, device="cuda", dtype=torch.bfloat16).requires_grad_()
+    router = torch.randn(experts, width, device="cuda", dtype=torch.bfloat16) * width**-0.5
+    gradient = torch.randn_like(x)
+    weights = make_weights(experts, hidden, width)
+
+    def make(multiply):
+        def layer(x, gate_up, down):
+            scores, chosen = torch.topk(x @ router.t(), top, dim=-1)
+            rows, routing = fp8moe.torch.permute(x, chosen, experts)
+            y = multiply(rows, gate_up.transpose(1, 2), down.transpose(1, 2), routing.offsets)
+            return fp8moe.torch.unpermute(y, routing, torch.softmax(scores.float(), -1).to(torch.bfloat16))
+
+        compiled = torch.compile(layer, dynamic=False)
+        return step(lambda: compiled(x, *weights), (x, *weights), gradient)
+
+    runs = {"torch bf16": make(bf16_experts), "fp8moe": make(lambda *a: fp8moe.torch.experts(*a, recipe=recipe))}
+    try:
+        from sonicmoe import moe_TC_softmax_topk_layer
+    except ImportError:
+        return runs
+    stream = torch.cuda.current_stream().cuda_stream
+    gate_up, down = (tensor.permute(1, 2, 0) for tensor in weights)
+    sonic = lambda: moe_TC_softmax_topk_layer(x, router, gate_up, None, down, None, top, stream, "swiglu", concat_layout=True)[0]  # noqa: E731
+    return {**runs, "SonicMoE bf16": step(sonic, (x, *weights), gradient)}
+
+
+def measure(name, shape, make, options, rng):
+    torch.compiler.reset()
+    contenders = make(shape, options.recipe, rng)
+    results = {each: run()[:2] for each, run in contenders.items()}
+    for each, found in results.items():
+        errors = [((a.float() - b.float()).norm() / b.float().norm()).item() for a, b in zip(found, results["torch bf16"])]
+        if max(errors) > TOLERANCE:
+            sys.exit(f"{name}: {each} is {max(errors):.3f} of the norm away from torch's bf16, more than {TOLERANCE}")
+    us = time_queued(contenders, rng)
+    row = {"model": name, "shape": shape, "torch bf16 us": round(us.pop("torch bf16"))}
+    row |= {each: round(row["torch bf16 us"] / time, 2) for each, time in us.items()}
+    print(row, flush=True)
+    return row
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", action="store_true", help="print what `python3 -m fp8moe prepare grouped_mm` is to be given")
+    parser.add_argument("--recipe", default="rowwise", help="of fp8moe (default: rowwise, which is FP8 everywhere)")
+    parser.add_argument("--json", help="save speeds over torch's bf16")
+    options = parser.parse_args()
+    if options.sizes:
+        return print(list_sizes())
+    global torch, fp8moe, timing  # --sizes needs none of them
+    import timing  # isort: skip, as it finds fp8moe
+    import torch
+    import fp8moe.torch
+
+    cases = [(*case, make_experts) for case in EXPERTS.items()] + [(*case, make_layer) for case in LAYERS.items()]
+    rng = random.Random(7)
+    rows = [measure(*case, options, rng) for case in cases]
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump(rows, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()
