@@ -187,16 +187,28 @@ class Program:
             root, array = self.values[value.name]
             root.wanted.append(lambda ways, only={image(value, array)}: only)
 
-    @staticmethod
-    def find_live(function):
+    def find_live(self, function):
         """The operations without those that nobody reads."""
         read = {value.name for value in function.returned}
         live = []
         for op in reversed(function.ops):
             if any(result.name in read for result in op[2]):
                 read |= {operand.name for operand in op[1]}
-                live.append(op)
+                live.append(self.drop_axis(read, *op))
         return live[::-1]
+
+    def drop_axis(self, read, op, operands, results, detail):
+        """A quantization along two axes without the one that nobody reads. On the CPU it stays one operation."""
+        if self.target == "cpu" or op not in ("dynamic_quantize", "jagged_dynamic_quantize") or len(results) != 4:
+            return op, operands, results, detail
+        kept = [i for i in (0, 1) if results[i].name in read or results[i + 2].name in read]
+        if len(kept) == 2:
+            return op, operands, results, detail
+        axes = re.search(r"along \[(\d+), (\d+)\]", detail)
+        detail = detail.replace(axes[0], f"along [{axes[kept[0] + 1]}]")
+        if kept == [1]:  # only the first axis is jagged
+            op, operands, detail = "dynamic_quantize", operands[:1], re.sub(r" groups\([^)]*\)", "", detail)
+        return op, operands, [results[kept[0]], results[kept[0] + 2]], detail
 
     def define(self, value, array, writable):
         root = Root(writable)
