@@ -4,7 +4,9 @@
 """Programs as operators of torch."""
 
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -409,4 +411,42 @@ def test_operators_of_another_process(ir, tmp_path, monkeypatch):
     assert result.stdout.splitlines() == ["fails before", "fails before", f"{len(programs.list_programs(32, 48, 2, 'forward_only', kept=False))} True True"]
     with pytest.raises(ValueError, match="there is no artifact in .*nothing"):
         load_operators(tmp_path / "nothing")
+    _grouped_mm.forget_operators()
+
+
+LOAD_PACKAGE = """
+import sys, torch, fp8moe.torch
+cache, package, tensors = sys.argv[1:]
+try:
+    torch._inductor.aoti_load_package(package)
+except RuntimeError as error:
+    print(error)
+fp8moe.torch.load_operators(cache)
+*inputs, expected = torch.load(tensors)
+print(torch.equal(torch._inductor.aoti_load_package(package)(*inputs), expected))
+"""
+
+
+@pytest.mark.skipif(shutil.which(os.environ.get("CXX", "g++")) is None, reason="AOTInductor needs a C++ compiler")
+def test_package_of_aot_inductor(ir, tmp_path, monkeypatch):
+    """Another process loads it after `load_operators`, for any number of rows; torch's error names the operator that is missing before."""
+    monkeypatch.setenv("FP8MOE_CACHE", str(tmp_path / "cache"))
+    _grouped_mm.forget_operators()
+
+    class Layer(torch.nn.Module):
+        def forward(self, x, weights, offsets):
+            return grouped_mm(x, weights, offsets, recipe="forward_only") * 2
+
+    torch.manual_seed(0)
+    weights, offsets = torch.randn(2, 32, 48).bfloat16(), torch.tensor([7, 16], dtype=torch.int32)
+    few, many = torch.randn(16, 32).bfloat16(), torch.randn(33, 32).bfloat16()
+    rows = torch.export.Dim("rows", min=2, max=4096)
+    exported = torch.export.export(Layer(), (few, weights, offsets), dynamic_shapes=({0: rows}, None, None))
+    package = torch._inductor.aoti_compile_and_package(exported, package_path=str(tmp_path / "layer.pt2"))
+    torch.save([many, weights, offsets, Layer()(many, weights, offsets)], tmp_path / "tensors.pt")
+    files = [str(tmp_path / "cache"), package, str(tmp_path / "tensors.pt")]
+    result = subprocess.run([sys.executable, "-W", "ignore", "-c", LOAD_PACKAGE, *files], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("Could not find schema for fp8moe::forward_") and lines[1:] == ["True"]
     _grouped_mm.forget_operators()
