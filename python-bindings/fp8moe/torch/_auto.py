@@ -19,7 +19,7 @@ from __future__ import annotations
 import functools
 import logging
 import operator
-from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple, Union, cast
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union, cast
 
 import torch
 from torch.fx.experimental.symbolic_shapes import has_static_value
@@ -264,7 +264,7 @@ class _ByRows(torch.autograd.Function):
     ) -> torch.Tensor:
         ctx.recipe, ctx.sizes = recipe, x.shape
         ctx.save_for_backward(weights, offsets, x if saves_x else None, *forms)
-        run = torch.ops.fp8moe.by_rows if _is_traced(x) else _run_forward
+        run = torch.ops.fp8moe.by_rows if _is_traced(x) else run_forward
         result: torch.Tensor = run(x, weights, forms, offsets, recipe)
         return result
 
@@ -273,7 +273,7 @@ class _ByRows(torch.autograd.Function):
     def backward(ctx: Any, grad_y: torch.Tensor) -> Any:
         weights, offsets, x, *forms = ctx.saved_tensors
         asks_x, asks_weights = find_asked(ctx, ctx.needs_input_grad[:2])
-        run = torch.ops.fp8moe.by_rows_backward if _is_traced(grad_y) else _run_backward
+        run = torch.ops.fp8moe.by_rows_backward if _is_traced(grad_y) else run_backward
         tensors = (grad_y.contiguous(), x, weights, forms, offsets)
         grad_x, grad_weights = run(*tensors, ctx.recipe, asks_x, asks_weights)
         gradients = (grad_x if asks_x else None, grad_weights if asks_weights else None)
@@ -289,38 +289,40 @@ class _Side(NamedTuple):
 
     sizes: Tuple[int, int, int]
     layout: str
+    #: The set of programs in FP8.
+    recipe: str
     chip: str
     is_kept: bool
 
     def find(self, is_fp8: bool) -> Dict[str, Op]:
-        return list_ops(*self.sizes, self.layout, "rowwise" if is_fp8 else programs.BF16, self.chip, self.is_kept and is_fp8)
+        return list_ops(*self.sizes, self.layout, self.recipe if is_fp8 else programs.BF16, self.chip, self.is_kept and is_fp8)
 
 
-def _find_side(weights: torch.Tensor, is_kept: bool) -> _Side:
+def _find_side(weights: torch.Tensor, is_kept: bool, recipe: str) -> _Side:
     E, K, N = weights.shape
     device = weights.device
-    return _Side((K, N, E), find_layout(weights), chip_of(device.type, device.index or 0), is_kept)
+    return _Side((K, N, E), find_layout(weights), forms_recipe(recipe), chip_of(device.type, device.index or 0), is_kept)
 
 
 def find_uses(rows: int, weights: torch.Tensor, is_kept: bool, recipe: str) -> Tuple[bool, bool, bool]:
     """Returns, for each of recipes.USES, whether it is FP8, where there are kernels."""
-    (K, N, E), layout, _, _ = _find_side(weights, is_kept)
-    ranges = find_ranges(recipe, K, N, E, layout, weights.device.type, weights.device.index or 0, is_kept)
+    E, K, N = weights.shape
+    ranges = find_ranges(recipe, K, N, E, find_layout(weights), weights.device.type, weights.device.index or 0, is_kept)
     if ranges is None:
         raise UnsupportedError(_why_not(weights.device.type, weights.device.index or 0, K, N))
     return ranges.decide(rows)
 
 
-def _run_forward(
+def run_forward(
     x: torch.Tensor, weights: torch.Tensor, forms: Sequence[torch.Tensor], offsets: torch.Tensor, recipe: str
 ) -> torch.Tensor:
     is_fp8 = find_uses(x.shape[0], weights, bool(forms), recipe)[0]
-    run = _find_side(weights, bool(forms)).find(is_fp8)["forward"]
+    run = _find_side(weights, bool(forms), recipe).find(is_fp8)["forward"]
     result: torch.Tensor = run(x, weights, *(forms if is_fp8 else ()), offsets)
     return result
 
 
-def _run_backward(
+def run_backward(
     grad_y: torch.Tensor,
     x: Optional[torch.Tensor],
     weights: torch.Tensor,
@@ -332,7 +334,7 @@ def _run_backward(
 ) -> Tuple[torch.Tensor, torch.Tensor]:
     """Both gradients; what is not asked for is empty."""
     _, x_fp8, weights_fp8 = find_uses(grad_y.shape[0], weights, bool(forms), recipe)
-    side = _find_side(weights, bool(forms))
+    side = _find_side(weights, bool(forms), recipe)
     operand = tuple(forms[2:]) if forms and x_fp8 else (weights,)
     if asks_x and asks_weights and x_fp8 == weights_fp8:
         both = _find_both(side, x_fp8)
@@ -356,14 +358,14 @@ def _find_both(side: _Side, is_fp8: bool) -> Any:
 
 # --- As operators ---------------------------------------------------------------------
 
-_TAGS = [torch.Tag.pt2_compliant_tag, getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order)]
+TAGS: List[torch.Tag] = [torch.Tag.pt2_compliant_tag, getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order)]
 
 
 def _fake_forward(x: torch.Tensor, weights: torch.Tensor, *_: Any) -> torch.Tensor:
     return x.new_empty(x.shape[0], weights.shape[2])
 
 
-def _fake_backward(
+def fake_backward(
     grad_y: torch.Tensor, x: Any, weights: torch.Tensor, forms: Any, offsets: Any, recipe: str, asks_x: bool, asks_weights: bool
 ) -> Tuple[torch.Tensor, torch.Tensor]:
     grad_x = grad_y.new_empty(grad_y.shape[0], weights.shape[1]) if asks_x else grad_y.new_empty(0)
@@ -371,25 +373,25 @@ def _fake_backward(
     return grad_x, grad_weights if asks_weights else grad_y.new_empty(0)
 
 
-def _define(name: str, schema: str, run: Any, fake: Any) -> None:
+def define(name: str, schema: str, run: Any, fake: Any, tags: Sequence[torch.Tag] = TAGS) -> None:
     qualified = f"fp8moe::{name}"
-    torch.library.define(qualified, schema, tags=_TAGS)
+    torch.library.define(qualified, schema, tags=tags)
     torch.library.impl(qualified, ("cpu", "cuda"), run)
     torch.library.register_fake(qualified, fake)
 
 
-_define(
+define(
     "by_rows",
     "(Tensor x, Tensor weights, Tensor[] forms, Tensor offsets, str recipe) -> Tensor",
-    _run_forward,
+    run_forward,
     _fake_forward,
 )
-_define(
+define(
     "by_rows_backward",
     "(Tensor grad_y, Tensor? x, Tensor weights, Tensor[] forms, Tensor offsets, str recipe, bool asks_x, bool asks_weights) "
     "-> (Tensor, Tensor)",
-    _run_backward,
-    _fake_backward,
+    run_backward,
+    fake_backward,
 )
 
 

@@ -16,6 +16,7 @@ from .. import programs
 from ._glu import _formula, compute_swiglu_gradient
 from ._auto import choose, forms_recipe
 from ._grouped_mm import FIXED, _estimate_bytes, _find_op, _find_part, _lay_out, is_exporting, keeps_columns
+from ._kept import reads_gathered
 from ._triton import has_kernels
 from ._weights import QuantizedWeights
 
@@ -34,7 +35,7 @@ def run_down_last(x: Any, gate_up: _Weights, down: _Weights, offsets: Any, recip
         gate_up, down = gate_up.weights, down.weights
     if not isinstance(gate_up, torch.Tensor) or not isinstance(down, torch.Tensor):
         return None
-    if is_exporting() or not _fit(x, gate_up, down, offsets):
+    if is_exporting() or reads_gathered() or not _fit(x, gate_up, down, offsets):
         return None
     if recipe != "rowwise" and (recipe in FIXED or any(choose(x.shape[0], weights, recipe) != "rowwise" for weights in given)):
         return None

@@ -35,8 +35,7 @@ def keep_gathered(model: torch.nn.Module) -> List[str]:
     made them: in the forward and, where FSDP2 keeps what it gathered (`reshard_after_forward=False`), in the backward, and
     in all microbatches of a step (`set_reshard_after_backward(False)`); otherwise each all-gather quantizes once, for
     recomputation in checkpointing, too. Bits are the same. The forms take two bytes for each weight, one with recipe "forward_only",
-    while it is gathered; FSDP2 frees them with it. Only eager code finds them: in torch.compile weights are
-    quantized in each call, and one line of the log says so.
+    while it is gathered; FSDP2 frees them with it. Code that torch.compile traces finds them when it runs.
 
     Args:
         model: modules are found as `prepare` finds them. Their parameters become `ShardedWeights`, in all modules that

@@ -15,7 +15,7 @@ from torch.fx.experimental.symbolic_shapes import guard_or_false
 from .. import programs, recipes
 from .._library import InvalidArgumentError, UnsupportedError
 from ._bias import add_bias, check_bias
-from ._constant import assume_constant_result, warn_once
+from ._constant import assume_constant_result
 from ._ops import Formula, Op, differentiable, load_ops
 from ._weights import Maker, QuantizedWeights, find_gathered, gathered
 
@@ -140,8 +140,10 @@ def multiply(
     x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, recipe: str, names: Names = GROUPED_MM
 ) -> torch.Tensor:
     """grouped_mm, unseen by observers."""
-    if torch.compiler.is_compiling():
-        _warn_of_gathered()
+    if isinstance(weights, torch.Tensor) and recipe != programs.BF16 and _kept.reads_gathered():
+        recipes.check(names.function, recipe)
+        if _auto.has_kernels(weights.device, *weights.shape[-2:]):
+            return _kept.multiply_gathered(x, weights, offsets, recipe, names)
     if not isinstance(recipe, str) or recipe not in FIXED:
         if gathered and not torch.compiler.is_compiling():
             weights = find_gathered(weights, "rowwise") or weights
@@ -161,14 +163,6 @@ def multiply(
     _remember(call.which, call.weights, call.layout, recipe)
     result: torch.Tensor = results[0] if with_columns else results
     return result
-
-
-@assume_constant_result
-def _warn_of_gathered() -> bool:
-    return bool(gathered) and warn_once(
-        "code that torch.compile traces quantizes weights in each call: it does not read what keep_gathered has quantized. Leave keep_gathered out, "
-        "or compile what is around the experts"
-    )
 
 
 def take_weights(weights: QuantizedWeights, names: Names) -> torch.Tensor:
@@ -638,5 +632,5 @@ def e4m3_of(device: str, index: int) -> torch.dtype:
     return torch.float8_e4m3fnuz if is_fnuz else torch.float8_e4m3fn
 
 
-# Imported last: _auto imports this module.
-from . import _auto  # noqa: E402
+# Imported last: these import this module.
+from . import _auto, _kept  # noqa: E402

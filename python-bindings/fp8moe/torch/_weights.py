@@ -149,10 +149,6 @@ class QuantizedWeights:
             return self.weights.is_cuda or self._sample.is_same()
         return self._sample.is_there() and not self._has_differed
 
-    def is_of(self, parameter: torch.Tensor) -> bool:
-        """Whether they are of that parameter, or of a view of it."""
-        return self._memory is not None and self._owner is parameter
-
     def has_differed(self) -> bool:
         """Whether a GPU has said that an earlier use read forms that were not those of the weights."""
         return self._has_differed is not None and bool(self._has_differed)
@@ -161,6 +157,7 @@ class QuantizedWeights:
         """Returns these forms with another view of the parameter, to which gradients go."""
         copy = self.__copy__()
         copy.weights = copy._source = weights
+        copy._version = read_version(weights)
         return copy
 
     def _is_unstepped(self) -> bool:

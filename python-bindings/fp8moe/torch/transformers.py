@@ -11,19 +11,18 @@ from __future__ import annotations
 
 import functools
 import sys
-import weakref
-from typing import Any, Dict, List, Literal, Optional, Tuple, Union
+from typing import Any, List, Literal, Optional, Tuple, Union
 
 import torch
 
-from .. import recipes
+from .. import programs, recipes
 from ._auto import forms_recipe, has_kernels, in_module, pays_kept
 from ._bias import add_bias
-from ._constant import warn_once
-from ._grouped_mm import grouped_mm, quantize_weights
+from ._grouped_mm import GROUPED_MM, grouped_mm, is_exporting, to_autocast
+from ._kept import keep as keep_forms, multiply_parameter, reads_gathered
 from ._permute import permute, unpermute
 from ._sharding import require_whole, to_local
-from ._weights import QuantizedWeights, count_steps, find_gathered
+from ._weights import QuantizedWeights, find_gathered
 
 __all__ = ["experts_forward", "register"]
 
@@ -42,7 +41,7 @@ def register(
     recipes other than "auto" are an error there.
 
     With `keep="step"` weights are quantized once between two steps of optimizers, for all microbatches, evaluation and decoding, in eager
-    code (torch.compile quantizes them in each call, and one line says so) and for parameters in bf16: two bytes more for each of them, one with recipe "forward_only" (`quantize_weights` says which changes are seen).
+    code and in what torch.compile traces, for parameters in bf16: two bytes more for each of them, one with recipe "forward_only" (`quantize_weights` says which changes are seen).
 
     Raises ImportError if transformers is absent or has no such implementations (before 5.0),
     and ValueError for a recipe that is not known, or another `keep`.
@@ -115,39 +114,19 @@ def _multiply(
     if bias is not None:
         bias = to_local("fp8moe.torch.transformers", bias, getattr(module, "num_experts", None))
     operand: Union[torch.Tensor, QuantizedWeights] = weights
-    if keep and torch.compiler.is_compiling():
-        warn_once(
-            "code that torch.compile traces quantizes weights in each call, whatever register(keep=...) says: nothing in a graph sees a step of an "
-            "optimizer. Register without keep, or leave experts out of what is compiled"
-        )
-    elif keep and pays_kept(rows.shape[0], weights, recipe):
-        operand = _keep(module, name, weights, recipe)
+    parameter = getattr(module, name)
+    # Tensors that are computed from parameters (adapters, casts) have no forms that are kept.
+    if keep and type(parameter) is torch.nn.Parameter and parameter.is_contiguous() and parameter.dtype == torch.bfloat16:
+        is_transposed, what = not module.is_transposed, f"fp8moe.torch.transformers: {name}"
+        if torch.compiler.is_compiling():
+            if recipe != programs.BF16 and not is_exporting() and not reads_gathered() and has_kernels(parameter.device, *parameter.shape[1:]):
+                y = multiply_parameter(rows, parameter, is_transposed, offsets, recipe, GROUPED_MM)
+                return add_bias(to_autocast(y), bias, offsets)
+        elif pays_kept(rows.shape[0], weights, recipe) and find_gathered(weights, forms_recipe(recipe)) is None:
+            operand = keep_forms(parameter, is_transposed, recipe, what).replace_view(weights)
     if not isinstance(operand, QuantizedWeights):
         recipe = in_module(recipe, module)
     return add_bias(grouped_mm(rows, operand, offsets, recipe=recipe), bias, offsets)
-
-
-#: By module and name of a parameter: at which step of all optimizers it was quantized, and whether that was in inference mode.
-_kept: "weakref.WeakKeyDictionary[Any, Dict[str, Tuple[Tuple[int, bool], QuantizedWeights]]]" = weakref.WeakKeyDictionary()
-
-
-def _keep(module: Any, name: str, weights: torch.Tensor, recipe: recipes.Recipe) -> Union[torch.Tensor, QuantizedWeights]:
-    """The weights with forms of an earlier call, or new ones. Tensors that are computed from parameters (adapters, casts) have none, nor have
-    those that FSDP2's hooks have quantized."""
-    parameter = getattr(module, name)
-    is_plain = type(parameter) is torch.nn.Parameter and parameter.is_contiguous() and parameter.dtype == torch.bfloat16
-    if not is_plain or find_gathered(weights, forms_recipe(recipe)) is not None:
-        return weights
-    recipe = forms_recipe(recipe)
-    # Autograd saves no tensor of inference mode.
-    known, steps = _kept.setdefault(module, {}), (count_steps(), torch.is_inference_mode_enabled())
-    step, kept = known.get(name, (None, None))
-    if kept is not None and step == steps and kept.recipe == recipe and kept.has_differed():
-        kept.require_current(f"fp8moe.torch.transformers: {name}")
-    if kept is None or step != steps or kept.recipe != recipe or not kept.is_of(parameter) or not kept.is_current():
-        kept = quantize_weights(weights, recipe=recipe)
-        known[name] = (steps, kept)
-    return kept.replace_view(weights)
 
 
 def _get_local(module: Any, name: str) -> torch.Tensor:

@@ -15,7 +15,7 @@ if not torch.cuda.is_available():
 import fp8moe.torch  # noqa: E402
 from fp8moe import programs  # noqa: E402
 from fp8moe.torch import (  # noqa: E402
-    ACTIVATIONS, _down_last, _glu, _grouped_mm, _permute, _triton, permute, quantize_weights, unpermute,
+    ACTIVATIONS, _down_last, _glu, _grouped_mm, _kept, _permute, _triton, permute, quantize_weights, unpermute,
 )  # fmt: skip
 
 # Recipe "auto" would choose bf16 for so few rows.
@@ -148,6 +148,27 @@ def test_graphs_of_kept_weights():
     kept.refresh()
     graph.replay()
     assert torch.equal(y, expected * 2)
+
+
+@pytest.mark.parametrize("mode", [None, "reduce-overhead"])
+def test_compiled_code_reads_forms_of_the_last_step(mode):
+    """Also where torch.compile makes CUDA graphs."""
+    x, parameter, weights, gradient = tensors()
+    ends = offsets(ENDS["empty"])
+
+    def multiply(x, parameter):
+        return _kept.multiply_parameter(x, parameter, True, ends, "rowwise", _grouped_mm.GROUPED_MM) * 1
+
+    compiled = torch.compile(multiply, mode=mode)
+    optimizer = torch.optim.AdamW([parameter], lr=0.1, fused=True)
+    for _ in range(5):
+        torch.compiler.cudagraph_mark_step_begin()
+        expected = run(x, parameter, weights, gradient, ENDS["empty"])
+        y = compiled(x, parameter)
+        found = y.detach().clone(), *torch.autograd.grad(y, (x, parameter), gradient)
+        assert all(map(torch.equal, found, (*expected[:2], expected[2].transpose(-2, -1))))
+        parameter.grad = found[2].clone()
+        optimizer.step()
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])

@@ -7,7 +7,6 @@ where sums have the same order."""
 
 import copy
 import importlib.util
-import logging
 import socket
 
 import pytest
@@ -174,16 +173,15 @@ def check_kept_while_gathered(rank):
 
 
 def check_kept_while_gathered_compiled(rank):
-    """Graphs quantize what is gathered at each step, and one line says that they do not read what the hooks have quantized."""
-    said = []
-    logger = logging.getLogger("fp8moe")
-    logger.addFilter(lambda record: said.append(record.getMessage()) or True)
-    expected = train_sharded(rank, False, False)
-    assert all(map(torch.equal, train_sharded(rank, True, False, compiled=True), expected))
-    assert [message for message in said if "keep_gathered" in message] == [
-        "fp8moe: code that torch.compile traces quantizes weights in each call: it does not read what keep_gathered has quantized. Leave "
-        "keep_gathered out, or compile what is around the experts"
-    ]
+    """Graphs read what the hooks have quantized."""
+    ran = count_programs()
+    for resharding, gathers in ((False, 2), (True, 12)):
+        expected = train_sharded(rank, False, resharding)
+        ran.clear()
+        assert all(map(torch.equal, train_sharded(rank, True, resharding, compiled=True), expected))
+        assert set(ran) == {("forward", 7), ("backward", 5), ("quantize_weights", 1)}
+        assert ran.count(("quantize_weights", 1)) == 2 * gathers and ran.count(("forward", 7)) == 12
+        ran.clear()
 
 
 def check_kept_steps_compiled(rank):

@@ -18,7 +18,7 @@ from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 import fp8moe  # noqa: E402
 from fp8moe import programs  # noqa: E402
-from fp8moe.torch import experts, grouped_mm, keep_gathered, prepare, transformers  # noqa: E402
+from fp8moe.torch import _kept, experts, grouped_mm, keep_gathered, prepare, transformers  # noqa: E402
 
 K, N, E, M = 64, 96, 4, 60
 ENDS = [0, 20, 20, 50]
@@ -190,8 +190,8 @@ def tokens():
 def test_weights_kept_between_steps(monkeypatch):
     """Quantized once for microbatches, evaluation and recomputation; bits and gradients are those of weights that are not kept."""
     made = []
-    quantize = transformers.quantize_weights
-    monkeypatch.setattr(transformers, "quantize_weights", lambda w, **options: made.append(tuple(w.shape)) or quantize(w, **options))
+    quantize = _kept.quantize_weights
+    monkeypatch.setattr(_kept, "quantize_weights", lambda w, **options: made.append(tuple(w.shape)) or quantize(w, **options))
     module, (x, index, scores) = Experts(), tokens()
     plain = copy.deepcopy(module)
     optimizers = [torch.optim.AdamW(m.parameters(), lr=0.1, fused=True) for m in (module, plain)]

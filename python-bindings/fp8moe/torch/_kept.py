@@ -1,0 +1,175 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Quantized forms that calls find by themselves: of parameters between two steps of optimizers (`register(keep="step")`), and of
+weights that FSDP2 has gathered (`keep_gathered`); and the operator that finds them in a graph.
+
+    traced      kept_by_rows(x, weights, offsets)       forms are no tensors of the graph
+    run         forms of the memory that weights have then, made now if there are none or if they are stale
+
+So a graph has no guard on forms, holds none that could be stale, and serves all layers of one size. The choice between FP8 and bf16 is that of
+`_auto.py`, made when the operator runs.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, Optional, Sequence, Tuple
+
+import torch
+from torch.utils.weak import WeakIdKeyDictionary
+
+from . import _auto
+from ._constant import assume_constant_result
+from ._grouped_mm import Names, is_exporting, quantize_weights, resolve
+from ._ops import find_asked
+from ._weights import QuantizedWeights, count_steps, find_gathered, gathered, identity, read_version
+
+#: Where forms come from. Parameters are given as they are stored, since their views in a graph have no version.
+_GATHERED, _STEP, _STEP_TRANSPOSED = "gathered", "step", "step, transposed"
+
+
+# --- Between steps --------------------------------------------------------------------
+
+
+class _Entry:
+    """Holds the memory of a parameter, not the parameter."""
+
+    def __init__(self, made_at: Tuple[Any, ...], kept: QuantizedWeights) -> None:
+        self.made_at, self.kept = made_at, kept
+
+
+#: By parameter.
+_entries: Any = WeakIdKeyDictionary()
+#: By memory: what autograd hands a recomputed backward is another tensor on that of the parameter.
+_by_memory: "weakref.WeakValueDictionary[Tuple[Any, ...], _Entry]" = weakref.WeakValueDictionary()
+
+
+def keep(parameter: torch.Tensor, is_transposed: bool, recipe: str, what: str) -> QuantizedWeights:
+    """Forms of `parameter` [E, K, N], or [E, N, K] where it `is_transposed`, that an earlier call has made since the last step, or
+    new ones. Raises ValueError where a GPU says that an earlier call read stale ones."""
+    form = _auto.forms_recipe(recipe)
+    key = (identity(parameter), parameter.storage_offset(), parameter.shape, parameter.stride(), is_transposed)
+    made_at = (count_steps(), read_version(parameter), parameter.data_ptr(), form)
+    entry = _by_memory.get(key)
+    if entry is not None and entry.made_at == made_at:
+        if entry.kept.has_differed():
+            entry.kept.require_current(what)
+        if entry.kept.is_current():
+            return entry.kept
+    # Not tensors of inference mode, which autograd does not save.
+    with torch.inference_mode(False), torch.no_grad():
+        weights = parameter.detach()
+        kept = quantize_weights(weights.transpose(-2, -1) if is_transposed else weights, recipe=form)
+    if not (parameter.is_cuda and torch.cuda.is_current_stream_capturing()):  # memory of the captured graph, which its replays write
+        _entries[parameter] = _by_memory[key] = _Entry(made_at, kept)
+    return kept
+
+
+# --- In a graph -----------------------------------------------------------------------
+
+
+def _read_has_gathered() -> bool:
+    return bool(gathered)
+
+
+_constant_has_gathered = assume_constant_result(_read_has_gathered)
+
+
+def reads_gathered() -> bool:
+    """Whether code that is traced should look for what FSDP2's hooks have quantized."""
+    return bool(torch.compiler.is_compiling() and not is_exporting() and _constant_has_gathered())
+
+
+def multiply_gathered(x: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor, recipe: str, names: Names) -> torch.Tensor:
+    """grouped_mm in a graph, with forms of gathered weights where there are any when it runs."""
+    call = resolve(x, weights, offsets, recipe, names)
+    result: torch.Tensor = _Kept.apply(call.x, call.weights, call.offsets, recipe, _GATHERED)
+    return result
+
+
+def multiply_parameter(
+    x: torch.Tensor, parameter: torch.Tensor, is_transposed: bool, offsets: torch.Tensor, recipe: str, names: Names
+) -> torch.Tensor:
+    """grouped_mm in a graph, with the forms that `keep` returns when it runs."""
+    call = resolve(x, parameter.transpose(-2, -1) if is_transposed else parameter, offsets, recipe, names)
+    result: torch.Tensor = _Kept.apply(call.x, parameter, call.offsets, recipe, _STEP_TRANSPOSED if is_transposed else _STEP)
+    return result
+
+
+class _Kept(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor, recipe: str, where: str) -> torch.Tensor:
+        ctx.save_for_backward(weights, offsets, x if ctx.needs_input_grad[1] else None)
+        ctx.recipe, ctx.where = recipe, where
+        result: torch.Tensor = torch.ops.fp8moe.kept_by_rows(x, weights, offsets, recipe, where)
+        return result
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad_y: torch.Tensor) -> Any:
+        weights, offsets, x = ctx.saved_tensors
+        asks_x, asks_weights = find_asked(ctx, ctx.needs_input_grad[:2])
+        tensors = (grad_y.contiguous(), x, weights, offsets)
+        grad_x, grad_weights = torch.ops.fp8moe.kept_by_rows_backward(*tensors, ctx.recipe, ctx.where, asks_x, asks_weights)
+        return grad_x if asks_x else None, grad_weights if asks_weights else None, None, None, None
+
+
+def _find_forms(rows: int, weights: torch.Tensor, recipe: str, where: str) -> Tuple[torch.Tensor, Sequence[torch.Tensor]]:
+    """Weights [E, K, N] and their forms, none where this call reads none."""
+    if where == _GATHERED:
+        kept = find_gathered(weights, _auto.forms_recipe(recipe))
+        return weights, kept.take_forms() if kept is not None and any(_auto.find_uses(rows, weights, True, recipe)) else ()
+    view = weights.transpose(-2, -1) if where == _STEP_TRANSPOSED else weights
+    if not any(_auto.find_uses(rows, view, True, recipe)):
+        return view, ()
+    return view, keep(weights, where == _STEP_TRANSPOSED, recipe, "kept_by_rows: weights").take_forms()
+
+
+def _run_forward(x: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor, recipe: str, where: str) -> torch.Tensor:
+    view, forms = _find_forms(x.shape[0], weights, recipe, where)
+    return _auto.run_forward(x, view, forms, offsets, recipe)
+
+
+def _run_backward(
+    grad_y: torch.Tensor,
+    x: Optional[torch.Tensor],
+    weights: torch.Tensor,
+    offsets: torch.Tensor,
+    recipe: str,
+    where: str,
+    asks_x: bool,
+    asks_weights: bool,
+) -> Tuple[torch.Tensor, torch.Tensor]:
+    view, forms = _find_forms(grad_y.shape[0], weights, recipe, where)
+    gradients = _auto.run_backward(grad_y, x, view, forms, offsets, recipe, asks_x, asks_weights)
+    return _as_stored(gradients, asks_weights, where)
+
+
+def _as_stored(gradients: Tuple[torch.Tensor, torch.Tensor], asks_weights: bool, where: str) -> Tuple[torch.Tensor, torch.Tensor]:
+    grad_x, grad_weights = gradients
+    return grad_x, grad_weights.transpose(-2, -1) if asks_weights and where == _STEP_TRANSPOSED else grad_weights
+
+
+def _fake_forward(x: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor, recipe: str, where: str) -> torch.Tensor:
+    return x.new_empty(x.shape[0], weights.shape[1 if where == _STEP_TRANSPOSED else 2])
+
+
+def _fake_backward(
+    grad_y: torch.Tensor, x: Any, weights: torch.Tensor, offsets: Any, recipe: str, where: str, asks_x: bool, asks_weights: bool
+) -> Tuple[torch.Tensor, torch.Tensor]:
+    view = weights.transpose(-2, -1) if where == _STEP_TRANSPOSED else weights
+    return _as_stored(_auto.fake_backward(grad_y, x, view, (), offsets, recipe, asks_x, asks_weights), asks_weights, where)
+
+
+# A CUDA graph would read the forms of its capture for as long as it lives.
+_TAGS = [*_auto.TAGS, *([torch.Tag.cudagraph_unsafe] if hasattr(torch.Tag, "cudagraph_unsafe") else [])]
+
+_auto.define("kept_by_rows", "(Tensor x, Tensor weights, Tensor offsets, str recipe, str where) -> Tensor", _run_forward, _fake_forward, _TAGS)
+_auto.define(
+    "kept_by_rows_backward",
+    "(Tensor grad_y, Tensor? x, Tensor weights, Tensor offsets, str recipe, str where, bool asks_x, bool asks_weights) -> (Tensor, Tensor)",
+    _run_backward,
+    _fake_backward,
+    _TAGS,
+)
