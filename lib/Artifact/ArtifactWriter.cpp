@@ -199,9 +199,9 @@ static FailureOr<Compilation> compile(ModuleOp module, const TargetInfo &target,
 namespace {
 
 /// Keeps others from writing the files of an artifact while it lives: files of
-/// two compilations would not belong together. What locks is the folder, so
-/// that there is no file that could be left behind. On a file system that
-/// locks no folders nobody waits.
+/// two compilations would not belong together. The lock is on the folder, so
+/// that there is no file that could be left behind. On a file system that locks
+/// no folders no writer waits.
 class FolderLock {
 public:
   explicit FolderLock(StringRef dir)

@@ -13,8 +13,8 @@
 
 namespace mlir::fp8moe {
 
-/// What a variable says. One that is empty says nothing, as if it were not set:
-/// joined with a name it would be a path in the current folder.
+/// The value of a variable. An empty value counts as not set: joined with a
+/// name it would be a path in the current folder.
 inline std::optional<std::string> getEnvironment(llvm::StringRef name) {
   std::optional<std::string> value = llvm::sys::Process::GetEnv(name);
   return value && !value->empty() ? value : std::nullopt;

@@ -53,7 +53,8 @@ mlir::fp8moe::runCodeGeneration(Location loc,
   Recovery outer = recovery;
   recovery.isActive = true;
   llvm::scope_exit reset([&] { recovery = outer; });
-  // What frames that a jump leaves have put there, the next crash would print.
+  // Without restoring this state, the next crash would print the entries of
+  // frames that a jump leaves.
   const void *stackTrace = llvm::SavePrettyStackState();
   // LLVM has no exceptions, so that a jump is the only way out, as in its own
   // CrashRecoveryContext, which would also take the process's signals.

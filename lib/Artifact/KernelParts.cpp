@@ -80,7 +80,7 @@ KernelParts::load(size_t number, llvm::LLVMContext &context) const {
   auto part = std::make_unique<llvm::Module>("kernels", context);
   part->setTargetTriple(whole->getTargetTriple());
   part->setDataLayout(whole->getDataLayout());
-  // What is declared and missing is what the linker takes.
+  // The linker takes the functions that are declared and missing.
   const llvm::Function *kernel = whole->getFunction(kernels[number]);
   llvm::Function::Create(kernel->getFunctionType(),
                          llvm::GlobalValue::ExternalLinkage, kernels[number],

@@ -31,8 +31,8 @@ namespace mlir::fp8moe {
 
 bool isKernel(const llvm::Function &function);
 
-/// The kernels of a module as parts, in their order. What they become does not
-/// depend on how many threads there are.
+/// The kernels of a module as parts, in their order. The results do not depend
+/// on how many threads there are.
 class KernelParts {
 public:
   /// There are none where kernels call functions of the module or share
@@ -42,8 +42,9 @@ public:
 
   size_t size() const { return kernels.size(); }
 
-  /// What `work` makes of each part, in the threads of the context of `loc`.
-  /// Fatal errors of LLVM are reported there, as `runCodeGeneration` does.
+  /// The result of `work` for each part, in the threads of the context of
+  /// `loc`. Fatal errors of LLVM are reported there, as `runCodeGeneration`
+  /// does.
   FailureOr<SmallVector<std::string>>
   map(Location loc,
       function_ref<FailureOr<std::string>(llvm::Module &)> work) const;

@@ -12,7 +12,7 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// What a launch asks for beyond a grid of blocks.
+/// Verifies the features that a launch requires beyond a grid of blocks.
 static LogicalResult verifyFeatures(plan::LaunchOp launch,
                                     const TargetInfo &target) {
   auto verify = [&](bool isAsked, Feature feature,

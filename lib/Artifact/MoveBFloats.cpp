@@ -94,7 +94,7 @@ void BFloatMover::foldRoundTrips() {
     casts.insert(toFloat);
     casts.insert(toInteger);
   }
-  // Those that make integers first, as they use the others.
+  // Casts to integers first, as they use the others.
   for (Instruction *cast : reverse(casts))
     if (cast->use_empty())
       cast->eraseFromParent();
@@ -134,7 +134,7 @@ void BFloatMover::run() {
   for (StoreInst *store : stores)
     store->setOperand(0, getInteger(store->getValueOperand(), *store));
 
-  // Who computes with a value takes it as the float that it is.
+  // Users that compute with a value take it as the float that it is.
   for (auto &[instruction, integer] : integers) {
     if (any_of(instruction->users(), [&](User *user) {
           return !integers.contains(cast<Instruction>(user));

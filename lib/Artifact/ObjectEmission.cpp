@@ -73,7 +73,7 @@ static std::string joinPTX(ArrayRef<std::string> parts) {
       joined += line;
       joined += '\n';
     }
-    // What is behind the last end of a line is no line.
+    // The text behind the last end of a line is no line.
     joined.pop_back();
   }
   return joined;

@@ -14,7 +14,7 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 
 namespace {
-/// What belongs to the GPUs of one vendor alone.
+/// The names that belong to the GPUs of one vendor alone.
 struct Vendor {
   TargetKind kind;
   StringLiteral name;

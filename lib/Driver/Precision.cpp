@@ -69,7 +69,7 @@ struct Totals {
     for (const PrecisionDecision &decision : decisions) {
       bool isFP8 = decision.choice == PrecisionChoice::FP8;
       totals.bf16 += decision.bf16Ns;
-      // What cannot be FP8 stays as it is.
+      // A matmul that cannot be FP8 stays as it is.
       totals.fp8 += decision.fp8Ns ? decision.fp8Ns : decision.bf16Ns;
       totals.chosen += isFP8 ? decision.fp8Ns : decision.bf16Ns;
     }

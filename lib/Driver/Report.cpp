@@ -49,7 +49,7 @@ static void printTraffic(llvm::raw_ostream &os, StringRef title,
   printRow("total", "", total);
 }
 
-/// What became of the copies that the programs have as written.
+/// Prints how many of the copies that the programs have as written are left.
 static void printCopies(llvm::raw_ostream &os,
                         ArrayRef<ProgramTraffic> asWritten,
                         ArrayRef<ProgramTraffic> after) {

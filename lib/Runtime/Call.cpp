@@ -206,7 +206,7 @@ struct fp8moe_call::Scratch {
   std::vector<int64_t> values;
   std::vector<EncodedTensorMap> tensorMaps;
   std::vector<bool> isEncoded;
-  /// What runs, and the addresses of all its parameters.
+  /// The launches that run, and the addresses of all their parameters.
   std::vector<ReadyLaunch> launches;
   std::vector<void *> params;
 };

@@ -69,7 +69,7 @@ private:
   fp8moe::runtime::ResolvedSizes sizes;
   /// The offset of every workspace buffer in the caller's workspace.
   std::vector<uint64_t> offsets;
-  /// Those of launches that certainly run.
+  /// Tensor maps of launches that certainly run.
   std::vector<std::optional<fp8moe::runtime::ResolvedTensorMap>> tensorMaps;
   /// The launches that may run, and their declarations.
   std::vector<fp8moe::runtime::ReadyLaunch> launches;

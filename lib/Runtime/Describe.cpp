@@ -50,7 +50,7 @@ Json fp8moe_call::describeParameter(const Parameter &parameter) const {
             {"promotion", request.promotion}}}};
 }
 
-/// What the program asked about the device, and the answers.
+/// The attributes that the program asked of the device, with their values.
 Json fp8moe_call::describeAttributes() const {
   Json attributes = Json::object();
   for (size_t i = 0; i < decl.values.size(); ++i)
@@ -85,7 +85,7 @@ std::string fp8moe_call::describe() const {
   for (size_t i = 0; i < launches.size(); ++i) {
     size_t first = next;
     next += launches[i].numArgs;
-    // What depends on addresses is described for aligned ones.
+    // Parameters that depend on addresses are described for aligned ones.
     const Launch &launch = *launchDecls[i];
     if (launch.when && sizes.get(*launch.when) == 0)
       continue;

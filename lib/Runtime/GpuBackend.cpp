@@ -242,7 +242,7 @@ private:
   /// 0 where the driver was not asked yet: what a program does not ask for may
   /// be refused, and some of it takes a driver milliseconds.
   mutable std::array<std::atomic<int64_t>, numDeviceAttributes> attributes = {};
-  /// What the driver said of kernels, with their blocks, shared memory and
+  /// The driver's answers about kernels, with their blocks, shared memory and
   /// clusters.
   mutable std::map<std::tuple<void *, std::array<uint32_t, 3>, uint32_t,
                               std::array<uint32_t, 3>>,
@@ -365,7 +365,7 @@ int64_t GpuBackend::readAttribute(DeviceAttribute attribute) const {
     return read(vendor.multiprocessorCount, "the number of multiprocessors");
   if (attribute == DeviceAttribute::L2Bytes)
     return read(vendor.l2CacheSize, "the bytes of the L2 cache");
-  // Of a thousand clocks per second and of bits; each clock moves two.
+  // Bytes per second of a kilohertz and a bit of the bus; each clock moves two.
   constexpr int64_t bytesOfKilohertzAndBits = 2 * 1000 / 8;
   int64_t clock = read(vendor.memoryClockRate, "the kHz of the memory"),
           width = read(vendor.memoryBusWidth, "the bits of the memory's bus"),
@@ -397,8 +397,8 @@ void *GpuBackend::getKernel(const std::string &name, uint32_t shared) {
   if (result != 0)
     fail(FP8MOE_INVALID_ARTIFACT, file, ": has no kernel '", name,
          "': ", errorText(result));
-  // What a kernel may use without asking is less than 48 KiB where it has
-  // static shared memory, too.
+  // The dynamic shared memory that a kernel may use without asking is less than
+  // 48 KiB where it has static shared memory, too.
   if (shared != 0 && driver.functionSetAttribute)
     check(driver.functionSetAttribute(function, functionMaxDynamicShared,
                                       int(shared)),

@@ -18,7 +18,7 @@
 
 namespace fp8moe::runtime {
 
-/// What differs between the vendors' drivers.
+/// The differences between the vendors' drivers.
 struct GpuVendor {
   /// The prefix of device names and of messages: "cuda", "hip".
   const char *device;

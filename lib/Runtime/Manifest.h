@@ -47,7 +47,7 @@ struct Buffer {
   const support::DataType *dtype = nullptr;
   std::vector<Extent> shape;
   std::vector<Extent> strides;
-  /// What the address, in bytes, is a multiple of.
+  /// The address is a multiple of this many bytes.
   int64_t align = 1;
   /// The input whose memory an output may have.
   std::optional<size_t> mayOverwrite;
@@ -78,7 +78,7 @@ enum class ValueOp {
   Aligned
 };
 
-/// What a program asks about its device.
+/// The attributes of its device that a program may ask for.
 enum class DeviceAttribute { Multiprocessors, L2Bytes, MemoryBandwidth };
 inline constexpr size_t numDeviceAttributes = 3;
 
@@ -99,7 +99,7 @@ struct TensorMap {
   size_t buffer = 0;
   Scalar offset;
   std::vector<Scalar> sizes;
-  /// Of all dimensions but the innermost.
+  /// Strides of all dimensions but the innermost.
   std::vector<Scalar> strides;
   std::vector<uint32_t> box;
   uint32_t swizzle = 0;
@@ -110,7 +110,7 @@ struct TensorMap {
 struct Argument {
   enum class Kind { Buffer, TensorMap, Scalar };
   Kind kind = Kind::Scalar;
-  /// Of a buffer or tensor map.
+  /// Number of the buffer or tensor map.
   size_t index = 0;
   Scalar scalar;
 };
@@ -135,7 +135,7 @@ struct Launch {
 /// A condition on the sizes of a call.
 struct Requirement {
   Scalar cond;
-  /// What to tell the caller if the condition is 0.
+  /// The message for the caller if the condition is 0.
   std::string message;
 };
 

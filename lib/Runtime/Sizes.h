@@ -42,8 +42,8 @@ struct ResolvedSizes {
   }
 };
 
-/// What answers programs that ask about their device. As it is, the CPU and no
-/// device, where everything is 1: programs may divide by it.
+/// Answers programs that ask about their device. This base class is the CPU and
+/// no device, where everything is 1: programs may divide by it.
 class DeviceAttributes {
 public:
   virtual ~DeviceAttributes() = default;

@@ -70,7 +70,7 @@ asH200(llvm::StringLiteral evidence, double peakBandwidth,
           bf16TFlops};
 }
 
-/// The same for a copy that was measured.
+/// Replaces the assumed speed of a copy by a measured one.
 static constexpr Calibration withCopy(Calibration calibration,
                                       Figure<double> copyBandwidth) {
   calibration.copyBandwidth = copyBandwidth;

@@ -21,7 +21,7 @@ using namespace mlir::fp8moe;
 namespace {
 constexpr int64_t mebi = int64_t(1) << 20;
 
-/// What distinguishes a product from that in the table of chips.
+/// The figures in which a product differs from the one in the table of chips.
 struct Figures {
   llvm::StringLiteral name, chip, description;
   int64_t multiprocessors, l2Bytes;

@@ -47,7 +47,7 @@ constexpr MatrixInstructionInfo mlir::fp8moe::cdna3Matrix[] = {
 
 /// "AMD CDNA 4" instruction set architecture reference, matrix core
 /// instructions: V_MFMA_F32_16X16X128_F8F6F4 without scales and
-/// V_MFMA_F32_16X16X32_BF16. Of the sizes, the small ones draw less power.
+/// V_MFMA_F32_16X16X32_BF16. The small sizes draw less power.
 constexpr MatrixInstructionInfo mlir::fp8moe::cdna4Matrix[] = {
     {MatrixInstruction::Mfma, e4m3, e4m3, 16, 16},
     {MatrixInstruction::Mfma, e4m3, e5m2, 16, 16},
