@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-// What fp8moe-compile does, on modules in memory. Failures are diagnostics of
-// the module's context (mlir-c/Diagnostics.h).
+// The functions of fp8moe-compile, on modules in memory. Failures are
+// diagnostics of the module's context (mlir-c/Diagnostics.h).
 //
 //===----------------------------------------------------------------------===//
 

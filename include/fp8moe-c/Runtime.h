@@ -123,8 +123,8 @@ typedef enum fp8moe_dtype {
 /// In fp8moe_buffer of a program: the extent or stride is known only in a call.
 #define FP8MOE_DYNAMIC INT64_MIN
 
-/// An input or output. Of a program: dynamic entries are FP8MOE_DYNAMIC and
-/// `bytes` is 0. Of a call: everything is known.
+/// An input or output of a program or of a call. For a program, dynamic entries
+/// are FP8MOE_DYNAMIC and `bytes` is 0. For a call, everything is known.
 typedef struct fp8moe_buffer {
   const char *name;
   fp8moe_dtype dtype;
@@ -137,7 +137,7 @@ typedef struct fp8moe_buffer {
   const int64_t *strides;
   /// From the first byte of the first element to the last byte of the last one.
   uint64_t bytes;
-  /// What the data pointer must be a multiple of.
+  /// The required alignment of the data pointer, in bytes.
   uint64_t align;
 } fp8moe_buffer;
 
@@ -161,8 +161,8 @@ FP8MOE_EXPORT const char *fp8moe_runtime_version(void);
 /// FP8MOE_RUNTIME_ABI of the library, for callers that load it at run time.
 FP8MOE_EXPORT int32_t fp8moe_runtime_abi(void);
 
-/// What went wrong in this thread's last failed function; valid until its next
-/// call of any function of this header. Never null.
+/// The message of this thread's last failed function; valid until its next call
+/// of any function of this header. Never null.
 FP8MOE_EXPORT const char *fp8moe_last_error(void);
 
 /// The status of this thread's last failed function, for the functions that
@@ -178,7 +178,7 @@ FP8MOE_EXPORT fp8moe_status fp8moe_last_status(void);
 /// manifest, every program can be resolved and described, and none can be run.
 ///
 /// The manifest, the checksums of all files and the fit of target and device
-/// are checked here. Of several binaries the first that the device takes is
+/// are checked here. The first of several binaries that the device takes is
 /// used (a cubin before the PTX that every newer device can translate).
 ///
 /// Drivers are opened at run time: libcuda.so.1, and libamdhip64.so or its

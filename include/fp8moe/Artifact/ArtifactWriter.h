@@ -19,11 +19,11 @@ namespace mlir::fp8moe {
 
 struct ArtifactOptions {
   EmissionOptions emission;
-  /// What the compiler chose and why; copied into the manifest.
+  /// The compiler's choices and their reasons; copied into the manifest.
   llvm::json::Array decisions;
 };
 
-/// What was written, for reports.
+/// The files that were written, for reports.
 struct ArtifactReport {
   struct File {
     std::string path;

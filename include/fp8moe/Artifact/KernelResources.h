@@ -32,8 +32,8 @@ struct InstructionMix {
   }
 };
 
-/// What ptxas or the code object says about one kernel. What a vendor does not
-/// have is 0.
+/// Figures of ptxas or of the code object about one kernel. Figures that a
+/// vendor does not have are 0.
 struct KernelResources {
   std::string kernel;
   /// 32-bit registers per thread; on AMD the vector registers.

@@ -21,7 +21,7 @@
 
 namespace mlir::fp8moe {
 
-/// What `--emit` shows.
+/// The stage whose IR or product `--emit` shows.
 enum class Stage { None, Tensor, Mlir, Llvm, Asm, Ptx, Cubin, Hsaco, So };
 
 struct StageInfo {
@@ -38,7 +38,8 @@ ArrayRef<StageInfo> knownStages();
 /// The stage of that name.
 std::optional<Stage> parseStage(StringRef name);
 
-/// What lib/Artifact makes for a stage; nothing for those that are IR of MLIR.
+/// The product that lib/Artifact makes for a stage; nothing for stages that are
+/// IR of MLIR.
 std::optional<EmitKind> getProduct(Stage stage);
 
 struct DriverOptions {
@@ -54,7 +55,7 @@ struct DriverOptions {
   /// Add a program for every tile of every quantization.
   bool sweepTiles = false;
   /// The card that reports predict for, of the chip of one of the targets; null
-  /// for that of the table of chips. What is compiled is the same.
+  /// for that of the table of chips. The compiled artifact is the same.
   const CardInfo *card = nullptr;
   /// Pause warps of NVVM kernels, to find races.
   std::optional<int64_t> delaySeed;

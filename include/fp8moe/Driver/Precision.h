@@ -33,8 +33,8 @@ struct PrecisionDecision {
   std::string shape;
 };
 
-/// Those of all public functions, in their order. A matmul that a sweep has
-/// repeated is told once.
+/// The decisions of all public functions, in their order. A matmul that a sweep
+/// has repeated is told once.
 std::vector<PrecisionDecision> collectPrecision(ModuleOp module);
 
 /// A table by name, and what the choices gain together; nothing for no

@@ -30,12 +30,12 @@ struct ProgramTraffic {
   std::vector<OpTraffic> ops;
 };
 
-/// One kernel of a target. What is not known stays empty.
+/// One kernel of a target. Unknown figures stay empty.
 struct KernelReport {
   std::string name;
   unsigned launches = 0;
-  /// Those of them that sizes or addresses can skip, such as one of two
-  /// variants.
+  /// The number of those launches that sizes or addresses can skip, such as one
+  /// of two variants.
   unsigned conditionalLaunches = 0;
   std::string block;
   /// Bytes, static and dynamic together.
@@ -73,7 +73,7 @@ struct Report {
 
   void print(llvm::raw_ostream &os) const;
 
-  /// The same as data; what is not known is left out.
+  /// The traffic as data; unknown figures are left out.
   llvm::json::Value toJson() const;
 };
 

@@ -26,7 +26,7 @@ namespace mlir::fp8moe {
 /// be more than any tensor may have.
 class Bytes {
 public:
-  /// What an unknown size counts. A size is `Other` when an operation has
+  /// The meaning of an unknown size. A size is `Other` when an operation has
   /// several of them, so that nothing says which of them the tokens are.
   enum class Size { Group, Token, Other };
 
@@ -48,8 +48,8 @@ private:
   std::map<std::vector<Size>, uint64_t> terms;
 };
 
-/// What one operation reads and writes. Nothing here belongs to a context, as
-/// reports are printed when the module and its context are gone.
+/// The bytes that one operation reads and writes. Nothing here belongs to a
+/// context, as reports are printed when the module and its context are gone.
 struct OpTraffic {
   std::string name;
   /// Where the operation is in its source, when that is known.

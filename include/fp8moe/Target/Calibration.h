@@ -7,10 +7,10 @@
 //===----------------------------------------------------------------------===//
 //
 // Figures of time, each with where it is known from. They say how fast
-// something is, never whether it is possible: that is in TargetInfo.h. What one
-// family of kernels takes is in its own calibration, in lib/Tuning. That has
-// registers besides, which decide what tiles fit; and where there is no row for
-// a chip the family does not run.
+// something is, never whether it is possible: that is in TargetInfo.h. The
+// figures of one family of kernels are in its own calibration, in lib/Tuning.
+// That calibration also has registers, which decide what tiles fit; and where
+// there is no row for a chip the family does not run.
 //
 //===----------------------------------------------------------------------===//
 
@@ -59,7 +59,7 @@ const auto *findCalibration(const Table &table, llvm::StringRef chip) {
   return it == std::end(table) ? nullptr : it;
 }
 
-/// What all kernels of a chip have in common.
+/// Figures that all kernels of a chip have in common.
 struct Calibration {
   /// For people: on what results and predicted times of this chip rest. Says so
   /// where no card ran a kernel, and where times come from data sheets.

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What instructions prescribe on every chip that has them. Limits of a chip are
-// in TargetInfo.h.
+// Constants that instructions prescribe on every chip that has them. Limits of
+// a chip are in TargetInfo.h.
 //
 //===----------------------------------------------------------------------===//
 

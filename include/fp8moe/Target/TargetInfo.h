@@ -30,7 +30,7 @@
 namespace mlir::fp8moe {
 
 /// The lowering path that a chip takes: its LLVM pipeline, binary and runtime.
-/// What a chip can do follows from its features instead.
+/// The abilities of a chip follow from its features instead.
 enum class TargetKind { CPU, NVVM, ROCDL };
 
 /// How the hardware encodes FP8. FN is the OCP encoding (f8E4M3FN, f8E5M2);
@@ -39,7 +39,7 @@ enum class Fp8Flavour { FN, FNUZ };
 
 LLVM_ENABLE_BITMASK_ENUMS_IN_NAMESPACE();
 
-/// What kernels and launches may ask of a chip.
+/// Abilities of a chip that kernels and launches may require.
 enum class Feature : uint32_t {
   None = 0,
   /// Copies of boxes that a tensor map describes.
@@ -120,7 +120,7 @@ struct TargetInfo {
   double clockMHz;
   const Calibration *calibration;
 
-  /// What LLVM is told: target triple, -mcpu and -mattr.
+  /// The target triple, -mcpu and -mattr for LLVM.
   llvm::StringRef llvmTriple;
   llvm::StringRef llvmCpu;
   llvm::StringRef llvmFeatures;
@@ -132,7 +132,8 @@ struct TargetInfo {
   /// Whether it has all of several features.
   bool has(Feature all) const { return (features & all) == all; }
   bool has(MatrixInstruction instruction) const;
-  /// What multiplies elements of `a` by elements of `b`, or null.
+  /// The instruction that multiplies elements of `a` by elements of `b`, or
+  /// null.
   const MatrixInstructionInfo *findMatrix(MatrixElement a,
                                           MatrixElement b) const;
 };

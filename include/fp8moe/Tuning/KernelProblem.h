@@ -14,8 +14,8 @@
 
 namespace mlir::fp8moe {
 
-/// What operations of one kind ask for, whoever does it: their work, and how
-/// one chooses among the tiles of all families.
+/// The requirements of operations of one kind, whichever family runs them:
+/// their work, and how one chooses among the tiles of all families.
 class KernelProblem {
 public:
   virtual ~KernelProblem() = default;
@@ -27,9 +27,9 @@ public:
   visitWorks(Operation *op, ArrayRef<AssumedLayout> layouts,
              function_ref<void(const KernelWork &)> visit) const = 0;
 
-  /// What layout placement compares: the least cost over the tiles, or that of
-  /// the tile which the operation names, impossible when that is not legal.
-  /// None where moving the tensors tells layouts apart.
+  /// The cost that layout placement compares: the least cost over the tiles, or
+  /// that of the tile which the operation names, impossible when that is not
+  /// legal. None where moving the tensors tells layouts apart.
   virtual std::optional<Cost> estimate(Operation *op,
                                        ArrayRef<AssumedLayout> layouts,
                                        const TargetInfo &target) const = 0;
@@ -69,11 +69,11 @@ public:
   /// Reports why the choice that an operation names, if it does, is not legal.
   virtual LogicalResult verifyChoice(TiledOpInterface op,
                                      const TargetInfo &target) const;
-  /// What kernels tell apart among operations of one name, as an error says it
-  /// behind the name: " with scales of blocks".
+  /// The variant by which kernels tell operations of one name apart, as an
+  /// error says it behind the name: " with scales of blocks".
   virtual StringRef getVariant(Operation *) const { return ""; }
-  /// What kernels of that variant ask of an operation, as a note to the error
-  /// that there are none; empty where its name says enough.
+  /// The requirements of kernels of that variant on an operation, as a note to
+  /// the error that there are none; empty where its name says enough.
   virtual StringRef describeKernels(Operation *) const { return ""; }
   /// Stands before the numbers of operations in names of swept functions.
   virtual StringRef getSweepPrefix() const { return ""; }
@@ -89,8 +89,8 @@ bool hasKernels(Operation *op, const TargetInfo &target);
 /// Reports at `op` that the target has no kernel for it.
 LogicalResult requireKernels(Operation *op, const TargetInfo &target);
 
-/// The same, or that the kernels cannot read or write the tensors in the
-/// layouts that they have.
+/// As above, and also reports that the kernels cannot read or write the tensors
+/// in the layouts that they have.
 LogicalResult verifyKernels(Operation *op, const TargetInfo &target);
 
 } // namespace mlir::fp8moe

@@ -23,7 +23,7 @@
 
 namespace mlir::fp8moe {
 
-/// What is known of products that become FP8.
+/// A bound that is known of products that become FP8.
 enum class FP8Products {
   /// Nothing.
   Any,
@@ -32,7 +32,7 @@ enum class FP8Products {
   /// that number by more than a rounding error. A product is only a NaN where
   /// its scale is a NaN or zero.
   OfOwnScale,
-  /// The same, and scales were rounded down to powers of two: no product
+  /// As above, and scales were rounded down to powers of two: no product
   /// exceeds the largest number.
   OfOwnPowerOfTwo,
 };
@@ -69,7 +69,7 @@ public:
   virtual Value createPackFP8(ImplicitLocOpBuilder &b, ArrayRef<Value> values,
                               Type fp8Type) const = 0;
 
-  /// The same of products of values and their scales, four in each word.
+  /// As above, for products of values and their scales, four in each word.
   virtual SmallVector<Value>
   createPackScaledFP8(ImplicitLocOpBuilder &b, ArrayRef<Value> values,
                       ArrayRef<Value> scales, Type fp8Type,
@@ -151,8 +151,8 @@ public:
   /// read it and needs a parameter.
   virtual Value createNumBlocks(ImplicitLocOpBuilder &b) const = 0;
 
-  /// What the vendor's backend calls the scopes of atomic accesses and fences:
-  /// the threads of a block, and all threads of the device.
+  /// Names in the vendor's backend for the scopes of atomic accesses and
+  /// fences: the threads of a block, and all threads of the device.
   virtual StringRef getBlockScope() const = 0;
   virtual StringRef getDeviceScope() const = 0;
 

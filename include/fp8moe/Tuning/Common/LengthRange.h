@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 //
-// What a range on an operation means, mostly for mean lengths. The compiler
+// The meaning of a range on an operation, mostly for mean lengths. The compiler
 // asks for it where it knows the sizes, on the card that the target describes,
 // and the host for those of the call: T is int64_t or HostSize.
 //
@@ -22,7 +22,7 @@
 
 namespace mlir::fp8moe {
 
-/// What ranges of bytes follow from, besides the length.
+/// The sizes from which ranges of bytes follow, besides the length.
 template <typename T> struct RangeSizes {
   /// Elements across those that share a scale, and the bytes of each.
   T parallel;
@@ -59,8 +59,8 @@ T computeBound(int64_t bound, RangeAttr range, const RangeSizes<T> &sizes) {
   return computeLengthOfBytes(sizes.getL2Bytes() * T(bound) / T(100), sizes);
 }
 
-/// What a range goes up to, if it ends, and what all in it are above, if there
-/// is such a bound.
+/// The upper bound of a range, if it ends, and its exclusive lower bound, if
+/// there is one.
 template <typename T>
 std::optional<T> computeUpTo(RangeAttr range, const RangeSizes<T> &sizes) {
   if (range.getUpTo() == kUnbounded)

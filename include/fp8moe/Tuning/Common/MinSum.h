@@ -26,7 +26,7 @@
 
 namespace mlir::fp8moe {
 
-/// What a choice costs, compared from the first member to the last. Whole
+/// The cost of a choice, compared from the first member to the last. Whole
 /// numbers, so that sums do not depend on their order.
 struct Cost {
   /// Choices that cannot be made; more than none is never the least.
@@ -136,7 +136,7 @@ private:
   }
   Cost evaluate(llvm::ArrayRef<unsigned> values) const;
 
-  /// What each value of each variable costs by itself.
+  /// The cost of each value of each variable by itself.
   std::vector<llvm::SmallVector<Cost, 2>> ownCosts;
   std::vector<Factor> factors;
 };

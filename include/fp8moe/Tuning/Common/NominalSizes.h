@@ -24,9 +24,9 @@ constexpr int64_t kNominalTokens = 16384;
 /// one device when experts are spread over devices.
 constexpr int64_t kNominalSegments = 8;
 
-/// What a size, a number of slices with a scale each, a number of elements and
-/// the bytes that a kernel moves count at most in the models: more than any
-/// device holds, and so little that no time in picoseconds overflows.
+/// Upper bounds in the models of a size, a number of slices with a scale each,
+/// a number of elements and the bytes that a kernel moves: more than any device
+/// holds, and so little that no time in picoseconds overflows.
 constexpr int64_t kMostModelledSize = int64_t(1) << 26;
 constexpr int64_t kMostModelledSlices = int64_t(1) << 40;
 constexpr int64_t kMostModelledElements = int64_t(1) << 46;

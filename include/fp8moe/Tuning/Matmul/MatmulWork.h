@@ -55,13 +55,13 @@ struct MatmulWork : KernelWorkBase<MatmulWork> {
                                         : contraction;
   }
 
-  /// What is as long as there are tokens.
+  /// The size that is as long as there are tokens.
   int64_t &getTokens() {
     return isMGrouped() && !contractsTokens ? rows : contraction;
   }
 };
 
-/// What a matrix instruction calls elements of an operand.
+/// The name of an operand's elements in a matrix instruction.
 MatrixElement getMatrixElement(Type type);
 
 /// Whether sums leave the tensor cores before they are complete; those of bf16
@@ -86,8 +86,8 @@ bool mayBeMNMajor(MatmulOpInterface op, bool isFirst);
 /// contraction.
 bool isMNMajor(MatmulOpInterface op, bool isFirst);
 
-/// What decides whether there is a kernel: groups, elements and scales, without
-/// sizes and layouts.
+/// The properties that decide whether there is a kernel: groups, elements and
+/// scales, without sizes and layouts.
 MatmulWork getMatmulKind(MatmulOpInterface op);
 MatmulWork getMatmulWork(MatmulOpInterface op);
 

@@ -42,11 +42,12 @@ template <typename T> struct QuantizeSizes {
   }
 };
 
-/// What the sizes of a quantization follow from, as the compiler knows it from
-/// types (int64_t, which may be kDynamic) or as the host has it (OpFoldResult).
+/// The extents and strides from which the sizes of a quantization follow, as
+/// the compiler knows them from types (int64_t, which may be kDynamic) or as
+/// the host has them (OpFoldResult).
 template <typename T> struct QuantizeTensors {
   T zero, one;
-  /// Of the input.
+  /// Extents and strides of the input.
   ArrayRef<T> sizes, inputStrides;
   /// Empty where nobody wants the values, or asks for scales.
   ArrayRef<T> outputStrides, scaleStrides;
@@ -59,7 +60,7 @@ template <typename T> struct QuantizeTensors {
 template <typename T>
 QuantizeSizes<T> getQuantizeSizes(const QuantizeTensors<T> &tensors,
                                   int64_t axis, const QuantizeDims &dims) {
-  // What is not there has stride 0.
+  // A tensor or dimension that is not there has stride 0.
   auto getStride = [&](ArrayRef<T> strides, std::optional<int64_t> dim) -> T {
     return dim && !strides.empty() ? strides[*dim] : tensors.zero;
   };

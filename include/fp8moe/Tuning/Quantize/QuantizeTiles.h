@@ -129,12 +129,12 @@ struct QuantizeWork : KernelWorkBase<QuantizeWork> {
   int64_t inputSegmentStride = 0;
   /// That dimension, if they are one.
   std::optional<int64_t> segmentDim;
-  /// Of the values; null where nothing depends on it.
+  /// Type of the values; null where nothing depends on it.
   Type fp8Type;
   int64_t outputRowStride = 1, outputColumnStride = 1;
   /// Every jagged segment begins at a multiple of this in the output.
   int64_t outputPadding = 1;
-  /// Nobody wants the values. Tiles are ranked as if there were an output that
+  /// The values are not used. Tiles are ranked as if there were an output that
   /// lies as the input does.
   bool scalesOnly = false;
 };
@@ -188,8 +188,7 @@ struct QuantizeAlternative {
 SmallVector<QuantizeAlternative>
 getQuantizeAlternatives(const QuantizeWork &work, const TargetInfo &target);
 
-/// The same among kernels that take every address, every pitch and every
-/// size.
+/// As above, among kernels that take every address, every pitch and every size.
 SmallVector<QuantizeAlternative>
 getGeneralQuantizeAlternatives(const QuantizeWork &work,
                                const TargetInfo &target);
@@ -208,7 +207,8 @@ KernelChoiceAttr completeQuantizeKernels(KernelChoiceAttr choice,
 bool mayBeInRange(RangeAttr range, const QuantizeWork &work,
                   const TargetInfo &target);
 
-/// What a choice of an operation along several axes says of one; null for null.
+/// The part of an operation's choice that is about one of its axes; null for
+/// null.
 KernelChoiceAttr getAxisChoice(KernelChoiceAttr choice, unsigned index);
 
 /// The tile of least predicted time; the smallest of several.
@@ -226,8 +226,8 @@ struct BothAxesAlternative {
   bool isWorthwhile = false;
 };
 
-/// Those that take the layouts, in the order in which they are asked. `works`
-/// are those of the operation.
+/// The alternatives that take the layouts, in the order in which they are
+/// asked. `works` are those of the operation.
 SmallVector<BothAxesAlternative>
 getBothAxesAlternatives(MLIRContext *context, ArrayRef<QuantizeWork> works,
                         const TargetInfo &target);

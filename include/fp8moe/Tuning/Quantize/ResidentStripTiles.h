@@ -12,8 +12,8 @@
 #include "fp8moe/Dialect/FP8MoE/IR/SizeMath.h"
 #include "fp8moe/Tuning/Quantize/TwoPassTiles.h"
 
-/// What the kernel, its launch and the model must agree on. A *piece* is the
-/// rows of a strip that a block holds.
+/// Constants on which the kernel, its launch and the model must agree. A
+/// *piece* is the rows of a strip that a block holds.
 namespace mlir::fp8moe::resident_strips {
 
 /// Threads of a block that has so many columns.

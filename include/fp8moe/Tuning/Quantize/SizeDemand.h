@@ -20,10 +20,10 @@ namespace mlir::fp8moe {
 /// Rows, columns, segments and tiles are counted in i32, with room for sums.
 inline constexpr int64_t kMaxCount = int64_t(1) << 30;
 
-/// What a kernel relies on of a size. The compiler has the size as an int64_t,
-/// kDynamic where it is not known, and takes the kernel for no candidate where
-/// a demand is known to fail; the host has an OpFoldResult, and asks before the
-/// launch.
+/// A requirement of a kernel on a size. The compiler has the size as an
+/// int64_t, kDynamic where it is not known, and takes the kernel for no
+/// candidate where a demand is known to fail; the host has an OpFoldResult, and
+/// asks before the launch.
 template <typename T> struct SizeDemand {
   enum Kind { MultipleOf, MoreThan, LessThan };
   T size;

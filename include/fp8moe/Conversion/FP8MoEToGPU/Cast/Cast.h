@@ -37,7 +37,7 @@ template <typename T> struct CastSizes {
   }
 };
 
-/// What an element is multiplied by.
+/// The factor of an element.
 enum class CastScales {
   /// The f32 of its column in its segment, at
   /// g * scaleSegment + c * scaleLine.

@@ -212,7 +212,7 @@ public:
   /// Combines `value` (i32) of all lanes up to this one, `lane` (i32).
   Value scanLanes(Value value, Value lane,
                   function_ref<Value(Value, Value)> combine);
-  /// The same for an operation that may combine a lane more than once.
+  /// As scanLanes, for an operation that may combine a lane more than once.
   Value scanLanesIdempotent(Value value, Value lane,
                             function_ref<Value(Value, Value)> combine);
   /// `value` (i32) of the lane before this one, `lane` (i32). The first lane
@@ -261,7 +261,7 @@ private:
   Value thread, block, numBlocks;
 };
 
-/// A problem's sizes as values. Those that are only known at run time are the
+/// A problem's sizes as values. Sizes that are only known at run time are the
 /// kernel's parameters from `parameter` on, which is moved behind them.
 template <template <typename> class Sizes>
 Sizes<Value> bindSizes(KernelBuilder &b, const Sizes<int64_t> &known,

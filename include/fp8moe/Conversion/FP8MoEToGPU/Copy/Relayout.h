@@ -45,7 +45,7 @@ struct RelayoutProblem {
 /// How blocks divide a copy. Every block takes work tiles in turn.
 struct RelayoutConfig {
   enum Kind {
-    /// The same dimension is contiguous on both sides: 16 bytes a thread.
+    /// Both sides are contiguous along one dimension: 16 bytes a thread.
     Vectors,
     /// Different dimensions are contiguous: tiles through shared memory.
     Tiles,

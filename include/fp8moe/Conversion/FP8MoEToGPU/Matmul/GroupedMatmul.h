@@ -59,8 +59,8 @@ struct GroupedMatmulProblem {
   int64_t padding = 1;
   /// Without those of a there are none of b (G10).
   bool hasScalesA = true, hasScalesB = true;
-  /// Of each operand, instead of those scales; both have them, or neither
-  /// (G9).
+  /// Block scales of each operand, instead of those scales; both have them, or
+  /// neither (G9).
   BlockScales blockScalesA = BlockScales::None,
               blockScalesB = BlockScales::None;
   /// Scales are what data was multiplied by, and products are divided by.

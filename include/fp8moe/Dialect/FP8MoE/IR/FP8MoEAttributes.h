@@ -30,7 +30,7 @@ inline constexpr int64_t kMostWave = int64_t(1) << 40;
 
 namespace mlir::fp8moe {
 
-/// What a tile is called in IR: "two_pass". Lives forever.
+/// The name of a tile in IR: "two_pass". Lives forever.
 StringRef getTileKind(TileAttrInterface tile);
 /// A tile as people read it: "two_pass<columns = 64, threads = 256>".
 std::string describeTile(TileAttrInterface tile);

@@ -257,7 +257,7 @@ def FP8MoE_KernelChoiceAttr : FP8MoE_Attr<"KernelChoice", "choice"> {
                      CArg<"bool", "false">:$leastWaves)>,
     AttrBuilder<(ins "::mlir::fp8moe::TileAttrInterface":$tile)>];
   let extraClassDeclaration = [{
-    /// Of its alternatives.
+    /// The number of alternatives.
     unsigned size() const { return getAlternatives().size(); }
     auto getEntries() const {
       return getAlternatives().getAsRange<::mlir::fp8moe::AlternativeAttr>();

@@ -18,7 +18,7 @@ namespace mlir::fp8moe {
 /// "row-major", "column-major", "order [0, 2, 1]", "strides [80, 1]".
 std::string describeLayout(const StridedLayout &layout);
 
-/// The same for the layout of a type; other encodings as they print.
+/// As above, for the layout of a type; other encodings as they print.
 std::string describeLayout(RankedTensorType type);
 
 } // namespace mlir::fp8moe

@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 //
-// What the compiler predicts and the host decides is written once, as a
-// template over the type of sizes: int64_t in the compiler, HostSize where the
-// result becomes a part of the host plan.
+// Expressions that the compiler predicts and the host decides are written once,
+// as a template over the type of sizes: int64_t in the compiler, HostSize where
+// the result becomes a part of the host plan.
 //
 // The form of an expression is that of the plan: `a + b` and `b + a` are
 // different manifests.
@@ -68,7 +68,7 @@ private:
   template <typename Op>
   static HostSize create(const HostSize &a, const HostSize &b,
                          std::optional<int64_t> folded);
-  /// The same size, which knows where operations go if either does.
+  /// This size with the builder of `other` if it has none itself.
   HostSize withBuilderOf(const HostSize &other) const;
 
   ImplicitLocOpBuilder *builder = nullptr;

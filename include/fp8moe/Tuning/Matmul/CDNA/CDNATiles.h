@@ -28,7 +28,7 @@ namespace mlir::fp8moe {
 struct CDNAMatmulConfig {
   int64_t rows = 256, columns = 256;
 
-  // What the chip decides.
+  // Properties that the chip decides.
 
   /// Rows and columns that one instruction multiplies.
   int64_t edge = 32;
@@ -51,7 +51,7 @@ struct CDNAMatmulConfig {
   /// a lane, so that it stores 16 bytes.
   static constexpr int64_t kWaveColumns = 32;
   static constexpr int64_t kWaveLanes = 64;
-  /// What a lane moves at once.
+  /// Bytes that a lane moves at once.
   static constexpr int64_t kChunkBytes = 16;
 
   int64_t getWavesAlongColumns() const { return columns / 2 / kWaveColumns; }
@@ -72,7 +72,8 @@ struct CDNAMatmulConfig {
     return getHalfColumns() / getRowsPerRound();
   }
   int64_t getStageBytes() const { return (rows + columns) * stepBytes; }
-  /// What is loaded for a stage: each shifted chunk takes a word of the next.
+  /// Bytes that are loaded for a stage: each shifted chunk takes a word of the
+  /// next.
   int64_t getLoadedBytes() const {
     constexpr int64_t kShiftedBytes = kChunkBytes + sizeof(int32_t);
     return shiftsLines ? getStageBytes() / kChunkBytes * kShiftedBytes
@@ -111,7 +112,7 @@ SmallVector<MfmaTileCost> rankMfmaTiles(const MatmulWork &work,
 /// The tile of least predicted time; the first of several.
 const MfmaTileCost &chooseMfmaTile(ArrayRef<MfmaTileCost> tiles);
 
-/// What decides a tile's time, for people.
+/// The limits that decide a tile's time, for people.
 std::string explainMfmaTile(const MfmaTileCost &tile);
 
 } // namespace mlir::fp8moe

@@ -63,8 +63,8 @@ struct HopperMatmulMemory {
   int64_t staging;
   /// The scales of one warpgroup's tile after the other.
   int64_t scales;
-  /// What the producer says of a tile, for one stage after the other, if it
-  /// does.
+  /// The producer's messages about a tile, for one stage after the other, if it
+  /// sends any.
   int64_t messages;
   /// Barriers of one ring after the other.
   int64_t barriers;
@@ -126,7 +126,7 @@ LogicalResult verifyWgmmaTile(Operation *op, const MatmulWork &work,
 SmallVector<WgmmaTileCost, 1> getWgmmaAlternatives(const MatmulWork &work,
                                                    const TargetInfo &target);
 
-/// What decides a tile's time, for people.
+/// The limits that decide a tile's time, for people.
 std::string explainWgmmaTile(const WgmmaTileCost &tile);
 
 WgmmaTileAttr getWgmmaTile(MLIRContext *context,

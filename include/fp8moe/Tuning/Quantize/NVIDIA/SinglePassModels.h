@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What the compiler works out from types and the host plan from sizes, written
-// once for both: T is int64_t, HostSize or OpFoldResult.
+// Expressions that the compiler works out from types and the host plan from
+// sizes, written once for both: T is int64_t, HostSize or OpFoldResult.
 //
 //===----------------------------------------------------------------------===//
 

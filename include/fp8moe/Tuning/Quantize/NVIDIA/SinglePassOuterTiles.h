@@ -117,9 +117,9 @@ inline constexpr int64_t getExchangeGap(const SinglePassOuterTile &tile) {
 /// are all alike, small inputs use half as many blocks as there are tiles: 512
 /// rows of 128 columns take 6% longer for it.
 inline constexpr int64_t kSpanLog = 1;
-/// The same where segments are all alike, a panel is whole such spans and there
-/// are many: 5120x8192 gains 0.3 us of 35, where one tile more or less for each
-/// block is 2%.
+/// The log2 of the tiles of a longer span, where segments are all alike, a
+/// panel is whole such spans and there are many: 5120x8192 gains 0.3 us of 35,
+/// where one tile more or less for each block is 2%.
 inline constexpr int64_t kLongSpanLog = 2;
 inline constexpr int64_t kLongSpanTilesPerBlock = 16;
 /// A panel of at most so many tiles is short. Where segments are jagged, each
@@ -134,7 +134,8 @@ inline constexpr int64_t kShortTiles = 12;
 /// Scales of a panel, or of the rows that a tile has of the segment before: one
 /// for every two bytes of a line.
 inline constexpr int64_t kScaleBytes = kLineBytes / 2 * sizeof(float);
-/// What warps tell each other about a tile or a panel: eight words.
+/// The record about a tile or a panel that warps pass to each other: eight
+/// words.
 inline constexpr int64_t kRecordBytes = 32;
 /// Rows in shared memory begin at multiples of a line.
 inline constexpr int64_t getRowPitch(int64_t rowBytes) {

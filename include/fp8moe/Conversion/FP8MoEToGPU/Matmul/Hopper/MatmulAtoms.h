@@ -51,9 +51,9 @@ struct Swizzle {
 /// The bits besides the address of every descriptor of an operand with rows of
 /// 128 bytes along the contraction.
 uint64_t getWgmmaDescriptorBits();
-/// Those of an MN-major operand, of bf16: rows of 128 bytes hold 64 of A's rows
-/// or B's columns, one for each position of the contraction; the next 64 come
-/// after `boxBytes`.
+/// Descriptor bits of an MN-major operand, of bf16: rows of 128 bytes hold 64
+/// of A's rows or B's columns, one for each position of the contraction; the
+/// next 64 come after `boxBytes`.
 uint64_t getMNMajorDescriptorBits(int64_t boxBytes);
 /// Bits of a shared memory address that a descriptor keeps, and the bytes that
 /// one unit of them stands for.

@@ -36,7 +36,7 @@ template <typename T> struct MXSizes {
   }
 };
 
-/// What jagged groups divide.
+/// The axis that jagged groups divide.
 enum class MXGroups { None, Lines, Elements };
 
 /// Data in FP8 and a scale byte for each block, along one axis.
