@@ -171,7 +171,7 @@ struct Options {
                             cl::desc("Print the known chips and exit"),
                             cl::cat(category)};
 
-  /// What is wrong with them, or nothing.
+  /// The error in the options, or nothing.
   std::string check();
   DriverOptions getDriverOptions();
 };

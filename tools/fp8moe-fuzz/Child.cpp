@@ -68,7 +68,7 @@ Child::Child(Slot &slot, std::string path, const std::function<void()> &body)
     llvm::report_fatal_error("cannot fork");
   if (pid > 0)
     return;
-  // Whoever kills the supervisor means the workers, too.
+  // A signal that kills the supervisor is meant for the workers, too.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   int log = open(logPath.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   int null = open("/dev/null", O_RDWR);

@@ -22,7 +22,7 @@ struct Ending {
   Reason reason = Reason::Done;
   /// As waitpid gives it.
   int status = 0;
-  /// What it wrote to standard error.
+  /// The text that it wrote to standard error.
   std::string log;
 };
 

@@ -56,7 +56,7 @@ static std::vector<Frame> parseStack(StringRef log) {
   return frames;
 }
 
-/// What llvm-symbolizer says about addresses of one file.
+/// The answers of llvm-symbolizer about addresses of one file.
 static std::vector<std::string>
 symbolize(StringRef module, const std::vector<std::string> &offsets) {
   static const llvm::ErrorOr<std::string> tool = [] {
@@ -118,7 +118,8 @@ static bool isOfDiagnosticHandler(const Frame &frame) {
   return StringRef(frame.function).contains("CallImpl<fuzz::Session::");
 }
 
-/// Those who make the stack, not those who are at fault.
+/// Whether a frame belongs to the code that makes the stack, not to the code at
+/// fault.
 static bool isOfHandler(const Frame &frame) {
   if (frame.function.empty())
     return true;

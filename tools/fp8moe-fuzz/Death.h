@@ -14,7 +14,7 @@
 namespace fuzz {
 
 struct Death {
-  /// The same for all inputs that find the same defect: the cause and the
+  /// A name that all inputs which find one defect share: the cause and the
   /// innermost functions of the project.
   std::string name;
   /// The log with the names of functions.

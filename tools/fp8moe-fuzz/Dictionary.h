@@ -19,14 +19,15 @@
 
 namespace fuzz {
 
-/// What mutations put in place of other pieces.
+/// The pieces that mutations put in place of other pieces.
 class Dictionary {
 public:
   /// Learns the pieces of one seed.
   void add(const Tokens &tokens);
 
-  /// What may stand instead of token `i` of `tokens`: what seeds have behind
-  /// the same token. Has that token itself at least, if it was learnt.
+  /// The tokens that may stand instead of token `i` of `tokens`: those that
+  /// seeds have behind an equal token. Has that token itself at least, if it
+  /// was learnt.
   const std::vector<std::string> &getFollowers(const Tokens &tokens,
                                                size_t i) const;
 

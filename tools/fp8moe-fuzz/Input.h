@@ -18,7 +18,7 @@
 
 namespace fuzz {
 
-/// Who reads the input.
+/// The reader of the input.
 enum class Kind { IR, Bytecode, Pipeline, Manifest, Binary, Safetensors };
 
 inline constexpr size_t kNumKinds = 6;
@@ -30,8 +30,8 @@ llvm::ArrayRef<Kind> allKinds();
 
 struct Input {
   Kind kind = Kind::IR;
-  /// What is done with it, in words that the reader of this kind understands:
-  /// "sm_90a lower", for example.
+  /// The work on it, in words that the reader of this kind understands: "sm_90a
+  /// lower", for example.
   std::string choice;
   std::string bytes;
 };

@@ -16,8 +16,8 @@
 namespace fuzz {
 
 /// Makes one to a handful of changes to the tree: values at boundaries and of
-/// other types, parts exchanged, repeated, removed and nested. What is no JSON
-/// is changed in its bytes.
+/// other types, parts exchanged, repeated, removed and nested. Text that is no
+/// JSON is changed in its bytes.
 std::string mutateJson(const std::string &text, Random &random);
 
 } // namespace fuzz

@@ -28,8 +28,8 @@ using namespace mlir::fp8moe;
 
 namespace {
 
-/// What the pass manager's own verifier does, but its errors look like those of
-/// the user's input.
+/// Does what the pass manager's own verifier does, but its errors look like
+/// those of the user's input.
 class PassWatcher : public PassInstrumentation {
 public:
   PassWatcher(Session &session, bool verifies)
@@ -173,7 +173,7 @@ static std::string print(Operation *op) {
   return text;
 }
 
-/// What is written is read as the same again.
+/// Checks that a written module is read as the same again.
 static void checkRoundTrip(ModuleOp module, bool asBytecode, Session &session) {
   session.enter(asBytecode ? "write and read bytecode" : "print and parse");
   std::string printed = print(module), written = printed;

@@ -16,7 +16,7 @@
 using namespace fuzz;
 using namespace mlir;
 
-/// What parts the pipeline from the module.
+/// The line between the pipeline and the module.
 static constexpr llvm::StringLiteral kSeparator = "\n// -----\n";
 
 /// Whether all passes of the pipeline are the project's.
@@ -69,7 +69,8 @@ Outcome fuzz::readPipeline(const Input &input, Session &session) {
   outcome.accepted = true;
   session.enter("run pipeline");
   outcome.lowered = succeeded(pm.run(*module));
-  // What does not fit its operation is refused by MLIR, without a location.
+  // A pass that does not fit its operation is refused by MLIR, without a
+  // location.
   if (!outcome.lowered)
     session.expectError(/*isLocated=*/false);
   return outcome;

@@ -20,8 +20,8 @@ struct Outcome {
   bool lowered = false;
 };
 
-/// Gives the input to the one that reads its kind. What must not happen ends
-/// the process: by itself, or by `Session::report`.
+/// Gives the input to the one that reads its kind. An event that must not
+/// happen ends the process: by itself, or by `Session::report`.
 Outcome readInput(const Input &input, Session &session);
 
 // The kinds.

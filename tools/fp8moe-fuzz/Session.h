@@ -22,7 +22,7 @@
 
 namespace fuzz {
 
-/// What happened to the inputs of one kind.
+/// Counts of outcomes for the inputs of one kind.
 struct Counters {
   std::atomic<uint64_t> inputs{0};
   /// The verifier, or the reader, took it.
@@ -35,8 +35,8 @@ struct Counters {
   std::atomic<uint64_t> time{0};
 };
 
-/// What a worker tells its supervisor. Lies in memory that both share, so that
-/// it outlives the worker.
+/// The state of a worker, for its supervisor. Lies in memory that both share,
+/// so that it outlives the worker.
 struct Slot {
   static constexpr uint64_t kNone = ~uint64_t(0);
   /// The number of the input that is being read.

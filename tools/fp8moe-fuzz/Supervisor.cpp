@@ -199,7 +199,8 @@ void Supervisor::printSummary(llvm::raw_ostream &os) const {
                       "inputs", "refused", "accepted", "lowered", "per second");
   for (Kind kind : plan.kinds) {
     uint64_t inputs = count(kind, &Counters::inputs);
-    // Of processor time, so that it does not depend on what else runs.
+    // Seconds of processor time, so that the rate does not depend on what else
+    // runs.
     double seconds =
         std::max(double(count(kind, &Counters::time)) / kSecond, 1e-9);
     os << llvm::formatv("{0,-12}{1,10}{2,10}{3,10}{4,10}{5,12:f0}\n",

@@ -29,7 +29,7 @@ using namespace fuzz;
 // Sanitizers
 //===----------------------------------------------------------------------===//
 
-// What LeakSanitizer offers when it is linked.
+// LeakSanitizer's function, which is there when it is linked.
 extern "C" __attribute__((weak)) int __lsan_do_recoverable_leak_check();
 
 /// Sanitizers read their options before `main`, so that the program starts
@@ -107,7 +107,7 @@ Slot &fuzz::makeSlot() {
 static std::string prepareScratch(const Plan &plan, unsigned number) {
   std::string folder = plan.scratch + "/" + std::to_string(number);
   (void)llvm::sys::fs::create_directory(folder);
-  // What the compiler makes for the linker goes there, too.
+  // The compiler's files for the linker go there, too.
   setenv("TMPDIR", folder.c_str(), 1);
   return folder;
 }

@@ -15,7 +15,7 @@
 
 namespace fuzz {
 
-/// What all processes agree on.
+/// The settings that all processes share.
 struct Plan {
   Corpus corpus;
   std::vector<Kind> kinds;

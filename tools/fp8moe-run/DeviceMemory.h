@@ -17,8 +17,7 @@
 
 namespace fp8moe::run {
 
-/// Allocation and copies on one device. What was allocated is freed with the
-/// object.
+/// Allocation and copies on one device. Allocations are freed with the object.
 class DeviceMemory {
 public:
   virtual ~DeviceMemory() = default;

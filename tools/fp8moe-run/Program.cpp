@@ -245,7 +245,7 @@ Program::addRandomInputs(std::vector<HostTensor> given,
                          const RandomOptions &options) const {
   uint64_t bytes = 0;
   std::vector<HostTensor> inputs;
-  // Those that are given come in the order of the program.
+  // Inputs that are given come in the order of the program.
   size_t numGiven = 0;
   llvm::StringMap<bool> isGiven;
   std::optional<int64_t> rows = options.tokens;

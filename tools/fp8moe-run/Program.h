@@ -26,7 +26,7 @@
 
 namespace fp8moe::run {
 
-/// What `--random` was told.
+/// The settings of `--random`.
 struct RandomOptions {
   uint64_t seed = 0;
   /// The extent of free dimensions that `shapes` does not set; where groups are
@@ -34,7 +34,7 @@ struct RandomOptions {
   std::optional<int64_t> tokens;
   /// Extents by the input's name.
   llvm::StringMap<llvm::SmallVector<int64_t>> shapes;
-  /// Nobody reads the values: they are not made.
+  /// The values are not read, and so not made.
   bool onlyShapes = false;
 };
 

@@ -30,7 +30,7 @@ llvm::SmallVector<int64_t> chooseStrides(llvm::ArrayRef<int64_t> shape,
                                          llvm::ArrayRef<int64_t> wanted,
                                          llvm::ArrayRef<size_t> order);
 
-/// The same in different orders, the last dimension innermost first. A manifest
+/// As above in different orders, the last dimension innermost first. A manifest
 /// says what the strides of a dense tensor must be by conditions on them, so
 /// which order it means shows when they are tried.
 std::vector<llvm::SmallVector<int64_t>>
