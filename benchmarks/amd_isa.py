@@ -68,8 +68,8 @@ MATMULS = [Matmul("matmul_fp8", "!fp8moe.e4m3"), Matmul("matmul_bf16", "bf16")]
 EXPERTS, CONTRACTION, OUTPUTS, ROWS = 2, 2048, 512, 512
 TILE = 256
 
-# A way through a kernel is better the more it loads and converts. What stores 16 bytes may take so many instructions
-# to get there; zeros behind the data take more.
+# A way through a kernel is better the more it loads and converts. A way that stores 16 bytes may
+# take so many instructions to get there; zeros behind the data take more.
 LOADS = re.compile(r"(global|buffer)_load_dwordx4")
 CONVERSIONS = re.compile(r"v_cvt_(scalef32_)?pk_(fp8|bf8)_")
 STORES = re.compile(r"(global|buffer)_store_dwordx4")

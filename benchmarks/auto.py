@@ -49,7 +49,7 @@ MODELS = {
 CONTENDERS = ("torch bf16", "bf16", "rowwise", "auto")
 # torch reads 16 bytes of a gradient's column at a time.
 MULTIPLE = 8
-# Of y and each gradient over torch's bf16.
+# Largest error of y and each gradient over torch's bf16.
 MOST_ERROR = 0.15
 PREDICTED = "predicted.json"
 CHIP = "sm_90a"

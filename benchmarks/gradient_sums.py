@@ -38,7 +38,8 @@ SHAPES = [  # tokens, N, K, experts, groups
     (16640, 8192, 5120, 16, "jagged"),
 ]
 PROGRAMS = {"bf16": dict(result="bf16"), "f32": dict(result="f32"), "sum": dict(result="f32", adds=True)}
-# Of DeepGEMM's sums, ||sums - exact|| / ||exact||. Quantizing normally distributed operands to e4m3 makes 0.038 (docs/lab/quantized-once.md).
+# The tolerance of DeepGEMM's sums, ||sums - exact|| / ||exact||. Quantizing normally distributed
+# operands to e4m3 makes 0.038 (docs/lab/quantized-once.md).
 DEEPGEMM_TOLERANCE = 0.06
 
 

@@ -40,7 +40,8 @@ func.func @{accumulation}_{m}x{n}x{k}(
   return %y : tensor<{m}x{n}xbf16>
 }}
 """
-# Of results rounded to bf16, with sums of the tensor cores' precision (docs/design/grouped-matmul.md).
+# For results rounded to bf16, with sums of the tensor cores' precision
+# (docs/design/grouped-matmul.md).
 TOLERANCE = 8e-3
 
 

@@ -39,7 +39,7 @@ SHAPES = [  # tokens, N, K, experts
     (131072, 2048, 7168, 8),
     (65536, 1408, 2048, 64),
 ]
-# What examples/ has of the layer, and how it is called here.
+# The programs of the layer in examples/, and their names here.
 EXAMPLES = {
     "moe_layer": "fp8moe",
     "moe_training": "handed over",
@@ -64,7 +64,7 @@ def print_ir(shapes, examples=EXAMPLES):
         bodies.append(re.sub(r"@(\w+)\(", rf"@{example}_\1(", body.rstrip().removesuffix("}")))
     print("// Written by benchmarks/moe_layer.py --ir from examples/.\n\n" + "\n".join(aliases))
     functions = "".join(bodies).replace("2048", "K").replace("1408", "N")
-    # What begins with the number of experts: weights, offsets and the scales of groups.
+    # Tensors that begin with the number of experts: weights, offsets and the scales of groups.
     functions = re.sub(r"\?x(KxN|NxK)", r"Ex\1", functions)
     functions = re.sub(r"\?x([KN])xf32", r"Ex\1xf32", functions).replace("<?xi32>", "<Exi32>")
     for shape in shapes:

@@ -70,7 +70,7 @@ func.func @{name}(
   return %y : tensor<{m}x{n}xbf16>
 }}
 """
-# Of results rounded to bf16.
+# For results rounded to bf16.
 TOLERANCE = 4e-3
 
 

@@ -26,7 +26,8 @@ from timing import estimate_ms, events_ms, make_block
 
 # Load before the measurement: the limit acts after some tenths of a second.
 SETTLE_S = 0.3
-# What is queued before the host reads the counters: longer than these readings were seen to take.
+# Time of the work that is queued before the host reads the counters: longer than these readings
+# were seen to take.
 AHEAD_S = 0.25
 # Least readings of the counter, so that the time between them is known well enough.
 LEAST_READINGS = 6

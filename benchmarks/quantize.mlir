@@ -44,7 +44,7 @@ func.func @weights_forward(%x: tensor<?x?x?xbf16, #expert_column_major> {fp8moe.
   return %q, %s : tensor<?x?x?x!fp8moe.e4m3, #expert_column_major>, tensor<?x?xf32>
 }
 
-// The same weights for the data gradient: one scale per expert and K, and K is no
+// These weights for the data gradient: one scale per expert and K, and K is no
 // longer contiguous.
 func.func @weights_dgrad(%x: tensor<?x?x?xbf16, #expert_column_major> {fp8moe.name = "x"})
     -> (tensor<?x?x?x!fp8moe.e4m3> {fp8moe.name = "q"}, tensor<?x?xf32> {fp8moe.name = "s"}) {

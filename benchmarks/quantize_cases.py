@@ -28,7 +28,7 @@ CAST_GROUPS = 16
 WEIGHTS = [(1, 5120, 8192), (16, 5120, 8192), (64, 2048, 7168), (128, 2048, 1408)]
 # Experts whose forms are made together of what shared memory holds.
 SMALL_WEIGHTS = [(64, 2048, 1408), (64, 1408, 2048), (128, 2048, 768), (128, 768, 2048), (32, 2880, 2880), (8, 2048, 4096)]
-# Those of MX, the most bytes last: those of 64 experts are 5 GiB.
+# Weights of MX, the most bytes last: those of 64 experts are 5 GiB.
 MX_WEIGHTS = [(1, 8192, 5120), (4, 8192, 5120), (16, 2048, 1408), (128, 2048, 1408), (16, 8192, 5120), (64, 8192, 5120)]
 
 # The axes along which blocks of 32 lie, in the order of the results.

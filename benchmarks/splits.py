@@ -40,7 +40,7 @@ GRADIENTS = [
     (576, 7168, 16384),
     (2048, 2048, 16384),
 ]
-# The same layers forward (tokens, outputs, inputs), and few tokens.
+# These layers forward (tokens, outputs, inputs), and few tokens.
 FORWARD = [
     (512, 7168, 7168),
     (4096, 576, 7168),
@@ -84,7 +84,8 @@ CASES = [
     *itertools.product(["fast", "promoted"], [*GRADIENTS, *FORWARD]),
 ]
 KINDS = list(dict.fromkeys(kind for kind, _ in CASES))
-# Of results rounded to bf16; those of e4m3 with sums of the tensor cores' precision (docs/design/grouped-matmul.md).
+# For results rounded to bf16; those of e4m3 with sums of the tensor cores' precision
+# (docs/design/grouped-matmul.md).
 TOLERANCES = {"bf16_gradient": 3e-3, "bf16": 3e-3, "fast": 8e-3, "promoted": 3e-3}
 
 

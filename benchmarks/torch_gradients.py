@@ -28,7 +28,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Tokens, K, N, experts.
 SHAPES = [(32768, 2048, 1536, 128), (16384, 7168, 2048, 8), (16384, 2048, 1408, 64)]
-# Of two roundings of one sum to bf16.
+# The difference of two roundings of one sum to bf16.
 TOLERANCE = 4e-3
 
 

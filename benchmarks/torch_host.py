@@ -31,7 +31,7 @@ CALLS = 20
 ROWS = 16
 WIDTH, GROUPS = 512, 8
 PLAIN, SINGLE_PASS = "quantize, plain", "quantize, single-pass"
-# What the median of an operator of one kernel may take.
+# Upper bounds of the median time of an operator of one kernel.
 MOST_US = {PLAIN: 12, SINGLE_PASS: 20}
 DISPATCHER = "through the dispatcher"
 QUANTIZE = """

@@ -23,7 +23,8 @@ import shutil
 import subprocess
 import tempfile
 
-# Counters of ncu by the fields of Traffic. What multicasts deliver counts once for each multiprocessor.
+# Counters of ncu by the fields of Traffic. Bytes that multicasts deliver count once for each
+# multiprocessor.
 METRICS = {
     "read": "dram__bytes_read.sum",
     "written": "dram__bytes_write.sum",

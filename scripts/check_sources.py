@@ -38,8 +38,8 @@ VENDOR_WORDS = re.compile(
 TILES = ("FP8MoETiles.td", "FP8MoEEnums.td", "Tile.cpp")
 # Descriptions of operations and passes name chips in examples.
 EXAMPLE = re.compile(r'target<"|\bExample, for \w+|^ +\S+\.mlir:\d+:\d+: error: ')
-# What breaks these two rules while something is moved. An entry that is not needed is an
-# error too.
+# Exceptions from these two rules while something is moved. An entry that is not needed is an error
+# too.
 NOT_YET_EDGES = set()
 NOT_YET_NEUTRAL = set()
 
@@ -202,7 +202,7 @@ def check_include_cycles(files, args):
         if (source, target) not in edges or not find_path(edges, target, source):
             yield f"{source} -> {target} is in no cycle; take it out of NOT_YET_EDGES"
     edges = {edge: example for edge, example in edges.items() if edge not in NOT_YET_EDGES}
-    # From the end of an edge back to its beginning. Of each shortest cycle one edge is given up
+    # From the end of an edge back to its beginning. One edge of each shortest cycle is given up
     # before the next one is looked for.
     while ways := [way for a, b in sorted(edges) if (way := find_path(edges, b, a))]:
         cycle = min(ways, key=len)

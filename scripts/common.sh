@@ -36,7 +36,7 @@ follow() {
     width=$(($(tput cols 2>/dev/null || echo 80) - 12))
     pause=1
   fi
-  # Who reads the script's output does not wait for a sleep that is left over.
+  # A reader of the script's output does not wait for a sleep that is left over.
   while sleep "$pause" >/dev/null 2>&1 && kill -0 "$$" 2>/dev/null; do
     # A bar of progress writes its line again and again.
     line="$(tail -n 1 "$log" 2>/dev/null | tr '\r' '\n' | grep -v '^$' | tail -n 1 | shorten "$width" || true)"

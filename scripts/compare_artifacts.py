@@ -102,7 +102,7 @@ class Compiler:
         text = result.stderr.decode(errors="replace")
         text = text.replace(str(scratch), "OUTPUT").replace(str(self.build), "BUILD")
         (scratch / "diagnostics").write_text(text + (f"exit {result.returncode}\n" if result.returncode else ""))
-        # What a signal has ended may have been short of memory: the next run tries again.
+        # A run that a signal ended may have been short of memory: the next run tries again.
         return scratch.rename(folder) if result.returncode >= 0 else scratch
 
 

@@ -13,9 +13,10 @@
 #   --quiet            print what the commands print, and why there is no root
 #   --help             print this
 #
-# It needs root, debootstrap, the right to mount (unshare), and some 8 GiB below $TMPDIR. Packages come from the places, through
-# the proxies and with the certificates that apt and pip of this machine use. What is mounted is seen by the commands only,
-# and gone with them. CI and FP8MOE_TEST_SEED are passed on; other variables are not.
+# It needs root, debootstrap, the right to mount (unshare), and some 8 GiB below $TMPDIR. Packages
+# come from the places, through the proxies and with the certificates that apt and pip of this
+# machine use. Mounts are seen by the commands only, and gone with them. CI and FP8MOE_TEST_SEED are
+# passed on; other variables are not.
 #
 # The exit status is 0 when all commands passed, 1 when one failed (the last line says which), 2 for a wrong option, and 3
 # when there is no root to run them in.
@@ -140,7 +141,7 @@ copy_settings() {
   for file in /etc/resolv.conf /etc/hosts /etc/pip.conf "$CERTIFICATES"; do
     [[ ! -f "$file" ]] || cp -L "$file" "$tree$file"
   done
-  # What pip finds in them of folders of this machine, it ignores with a warning.
+  # Folders of this machine that are named in these files are ignored by pip with a warning.
   for file in "${XDG_CONFIG_HOME:-$HOME/.config}/pip/pip.conf" "$HOME/.pip/pip.conf"; do
     [[ ! -f "$file" ]] || install -D -m 644 "$file" "$tree/root/.config/pip/pip.conf"
   done
@@ -203,7 +204,7 @@ run_commands() {
   done
 }
 
-# What is replaced stays until all that comes instead lies beside it.
+# A file that is replaced stays until all that comes instead lies beside it.
 fetch_files() {
   local path target beside
   for path in "${fetched[@]}"; do

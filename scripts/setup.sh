@@ -14,8 +14,8 @@ if [[ "${1:-}" == --help ]]; then
 fi
 [[ $# -eq 0 ]] || die "unknown argument '$1'; there is only --help"
 
-# Where releases name a package differently, an entry has all names, best first; the
-# first one that apt knows is installed. What they only recommend is left out.
+# Where releases name a package differently, an entry has all names, best first; the first one that
+# apt knows is installed. Packages that they only recommend are left out.
 PACKAGES=(
   ccache
   clang-$LLVM_VERSION
@@ -39,9 +39,9 @@ PACKAGES=(
   zlib1g-dev
 )
 
-# What everything else works without: AMD kernels that call mathematical functions
-# are linked with ROCm's device libraries. Debian 12 has them for its own LLVM, Debian
-# 13 for LLVM 17; LLVM reads the bitcode of older releases.
+# Packages without which everything else works: AMD kernels that call mathematical functions are
+# linked with ROCm's device libraries. Debian 12 has them for its own LLVM, Debian 13 for LLVM 17;
+# LLVM reads the bitcode of older releases.
 OPTIONAL_PACKAGES=(
   "rocm-device-libs rocm-device-libs-17"
 )

@@ -21,7 +21,8 @@ fi
 TORCH_ENV="$ROOT/build/torch-env"
 PYTHON="$TORCH_ENV/bin/python"
 OLDEST=2.10
-# What is tested where it can be installed; the tests of what is absent are skipped and say so.
+# Clients that are tested where they can be installed; the tests of absent ones are skipped and say
+# so.
 CLIENTS=(transformers torchao triton accelerate)
 
 has() { "$PYTHON" -c "import $1" 2>/dev/null; }

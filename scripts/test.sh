@@ -190,7 +190,8 @@ fi
 if wants fuzz; then
   # In a run of all suites the tool is there already.
   build_preset asan fp8moe-fuzz
-  # The same inputs every time, so that a change is not blamed for what another seed finds.
+  # A fixed seed gives the same inputs every time, so that a change is not blamed for what another
+  # seed finds.
   seed="${FP8MOE_FUZZ_SEED:-20261122}"
   say "FP8MOE_FUZZ_SEED=$seed"
   run_suite fuzz "$BUILD/bin/fp8moe-fuzz" --seed="$seed" --inputs=10000 --jobs="$(nproc)" \

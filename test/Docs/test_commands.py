@@ -56,10 +56,10 @@ SLOW = [
     r"PYTHONPATH=\S+ \S+ benchmarks/predict\.py",
 ]
 
-# What blocks begin with that are to be run.
+# The beginnings of blocks that are to be run.
 COMMANDS = r"(fp8moe-\w+|python3?|scripts/\S+|pip|cmake)(\s|$)"
 
-# What the text around a block of Python has defined.
+# The definitions from the text around a block of Python.
 PRELUDES = {
     "docs/users/python.md": """
 import ml_dtypes, numpy as np

@@ -250,7 +250,8 @@ def aligned_jagged_cases(width, more=0):
     )
 
 
-# Of results whose lines begin at any address, in several tiles: a pitch of any number of bytes, and of an even one.
+# Results whose lines begin at any address, in several tiles: a pitch of any number of bytes, and of
+# an even one.
 ODD_SHAPES = ((261, 200), (390, 130))
 
 

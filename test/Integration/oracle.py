@@ -234,7 +234,7 @@ def _round_mantissa(a, mantissa):
 def mx_scale_bytes(a, mode, kind):
     """(X2), (X3), (X4), (X10), (X11): e8m0 bytes of f32 block maxima."""
     t = _fp8(kind)
-    # What is no positive number gets its byte below.
+    # Values that are no positive number get their byte below.
     positive = np.where(np.isfinite(a) & (a > 0), a, np.float32(1))
     exact = positive.astype(np.float64)
     with _quiet():

@@ -28,7 +28,7 @@ FUNCTIONS = {
     "of_bf16_ab_mn": ("bf16", "bf16", oracle.BF16, False),
 }
 LONG = {"fast_bf16_long": ("e4m3", "e4m3", oracle.BF16, False)}
-# Those whose contraction is cut into parts.
+# Functions whose contraction is cut into parts.
 SPLIT = {
     "fast_bf16_8_splits": ("e4m3", "e4m3", oracle.BF16, False),
     "fast_bf16_scales_of_a_8_splits": ("e4m3", "e4m3", oracle.BF16, False),
@@ -44,7 +44,7 @@ AMD_FUNCTIONS = {
     "fast_bf16_scales_of_a": ("e4m3", "e4m3", oracle.BF16, False),
     "of_bf16": ("bf16", "bf16", oracle.BF16, False),
 }
-# Of a size that an emulator takes a second for.
+# Sizes that an emulator takes a second for.
 AMD_SIZES = [(1, 8, 16), (77, 41, 43), (128, 128, 128), (300, 200, 144), (513, 264, 528)]
 # Rows, columns, contraction: parts of tiles, whole ones, more tiles than multiprocessors, sums of several parts.
 SIZES = [(1, 8, 16), (77, 40, 48), (128, 128, 128), (300, 200, 144), (2048, 1000, 512), (3331, 304, 1040), (136, 168, 131072)]

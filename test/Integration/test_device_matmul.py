@@ -26,7 +26,8 @@ TILES_FILE = "device_matmul_tiles.mlir"
 # ||result - reference|| / ||reference||, worst group. bf16 results alone have 1.7e-3.
 PROMOTED_TOLERANCE = 3e-3
 FAST_TOLERANCE = 8e-3
-# Tolerances hold for the mean over many elements (G5). Of fewer, one that cancels decides: of eight an H100 had 3.1e-3.
+# Tolerances hold for the mean over many elements (G5). With fewer, one that cancels decides: with
+# eight an H100 had 3.1e-3.
 FEW_ELEMENTS, FEW_FACTOR = 64, 1.25
 # How often a case runs; all results must be the same, bit for bit.
 REPEATS = 6
@@ -129,7 +130,7 @@ class Case:
 def random_case(number, functions=FUNCTIONS):
     rng = cases.rng_for("device matmul", number)
     function = functions[number % len(functions)]
-    # What is contracted must be a multiple of 16 bytes or have such a pitch; a width may be anything.
+    # The contraction must be a multiple of 16 bytes or have such a pitch; a width may be anything.
     n, k = int(rng.choice(WIDTHS)), int(rng.choice(CONTRACTIONS if function.forward else WIDTHS))
     k = function.contraction or k
     groups = int(rng.choice([g for g in GROUPS if g * n * k <= MAX_EXPERT_ELEMENTS]))

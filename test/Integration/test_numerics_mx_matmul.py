@@ -176,7 +176,8 @@ GPU_CASES += [
 ]
 # More groups than a wave has lanes, which look for a tile's group; their tiles of scales are counted, too.
 GPU_CASES += [("quantized_2d3d_f32", ((700, 64, 40), 130, pattern, False)) for pattern in cases.GROUP_PATTERNS[:2]]
-# Of the sum of the magnitudes of the products, which are exact; sums are nearly those of f32.
+# Relative to the sum of the magnitudes of the products, which are exact; sums are nearly those of
+# f32.
 BLOCK_TOLERANCE = 5e-5
 
 

@@ -62,7 +62,7 @@ def special_blocks(dtype, kind):
         at = np.arange(amaxes.size) % BLOCK
         alone[np.arange(amaxes.size), at] = amaxes * rng.choice([-1, 1], amaxes.size).astype(np.float32)
         lines.append(alone)
-        # The same amax over elements of all sizes, both signs.
+        # Elements of all sizes and both signs with that amax.
         mixed = (amaxes[:, None] * rng.uniform(-1, 1, (amaxes.size, BLOCK))).astype(np.float32)
         mixed *= np.ldexp(1.0, -rng.integers(0, 20, mixed.shape)).astype(np.float32)
         mixed[np.arange(amaxes.size), at] = amaxes
@@ -72,7 +72,7 @@ def special_blocks(dtype, kind):
         ties = np.concatenate([ladder, np.zeros(-ladder.size % BLOCK, np.float32)]).reshape(-1, BLOCK)
         ties[:, -1] = t.max
         lines += [np.ldexp(ties, shift) for shift in (-20, 0, 20)]
-        # What is no number.
+        # NaNs and infinities.
         base = rng.standard_normal((6, BLOCK)).astype(np.float32)
         base[0, 0] = base[1, -1] = np.nan
         base[2, :] = np.nan

@@ -339,7 +339,7 @@ class Program:
         if value.type.element in (programs.F32, programs.E8M0) and index > 0:
             takes = [{image(value, array)}]
         elif op == "linear" and self.target in WITH_MATMUL:
-            # Of bf16, which kernels read along the result's rows or columns, too.
+            # bf16 operands, which kernels read along the result's rows or columns, too.
             takes = [orders(array)]
         elif op == "grouped_matmul" and (self.target in WITH_MATMUL or (
                 self.target != "cpu" and value.type.element == programs.FP8)):

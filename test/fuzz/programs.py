@@ -17,7 +17,7 @@ BF16, F32, FP8, E8M0 = "bf16", "f32", "f8E4M3FN", "f8E8M0FNU"
 GROUPS = 3
 # Multiples that groups are padded to.
 PADS = (16, 32)
-# Those of block scales in tiles, by the dimension.
+# Paddings of block scales in tiles, by the dimension.
 TILE_PADS = (128, 4)
 
 
@@ -74,12 +74,12 @@ class Value:
 class Function:
     name: str
     text: str
-    # Of the functions in the text, those that are called and this one.
+    # Names of the functions in the text: those that are called and this one.
     names: list
     arguments: list = field(default_factory=list)
     # The arguments behind them, which say where groups end.
     ends: list = field(default_factory=list)
-    # What was recorded: operation, operands, results, the text between.
+    # The recorded operations: operation, operands, results, the text between.
     ops: list = field(default_factory=list)
     returned: list = field(default_factory=list)
     # Few enough ways to lay it out to try them all.

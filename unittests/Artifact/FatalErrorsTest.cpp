@@ -38,7 +38,8 @@ TEST(FatalErrors, BecomeDiagnostics) {
         std::string("code generation failed: ") + reason);
 }
 
-/// What failed within it is over, and its own errors are reported, too.
+/// The inner failure is over when the outer one comes, and its errors are
+/// reported, too.
 TEST(FatalErrors, MayBeInsideOfEachOther) {
   EXPECT_EQ(getErrors([]() -> LogicalResult {
               EXPECT_EQ(getErrors([]() -> LogicalResult {

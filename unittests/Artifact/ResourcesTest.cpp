@@ -18,7 +18,7 @@ using namespace mlir::fp8moe;
 
 namespace {
 
-/// What ptxas of CUDA 13 prints for two kernels, the first of which calls a
+/// The output of ptxas of CUDA 13 for two kernels, the first of which calls a
 /// function that was not inlined.
 constexpr const char *ptxasLog = R"(ptxas info    : 0 bytes gmem
 ptxas info    : Compiling entry function 'first' for 'sm_90a'

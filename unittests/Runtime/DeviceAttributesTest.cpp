@@ -131,7 +131,7 @@ TEST_F(DeviceAttributesTest, WhatTheDriverRefuses) {
             "the driver, or compile with tiles that do not depend on it");
   loadWithL2(0);
   expectContains(choose(1), "cache: found 0, expected at least 1; programs");
-  // What nobody asks for may be refused.
+  // An attribute that no program asks for may be refused.
   loadOn(50 * mebi, refused, refused, makeProgram("l2_bytes"));
   EXPECT_EQ(choose(1), "fits");
   loadOn(50 * mebi, refused, 5120, makeProgram("memory_bandwidth"));

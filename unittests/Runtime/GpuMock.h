@@ -38,8 +38,8 @@ public:
   void reset(int major, int minor, int launchResult = 0) {
     get<void(int, int, int)>("mock_reset")(major, minor, launchResult);
   }
-  /// What the card has; the driver refuses a negative number. Of an H200, if
-  /// nobody says.
+  /// The attributes of the card; the driver refuses a negative number. Those of
+  /// an H200 are the default.
   void setCard(int l2Bytes, int memoryKilohertz, int busBits) {
     get<void(int, int, int)>("mock_set_card")(l2Bytes, memoryKilohertz,
                                               busBits);

@@ -312,7 +312,7 @@ TEST_F(LaunchTest, MalformedManifests) {
   expect("/values/2/args/0", "warps",
          "expected one of 'multiprocessors', 'l2_bytes', 'memory_bandwidth'");
   expect("/values/3/args/1", 48, "expected a power of two");
-  // What depends on addresses comes too late for these.
+  // Values that depend on addresses come too late for these.
   json late = {{"value", 5}};
   expect("/launches/0/grid/0", late,
          "launches[0].grid[0]: value 5 depends on addresses, which are not "

@@ -41,7 +41,7 @@ protected:
     return {args[1], args[2], args[3]};
   }
 
-  /// What binary operation `op` makes of two numbers.
+  /// The result of binary operation `op` for two numbers.
   int64_t apply(const char *op, int64_t a, int64_t b) {
     return evaluate({{{"op", op}, {"args", {a, b}}}}, {{{"value", 0}}, 0, 0},
                     {{1, 1}, {}})
@@ -271,7 +271,7 @@ TEST_F(ResolveTest, Requirements) {
   EXPECT_EQ(ResolvedCall(artifact->program(), {{{5, 3}, {8, 1}}}).status,
             FP8MOE_OK);
   EXPECT_EQ(refuse({{{5, 3}, {}}}), "program 'sizes': stride 0 must be whole");
-  // Of one row and of no element the stride does not matter.
+  // With one row or no element the stride does not matter.
   EXPECT_EQ(ResolvedCall(artifact->program(), {{{1, 3}, {7, 1}}}).status,
             FP8MOE_OK);
   EXPECT_EQ(ResolvedCall(artifact->program(), {{{5, 0}, {7, 1}}}).status,

@@ -261,7 +261,7 @@ TEST_F(KernelFamilyTest, BlocksAlongBothAxesReadOnce) {
             4 * kElements + kScales);
 }
 
-/// What the table says of operations, on a chip and on one without matmuls.
+/// The table's answers about operations, on a chip and on one without matmuls.
 TEST_F(KernelFamilyTest, ProblemsKnowTheirOperations) {
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(
       R"(func.func @f(%x: tensor<256x128xbf16>, %ends: tensor<2xi32>,

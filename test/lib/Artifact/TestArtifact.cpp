@@ -22,7 +22,7 @@ using namespace mlir::fp8moe;
 
 namespace {
 
-/// What both passes have in common: the target and the options of emission.
+/// The common part of both passes: the target and the options of emission.
 template <typename Derived>
 struct ArtifactPass : PassWrapper<Derived, OperationPass<ModuleOp>> {
   ArtifactPass() = default;

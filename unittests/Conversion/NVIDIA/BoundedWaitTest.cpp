@@ -27,7 +27,7 @@ protected:
                })
         .front();
   }
-  /// Of the only comparison of 64 bits.
+  /// The limit of the only comparison of 64 bits.
   int64_t getLimit() {
     for (arith::CmpIOp compare : getAll<arith::CmpIOp>())
       if (compare.getLhs().getType().isInteger(64))

@@ -95,8 +95,8 @@ TEST_F(LayoutAlgebra, ComposesPermutationsLikeTransposes) {
 TEST_F(LayoutAlgebra, PermutesOrdersWithTheirDimensions) {
   // Row-major [E, K, N] seen as [E, N, K] is per-expert column-major.
   EXPECT_EQ(permuteOrder({0, 1, 2}, {0, 2, 1}), Sizes({0, 2, 1}));
-  // What holds for strides holds for the order: the outermost dimension of the
-  // view is the one that shows the outermost dimension of the source.
+  // Orders permute as strides do: the outermost dimension of the view is the
+  // one that shows the outermost dimension of the source.
   Sizes shape = {4, 5, 6}, order = {2, 0, 1}, permutation = {1, 2, 0};
   EXPECT_EQ(permute(computeStrides(shape, order), permutation),
             computeStrides(permute(shape, permutation),
@@ -375,7 +375,7 @@ TEST_F(LayoutAlgebra, ReshapesExpertsToRowsAndBack) {
             type("tensor<2048x8xf32>"));
   EXPECT_EQ(reshape("tensor<2048x8xf32>", {64, 32, 8}),
             type("tensor<64x32x8xf32>"));
-  // The same with each expert column-major: the rows of all are not adjacent.
+  // With each expert column-major, the rows of all are not adjacent.
   EXPECT_EQ(
       reshape("tensor<64x32x8xf32, #fp8moe.strided<[0, 2, 1]>>", {2048, 8}),
       RankedTensorType());

@@ -7,8 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 //
-// What operations compute about their results: types from operands, and sizes
-// from the sizes of operands, compared with numbers worked out by hand.
+// Types and sizes that operations compute for their results: types from
+// operands, and sizes from the sizes of operands, compared with numbers worked
+// out by hand.
 //
 //===----------------------------------------------------------------------===//
 

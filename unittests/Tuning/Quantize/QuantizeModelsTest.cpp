@@ -33,7 +33,7 @@ TEST(QuantizeModelsTest, MeanLengthsOnTheHostAreThoseOfTheCompiler) {
   EXPECT_EQ(computeMeanLength<int64_t>(/*jagged=*/false, 17, 4), 17);
 }
 
-/// Of experts 4 x rows 100 x columns 32, quantized along the rows.
+/// Tensors of experts 4 x rows 100 x columns 32, quantized along the rows.
 static QuantizeTensors<int64_t> getExperts() {
   static constexpr int64_t kSizes[] = {4, 100, 32};
   static constexpr int64_t kInput[] = {3200, 32, 1};
@@ -187,7 +187,7 @@ TEST(QuantizeModelsTest, PiecesAreEnoughForAllSegments) {
       rows += length;
       pieces += resident_strips::countPieces(config, length);
     }
-    // Those behind the last segment are one more.
+    // The rows behind the last segment are one more piece.
     EXPECT_GE(resident_strips::countAllPieces<int64_t>(config, /*jagged=*/true,
                                                        lengths.size(), rows),
               pieces + 1);

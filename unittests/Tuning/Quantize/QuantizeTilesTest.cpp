@@ -85,7 +85,7 @@ struct MeasuredTile {
 struct MeasuredCase {
   QuantizeWork work;
   std::vector<MeasuredTile> tiles;
-  /// Of what kind the groups are (benchmarks/timing.py).
+  /// The kind of the groups (benchmarks/timing.py).
   StringRef groups = "jagged";
 };
 const MeasuredCase measuredCases[] = {
@@ -250,7 +250,7 @@ std::string describe(const QuantizeWork &work) {
          " in " + std::to_string(work.segments);
 }
 
-/// What takes both axes of works whose scales are any numbers: at most one
+/// The kernels for both axes of works whose scales are any numbers: at most one
 /// family, in one launch.
 BothAxesAlternative findBothAxes(ArrayRef<QuantizeWork> works,
                                  const TargetInfo &target) {
@@ -294,8 +294,9 @@ TEST(QuantizeTilesTest, BothAxesAreNearTheMeasured) {
   EXPECT_FALSE(getBothAxesTiles(works, target).empty());
 }
 
-/// What a program asks of its card is, on the card that the target describes,
-/// what decides where the number of tokens is known: 30 MiB on an H200.
+/// The bound that a program asks of its card equals, on the card that the
+/// target describes, the bound that decides where the number of tokens is
+/// known: 30 MiB on an H200.
 TEST(QuantizeTilesTest, BothAxesTakeThePartOfTheCacheThatIsUsable) {
   const TargetInfo &target = getTarget("sm_90a");
   QuantizeWork works[] = {jaggedOuterTransposing(16640, 5120, 16),

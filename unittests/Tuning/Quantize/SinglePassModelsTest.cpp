@@ -17,7 +17,7 @@ using namespace mlir::fp8moe;
 
 namespace {
 
-/// Of experts 4 x rows 100 x columns 32 that lie dense.
+/// Sizes of experts 4 x rows 100 x columns 32 that lie dense.
 QuantizeSizes<int64_t> getExperts() {
   QuantizeSizes<int64_t> sizes{};
   sizes.segments = 4;
@@ -101,7 +101,8 @@ TEST(SinglePassModelsTest, JaggedTilesHaveNoMoreNumbersThanCounted) {
     for (int64_t begin : {0, 31})
       for (int64_t blocks : {1, 2, 3, 14, 132})
         for (int64_t stages : {5, 6, 7, 8, 9, 10, 13})
-          // Of one, rounding up leaves room that each of many does not have.
+          // With one segment, rounding up leaves room that each of many does
+          // not have.
           for (int64_t segments : {int64_t(1), kSegments})
             ASSERT_LE(segments * countOnDevice(length, begin, /*jagged=*/true,
                                                single_pass_outer::kSpanLog,
