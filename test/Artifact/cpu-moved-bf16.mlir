@@ -16,7 +16,7 @@ func.func @pack(%x: tensor<16x1xbf16, #fp8moe.strided<[0, 1], groups<dim = 0, pa
   return %r, %r : tensor<1x1xbf16>, tensor<1x1xbf16>
 }
 
-// What is computed is stored in one block and read in another one.
+// The result is stored in one block and read in another one.
 
 // CHECK-LABEL: define {{.*}} @quantize
 // CHECK-NOT:     bitcast bfloat

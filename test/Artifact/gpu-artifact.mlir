@@ -8,7 +8,7 @@
 // RUN: fp8moe-opt %s --test-fp8moe-write-artifact="chip=sm_90a dir=%t/again" -o /dev/null
 // RUN: diff -r %t/sm_90a %t/again
 
-// What an artifact for another target left behind is removed.
+// Files that an artifact for another target left behind are removed.
 // RUN: touch %t/again/kernels.hsaco
 // RUN: fp8moe-opt %s --test-fp8moe-write-artifact="chip=sm_90a dir=%t/again" -o /dev/null
 // RUN: diff -r %t/sm_90a %t/again

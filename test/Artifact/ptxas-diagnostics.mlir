@@ -1,5 +1,5 @@
-// What ptxas accepts, but what makes a kernel many times slower, is an error at
-// the kernel; so is what it refuses.
+// Spills that ptxas accepts, but that make a kernel many times slower, are an
+// error at the kernel; so is everything that it refuses.
 
 // DEFINE: %{emit} = fp8moe-opt %s --test-fp8moe-emit="chip=sm_90a kind=cubin output=%t ptxas=%S/Inputs/fake-ptxas.sh" -o /dev/null
 

@@ -1,7 +1,7 @@
 // RUN: fp8moe-opt %s --fp8moe-to-nvvm="chip=sm_90a" | FileCheck %s
 // RUN: fp8moe-opt %s --fp8moe-to-nvvm="chip=sm_100a" | FileCheck %s
 
-// What is left are the LLVM and NVVM dialects, and the program. Kernels have pointers and
+// Only the LLVM and NVVM dialects are left, and the program. Kernels have pointers and
 // i64s for parameters.
 
 func.func @rows(%x: tensor<?x64xf32>) -> (tensor<?x64x!fp8moe.e5m2>, tensor<?xf32>) {

@@ -1,8 +1,8 @@
 // RUN: fp8moe-opt %s --fp8moe-to-rocdl="chip=gfx942" | FileCheck %s --check-prefixes=CHECK,FNUZ
 // RUN: fp8moe-opt %s --fp8moe-to-rocdl="chip=gfx950" | FileCheck %s --check-prefixes=CHECK,FN
 
-// What is left are the LLVM and ROCDL dialects, and the program. The same source gives each
-// chip its own flavour of FP8.
+// Only the LLVM and ROCDL dialects are left, and the program. One source gives each chip
+// its own flavour of FP8.
 
 func.func @rows(%x: tensor<?x64xf32>) -> (tensor<?x64x!fp8moe.e5m2>, tensor<?xf32>) {
   %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2

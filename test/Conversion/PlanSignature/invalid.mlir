@@ -1,6 +1,6 @@
 // RUN: fp8moe-opt %s --split-input-file --verify-diagnostics --fp8moe-plan-cpu-entries
 
-// What a program's border must be for callers to know it.
+// Requirements on the inputs and results of a program, so that callers know them.
 
 // expected-error @below {{cannot make a program of 'f': argument #0 must be a ranked tensor, found 'index'}}
 func.func @f(%n: index, %x: tensor<8xf32>) -> tensor<8xf32> {

@@ -1,7 +1,7 @@
 // RUN: fp8moe-opt %s --split-input-file --verify-diagnostics --fp8moe-plan-cpu-entries --canonicalize | FileCheck %s
 
-// What types leave open is required of the sizes before anything runs: that a cast is
-// true, that a split divides, that operands agree.
+// Properties that types leave open are required of the sizes before anything runs:
+// that a cast is true, that a split divides, that operands agree.
 
 // CHECK-LABEL: fp8moe_plan.program @cast
 // CHECK:         %[[N:.*]] = fp8moe_plan.dim %{{.*}}, 1
@@ -94,7 +94,7 @@ func.func @loop(%x: tensor<?x8xbf16>, %w: tensor<8x8xbf16>) -> tensor<?x8xbf16> 
 
 // -----
 
-// Nobody knows that the second tensor is as large as the first: the call is refused where it is not.
+// It is unknown whether the second tensor is as large as the first: the call is refused where it is not.
 
 // CHECK-LABEL: fp8moe_plan.program @loop_over_two
 // CHECK:         %[[X:.*]] = fp8moe_plan.input "arg0"
@@ -155,7 +155,7 @@ func.func @branches(%x: tensor<?x8xbf16>, %ends: tensor<4xi32>, %c: tensor<1xi32
 
 // -----
 
-// What cannot be checked before the program runs is refused.
+// A property that cannot be checked before the program runs is refused.
 
 func.func @unknown(%x: tensor<?x4xf32>, %y: tensor<?x4xf32>, %c: tensor<i1>) -> tensor<4x4xf32> {
   %first = tensor.extract %c[] : tensor<i1>

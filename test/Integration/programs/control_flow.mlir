@@ -12,7 +12,7 @@ func.func @loop(%x: tensor<?x16xbf16> {fp8moe.name = "x"}, %w: tensor<16x16xbf16
   return %r : tensor<?x16xbf16>
 }
 
-// What the loop does, written out.
+// The steps of the loop, written out.
 func.func @unrolled(%x: tensor<?x16xbf16> {fp8moe.name = "x"}, %w: tensor<16x16xbf16> {fp8moe.name = "w"})
     -> (tensor<?x16xbf16> {fp8moe.name = "y"}) {
   %a = fp8moe.linear %x, %w : tensor<?x16xbf16>, tensor<16x16xbf16> -> tensor<?x16xbf16>

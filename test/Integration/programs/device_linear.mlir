@@ -203,7 +203,7 @@ func.func @of_bf16_ab_mn_f32_accumulate_32_splits(
   return %y : tensor<?x?xf32>
 }
 
-// What the model cuts by itself: few tiles, as many tokens as come.
+// Contractions that the model cuts by itself: few tiles, as many tokens as come.
 func.func @of_bf16_ab_mn_chosen(
       %a: tensor<256x?xbf16, #columns> {fp8moe.name = "a"},
       %b: tensor<?x200xbf16, #rows> {fp8moe.name = "b"})

@@ -60,7 +60,7 @@ func.func @bf16_e4m3_pow2_weights(
   return %q, %s : tensor<?x?x?x!fp8moe.e4m3, #reduced_rows>, tensor<?x?xf32>
 }
 
-// What one block holds is known: nobody waits for another.
+// The part of one block is known: no block waits for another.
 func.func @bf16_e4m3_pow2_known_weights(
       %x: tensor<3x300x72xbf16> {fp8moe.name = "x"})
       -> (tensor<3x300x72x!fp8moe.e4m3, #reduced_rows> {fp8moe.name = "q"},

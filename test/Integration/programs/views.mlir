@@ -5,8 +5,8 @@
 #column_major = #fp8moe.strided<[1, 0]>
 #expert_column_major = #fp8moe.strided<[0, 2, 1]>
 
-// What a framework exports for `x.t().contiguous().t()`, and the jagged quantization
-// that it feeds.
+// The operations that a framework exports for `x.t().contiguous().t()`, and the
+// jagged quantization that they feed.
 func.func @exporter_chain(
       %x: tensor<?x?xbf16> {fp8moe.name = "x"},
       %offsets: tensor<?xi32> {fp8moe.name = "offsets"})

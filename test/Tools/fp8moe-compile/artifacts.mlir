@@ -5,7 +5,7 @@
 // RUN: FileCheck %s --check-prefix=FNUZ < %t/cpu-fnuz/manifest.json
 // RUN: test -s %t/cpu/kernels.so
 
-// The same compile gives the same bytes.
+// A second compile gives equal bytes.
 // RUN: fp8moe-compile %s --target=cpu -o %t/again
 // RUN: diff -r %t/cpu %t/again/cpu
 

@@ -1,10 +1,10 @@
-// What was decided for every kernel is in the report and in the manifest, in program order.
+// The decision for every kernel is in the report and in the manifest, in program order.
 
 // RUN: rm -rf %t && fp8moe-compile %s --target=gfx942 --target=cpu -o %t --report | FileCheck %s
 // RUN: FileCheck %s --check-prefix=MANIFEST < %t/gfx942/manifest.json
 // RUN: FileCheck %s --check-prefix=CPU < %t/cpu/manifest.json
 
-// The same compile gives the same bytes.
+// A second compile gives equal bytes.
 // RUN: fp8moe-compile %s --target=gfx942 -o %t/again
 // RUN: diff -r %t/gfx942 %t/again/gfx942
 

@@ -1,5 +1,5 @@
-// What the report says of kernels: registers, occupancy and, on AMD, what the main loop of a matmul is made of, also
-// where the loop has a branch for a stage that the contraction does not fill.
+// The report's columns about kernels: registers, occupancy and, on AMD, what the main loop of a matmul is made of,
+// also where the loop has a branch for a stage that the contraction does not fill.
 
 // RUN: fp8moe-compile %s --target=gfx942 -o %t --report | FileCheck %s
 

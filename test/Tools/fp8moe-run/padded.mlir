@@ -13,7 +13,7 @@
 // PACK: input a BF16 160x32
 // RUN: %python %S/Inputs/check_padding.py %t.in a 0 16 100
 
-// Of --shape as many rows as fit.
+// As many rows as fit into --shape.
 // RUN: fp8moe-run %t/cpu --program=multiply --random=3 --shape=a=64x64 --shape=b=64x32 --save-inputs=%t.in
 // RUN: %python %S/Inputs/check_padding.py %t.in b 0 16 19
 

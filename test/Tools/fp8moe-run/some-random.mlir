@@ -1,4 +1,4 @@
-// What a file lacks is random if there is a seed.
+// Tensors that a file lacks are random if there is a seed.
 
 // RUN: rm -rf %t && fp8moe-compile %s --target=cpu -o %t
 // RUN: fp8moe-run %t/cpu --program=one --random=3 --tokens=5 --save-inputs=%t.x.safetensors --outputs=%t.one.safetensors

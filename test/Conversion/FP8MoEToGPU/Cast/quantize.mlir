@@ -57,7 +57,7 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 
 // -----
 
-// The same from bf16 on NVIDIA: columns whose pitch is no multiple of 16 begin at any address, and
+// As above from bf16 on NVIDIA: columns whose pitch is no multiple of 16 begin at any address, and
 // are shifted to aligned chunks.
 
 #col = #fp8moe.strided<[1, 0]>

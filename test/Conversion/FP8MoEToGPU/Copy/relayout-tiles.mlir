@@ -17,8 +17,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         scf.if %{{.*}} {
 // CHECK:         %[[CHUNK:.*]] = llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
 // CHECK:         llvm.store %[[CHUNK]], %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
-// Else each column has chunks of its own, from its first address that is such a multiple on: of
-// two chunks of the tile, shifted,
+// Otherwise each column has chunks of its own, from its first address that is such a multiple
+// on: of two chunks of the tile, shifted,
 // CHECK:         } else {
 // CHECK:         scf.for
 // CHECK:         %[[ADDRESS:.*]] = llvm.ptrtoint %[[COLUMN:.*]] : !llvm.ptr<1> to i64

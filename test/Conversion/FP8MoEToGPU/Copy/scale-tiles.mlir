@@ -4,7 +4,7 @@
 
 #blocked = #fp8moe.scale_blocked<128x4>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
-  // A word where the four blocks lie side by side, and bytes otherwise. Those outside of the matrix are zero.
+  // A word where the four blocks lie side by side, and bytes otherwise. Bytes outside of the matrix are zero.
   // CHECK-LABEL: gpu.func @scales_to_tiles_0
   // CHECK-COUNT-4: llvm.load %{{.*}} invariant {alignment = 4 : i64} : !llvm.ptr<1> -> i32
   // CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>

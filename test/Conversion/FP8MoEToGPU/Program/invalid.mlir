@@ -125,7 +125,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Nobody knows which groups a range of bytes holds, so ranges of bytes leave something, whatever they are.
+// It is unknown which groups a range of bytes holds, so ranges of bytes leave something, whatever they are.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @bytes(%x: tensor<?x64xbf16>) -> tensor<?xf32> {

@@ -35,7 +35,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// The same chain, returned as a view: the copy goes directly to the output.
+// That chain, returned as a view: the copy goes directly to the output.
 
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {

@@ -1,7 +1,7 @@
 // RUN: fp8moe-compile %s --target=gfx942 --emit=asm | FileCheck %s
 // RUN: fp8moe-compile %s --target=gfx950 --emit=asm | FileCheck %s
 
-// What AMD's instructions are for. benchmarks/amd_isa.py counts them.
+// The uses of AMD's instructions. benchmarks/amd_isa.py counts them.
 
 // Rows of an odd length begin anywhere, and so do accesses of 16 bytes.
 

@@ -40,7 +40,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         %[[LOW:.*]] = arith.andi %[[SUM]], %[[MAGNITUDES]] : i32
 // CHECK:         arith.addi %[[LOW]], %[[STEPS]] : i32
 // CHECK:         arith.cmpi eq, %{{.*}}, %[[SIGNS]] : i32
-// What is subnormal is quantized from the input.
+// Subnormal results are quantized from the input.
 // CHECK:         } else {
 // CHECK:         llvm.load %{{.*}} invariant {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
 

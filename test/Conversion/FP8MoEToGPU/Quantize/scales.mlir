@@ -21,7 +21,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Of groups of rows, from strips of columns.
+// Scales of groups of rows, from strips of columns.
 module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
   func.func @groups(%x: tensor<?x2048xf32>, %ends: tensor<8xi32>) -> tensor<8x2048xf32> {
     %s = fp8moe.jagged_scale %x groups(%ends : tensor<8xi32>) along 0 rounding none fp8 f8E5M2FNUZ

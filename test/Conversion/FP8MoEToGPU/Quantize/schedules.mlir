@@ -62,7 +62,7 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 // CHECK:         arith.minsi
 // Lanes have them in common.
 // CHECK-COUNT-2: rocdl.readfirstlane
-// Nobody promised 16-byte alignment, and AMD needs none.
+// An alignment of 16 bytes is not promised, and AMD needs none.
 // CHECK-NOT:     llvm.ptrtoint
 // CHECK:         llvm.load %{{.*}} invariant {alignment = 2 : i64} : !llvm.ptr<1> -> vector<4xi32>
 // CHECK:         arith.divf %{{.*}} : f64

@@ -1,7 +1,7 @@
 // RUN: fp8moe-opt %s --split-input-file | fp8moe-opt --split-input-file | FileCheck %s
 // RUN: fp8moe-opt %s --split-input-file --mlir-print-op-generic | fp8moe-opt --split-input-file | FileCheck %s
 
-// What prints equals what was read: every part of every attribute.
+// Printed attributes equal those that were read: every part of every attribute.
 
 // CHECK: module attributes {fp8moe.target = #fp8moe.target<"sm_90a">}
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {

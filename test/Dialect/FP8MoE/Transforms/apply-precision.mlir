@@ -82,7 +82,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %0 : tensor<64x64xbf16>
   }
 
-  // What is not decided, or has no name, stays.
+  // Matmuls that are undecided, or have no name, stay.
   // CHECK-LABEL: func @open(
   // CHECK-NOT: quantize
   // CHECK: return

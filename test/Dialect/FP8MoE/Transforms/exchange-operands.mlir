@@ -99,7 +99,7 @@ func.func @accumulate(%x: tensor<?x64xbf16>, %dy: tensor<?x48xbf16>, %e: tensor<
   return %y : tensor<3x48x64xf32, #ecol>
 }
 
-// The same with a copy of the main gradient and a copy of the result.
+// As above with a copy of the main gradient and a copy of the result.
 // CHECK-LABEL: func.func @accumulate_copies
 // CHECK-NEXT:    %[[T:.*]] = fp8moe.transpose %arg0 [1, 0]
 // CHECK-NEXT:    %[[D:.*]] = fp8moe.grouped_matmul %[[T]], %arg1 {{.*}} accumulate(%arg3 : tensor<3x64x48xf32>)

@@ -18,7 +18,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   return %q0, %a, %q1 : tensor<?x2048xf8E4M3FN>, tensor<?x2048xf8E4M3FN>, tensor<?x2048xf8E4M3FN>
   }
 
-  // What the second one reads comes after the first one, which moves down.
+  // The input of the second one comes after the first one, which moves down.
   // CHECK-LABEL: func.func @first_moves
   // CHECK:      fp8moe.relayout
   // CHECK-NEXT: fp8moe.jagged_dynamic_quantize %{{.*}} {fp8moe.launch_group = 0 : i64}

@@ -1,4 +1,4 @@
-// What the options of the pass can have wrong, and what it warns of.
+// Errors in the options of the pass, and its warnings.
 
 // RUN: not fp8moe-opt %s --fp8moe-select-precision="policy=best" 2>&1 | FileCheck %s --check-prefix=POLICY
 // POLICY: error: unknown precision policy 'best'; expects one of cost, torchao, all, none

@@ -67,7 +67,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Of many tiles those that are most like it.
+// Only the most similar ones of many tiles are listed.
 
 #columns = #fp8moe.strided<[1, 0], align = 16>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
@@ -96,7 +96,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// What stands behind a tile for everything never runs.
+// A tile behind one for everything never runs.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @never(%x: tensor<?x64xbf16>) -> tensor<?xf32> {

@@ -1,5 +1,5 @@
-// What grouped matmuls need of the layouts of their operands, and what placement does about
-// it. Nothing is asked for on the CPU, whose loops read anything.
+// Layouts that grouped matmuls need for their operands, and what placement does about them.
+// Nothing is required on the CPU, whose loops read anything.
 
 // RUN: fp8moe-opt %s --fp8moe-optimize-layouts --split-input-file | FileCheck %s
 
@@ -108,7 +108,7 @@ func.func @unknown_pitch(%a: tensor<?x64xbf16>, %b: tensor<4x64x?xbf16>, %ends: 
 
 // -----
 
-// What is accumulated into lies as the result does, and the result as its type says: both
+// The addend lies as the result does, and the result as its type says: both
 // stay.
 
 #col = #fp8moe.strided<[1, 0]>

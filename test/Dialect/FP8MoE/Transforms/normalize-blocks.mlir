@@ -7,7 +7,7 @@
 #column_major = #fp8moe.strided<[1, 0]>
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
-// Nobody enters the second block, so its views may read themselves.
+// The second block is never entered, so its views may read themselves.
 // CHECK-LABEL: func.func @cycle
 // CHECK-NEXT: return
 // CHECK-NEXT: }
@@ -22,7 +22,7 @@ func.func @cycle(%x: tensor<?x64xbf16>) -> tensor<?x64xbf16> {
   return %2 : tensor<?x64xbf16>
 }
 
-// The same in a region of an operation.
+// Such a cycle in a region of an operation.
 // CHECK-LABEL: func.func @cycle_in_region
 // CHECK-NOT:   relayout
 // CHECK:       return

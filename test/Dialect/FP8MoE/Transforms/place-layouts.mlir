@@ -150,8 +150,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// A dimension of size 1 lets one layout have several spellings. What is yielded has the
-// type of the result, to the letter.
+// A dimension of size 1 lets one layout have several spellings. The yielded value has
+// the type of the result, to the letter.
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // CHECK-LABEL: func.func @yield_keeps_spelling
   func.func @yield_keeps_spelling(%x: tensor<64x64x1xbf16>, %flag: i1)

@@ -86,7 +86,7 @@ func.func @pad_and_relayout(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>) -> te
   return %r : tensor<224x64xf8E4M3FN, #col_padded>
 }
 
-// What a quantization wrote padded and everybody packs is written packed.
+// A tensor that a quantization wrote padded and all readers pack is written packed.
 // CHECK-LABEL: func.func @quantize_and_pack
 // CHECK-NEXT:    jagged_dynamic_quantize {{.*}} -> tensor<100x64x{{.*}}, #fp8moe.strided<[1, 0]>>
 // CHECK-NEXT:    return
@@ -113,7 +113,7 @@ func.func @pad_and_pack_of_zeros(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>)
   return %r, %p : tensor<100x64xf8E4M3FN>, tensor<224x64xf8E4M3FN, #row_padded>
 }
 
-// Those of an argument may hold anything, and padding it leaves them out.
+// Such rows of an argument may hold anything, and padding it leaves them out.
 // CHECK-LABEL: func.func @pad_and_pack_of_argument
 // CHECK-COUNT-2: relayout {{.*}} groups
 // CHECK:         return
@@ -302,7 +302,7 @@ func.func @tiles_of_arguments(%x: tensor<512x4xf8E8M0FNU, #row_groups>, %t: tens
   return %b, %d : tensor<512x4xf8E8M0FNU, #col_groups>, tensor<512x4xf8E8M0FNU, #tile_groups>
 }
 
-// What is packed by some ends is padded by others: each has a padding of its own.
+// A tensor that is packed by some ends is padded by others: each has a padding of its own.
 // CHECK-LABEL: func.func @nested_paddings
 // CHECK-SAME:    %[[X:[a-z0-9]+]]: tensor<100x64xbf16>, %[[E:[a-z0-9]+]]: {{.*}}, %[[F:[a-z0-9]+]]: tensor<8xi32>
 // CHECK-DAG:     %[[P:.*]] = fp8moe.relayout %[[X]] groups(%[[E]]

@@ -11,7 +11,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // CHECK-LABEL: func @slower(
   // CHECK: precision <bf16, "wq", forward, recipe = mxfp8, {{.*}} reason = "recipe mxfp8: no kernel of sm_90a has matrix instructions that take scales of blocks">
   // CHECK: precision <bf16, "wk", forward, recipe = mxfp8, {{.*}} reason = "recipe mxfp8: no kernel of sm_90a has matrix instructions that take scales of blocks">
-  // What is written is kept, slower or not.
+  // A written choice is kept, slower or not.
   // CHECK: precision <fp8, "wv", forward, recipe = mxfp8> :
   func.func @slower(%x: tensor<?x8192xbf16>, %w: tensor<8192x8192xbf16, #columns>)
       -> (tensor<?x8192xbf16>, tensor<?x8192xbf16>, tensor<?x8192xbf16>) {

@@ -76,8 +76,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %y : tensor<?x4096xbf16>
   }
 
-  // Experts with few rows each: neither gradient gains. That of the input reads weights of bf16 as they are, as fast as
-  // the forward pass.
+  // Experts with few rows each: neither gradient gains. The gradient of the input reads weights of bf16 as they are, as
+  // fast as the forward pass.
   // CHECK-LABEL: func @experts(
   // CHECK: precision <bf16, "experts", dgrad
   // CHECK: precision <bf16, "experts", wgrad
@@ -91,7 +91,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %0, %1 : tensor<1024x2048xbf16>, tensor<64x2048x2048xbf16>
   }
 
-  // What a first operand in another order needs in bf16, a copy, makes FP8 gain.
+  // The copy that a first operand in another order needs in bf16 makes FP8 gain.
   // CHECK-LABEL: func @rowmajor(
   // CHECK: precision <bf16, "rowmajor", forward
   // CHECK-LABEL: func @copied(

@@ -87,7 +87,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
           tensor<?xf32>, tensor<?x2048xf8E4M3FN>
   }
 
-  // Rows of unknown length are not. Those of which shared memory holds too few are rescaled.
+  // Rows of unknown length are not. Rows of which shared memory holds too few are rescaled.
   // CHECK-LABEL: func.func @two_kernels
   func.func @two_kernels(%x: tensor<?x?xbf16>, %y: tensor<?x16384xbf16>, %ends: tensor<16xi32>)
       -> (tensor<?x?xf8E4M3FN, #col>, tensor<?x?xf8E4M3FN>,

@@ -33,8 +33,8 @@ func.func @fused_in_the_end(%x: tensor<?x2048xbf16>, %ends: tensor<64xi32>)
 #padded_cols = #fp8moe.strided<[1, 0], groups<dim = 1, pad = 16>>
 #padded_rows = #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>
 module attributes {fp8moe.target = #fp8moe.target<"cpu">} {
-// The condition is known, which placement finds when it has changed something. What was in the branch counts
-// fully without it, and layouts are placed once more.
+// The condition is known, which placement finds when it has changed something. Operations of the branch
+// count fully without it, and layouts are placed once more.
 // CHECK-LABEL: func.func @branch_goes
 // CHECK-NOT:     scf.if
 // CHECK:         return

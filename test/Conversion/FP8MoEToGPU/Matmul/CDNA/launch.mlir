@@ -25,8 +25,8 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 #rows = #fp8moe.strided<[0, 1], strides = [?, 1]>
 #expert_columns = #fp8moe.strided<[0, 2, 1], strides = [?, 1, ?]>
 module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
-  // What a descriptor cannot reach is refused when the program is called; nothing is
-  // launched for no rows.
+  // Sizes that a descriptor cannot reach are refused when the program is called;
+  // nothing is launched for no rows.
   // CHECK-LABEL: fp8moe_plan.program @dynamic
   // CHECK-DAG: fp8moe_plan.require %{{.*}}, "the matmul kernel takes a contraction up to 4194176"
   // CHECK-DAG: fp8moe_plan.require %{{.*}}, "the matmul kernel needs strides of the first operand that are multiples of 8 elements"

@@ -1,7 +1,7 @@
 // RUN: fp8moe-compile %s --target=gfx950 --emit=asm | FileCheck %s
 
-// A wave looks for its group among more than 64 in a loop. What masks both phases of a stage is computed in their
-// branches: in front of the first one it takes 16 registers through the stage, which a tile of 256x256 does not have.
+// A wave looks for its group among more than 64 in a loop. Masks for both phases of a stage are computed in their
+// branches: in front of the first one they take 16 registers through the stage, which a tile of 256x256 does not have.
 
 // CHECK-COUNT-2: .vgpr_spill_count: 0
 #rows = #fp8moe.strided<[0, 1], strides = [?, 1], align = 16>

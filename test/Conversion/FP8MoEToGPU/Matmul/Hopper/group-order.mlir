@@ -53,7 +53,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %o : tensor<8x1408x2048xbf16>
   }
 
-  // Of an unknown number of groups there is no table.
+  // For an unknown number of groups there is no table.
   // CHECK-LABEL: gpu.func @grouped_matmul_k_grouped_1
   // CHECK-NOT: llvm.store
   // CHECK: gpu.barrier

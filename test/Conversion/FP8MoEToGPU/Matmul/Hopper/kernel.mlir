@@ -97,7 +97,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // -----
 
 // K-grouped: no group's rows end inside a box, and padded groups need no masks.
-// What a caller alone knows is required of it.
+// Facts that only a caller knows are required of it.
 
 #padded_rows = #fp8moe.strided<[0, 1], align = 16, groups<dim = 1, pad = 128>>
 #padded_columns = #fp8moe.strided<[1, 0], align = 16, groups<dim = 0, pad = 128>>
@@ -158,7 +158,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK: nvvm.wgmma.wait.group.sync.aligned 0
 // CHECK: scf.if
 // CHECK-COUNT-40: llvm.load {{.*}} -> vector<4xi32>
-// Nobody reads the result soon: L2::evict_first.
+// The result is not read soon: L2::evict_first.
 // CHECK: nvvm.cp.async.bulk.tensor.global.shared.cta {{.*}} l2_cache_hint = %c1364590687093260288_i64
 
 // PLAN-LABEL: fp8moe_plan.program @gradient
@@ -256,7 +256,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-COUNT-64: arith.addf
 // CHECK-COUNT-4: m64n128k32.f32.e5m2.e4m3
 // CHECK: nvvm.wgmma.wait.group.sync.aligned 0
-// What is accumulated into is read where the result is.
+// The addend is read where the result is.
 // CHECK: arith.mulf
 // CHECK: llvm.load %{{[0-9]+}} {alignment = 4 : i64} : !llvm.ptr<1> -> i32
 // CHECK: arith.addf

@@ -66,7 +66,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   }
 }
 
-// Else it would be every seven.
+// The period would be seven otherwise.
 // CHECK-LABEL: gpu.module
 // CHECK-NOT: arith.remui %{{.*}}, %c7_i32
 // CHECK: llvm.atomicrmw add

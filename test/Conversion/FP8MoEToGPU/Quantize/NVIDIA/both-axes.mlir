@@ -29,7 +29,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         nvvm.setmaxregister increase 112
 
 // Rows: one thread says how far rows are, waits while they are ahead of tiles, and loads a whole
-// row. What warps of a block tell each other about it is atomic.
+// row. Words by which warps of a block signal each other about it are atomic.
 // CHECK:         nvvm.setmaxregister decrease 72
 // CHECK:         llvm.atomicrmw max %{{.*}} syncscope("block") monotonic
 // CHECK:         scf.while

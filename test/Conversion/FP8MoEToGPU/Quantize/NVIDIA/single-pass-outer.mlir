@@ -18,7 +18,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-LABEL: gpu.func @quantize_single_pass_outer_0
 // CHECK-SAME:    (%[[TILE:[a-z0-9]+]]: !llvm.ptr {fp8moe_plan.tensor_map}, %[[FOLDED:[a-z0-9]+]]: !llvm.ptr {fp8moe_plan.tensor_map}, %[[BOX:[a-z0-9]+]]: !llvm.ptr {fp8moe_plan.tensor_map}, %[[SHARE:[a-z0-9]+]]: !llvm.ptr {fp8moe_plan.tensor_map}, %{{.*}}: !llvm.ptr,
 // CHECK-SAME:    known_block_size = array<i32: 512, 1, 1>
-// What blocks tell each other is never an ordinary or a volatile access.
+// Signals between blocks are never ordinary or volatile accesses.
 // CHECK-NOT:     volatile
 // The next kernel may begin. Before anything reads or writes global memory earlier kernels have ended.
 // CHECK:         nvvm.griddepcontrol launch_dependents
@@ -180,8 +180,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// What is known is not asked: only the number of rows may be too large, or zero. Experts are a
-// dimension of the tensor maps. f32 has half as many columns.
+// Known sizes are not checked: only the number of rows may be too large, or zero. Experts are
+// a dimension of the tensor maps. f32 has half as many columns.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @weights(%x: tensor<8x?x2048xf32, #fp8moe.strided<[0, 1, 2], align = 16>>)
