@@ -58,7 +58,7 @@ module {
         : tensor<?x2048xbf16, #column_major>
         -> tensor<?x2048x!fp8moe.e4m3, #column_major>, tensor<64x2048xf32>
 
-    // The same for the activations that the forward pass saved.
+    // As above, for the activations that the forward pass saved.
     %act_t = fp8moe.transpose %activations [1, 0]
         : tensor<?x1408xbf16> -> tensor<1408x?xbf16, #column_major>
     %act_c = fp8moe.contiguous %act_t

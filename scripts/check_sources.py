@@ -17,6 +17,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 CODE = {".cpp", ".h", ".td", ".py", ".sh", ".mlir"}
 MAX_LINES = 800
 LEFTOVERS = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
+# Lines of comments that begin without their subject, and how many of them there may be.
+NO_SUBJECT = re.compile(r"\s*(///?|#|\*)\s+(What|Those|That of|The same|Of|Who|Whose|Else|Nobody|Whoever)\b")
+MAX_NO_SUBJECT = 21
 INCLUDE = re.compile(r'\s*#?\s*include\s+"([^"]+)"')
 
 # A folder of lib/ and that of the same name in include/fp8moe/ are one: lib/Tuning and
@@ -94,6 +97,20 @@ def check_leftovers(files, args):
         for number, line in enumerate(path.read_text().splitlines(), 1):
             if LEFTOVERS.search(line):
                 yield f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+
+
+def check_subjects(files, args):
+    """Comments begin with their subject. Lower the bound to the number that is left."""
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in files
+        if path.suffix in CODE | {".def"}
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if NO_SUBJECT.match(line)
+    ]
+    if len(found) > MAX_NO_SUBJECT:
+        head = f"{len(found)} comments begin without their subject, expected at most {MAX_NO_SUBJECT}; name it:"
+        yield "\n".join([head, *found])
 
 
 def lines_outside_fences(text):
@@ -237,6 +254,7 @@ CHECKS = [
     check_length,
     check_license_headers,
     check_leftovers,
+    check_subjects,
     check_links,
     check_include_cycles,
     check_neutral_folders,

@@ -184,7 +184,7 @@ inline nb::object decode(std::string_view text) {
 /// An MlirStringCallback that appends to the std::string in `userData`.
 void appendTo(MlirStringRef text, void *userData);
 
-/// What a print function of the C API prints.
+/// The output of a print function of the C API.
 template <typename Print, typename T>
 std::string print(Print function, T value) {
   std::string text;

@@ -147,7 +147,7 @@ class DetachedModule {
 public:
   explicit DetachedModule(const Module &module)
       : bytecode(writeBytecode(module)), diagnostics(context.get()) {
-    // What the parser says about bytecode would confuse.
+    // The parser's errors about bytecode would confuse.
     requireValid(module);
   }
 

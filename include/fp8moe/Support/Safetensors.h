@@ -60,9 +60,9 @@ private:
 };
 
 /// Writes `tensors` (whose `bytes` are computed from type and shape) to `path`.
-/// The same tensors in any order give the same file: the data is sorted by
-/// element size, largest first, then by name. The file appears complete or not
-/// at all. On failure returns false and `error` is "PATH: what is wrong".
+/// Any order of the tensors gives one file: the data is sorted by element size,
+/// largest first, then by name. The file appears complete or not at all. On
+/// failure returns false and `error` is "PATH: what is wrong".
 bool writeSafetensors(const std::string &path,
                       std::vector<SafetensorsTensor> tensors,
                       const std::map<std::string, std::string> &metadata,
