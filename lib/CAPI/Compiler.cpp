@@ -94,6 +94,7 @@ MlirLogicalResult fp8moeCompile(MlirModule module, MlirStringRef folder,
       getDriverOptions(unwrap(module), *options);
   if (failed(driverOptions))
     return mlirLogicalResultFailure();
+  driverOptions->explain = json != nullptr;
   Driver driver(std::move(*driverOptions));
   Report report;
   report.tokens = options->tokens;

@@ -7,10 +7,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "fp8moe/Driver/Driver.h"
-#include "fp8moe/Tuning/Common/Occupancy.h"
 
+#include "RemarkCollector.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.h"
 #include "fp8moe/Dialect/Plan/IR/Plan.h"
+#include "fp8moe/Tuning/Common/Occupancy.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -133,7 +134,8 @@ LogicalResult Driver::runKernels(ModuleOp module) {
 }
 
 FailureOr<TargetReport> Driver::writeArtifact(ModuleOp module, StringRef chip,
-                                              StringRef folder) {
+                                              StringRef folder,
+                                              RemarkCollector *remarks) {
   auto start = std::chrono::steady_clock::now();
   TimingScope time = options.emission.time(chip);
   llvm::SaveAndRestore timing(options.emission.timing, &time);
@@ -146,6 +148,8 @@ FailureOr<TargetReport> Driver::writeArtifact(ModuleOp module, StringRef chip,
   report.target = isOnCard ? &options.card->info : target;
   report.programs = collectTraffic(module);
   report.precision = collectPrecision(module);
+  if (remarks)
+    report.remarks = remarks->take();
   report.decisions =
       isOnCard ? collectDecisions(module, *report.target) : decisions;
   if (failed(runKernels(module)))
@@ -187,8 +191,12 @@ LogicalResult Driver::writeArtifacts(ModuleOp module, StringRef folder,
       return failure();
     clones.push_back(std::move(*clone));
   }
+  std::optional<RemarkCollector> remarks;
+  if (options.explain)
+    remarks.emplace(*module.getContext());
   for (auto [chip, clone] : llvm::zip_equal(*targets, clones)) {
-    FailureOr<TargetReport> target = writeArtifact(*clone, chip, folder);
+    FailureOr<TargetReport> target =
+        writeArtifact(*clone, chip, folder, remarks ? &*remarks : nullptr);
     if (failed(target))
       return failure();
     report.targets.push_back(std::move(*target));

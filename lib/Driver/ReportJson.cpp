@@ -32,6 +32,29 @@ static json::Array toJson(ArrayRef<ProgramTraffic> programs, int64_t tokens) {
   return result;
 }
 
+static json::Array toJson(ArrayRef<LayoutRemark> remarks) {
+  json::Array result;
+  for (const LayoutRemark &remark : remarks) {
+    json::Object object{{"name", remark.name},
+                        {"done", remark.isDone},
+                        {"text", json::fixUTF8(remark.text)}};
+    if (remark.line)
+      object["line"] = *remark.line;
+    result.push_back(std::move(object));
+  }
+  return result;
+}
+
+/// The speeds that predicted times rest on; none of a chip without matrix
+/// instructions, such as the CPU.
+static json::Object toJson(const Calibration &calibration) {
+  if (*calibration.fp8TFlops == 0)
+    return {};
+  return json::Object{{"fp8_tflops", *calibration.fp8TFlops},
+                      {"bf16_tflops", *calibration.bf16TFlops},
+                      {"copy_gb_per_s", *calibration.copyBandwidth}};
+}
+
 static json::Object toJson(const InstructionMix &mix) {
   return json::Object{{"matrix", mix.matrix},
                       {"vector", mix.vector},
@@ -78,7 +101,9 @@ json::Value Report::toJson() const {
         json::Object{{"chip", report.target->chip},
                      {"description", report.target->description},
                      {"evidence", report.target->calibration->evidence},
+                     {"peaks", ::toJson(*report.target->calibration)},
                      {"programs", ::toJson(report.programs, tokens)},
+                     {"remarks", ::toJson(report.remarks)},
                      {"precision", serializePrecision(report.precision)},
                      {"decisions", serializeDecisions(report.decisions)},
                      {"kernels", ::toJson(report.kernels)},

@@ -6,32 +6,22 @@ tokens, and kernels on a roofline."""
 
 from __future__ import annotations
 
-import html
 import math
 import os
 import re
-from typing import Any, Dict, List, Mapping, Sequence
+from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
-from . import ir, ops
+from . import _page, ir, ops
 from ._diagnostics import collect_remarks
 from ._library import Error
+from ._page import Table, bar, heading, lines, paragraph
 from ._svg import COLORS, GREY, INK, Canvas
 from .compiler import Report, optimize
 
 TOKENS = [512 << step for step in range(9)]
 SHOWN_TILES = 8
-#: FP8 TFLOP/s without sparsity, and TB/s of memory, of the data sheets of H200, B200, MI300X and MI355X.
-ROOFS = {"sm_90a": (1979, 4.8), "sm_100a": (4500, 8.0), "gfx942": (2615, 5.3), "gfx950": (5033, 8.0)}
 PRECISION = "fp8moe-select-precision{tokens=%d}, func.func(fp8moe-apply-precision), "
 PIPELINE = "builtin.module(fp8moe-attach-target{chip=%s}, %sfp8moe-optimize-layouts, func.func(fp8moe-select-tiles{print-candidates}))"
-
-STYLE = """
-:root { color-scheme: light dark; }
-body { font: 15px/1.5 Helvetica, Arial, sans-serif; max-width: 940px; margin: 2em auto; padding: 0 1em; }
-table { border-collapse: collapse; margin: 1em 0; } td, th { text-align: left; padding: .2em 1em .2em 0; vertical-align: top; }
-.bar { display: inline-block; height: .8em; background: #0b6e99; } .copy .bar { background: #d9730d; }
-.number { text-align: right; white-space: nowrap; } svg { max-width: 100%; height: auto; } code { font-size: 90%; }
-"""
 
 Curves = Dict[int, Dict[str, Dict[int, float]]]
 
@@ -41,63 +31,60 @@ def write(path: str, report: Report, source: str) -> None:
     with open(source, "rb") as file:
         data = file.read()
     text = str(ir.Module.parse_file(source)) if data.startswith(b"ML\xefR") else data.decode()
-    with open(path, "w", encoding="utf-8") as output:
-        output.write(page(report, text, os.path.basename(source)))
+    parts = [part for target in report.data["targets"] for part in _target(report.data, target, text)]
+    _page.make(os.path.basename(source), parts, path)
 
 
-def page(report: Report, text: str, name: str) -> str:
-    """`text` is the IR that was compiled, and `name` what the page calls it."""
-    data = report.data
-    parts = [f"<h1>{html.escape(name)}</h1>"]
-    for target in data["targets"]:
-        parts += _target(data, target, text)
-    body = "\n".join(parts)
-    return f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{html.escape(name)}</title><style>{STYLE}</style>\n{body}\n</html>\n'
-
-
-def _target(data: Mapping[str, Any], target: Mapping[str, Any], text: str) -> List[str]:
+def _target(data: Mapping[str, Any], target: Mapping[str, Any], text: str) -> List[object]:
     chip = target["chip"]
-    parts = [f"<h2>{html.escape(chip)}: {html.escape(target['description'])}</h2>", f"<p>{html.escape(target['evidence'])}.</p>"]
+    parts: List[object] = [heading(2, f"{chip}: {target['description']}"), paragraph(f"{target['evidence']}.")]
     before, after = _operations(data["as_written"]), _operations(target["programs"])
     most = max((op["bytes_for_tokens"] for op in before + after if "bytes_for_tokens" in op), default=1)
     copies = [sum(op["is_copy"] for op in ops_) for ops_ in (before, after)]
-    parts.append(f"<h3>Bytes that move</h3><p>{copies[0]} copies as written, {copies[1]} after the passes; {data['tokens']} tokens.</p>")
-    parts += [_bytes_table("As written", before, most), _bytes_table("After the passes", after, most)]
-    parts += ["<h3>Decisions</h3><p>Sizes that are unknown count as nominal.</p>", _decisions(target["decisions"])]
+    parts += [heading(3, "Bytes that move"), paragraph(f"{copies[0]} copies as written, {copies[1]} after the passes; {data['tokens']} tokens.")]
+    parts += [heading(4, "As written"), _bytes_table(before, most), heading(4, "After the passes"), _bytes_table(after, most)]
+    parts += [heading(3, "Copies and launches: changes, and why not"), _remarks(target["remarks"])]
+    parts += [heading(3, "Decisions"), paragraph("Sizes that are unknown count as nominal."), _decisions(target["decisions"])]
     try:
         curves = _tile_curves(text, chip, data["tokens"])
     except Error as error:
-        return [*parts, f"<p>{html.escape(str(error))}</p>"]
-    if chip in ROOFS:
-        parts += ["<h3>Roofline</h3>", _roofline(target, after, curves, text, data["tokens"])]
-    parts.append("<h3>Tiles and their rivals</h3>")
-    return parts + ([_tiles_plot(line, tiles) for line, tiles in curves.items()] or ["<p>This target has no tiles.</p>"])
+        return [*parts, paragraph(error)]
+    if target["peaks"]:
+        parts += [heading(3, "Roofline"), _roofline(target, after, curves, text, data["tokens"])]
+    parts.append(heading(3, "Tiles and their rivals"))
+    return parts + ([_tiles_plot(line, tiles) for line, tiles in curves.items()] or [paragraph("This target has no tiles.")])
 
 
 def _operations(programs: Sequence[Mapping[str, Any]]) -> List[Mapping[str, Any]]:
     return [op for program in programs for op in program["ops"]]
 
 
-def _bytes_table(title: str, operations: Sequence[Mapping[str, Any]], most: float) -> str:
-    rows = []
+def _bytes_table(operations: Sequence[Mapping[str, Any]], most: float) -> Table:
+    table = Table("ttnt")
     for op in operations:
         moved = op.get("bytes_for_tokens", 0)
-        bar = f'<span class="bar" style="width: {300 * moved / most:.0f}px"></span>'
-        cells = f"<td>{op['op']}</td><td>line {op.get('line', '?')}</td><td class=number>{moved / 2**20:.1f} MiB</td><td>{bar}</td>"
-        rows.append(f"<tr{' class=copy' if op['is_copy'] else ''}>{cells}</tr>")
+        cells = (op["op"], f"line {op.get('line', '?')}", f"{moved / 2**20:.1f} MiB", bar(moved / most))
+        table.add(*cells, kind="copy" if op["is_copy"] else "")
     total = sum(op.get("bytes_for_tokens", 0) for op in operations)
-    rows.append(f"<tr><th>total</th><td></td><th class=number>{total / 2**20:.1f} MiB</th><td></td></tr>")
-    return f"<h4>{title}</h4><table>{''.join(rows)}</table>"
+    table.total("total", "", f"{total / 2**20:.1f} MiB", "")
+    return table
 
 
-def _decisions(decisions: Sequence[Mapping[str, Any]]) -> str:
-    rows = []
+def _remarks(remarks: Sequence[Mapping[str, Any]]) -> object:
+    """Which copies went and which stay, which launches became one, and the reason of each."""
+    table = Table("tt")
+    for remark in remarks:
+        table.add(f"line {remark.get('line', '?')}", remark["text"], kind="" if remark["done"] else "bad")
+    return table if remarks else paragraph("The passes on layouts had nothing to change.")
+
+
+def _decisions(decisions: Sequence[Mapping[str, Any]]) -> Table:
+    table = Table("tnt")
     for decision in decisions:
         time = f"{decision['predicted_ns'] / 1e3:.1f} us" if "predicted_ns" in decision else ""
-        layouts = f"{', '.join(decision['reads'])} &rarr; {', '.join(decision['writes'])}"
-        reason = html.escape(decision["reason"])
-        rows.append(f"<tr><td>{decision['op']}<br>line {decision.get('line', '?')}</td><td class=number>{time}</td><td>{layouts}<br>{reason}</td></tr>")
-    return f"<table>{''.join(rows)}</table>"
+        layouts = f"{', '.join(decision['reads'])} \N{RIGHTWARDS ARROW} {', '.join(decision['writes'])}"
+        table.add(lines([decision["op"], f"line {decision.get('line', '?')}"]), time, lines([layouts, decision["reason"]]))
+    return table
 
 
 def with_tokens(text: str, tokens: int) -> str:
@@ -123,7 +110,7 @@ def _tile_curves(text: str, chip: str, nominal: int) -> Curves:
     return curves
 
 
-def _tiles_plot(line: int, curves: Mapping[str, Mapping[int, float]]) -> str:
+def _tiles_plot(line: int, curves: Mapping[str, Mapping[int, float]]) -> Canvas:
     """The tiles that are best somewhere or nearest to that, and which is best for each number of tokens."""
     tokens = sorted({each for times in curves.values() for each in times})
     best = {each: min(times[each] for times in curves.values() if each in times) for each in tokens}
@@ -143,11 +130,11 @@ def _tiles_plot(line: int, curves: Mapping[str, Mapping[int, float]]) -> str:
         canvas.line(480, 56 + 22 * number, 500, 56 + 22 * number, color, stroke_width=2)
         canvas.text(506, 60 + 22 * number, tile, size=10)
     canvas.text(480, 64 + 22 * len(shown), f"A dot is the best tile; {len(shown)} of {len(curves)} tiles are shown.", size=11, fill=GREY)
-    return str(canvas)
+    return canvas
 
 
-def _work(text: str, chip: str, tokens: int) -> Dict[int, float]:
-    """Operations of the matmul of each line."""
+def _work(text: str, chip: str, tokens: int) -> Dict[int, Tuple[float, str]]:
+    """Of the matmul of each line its operations, and the key of the peak that they have."""
     module = optimize(ir.Module.parse(text), chip)
     work = {}
     for kind in (ops.GroupedMatmulOp, ops.LinearOp):
@@ -156,12 +143,14 @@ def _work(text: str, chip: str, tokens: int) -> Dict[int, float]:
             a, b = ([tokens if size is None else size for size in operand.type.shape] for operand in (op.a, op.b))
             match = re.search(r":(\d+):\d+\)", str(op.location))
             if match:
-                work[int(match[1])] = 2.0 * a[0] * a[1] * b[-1]
+                peak = "bf16_tflops" if "bf16" in str(op.a.type) else "fp8_tflops"
+                work[int(match[1])] = 2.0 * a[0] * a[1] * b[-1], peak
     return work
 
 
-def _roofline(target: Mapping[str, Any], operations: Sequence[Mapping[str, Any]], curves: Curves, text: str, tokens: int) -> str:
-    peak, bandwidth = ROOFS[target["chip"]]
+def _roofline(target: Mapping[str, Any], operations: Sequence[Mapping[str, Any]], curves: Curves, text: str, tokens: int) -> Canvas:
+    peaks = target["peaks"]
+    bandwidth = peaks["copy_gb_per_s"] / 1e3
     work = _work(text, target["chip"], tokens)
     moved = {op["line"]: op["bytes_for_tokens"] for op in operations if "line" in op and "bytes_for_tokens" in op}
     times = {decision["line"]: decision["predicted_ns"] for decision in target["decisions"] if "line" in decision and "predicted_ns" in decision}
@@ -170,18 +159,19 @@ def _roofline(target: Mapping[str, Any], operations: Sequence[Mapping[str, Any]]
     canvas = Canvas(900, 380, "Roofline")
     xs, ys = [0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0], [0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0]
     x_of, y_of = canvas.axes((60, 40, 560, 330), xs, ys, "operations per byte", f"TFLOP/s, predicted for {tokens} tokens")
-    ridge = peak / bandwidth
-    canvas.polyline([(x_of(x), y_of(min(x * bandwidth, peak))) for x in (xs[0], ridge, xs[-1])], INK, stroke_width=2)
+    for key, color in (("bf16_tflops", GREY), ("fp8_tflops", INK)):
+        ridge = peaks[key] / bandwidth
+        canvas.polyline([(x_of(x), y_of(min(x * bandwidth, peaks[key]))) for x in (xs[0], ridge, xs[-1])], color, stroke_width=2)
     row = 0
     for line in sorted(moved.keys() & times.keys()):
         # A quantization counts as one operation for three bytes: two read, one written.
-        operations_ = work.get(line, moved[line] / 3)
+        operations_, peak = work.get(line, (moved[line] / 3, "fp8_tflops"))
         color = COLORS[0] if line in work else COLORS[1]
         canvas.circle(x_of(max(operations_ / moved[line], xs[0])), y_of(max(operations_ / times[line] / 1e3, ys[0])), 5, color)
-        share = max(moved[line] / times[line] / 1e3 / bandwidth, operations_ / times[line] / 1e3 / peak)
+        share = max(moved[line] / times[line] / 1e3 / bandwidth, operations_ / times[line] / 1e3 / peaks[peak])
         canvas.circle(585, 50 + 20 * row, 5, color)
         canvas.text(597, 54 + 20 * row, f"line {line}: {100 * share:.0f}% of the roof", size=11)
         row += 1
-    canvas.text(577, 64 + 20 * row, f"roof: {peak} TFLOP/s, {bandwidth} TB/s (data sheet)", size=11, fill=GREY)
-    return str(canvas)
-
+    roof = f"roof: FP8 {peaks['fp8_tflops']:g} and bf16 {peaks['bf16_tflops']:g} TFLOP/s, copies {bandwidth:.2f} TB/s"
+    canvas.text(577, 64 + 20 * row, roof, size=11, fill=GREY)
+    return canvas

@@ -5,9 +5,9 @@
 
 import subprocess
 import sys
-import xml.etree.ElementTree as ElementTree
 
 import pytest
+from page_support import read_page
 
 pytest.importorskip("fp8moe._mlir")
 
@@ -34,15 +34,32 @@ def write_report(tmp_path, text, *options):
 
 
 def test_page(tmp_path):
-    page = write_report(tmp_path, CHAIN, "--target=sm_90a")
-    assert "1 copies as written, 0 after the passes; 16384 tokens." in page
-    assert "<td>fp8moe.contiguous</td><td>line 5</td>" in page
-    pictures = [ElementTree.fromstring(part[: part.index("</svg>") + 6]) for part in page.split("<svg")[1:] for part in ["<svg" + part]]
-    titles = [picture[0].text for picture in pictures]
-    assert titles == ["Roofline", "Tiles of line 7"]
+    text = write_report(tmp_path, CHAIN, "--target=sm_90a")
+    page = read_page(text)
+    assert "1 copies as written, 0 after the passes; 16384 tokens." in text
+    assert ["fp8moe.contiguous", "line 5"] in [row[:2] for row in page.rows]
+    assert page.titles == ["Roofline", "Tiles of line 7"]
     # From 512 to 131072 tokens, the best tile of each has a dot.
-    dots = [shape for shape in pictures[1] if shape.tag.endswith("circle")]
-    assert len({dot.get("cx") for dot in dots}) == 9
+    assert len({dot.get("cx") for dot in page.shapes(1, "circle")}) == 9
+
+
+def test_reasons_of_copies(tmp_path):
+    """Of one that goes and of one that stays, at their lines and not twice."""
+    page = read_page(write_report(tmp_path, CHAIN, "--target=sm_90a"))
+    (removed,) = (row for row in page.rows if "copy removed" in row[-1])
+    assert removed[0] == "line 5"
+    kept = CHAIN.replace("return %q, %s :", "%k = fp8moe.contiguous %t : tensor<64x?xbf16, #columns> -> tensor<64x?xbf16>\n  return %q, %s, %k :")
+    kept = kept.replace("tensor<?xf32>) {", "tensor<?xf32>, tensor<64x?xbf16>) {").replace("tensor<?xf32>\n}", "tensor<?xf32>, tensor<64x?xbf16>\n}")
+    page = read_page(write_report(tmp_path, kept, "--target=sm_90a"))
+    # One copy is left of two equal ones.
+    assert [row[0] for row in page.rows if row[-1].startswith("copy kept")] == ["line 5"]
+
+
+def test_the_roof_is_the_cards(tmp_path):
+    """The page has the speeds that the compiler predicts by, of the card that is named."""
+    for card, speed in (("h200", "4.25"), ("h20", "3.52")):
+        assert f"copies {speed} TB/s" in write_report(tmp_path, CHAIN, "--target=sm_90a", f"--card={card}")
+    assert read_page(write_report(tmp_path, CHAIN, "--target=cpu")).titles == []
 
 
 def test_unknown_experts(tmp_path):

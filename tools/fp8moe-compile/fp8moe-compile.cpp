@@ -10,18 +10,15 @@
 #include "../Tools.h"
 #include "fp8moe/Driver/Driver.h"
 
-#include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
 #include "fp8moe/InitAll.h"
 #include "fp8moe/Target/Suggestion.h"
 #include "fp8moe/Tuning/Common/NominalSizes.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/MLIRContext.h"
-#include "mlir/IR/Remarks.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Support/Timing.h"
 #include "mlir/Support/ToolUtilities.h"
-#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -29,8 +26,6 @@
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/ToolOutputFile.h"
 #include "llvm/Support/WithColor.h"
-
-#include <mutex>
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -243,6 +238,7 @@ DriverOptions Options::getDriverOptions() {
       options.targets.push_back(chip);
   options.defaultTarget = defaultTarget;
   options.card = lookupCard(card);
+  options.explain = reportFormat != ReportFormat::None;
   options.emission.rocmPath = rocmPath;
   options.emission.ptxasPath = ptxasPath;
   options.optimizeLayouts = optimizeLayouts;
@@ -259,30 +255,6 @@ DriverOptions Options::getDriverOptions() {
   options.passManagerHook = applyPassManagerCLOptions;
   return options;
 }
-
-namespace {
-/// Prints what the layout passes say, without the fields that programs read.
-/// They run until nothing changes, and say in every round what they do not do.
-class PrintOnce : public remark::detail::RemarkEmittingPolicyBase {
-public:
-  void reportRemark(const remark::detail::Remark &remark) override {
-    std::string text;
-    for (const remark::detail::Remark::Arg &part : remark.getArgs())
-      text += part.val;
-    std::string key = text;
-    llvm::raw_string_ostream(key) << remark.getLocation();
-    // Passes run on several functions at once.
-    std::lock_guard<std::mutex> lock(mutex);
-    if (reported.insert(key).second)
-      emitRemark(remark.getLocation()) << text;
-  }
-  void finalize() override {}
-
-private:
-  std::mutex mutex;
-  llvm::StringSet<> reported;
-};
-} // namespace
 
 /// Parses a module. MLIR refuses some damaged bytecode without a word.
 static OwningOpRef<ModuleOp>
@@ -348,14 +320,6 @@ processBuffer(std::unique_ptr<llvm::MemoryBuffer> buffer, Options &cli,
   auto printOp = clOptions.find("mlir-print-op-on-diagnostic");
   if (printOp == clOptions.end() || !printOp->second->getNumOccurrences())
     context.printOpOnDiagnostic(false);
-  // The first filter is for all kinds, but each kind needs its own to be heard.
-  if (cli.reportFormat != ReportFormat::None &&
-      failed(remark::enableOptimizationRemarks(
-          context, /*streamer=*/nullptr, std::make_unique<PrintOnce>(),
-          remark::RemarkCategories{kLayoutRemarks.str(), kLayoutRemarks.str(),
-                                   kLayoutRemarks.str(), kLayoutRemarks.str(),
-                                   kLayoutRemarks.str()})))
-    return failure();
 
   auto parseAndRun = [&]() -> LogicalResult {
     OwningOpRef<ModuleOp> module = parseModule(sources, context);

@@ -21,6 +21,8 @@
 
 namespace mlir::fp8moe {
 
+class RemarkCollector;
+
 /// The stage whose IR or product `--emit` shows.
 enum class Stage { None, Tensor, Mlir, Llvm, Asm, Ptx, Cubin, Hsaco, So };
 
@@ -57,6 +59,8 @@ struct DriverOptions {
   /// The card that reports predict for, of the chip of one of the targets; null
   /// for that of the table of chips. The compiled artifact is the same.
   const CardInfo *card = nullptr;
+  /// Emit what the layout passes do to each copy as remarks, and report it.
+  bool explain = false;
   /// Pause warps of NVVM kernels, to find races.
   std::optional<int64_t> delaySeed;
 };
@@ -93,7 +97,8 @@ private:
 
   /// Compiles `module`, whose target is set to `chip`.
   FailureOr<TargetReport> writeArtifact(ModuleOp module, StringRef chip,
-                                        StringRef folder);
+                                        StringRef folder,
+                                        RemarkCollector *remarks);
 
   /// Configures a pass manager as the options say, and times it.
   LogicalResult configure(PassManager &pm);

@@ -49,11 +49,23 @@ struct KernelReport {
   std::optional<InstructionMix> mainLoop;
 };
 
+/// A sentence of the layout passes: which copy went or stays, and why.
+struct LayoutRemark {
+  std::optional<unsigned> line;
+  /// The kind of decision, such as "copy-removed".
+  std::string name;
+  /// Whether the IR was changed.
+  bool isDone;
+  std::string text;
+};
+
 struct TargetReport {
   const TargetInfo *target = nullptr;
   std::vector<ProgramTraffic> programs;
   /// In the order of the program.
   std::vector<PrecisionDecision> precision;
+  /// By line; empty unless the driver was asked to explain.
+  std::vector<LayoutRemark> remarks;
   std::vector<KernelDecision> decisions;
   std::vector<KernelReport> kernels;
   /// Paths of the files that were written, with their sizes.

@@ -10,10 +10,17 @@
 // CHECK:          "bytes": "16384 B",
 // CHECK-NEXT:     "bytes_for_tokens": 16384,
 // CHECK-NEXT:     "is_copy": true,
-// CHECK-NEXT:     "line": [[# @LINE + 9]],
+// CHECK-NEXT:     "line": [[# @LINE + 16]],
 // CHECK-NEXT:     "op": "fp8moe.relayout"
 // CHECK:        "chip": "cpu",
+// CHECK:        "peaks": {},
+// CHECK:        "remarks": [
+// CHECK:            "done": true,
+// CHECK-NEXT:       "line": [[# @LINE + 10]],
+// CHECK-NEXT:       "name": "copy-removed",
+// CHECK-NEXT:       "text": "copy removed: dynamic_quantize takes argument #0 as it is, row-major"
 // CHECK:        "chip": "cpu-fnuz",
+// CHECK:            "name": "copy-removed",
 // CHECK:      "tokens": 1024
 // REMARK: report-json.mlir:[[# @LINE + 4]]:8: remark: {{.*}}copy removed
 // TEXT: program weights

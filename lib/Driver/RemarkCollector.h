@@ -1,0 +1,40 @@
+//===- RemarkCollector.h - Remarks of layout passes, once each --*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_DRIVER_REMARKCOLLECTOR_H
+#define FP8MOE_LIB_DRIVER_REMARKCOLLECTOR_H
+
+#include "fp8moe/Driver/Report.h"
+
+#include <memory>
+
+namespace mlir::fp8moe {
+
+/// Listens to the remarks of the layout passes in a context while it lives.
+/// Each is emitted as a diagnostic once, without the fields for programs, and
+/// kept for the report of each target. A context that has a remark engine keeps
+/// it, and nothing is collected.
+class RemarkCollector {
+public:
+  explicit RemarkCollector(MLIRContext &context);
+  ~RemarkCollector();
+
+  /// The remarks since the last call, by line.
+  std::vector<LayoutRemark> take();
+
+  /// What the engine and this object share.
+  struct State;
+
+private:
+  MLIRContext &context;
+  std::shared_ptr<State> state;
+};
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_DRIVER_REMARKCOLLECTOR_H
