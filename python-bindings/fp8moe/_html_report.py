@@ -52,7 +52,8 @@ def _target(data: Mapping[str, Any], target: Mapping[str, Any], text: str) -> Li
     if target["peaks"]:
         parts += [heading(3, "Roofline"), _roofline(target, after, curves, text, data["tokens"])]
     parts.append(heading(3, "Tiles and their rivals"))
-    return parts + ([_tiles_plot(line, tiles) for line, tiles in curves.items()] or [paragraph("This target has no tiles.")])
+    plots: List[object] = [_tiles_plot(line, tiles) for line, tiles in curves.items()]
+    return parts + (plots or [paragraph("This target has no tiles.")])
 
 
 def _operations(programs: Sequence[Mapping[str, Any]]) -> List[Mapping[str, Any]]:

@@ -57,16 +57,23 @@ class Canvas:
             self.text(x + width / 2, middle, line, "middle", size, ink)
 
     def axes(
-        self, box: Tuple[float, float, float, float], xs: Sequence[float], ys: Sequence[float], x_name: str, y_name: str
+        self,
+        box: Tuple[float, float, float, float],
+        xs: Sequence[float],
+        ys: Sequence[float],
+        x_name: str,
+        y_name: str,
+        is_linear: bool = False,
     ) -> Tuple[Scale, Scale]:
-        """Draws ticks at `xs` and `ys`, and returns the functions from values to places; both scales are logarithmic."""
+        """Draws ticks at `xs` and `ys`, and returns the functions from values to places; both scales are logarithmic, or linear."""
         left, top, right, bottom = box
+        share = _linear_share if is_linear else _logarithmic_share
 
         def x_of(value: float) -> float:
-            return left + (right - left) * math.log(value / xs[0]) / math.log(xs[-1] / xs[0])
+            return left + (right - left) * share(value, xs)
 
         def y_of(value: float) -> float:
-            return bottom - (bottom - top) * math.log(value / ys[0]) / math.log(ys[-1] / ys[0])
+            return bottom - (bottom - top) * share(value, ys)
 
         for x in xs:
             self.line(x_of(x), top, x_of(x), bottom, PALE)
@@ -85,6 +92,14 @@ class Canvas:
         )
         ground = f'<rect width="100%" height="100%" fill="{GROUND}" rx="6"/>'
         return "\n".join([head, f"<title>{html.escape(self.title)}</title>", ground, *self.shapes, "</svg>", ""])
+
+
+def _linear_share(value: float, ticks: Sequence[float]) -> float:
+    return (value - ticks[0]) / (ticks[-1] - ticks[0])
+
+
+def _logarithmic_share(value: float, ticks: Sequence[float]) -> float:
+    return math.log(value / ticks[0]) / math.log(ticks[-1] / ticks[0])
 
 
 def short(value: object) -> str:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 import threading
 import warnings
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple, Union
 
 import torch
 from torch.distributed._functional_collectives import AsyncCollectiveTensor
@@ -18,7 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from .. import recipes
-from . import _bf16, _statistics
+from . import _bf16, _pages, _statistics
 from ._grouped_mm import find_layout, multiply, observers
 from ._statistics import Groups, Statistics
 from ._weights import QuantizedWeights, find_plain
@@ -108,19 +109,30 @@ class Inspection:
 
     def table(self) -> str:
         """The last sampled step as text: a line for each operand and result, with the expert that has the least SQNR."""
-        lines = [f"first NaN: {self.first_nan}" if self.first_nan else "no NaN was seen"]
-        last = self.records[-1].step if self.records else None
-        rows = [_HEAD, *(_row(record) for record in self.records if record.step == last)]
+        first, *others = self._list_findings()
+        if not self.records:
+            return first
+        lines = [first, f"step {self.records[-1].step}"]
+        rows = [_HEAD, *self._list_last_step()]
         widths = [max(len(row[i]) for row in rows) for i in range(len(_HEAD))]
-        if last is None:
-            return f"{lines[0]}; nothing was recorded: no FP8 matmul ran in a sampled step"
-        lines.append(f"step {last}")
         for row in rows:
             cells = [cell.ljust(width) if i < 2 else cell.rjust(width) for i, (cell, width) in enumerate(zip(row, widths))]
             lines.append("  ".join(cells).rstrip())
-        lines += [self._say_poor(record) for record in self.poor.values()]
-        lines += [f"{layer}: {_STALE}, in step {step}" for layer, step in self.stale.items()]
-        return "\n".join(lines)
+        return "\n".join([*lines, *others])
+
+    def html(self, path: Union[str, "os.PathLike[str]", None] = None) -> str:
+        """The run as a page: signal over noise of results by step as a plot, and the table. It is written to `path` if there is one."""
+        return _pages.write_inspection(self.records, self._least_db, self._list_findings(), _HEAD, self._list_last_step(), path)
+
+    def _list_findings(self) -> List[str]:
+        nan = f"first NaN: {self.first_nan}" if self.first_nan else "no NaN was seen"
+        if not self.records:
+            return [f"{nan}; nothing was recorded: no FP8 matmul ran in a sampled step"]
+        stale = [f"{layer}: {_STALE}, in step {step}" for layer, step in self.stale.items()]
+        return [nan, *map(self._say_poor, self.poor.values()), *stale]
+
+    def _list_last_step(self) -> List[Tuple[str, ...]]:
+        return [_row(record) for record in self.records if record.step == self.records[-1].step]
 
     def _say_poor(self, record: Record) -> str:
         return (

@@ -22,7 +22,7 @@ from typing import Any, Dict, List, Optional, Sequence, Set, Tuple, Union, cast
 import torch
 
 from .. import linear_programs, programs, recipes
-from . import _convert, torchao, transformers
+from . import _convert, _pages, torchao, transformers
 from ._linear import LEAST_ROWS
 from ._prepare import find_weights
 
@@ -129,9 +129,8 @@ class Plan:
     def __str__(self) -> str:
         shown = [self._apply_rules(matmul) for matmul in self.matmuls]
         width = max([len(matmul.name) for matmul in shown] + [6])
-        share = f", weights quantized once for {self.microbatches} microbatches" if self.microbatches > 1 else ""
         lines = [
-            f"{self.card}: {self.tokens} tokens, ep {self.ep}, tp {self.tp}{share}; predicted us of one call, and FP8's gain over bf16",
+            f"{self._describe()}; predicted us of one call, and FP8's gain over bf16",
             f"{'matmul':{width}}  layers  {'experts x in x out':>20}    rows  {'forward':18}{'grad of x':18}{'grad of weights':18}recipe",
         ]
         for matmul in shown:
@@ -148,6 +147,15 @@ class Plan:
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"
+
+    def html(self, path: Union[str, "os.PathLike[str]", None] = None) -> str:
+        """The plan as a page: times of all layers as a plot, and the table. It is written to `path` if there is one."""
+        shown = [self._apply_rules(matmul) for matmul in self.matmuls]
+        return _pages.write_plan(f"Plan for {self._describe()}", shown, self.rules, path)
+
+    def _describe(self) -> str:
+        share = f", weights quantized once for {self.microbatches} microbatches" if self.microbatches > 1 else ""
+        return f"{self.card}: {self.tokens} tokens, ep {self.ep}, tp {self.tp}{share}"
 
     def _apply_rules(self, matmul: PlannedMatmul) -> PlannedMatmul:
         """As the table shows a line: a rule for some of its layers leaves it, and so do rules for what cannot be in FP8."""

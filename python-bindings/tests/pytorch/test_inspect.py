@@ -11,6 +11,7 @@ import types
 import warnings
 
 import pytest
+from page_support import read_page
 
 torch = pytest.importorskip("torch", reason="torch is not installed; scripts/test.sh torch installs it and runs these")
 
@@ -92,6 +93,30 @@ def test_records_of_each_matmul(recipe, keep):
         assert [db is not None for db in record.sqnr_db_of_expert] == used
         assert 20 < min(db for db in record.sqnr_db_of_expert if db is not None) <= record.sqnr_db < 45
     assert report.first_nan is None and report.steps == 1
+
+
+def test_page(tmp_path):
+    """A line for each result, of all sampled steps, and the table of the last one."""
+    model = Model(Layer())
+    with warnings.catch_warnings(), inspect(model, every=2, least_db=50.0) as report:
+        warnings.simplefilter("ignore", RuntimeWarning)
+        for _ in range(5):
+            step(model, batch())
+    text = report.html(tmp_path / "run.html")
+    assert (tmp_path / "run.html").read_text() == text
+    page = read_page(text)
+    assert page.titles == ["Signal over noise of results"]
+    assert page.paragraphs[0] == "no NaN was seen" and len(page.paragraphs) == 1 + len(report.poor) == 7
+    # Two matmuls with three results each, in steps 0, 2 and 4.
+    assert len(page.shapes(0, "polyline")) == 6 and len(page.shapes(0, "circle")) == 18
+    assert sorted(row[1] for row in page.rows[1:]) == sorted(2 * OPERANDS)
+
+
+def test_page_of_nothing():
+    with inspect(Model(Layer())) as report:
+        pass
+    page = read_page(report.html())
+    assert page.titles == [] and "nothing was recorded" in page.paragraphs[0]
 
 
 @pytest.mark.parametrize("chip, largest, dtype", [("cpu", 448.0, torch.float8_e4m3fn), ("cpu-fnuz", 240.0, torch.float8_e4m3fnuz)])

@@ -11,6 +11,8 @@ from collections import Counter
 
 import pytest
 
+from page_support import read_page
+
 torch = pytest.importorskip("torch", reason="torch is not installed; scripts/test.sh torch installs it and runs these")
 
 import fp8moe.torch  # noqa: E402
@@ -228,6 +230,26 @@ def test_apply_checks_recipes_before_the_first_module_changes(recipe):
     assert type(model["wq"]) is torch.nn.Linear and model["layers"][0].fp8moe_recipe == "rowwise"
 
 
+def test_page(tmp_path):
+    """It has what the table has, rules too, and escapes names."""
+    plan = fp8moe.torch.plan([*qwen(), ("<b>", 1024, 1024)], tokens=8192, expert_rows=2**20).set("**.wk", "bf16")
+    text = plan.html(tmp_path / "plan.html")
+    assert (tmp_path / "plan.html").read_text() == text
+    page = read_page(text)
+    assert page.titles == ["Time of all layers"]
+    assert [row[0] for row in page.rows[1:]] == [m.name for m in plan.matmuls] and "<b>" in page.rows[-1]
+    recipes = {row[0]: row[7] for row in page.rows}
+    down = next(m for m in plan.matmuls if m.name == "layers.*.experts.down_proj")
+    assert recipes["layers.*.attention.wk"] == "bf16" and recipes[down.name] == down.recipe
+    assert "**.wk: bf16" in page.paragraphs
+    assert len(page.shapes(0, "rect")) == 1 + 2 * len(plan.matmuls)
+
+
+def test_page_without_predictions():
+    plan = fp8moe.torch.Plan("h200", 32, 1, 1, 1, [])
+    assert read_page(plan.html()).titles == []
+
+
 def test_rows_of_experts_are_those_of_advise():
     """Before ranks divide experts."""
     assert fp8moe.torch.plan([("up", 64, 64, 1)], tokens=32).matmuls[0].rows == 32
@@ -310,7 +332,8 @@ def test_transformers(tmp_path, capsys):
     """A configuration is advised, its plan saved, and applied to the model."""
     transformers, config = make_config(tmp_path)
     plan_path = str(tmp_path / "plan.json")
-    assert main(["advise", str(tmp_path / "config.json"), "--tokens=32", "-o", plan_path]) == 0
+    assert main(["advise", str(tmp_path / "config.json"), "--tokens=32", "-o", plan_path, "--html", str(tmp_path / "plan.html")]) == 0
+    assert read_page((tmp_path / "plan.html").read_text()).titles == ["Time of all layers"]
     assert "model.layers.*.mlp.experts.gate_up_proj" in capsys.readouterr().out
     plan = fp8moe.torch.Plan.load(plan_path)
     assert next(m for m in plan.matmuls if m.experts).rows == 64
