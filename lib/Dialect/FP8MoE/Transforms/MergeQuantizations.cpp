@@ -75,7 +75,10 @@ public:
       : function(function), target(target), explain(explain) {}
 
   /// Begins another block.
-  void clear() { computed.clear(); }
+  void clear() {
+    computed.clear();
+    equalScales.clear();
+  }
 
   /// Replaces `op` if all that it computes is there already.
   bool merge(Operation *op);
@@ -94,6 +97,9 @@ private:
   KernelCostMemo kernelCosts;
   int64_t numCloned = 0;
   std::map<Computation, SmallVector<OpResult, 2>> computed;
+  /// The first of several scales with the same values, by each of the others:
+  /// casts by either are equal.
+  DenseMap<const void *, const void *> equalScales;
 };
 } // namespace
 
@@ -320,6 +326,10 @@ QuantizationMerger::chooseFastest(ArrayRef<Replacement> replacements) {
 
 bool QuantizationMerger::merge(Operation *op) {
   NamedResults results = nameResults(op);
+  for (auto &[name, result] : results)
+    for (const void *&detail : name.details)
+      if (const void *first = equalScales.lookup(detail))
+        detail = first;
   SmallVector<Replacement, 2> replacements = findAll(op, results);
   const Replacement *known = chooseFastest(replacements);
   if (!known) {
@@ -327,8 +337,12 @@ bool QuantizationMerger::merge(Operation *op) {
       remark::missed(op->getLoc(), layoutRemark("not-merged"))
           << "quantized again: a copy of what the same quantization wrote "
              "before, in another layout, would take longer";
-    for (auto &[name, result] : results)
-      computed[name].push_back(result);
+    for (auto &[name, result] : results) {
+      SmallVector<OpResult, 2> &known = computed[name];
+      if (name.name == "scale" && !known.empty())
+        equalScales[toPointer(result)] = toPointer(known.front());
+      known.push_back(result);
+    }
     return false;
   }
   remark::passed(op->getLoc(), layoutRemark("merged"))
