@@ -10,7 +10,7 @@
 // first one in FP8 (docs/design/kernels.md#both-axes-by-rescaling). What is held until the backward has one
 // byte for each element of x, where bf16 has two, and one more for each weight.
 //
-// What one program hands to another is no choice of the compiler: here it is contiguous along
+// A tensor that one program hands to another is no choice of the compiler: here it is contiguous along
 // what the matmuls of the backward contract, in groups of whole multiples of 128 rows, as they
 // read it fastest on NVIDIA's GPUs.
 //

@@ -27,7 +27,7 @@ public:
   /// The remarks since the last call, by line.
   std::vector<LayoutRemark> take();
 
-  /// What the engine and this object share.
+  /// The state that the engine and this object share.
   struct State;
 
 private:

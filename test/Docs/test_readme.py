@@ -24,7 +24,7 @@ GENERATED = {"FP8MoEDialect.md", "PlanDialect.md", "Passes.md"}
 LONGER = {"grouped-matmul-cdna.md", "layouts.md", "quantize-cdna.md"}
 PAGES = [ROOT / "README.md", *(p for folder in ("users", "design") for p in sorted((ROOT / "docs" / folder).glob("*.md")) if p.name not in LONGER)]
 
-# Of a sentence, perhaps in bold or in brackets.
+# The end of a sentence, perhaps in bold or in brackets.
 END = re.compile(r"(?<=[.:!?])\s+|(?<=[.:!?]\*\*)\s+|(?<=[.:!?]\))\s+")
 
 

@@ -76,7 +76,7 @@ private:
   };
 
   Cost predictMatmul(const MatmulWork &work, MLIRContext *context) const;
-  /// The same for an MX matmul that fp8moe-expand-mx-matmuls expands.
+  /// The cost of an MX matmul that fp8moe-expand-mx-matmuls expands.
   Cost predictExpanded(MatmulWork work, MLIRContext *context) const;
   void addOperand(Use &use, MatmulOpInterface op, PrecisionRecipe recipe,
                   const MatmulWork &work, bool isFirst);

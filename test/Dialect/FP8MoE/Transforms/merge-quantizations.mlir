@@ -68,11 +68,11 @@ func.func @two_layouts(%x: tensor<?x2048xbf16>)
 
 // CHECK-LABEL: func.func @equal_scales
 func.func @equal_scales(%x: tensor<?x2048xbf16>)
-    -> (tensor<?x2048xf8E4M3FN>, tensor<?x2048xbf16, #col>, tensor<?x2048xbf16, #col>) {
+    -> (tensor<?x2048xf8E4M3FN>, tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xbf16, #col>, tensor<?x2048xbf16, #col>) {
   // CHECK-NEXT: %[[Q:.*]], %{{.*}} = fp8moe.dynamic_quantize %arg0
   // CHECK-NEXT: %[[Q1:.*]], %[[S1:.*]] = fp8moe.dynamic_quantize %arg0
   // CHECK-NEXT: %[[D:.*]] = fp8moe.dequantize %[[Q1]] by %[[S1]]
-  // CHECK-NEXT: return %[[Q]], %[[D]], %[[D]]
+  // CHECK-NEXT: return %[[Q]], %[[Q1]], %[[D]], %[[D]]
   %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
       : tensor<?x2048xbf16> -> tensor<?x2048xf8E4M3FN>, tensor<?xf32>
   %q1, %s1 = fp8moe.dynamic_quantize %x along [1] rounding pow2
@@ -81,7 +81,7 @@ func.func @equal_scales(%x: tensor<?x2048xbf16>)
       : tensor<?x2048xf8E4M3FN, #col>, tensor<?xf32> -> tensor<?x2048xbf16, #col>
   %e = fp8moe.dequantize %q1 by %s along 1 direction quantize
       : tensor<?x2048xf8E4M3FN, #col>, tensor<?xf32> -> tensor<?x2048xbf16, #col>
-  return %q, %d, %e : tensor<?x2048xf8E4M3FN>, tensor<?x2048xbf16, #col>, tensor<?x2048xbf16, #col>
+  return %q, %q1, %d, %e : tensor<?x2048xf8E4M3FN>, tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xbf16, #col>, tensor<?x2048xbf16, #col>
 }
 
 // Block scales, row-major and in tiles.
