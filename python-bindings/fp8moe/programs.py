@@ -566,7 +566,7 @@ def add_grad_weights_request(K: int, N: int, E: int, chip: str, *, weights: str 
     return _make_request(add_grad_weights, K, N, E, chip, weights, recipe, least_n=16)
 
 
-def _require_kernels(program: str, chip: str) -> None:
+def require_kernels(program: str, chip: str) -> None:
     """Raises UnsupportedError for GPUs that other programs may be compiled for; names of no GPU are left to the compiler."""
     if re.fullmatch(r"(sm_|gfx)[0-9a-f]+", chip) and chip not in (*CHIPS, "sm_90"):
         raise UnsupportedError(
@@ -580,7 +580,7 @@ def _make_request(
 ) -> Request:
     program = make.__name__
     check_recipe(program, recipe)
-    _require_kernels(program, chip)
+    require_kernels(program, chip)
     odd = [f"{name} = {size} is no multiple of {of}" for name, size, of in (("K", K, 16), ("N", N, least_n)) if size % of]
     hint = ""
     if odd and not chip.startswith("cpu"):

@@ -259,6 +259,10 @@ def test_prepare_linear(ir, tmp_path, capsys, monkeypatch):
     assert "--sizes: '16,32,2' is not of the form K,N" in capsys.readouterr().err
     hint = "K = 24 is no multiple of 16, and GPUs read 16 bytes at a time; keep the layer in bf16"
     assert linear_programs.linear_request(24, 32, "sm_90a").hint == hint
+    assert main(["prepare", "linear", "--sizes=16,32", "--target=sm_100a", "-o", str(tmp_path / "none")]) == 1
+    error = capsys.readouterr().err
+    assert "linear: there are no kernels for sm_100a" in error, error
+    assert not (tmp_path / "none").exists()
 
 
 def test_opt(ir, capsys):
