@@ -339,7 +339,8 @@ bool QuantizationMerger::merge(Operation *op) {
              "before, in another layout, would take longer";
     for (auto &[name, result] : results) {
       SmallVector<OpResult, 2> &known = computed[name];
-      if (name.name == "scale" && !known.empty())
+      bool areScales = name.name == "scale" || name.name == "mx_scales";
+      if (areScales && !known.empty())
         equalScales[toPointer(result)] = toPointer(known.front());
       known.push_back(result);
     }

@@ -84,6 +84,23 @@ func.func @equal_scales(%x: tensor<?x2048xbf16>)
   return %q, %q1, %d, %e : tensor<?x2048xf8E4M3FN>, tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xbf16, #col>, tensor<?x2048xbf16, #col>
 }
 
+// CHECK-LABEL: func.func @equal_block_scales
+func.func @equal_block_scales(%x: tensor<?x2048xbf16>)
+    -> (tensor<?x2048xf8E4M3FN>, tensor<?x64xf8E8M0FNU>, tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xbf16, #col>, tensor<?x2048xbf16, #col>) {
+  // CHECK: %[[Q1:.*]], %[[S1:.*]] = fp8moe.mx_quantize %arg0 {{.*}} -> tensor<?x2048xf8E4M3FN, #
+  // CHECK-NEXT: %[[D:.*]] = fp8moe.mx_dequantize %[[Q1]] by %[[S1]]
+  // CHECK-NEXT: return {{.*}}, %[[D]], %[[D]]
+  %q, %s = fp8moe.mx_quantize %x along [1] mode rceil
+      : tensor<?x2048xbf16> -> tensor<?x2048xf8E4M3FN>, tensor<?x64xf8E8M0FNU>
+  %q1, %s1 = fp8moe.mx_quantize %x along [1] mode rceil
+      : tensor<?x2048xbf16> -> tensor<?x2048xf8E4M3FN, #col>, tensor<?x64xf8E8M0FNU>
+  %d = fp8moe.mx_dequantize %q1 by %s1 along 1
+      : tensor<?x2048xf8E4M3FN, #col>, tensor<?x64xf8E8M0FNU> -> tensor<?x2048xbf16, #col>
+  %e = fp8moe.mx_dequantize %q1 by %s along 1
+      : tensor<?x2048xf8E4M3FN, #col>, tensor<?x64xf8E8M0FNU> -> tensor<?x2048xbf16, #col>
+  return %q, %s, %q1, %d, %e : tensor<?x2048xf8E4M3FN>, tensor<?x64xf8E8M0FNU>, tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xbf16, #col>, tensor<?x2048xbf16, #col>
+}
+
 // Block scales, row-major and in tiles.
 
 // CHECK-LABEL: func.func @tiles
