@@ -28,6 +28,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "python-bindings/fp8moe"))
 from _svg import COLORS, GREY, INK, Canvas  # noqa: E402
 
+sys.path.pop()  # the folder has a `torch`, too
+
 DATA, PAGES, IMAGES = ROOT / "benchmarks/results", ROOT / "docs/results", ROOT / "docs/images/results"
 
 # Pages, and the order of topics in them: from whole models to single kernels.

@@ -60,8 +60,8 @@ def exchanged(tmp_path_factory):
     return get
 
 
-@pytest.mark.parametrize("chip", ["sm_90a", "gfx950"])
-@pytest.mark.parametrize("function", FUNCTIONS)
+# Matmuls of MX data are bf16 on sm_90a.
+@pytest.mark.parametrize("function, chip", [(f, c) for f in FUNCTIONS for c in ("sm_90a", "gfx950") if (f, c) != ("mx", "sm_90a")])
 def test_bits(function, chip, exchanged, get_executor):
     artifact, text = exchanged(chip)
     body = text.split(f"func.func @{function}(")[1].split("return")[0]
