@@ -7,15 +7,18 @@
 //===----------------------------------------------------------------------===//
 
 #include "FP8MoEToGPU/NVIDIA/TensorCopies.h"
-#include "FP8MoEToGPU/NVIDIA/Cluster.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
 
+/// The pointer in the shared memory of the cluster.
 static Value castToCluster(KernelBuilder &b, Value pointer) {
-  return LLVM::AddrSpaceCastOp::create(b, getClusterPointerType(b), pointer);
+  // NVPTX's shared::cluster.
+  constexpr unsigned kClusterSpace = 7;
+  auto type = LLVM::LLVMPointerType::get(b.getContext(), kClusterSpace);
+  return LLVM::AddrSpaceCastOp::create(b, type, pointer);
 }
 
 void fp8moe::createTensorLoad(KernelBuilder &b, Value map,

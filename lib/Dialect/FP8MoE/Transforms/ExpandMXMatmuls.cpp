@@ -100,13 +100,14 @@ void ExpandMXMatmuls::runOnOperation() {
     return signalPassFailure();
   if (!expandsMXMatmuls(target->getInfo()))
     return markAllAnalysesPreserved();
-  unsigned before = numExpanded;
+  SmallVector<MatmulOpInterface> matmuls;
   function->walk([&](MatmulOpInterface op) {
-    if (!hasBlockScales(op))
-      return;
-    expand(op);
-    ++numExpanded;
+    if (hasBlockScales(op))
+      matmuls.push_back(op);
   });
-  if (numExpanded == before)
+  for (MatmulOpInterface op : matmuls)
+    expand(op);
+  numExpanded += matmuls.size();
+  if (matmuls.empty())
     markAllAnalysesPreserved();
 }

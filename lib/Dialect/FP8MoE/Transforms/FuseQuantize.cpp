@@ -18,6 +18,8 @@
 // 3. Jagged data that is only read padded is written padded, and block scales
 //    that are only read in tiles are written so; or the reverse.
 // 4. Quantizations of one tensor are paired, at the place of the first.
+// 5. Pairs have columns before rows, and those that no kernel does at once are
+//    split.
 //
 //===----------------------------------------------------------------------===//
 
@@ -144,11 +146,11 @@ static KernelOpInterface createPair(const SingleQuantize &first,
                                    axes, first.rounding, {});
 }
 
-/// Whether the axis is the one along which the input is contiguous.
-static bool isAlongRows(const SingleQuantize &quantize) {
-  auto type = cast<RankedTensorType>(quantize.input.getType());
+/// Whether the input is contiguous along an axis.
+static bool isAlongRows(Value input, int64_t axis) {
+  auto type = cast<RankedTensorType>(input.getType());
   std::optional<StridedLayout> layout = StridedLayout::get(type);
-  return layout && layout->strides[quantize.axes[0]] == 1;
+  return layout && layout->strides[axis] == 1;
 }
 
 /// Puts columns before rows, which is the order in which kernels for both take
@@ -159,7 +161,8 @@ static bool isAlongRows(const SingleQuantize &quantize) {
 ///   -->  %r:2, %t:2 = dynamic_quantize %x along [0, 1]
 static bool orderAxes(DynamicQuantizeOp op) {
   if (op.getAxes().size() != 2 || op.getTiles() ||
-      !isAlongRows(SingleQuantize(op)))
+      !isAlongRows(op.getInput(), op.getAxes()[0]) ||
+      isAlongRows(op.getInput(), op.getAxes()[1]))
     return false;
   auto swap = [](ValueRange values) {
     return SmallVector<Value>{values[1], values[0]};
@@ -189,7 +192,8 @@ static bool fusePair(const SingleQuantize &earlier, const SingleQuantize &later,
       (earlier.offsets && later.offsets))
     return false;
   // Columns before rows, as groups have them.
-  bool swapped = later.offsets || (!earlier.offsets && isAlongRows(earlier));
+  bool swapped = later.offsets || (!earlier.offsets &&
+                                   isAlongRows(earlier.input, earlier.axes[0]));
   const SingleQuantize &first = swapped ? later : earlier;
   const SingleQuantize &second = swapped ? earlier : later;
   if (first.offsets && !dominance.properlyDominates(first.offsets, earlier.op))

@@ -97,8 +97,8 @@ private:
   KernelCostMemo kernelCosts;
   int64_t numCloned = 0;
   std::map<Computation, SmallVector<OpResult, 2>> computed;
-  /// The first of several scales with the same values, by each of the others:
-  /// casts by either are equal.
+  /// Maps scales to the first ones that have the same values: casts by either
+  /// are equal.
   DenseMap<const void *, const void *> equalScales;
 };
 } // namespace
@@ -324,8 +324,15 @@ QuantizationMerger::chooseFastest(ArrayRef<Replacement> replacements) {
   return fastest;
 }
 
+static bool areScales(const Computation &computation) {
+  return computation.name == "scale" || computation.name == "mx_scales";
+}
+
 bool QuantizationMerger::merge(Operation *op) {
   NamedResults results = nameResults(op);
+  for (auto &[name, result] : results)
+    if (auto it = computed.find(name); it != computed.end() && areScales(name))
+      equalScales[toPointer(result)] = toPointer(it->second.front());
   for (auto &[name, result] : results)
     for (const void *&detail : name.details)
       if (const void *first = equalScales.lookup(detail))
@@ -337,17 +344,15 @@ bool QuantizationMerger::merge(Operation *op) {
       remark::missed(op->getLoc(), layoutRemark("not-merged"))
           << "quantized again: a copy of what the same quantization wrote "
              "before, in another layout, would take longer";
-    for (auto &[name, result] : results) {
-      SmallVector<OpResult, 2> &known = computed[name];
-      bool areScales = name.name == "scale" || name.name == "mx_scales";
-      if (areScales && !known.empty())
-        equalScales[toPointer(result)] = toPointer(known.front());
-      known.push_back(result);
-    }
+    for (auto &[name, result] : results)
+      computed[name].push_back(result);
     return false;
   }
   remark::passed(op->getLoc(), layoutRemark("merged"))
       << "not quantized again: the same values were computed before";
+  // Another value may have the address of an erased one.
+  for (Value result : op->getResults())
+    equalScales.erase(toPointer(result));
   replaceByKnown(op, *known);
   return true;
 }

@@ -7,9 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 //
-//   1. Decisions that no policy makes: filtered names and sizes that FP8
-//   hardware does
-//      not take stay bf16; decisions that are there stay.
+//   1. Filtered names, and sizes that FP8 hardware does not take, stay bf16.
+//      Decisions that are there stay.
 //   2. The policy. `cost` asks PrecisionModel, function by function, which sees
 //      what is decided, too; the others look at each matmul by itself. Under
 //      those the model still says the times, for the report.

@@ -36,7 +36,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // -----
 
 // Lengths that are only known at run time: one kernel for each range of the mean length,
-// of which one is launched. (On sm_90a most of them would be taken by whole columns.)
+// of which one is launched.
 
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_100a">} {

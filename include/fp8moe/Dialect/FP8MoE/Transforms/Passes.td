@@ -225,7 +225,8 @@ def FuseQuantize : InterfacePass<"fp8moe-fuse-quantize", "::mlir::FunctionOpInte
       layout are a copy of the first ones, when that is predicted to take less time.
     - Quantizations along two axes become one with two, when the cost model predicts
       less time on some card of the target, and no more on its own: when the tensor is
-      read once for both. A jagged one stays first.
+      read once for both. A jagged one stays first, and columns come before rows. One that
+      no kernel does at once is split.
     - MX quantizations along two axes become one, where a kernel of the target reads the
       tensor once for both.
     - Copies that pad the groups of jagged data go away when nobody reads it packed and

@@ -34,8 +34,8 @@ public:
   /// By all threads of the block, which then wait for each other.
   void create();
 
-  // Describes the group that comes as number `rank` (i32); any rank behind the
-  // last group means the last one.
+  // Describes the group that comes as number `rank` (i32). Behind the last
+  // group the values are arbitrary.
   /// Its number.
   Value loadGroup(Value rank);
   /// Its length, and where it begins with padding.

@@ -90,7 +90,7 @@ static void createRings(GroupedMatmulKernel &kernel) {
   bool isShared = kernel.config.kind == WgmmaSchedule::Cooperative;
   for (int64_t ring : llvm::seq(kernel.config.getNumRings()))
     kernel.getRing(b.i32(ring))
-        .createInit(1, kWarpgroupWarps * (isShared ? 2 : 1));
+        .createInit(/*fullArrivals=*/1, kWarpgroupWarps * (isShared ? 2 : 1));
   createBarrierInitFence(b);
   for (Value map : {kernel.mapA, kernel.mapB, kernel.mapResult})
     createMapPrefetch(b, map);

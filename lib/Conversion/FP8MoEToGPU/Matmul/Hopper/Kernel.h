@@ -101,8 +101,7 @@ struct TileState {
   Value group, firstTile;
   /// The group's rows, or its range of the contraction without padding (from 0
   /// on where groups are taken by length); and where that range begins with the
-  /// padding of the data, or of the tiles of scales where these begin anew with
-  /// each group.
+  /// padding of the data.
   Value begin, end, paddedBegin;
 
   SmallVector<Value> pack() const {
@@ -132,11 +131,9 @@ struct Tile {
   /// First element of the contraction, and the number of its stages.
   Value contraction, numStages;
   /// K-grouped: bytes before the group in what is loaded first, and bytes up
-  /// to its end in the last stage: at most 0 in an empty group, and where the
-  /// last stage of a pair begins behind the end.
+  /// to its end in the last stage: at most 0 in an empty group.
   Value headBytes, lastBytes;
-  /// With scales of blocks whose tiles begin anew with each group: what
-  /// paddedBegin says of the tile's rows, or of its group's contraction.
+  /// Index of the first scale of the tile's rows or group, with padding.
   Value scaleBegin;
 };
 
