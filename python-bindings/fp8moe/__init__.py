@@ -74,9 +74,9 @@ def _import(name: str) -> Any:
         if any(part in str(error) for part in parts):
             raise ImportError(
                 f"fp8moe.{name} needs the compiler, which this installation lacks ({error}). "
-                "It needs a wheel for this version of Python, or in a build folder the shared "
-                "libraries of MLIR and LLVM 22 (Debian: libmlir-22); there "
-                "'ninja fp8moe-python' builds it. Running artifacts with "
+                "'pip install fp8moe' brings it, after 'pip uninstall fp8moe-runtime' where that is "
+                "installed. In a build folder it needs the shared libraries of MLIR and LLVM 22 "
+                "(Debian: libmlir-22), and 'ninja fp8moe-python' builds it. Running artifacts with "
                 "fp8moe.load needs none of this."
             ) from error
         raise

@@ -34,7 +34,10 @@ def run() -> NoReturn:
 
 
 def _run_part(name: str) -> NoReturn:
-    from . import _mlir
+    try:
+        from . import _mlir
+    except ImportError as error:
+        sys.exit(f"{name}: error: this installation has no compiler ({error}); 'pip install fp8moe', without fp8moe-runtime beside it")
 
     # The tool ends by these as a program of its own would; Python notes the first and ignores the other.
     for number in (signal.SIGINT, signal.SIGPIPE):

@@ -13,6 +13,7 @@ import importlib
 import importlib.metadata
 import os
 import platform
+import re
 import shutil
 import sys
 import tempfile
@@ -68,7 +69,13 @@ def format_findings(findings: Iterable[Finding]) -> str:
 
 
 def _look_at_package() -> Iterator[Finding]:
-    yield Finding("fp8moe", f"{__version__} in {os.path.dirname(__file__)}, Python {platform.python_version()}, {platform.machine()}")
+    text = f"{__version__} in {os.path.dirname(__file__)}, Python {platform.python_version()}, {platform.machine()}"
+    installed = {distribution.metadata["Name"].replace("_", "-") for distribution in importlib.metadata.distributions()}
+    advice = ""
+    if {"fp8moe", "fp8moe-runtime"} <= installed:
+        text += "; fp8moe and fp8moe-runtime are installed, and share files"
+        advice = "'pip uninstall fp8moe fp8moe-runtime', then install one: fp8moe has all of the other"
+    yield Finding("fp8moe", text, advice)
 
 
 def _has_compiler() -> bool:
@@ -104,9 +111,11 @@ def _look_at_ptxas() -> Iterator[Finding]:
         return
     path = find_ptxas()
     if path is None:
-        advice = "\"pip install 'fp8moe[cuda]'\", or install CUDA's" if _has_nvidia_driver() else ""
+        remedy = "\"pip install 'fp8moe[cuda]'\" brings one, and so does CUDA"
         where = "FP8MOE_PTXAS, PATH, CUDA_HOME, /usr/local/cuda or packages of Python"
-        yield Finding("ptxas", f"none in {where}; artifacts for NVIDIA GPUs need it", advice)
+        text = f"none in {where}; without it artifacts for NVIDIA GPUs hold PTX, and no code"
+        has_driver = _has_nvidia_driver()
+        yield Finding("ptxas", text if has_driver else f"{text} ({remedy})", remedy if has_driver else "")
         return
     source = "FP8MOE_PTXAS" if os.environ.get("FP8MOE_PTXAS") else "PATH" if shutil.which("ptxas") else "CUDA or a package"
     try:
@@ -115,7 +124,9 @@ def _look_at_ptxas() -> Iterator[Finding]:
         yield Finding("ptxas", f"{path} from {source}", str(error))
         return
     version = next((after for word, after in zip(words, words[1:]) if word == "release"), "of an unknown release").rstrip(",")
-    yield Finding("ptxas", f"{path} from {source}, {version}")
+    number = re.fullmatch(r"(\d+)\.(\d+)", version)
+    is_known = number is not None and (12, 8) <= (int(number[1]), int(number[2])) < (14, 0)
+    yield Finding("ptxas", f"{path} from {source}, {version}", "" if is_known else "set FP8MOE_PTXAS to an assembler of CUDA 12.8 to 13")
 
 
 def _has_nvidia_driver() -> bool:
@@ -133,13 +144,21 @@ def _look_at_caches() -> Iterator[Finding]:
         yield _examine_folder("cache", root, is_written=index == 0)
     for root in filter(None, os.environ.get("FP8MOE_ARTIFACTS", "").split(os.pathsep)):
         yield _examine_folder("artifacts", os.path.abspath(os.path.expanduser(root)), is_written=False)
+    yield _examine_temporary()
+
+
+def _examine_temporary() -> Finding:
+    # The compiler takes TMPDIR as it is, where Python would look for another folder.
+    asked = os.environ.get("TMPDIR")
+    if asked and not (os.path.isdir(asked) and os.access(asked, os.W_OK | os.X_OK)):
+        return Finding("temporary", asked, "TMPDIR names no folder that can be written: set it to one, or unset it")
     try:
         folder = tempfile.gettempdir()
         free = shutil.disk_usage(folder).free
-        advice = "make room, or set TMPDIR to another folder" if free < _LEAST_FREE else ""
-        yield Finding("temporary", f"{folder}: {free / 2**30:.1f} GiB free", advice)
     except OSError as error:
-        yield Finding("temporary", str(error), "set TMPDIR to a folder that can be written; nothing compiles without one")
+        return Finding("temporary", str(error), "set TMPDIR to a folder that can be written; nothing compiles without one")
+    advice = "make room, or set TMPDIR to another folder" if free < _LEAST_FREE else ""
+    return Finding("temporary", f"{folder}: {free / 2**30:.1f} GiB free", advice)
 
 
 def _examine_folder(topic: str, root: str, is_written: bool) -> Finding:

@@ -65,6 +65,31 @@ def test_a_ptxas_that_fails(ir, tmp_path, monkeypatch):
     assert "from FP8MOE_PTXAS" in found.text and "absent --version' fails" in found.advice
 
 
+@pytest.mark.parametrize("release, is_known", [("12.8", True), ("13.3", True), ("11.0", False), ("14.0", False), ("", False)])
+def test_releases_of_ptxas(ir, tmp_path, monkeypatch, release, is_known):
+    ptxas = tmp_path / "ptxas"
+    ptxas.write_text(f"#!/bin/sh\necho 'Cuda compilation tools, release {release}, V1'\n" if release else "#!/bin/sh\necho rubbish\n")
+    ptxas.chmod(0o755)
+    monkeypatch.setenv("FP8MOE_PTXAS", str(ptxas))
+    (found,) = find("ptxas")
+    assert found.advice == ("" if is_known else "set FP8MOE_PTXAS to an assembler of CUDA 12.8 to 13")
+
+
+def test_a_temporary_folder_that_is_missing(folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "none"))
+    (found,) = find("temporary")
+    assert found.text == str(tmp_path / "none") and found.advice.startswith("TMPDIR names no folder")
+
+
+def test_two_packages_that_share_files(tmp_path, monkeypatch):
+    for name in ("fp8moe", "fp8moe_runtime"):
+        (tmp_path / f"{name}-0.3.0.dist-info").mkdir()
+        (tmp_path / f"{name}-0.3.0.dist-info" / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.3.0\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    (found,) = find("fp8moe")
+    assert found.advice.startswith("'pip uninstall fp8moe fp8moe-runtime'")
+
+
 def test_without_a_compiler(folder, monkeypatch):
     monkeypatch.setattr(cache, "_identify_extension", lambda: None)
     (found,) = find("compiler")
