@@ -41,17 +41,8 @@ static constexpr int64_t kLengths[] = {32,   128,  256,   512,   1024,  2048,
 /// to lose 0.8% to the best tile of each length (2026-11-22). Half of it gives
 /// up to six, and four times as much up to two, which lose 5%.
 static constexpr double kKernelPrice = 0.01 * std::size(kLengths);
-/// Each kernel takes time to compile and space in the artifact. Kernels that
-/// take whole columns are not counted.
+/// Each kernel takes time to compile and space in the artifact.
 static constexpr size_t kMaxAlternatives = 4;
-
-/// Beside lengths at which they are faster, whole columns run where they are
-/// predicted to take up to this times as long as others. Ranges stay in one
-/// piece, groups of any sizes come at one speed, and so do numbers of rows that
-/// are no multiple of 16, where others are predicted for one that is: 1000 rows
-/// of 16384 columns in 3 groups take 61 us in register-resident slices and 24
-/// us in whole columns.
-static constexpr double kColumnsPrice = 1.05;
 
 using Tiles = SmallVector<QuantizeTileCost>;
 
@@ -176,35 +167,6 @@ withLeastLength(const QuantizeWork &work, const QuantizeTileCost &best,
   return alternatives;
 }
 
-/// Replaces tiles where whole columns are faster, and from there on in both
-/// directions as long as they are hardly slower.
-static void preferColumns(MutableArrayRef<const QuantizeTileCost *> chosen,
-                          ArrayRef<Tiles> columns) {
-  SmallVector<const QuantizeTileCost *> best, hardlySlower;
-  auto getIfUpTo = [](double time, ArrayRef<QuantizeTileCost> tiles) {
-    const QuantizeTileCost *fastest =
-        tiles.empty() ? nullptr : &chooseQuantizeTile(tiles);
-    return fastest && fastest->cost.time < time ? fastest : nullptr;
-  };
-  for (auto [tile, others] : llvm::zip_equal(chosen, columns)) {
-    best.push_back(getIfUpTo(tile->cost.time, others));
-    hardlySlower.push_back(getIfUpTo(kColumnsPrice * tile->cost.time, others));
-  }
-  auto spread = [&](auto lengths) {
-    bool isBefore = false;
-    for (size_t length : lengths) {
-      if (isBefore && !best[length])
-        best[length] = hardlySlower[length];
-      isBefore = best[length];
-    }
-  };
-  spread(llvm::seq(best.size()));
-  spread(llvm::reverse(llvm::seq(best.size())));
-  for (auto [tile, columnsTile] : llvm::zip_equal(chosen, best))
-    if (columnsTile)
-      tile = columnsTile;
-}
-
 static SmallVector<QuantizeAlternative>
 getAlternatives(const QuantizeWork &work, const TargetInfo &target,
                 bool areGeneral) {
@@ -222,19 +184,18 @@ getAlternatives(const QuantizeWork &work, const TargetInfo &target,
     return {{std::nullopt, best}};
   }
   QuantizeWork nominal = withNominalSizes(work);
-  SmallVector<Tiles> general, columns;
+  // All families of this kind are general.
+  SmallVector<Tiles> tiles;
   for (int64_t length : kLengths) {
     QuantizeWork typical = withTypicalLength(nominal, length);
-    Tiles &all = general.emplace_back(), &others = columns.emplace_back();
+    Tiles &all = tiles.emplace_back();
     for (const AxisQuantizeFamily *family : getAxisQuantizeFamilies())
-      family->addTiles(work, typical, target,
-                       family->isGeneral() ? all : others);
+      if (family->isGeneral())
+        family->addTiles(work, typical, target, all);
   }
   SmallVector<const QuantizeTileCost *> chosen;
-  for (auto [length, number] : llvm::enumerate(chooseTiles(general)))
-    chosen.push_back(&general[length][number]);
-  if (!areGeneral)
-    preferColumns(chosen, columns);
+  for (auto [length, number] : llvm::enumerate(chooseTiles(tiles)))
+    chosen.push_back(&tiles[length][number]);
   return joinRanges(chosen);
 }
 
