@@ -17,9 +17,8 @@
 //    (MergeQuantizations.cpp).
 // 3. Jagged data that is only read padded is written padded, and block scales
 //    that are only read in tiles are written so; or the reverse.
-// 4. Quantizations of one tensor are paired, at the place of the first.
-// 5. Pairs have columns before rows, and those that no kernel does at once are
-//    split.
+// 4. Pairs that no kernel does at once are split, such as rows before columns.
+// 5. Quantizations of one tensor are paired, at the place of the first.
 //
 //===----------------------------------------------------------------------===//
 
@@ -146,40 +145,11 @@ static KernelOpInterface createPair(const SingleQuantize &first,
                                    axes, first.rounding, {});
 }
 
-/// Whether the input is contiguous along an axis.
-static bool isAlongRows(Value input, int64_t axis) {
-  auto type = cast<RankedTensorType>(input.getType());
+/// Whether the axis is the one along which the input is contiguous.
+static bool isAlongRows(const SingleQuantize &quantize) {
+  auto type = cast<RankedTensorType>(quantize.input.getType());
   std::optional<StridedLayout> layout = StridedLayout::get(type);
-  return layout && layout->strides[axis] == 1;
-}
-
-/// Puts columns before rows, which is the order in which kernels for both take
-/// them:
-///
-///   %q:2, %s:2 = dynamic_quantize %x along [1, 0]
-///
-///   -->  %r:2, %t:2 = dynamic_quantize %x along [0, 1]
-static bool orderAxes(DynamicQuantizeOp op) {
-  if (op.getAxes().size() != 2 || op.getTiles() ||
-      !isAlongRows(op.getInput(), op.getAxes()[0]) ||
-      isAlongRows(op.getInput(), op.getAxes()[1]))
-    return false;
-  auto swap = [](ValueRange values) {
-    return SmallVector<Value>{values[1], values[0]};
-  };
-  SmallVector<Value> data = swap(op.getQuantized()),
-                     scales = swap(op.getScales());
-  OpBuilder builder(op);
-  int64_t axes[] = {op.getAxes()[1], op.getAxes()[0]};
-  auto ordered = DynamicQuantizeOp::create(
-      builder, op.getLoc(), TypeRange(ValueRange(data)),
-      TypeRange(ValueRange(scales)), op.getInput(), axes, op.getRounding(), {});
-  for (auto [before, after] : llvm::zip_equal(data, ordered.getQuantized()))
-    before.replaceAllUsesWith(after);
-  for (auto [before, after] : llvm::zip_equal(scales, ordered.getScales()))
-    before.replaceAllUsesWith(after);
-  op.erase();
-  return true;
+  return layout && layout->strides[quantize.axes[0]] == 1;
 }
 
 /// Fuses two quantizations, `earlier` the first in the program, if that is
@@ -192,8 +162,7 @@ static bool fusePair(const SingleQuantize &earlier, const SingleQuantize &later,
       (earlier.offsets && later.offsets))
     return false;
   // Columns before rows, as groups have them.
-  bool swapped = later.offsets || (!earlier.offsets &&
-                                   isAlongRows(earlier.input, earlier.axes[0]));
+  bool swapped = later.offsets || (!earlier.offsets && isAlongRows(earlier));
   const SingleQuantize &first = swapped ? later : earlier;
   const SingleQuantize &second = swapped ? earlier : later;
   if (first.offsets && !dominance.properlyDominates(first.offsets, earlier.op))
@@ -248,8 +217,9 @@ static unsigned fusePairs(MutableArrayRef<SingleQuantize> group,
   return fused;
 }
 
-/// Splits quantizations along two axes that no kernel does at once, so that
-/// placement decides for each axis where it reads the input:
+/// Splits quantizations along two axes that no kernel does at once: they are
+/// paired again in the order that kernels take, or placement decides for each
+/// axis where it reads the input:
 ///
 ///   %q:2, %s:2 = dynamic_quantize %x along [0, 1]
 ///
@@ -414,6 +384,7 @@ void FuseQuantize::runOnOperation() {
   for (MXQuantizeOp op : blocks)
     fused += fuseTiles(op);
 
+  normalized |= splitPairs(function, target->getInfo());
   llvm::MapVector<std::pair<Block *, Value>, SmallVector<SingleQuantize, 2>>
       groups;
   auto collect = [&](SingleQuantize entry) {
@@ -431,11 +402,6 @@ void FuseQuantize::runOnOperation() {
       fused += fusePairs(group.second, target->getInfo(),
                          getAnalysis<DominanceInfo>(), explain);
   fused += pairBlockQuantizations(function, target->getInfo());
-  SmallVector<DynamicQuantizeOp> pairs;
-  function->walk([&](DynamicQuantizeOp op) { pairs.push_back(op); });
-  for (DynamicQuantizeOp op : pairs)
-    normalized |= target->getInfo().isGPU() && orderAxes(op);
-  normalized |= splitPairs(function, target->getInfo());
   numFused += fused;
   if (fused == 0 && !normalized)
     markAllAnalysesPreserved();
