@@ -32,12 +32,10 @@ struct ExpandMXMatmuls
 /// The type in bf16 of data that lie as `type` does, without padding.
 static RankedTensorType getWideType(RankedTensorType type) {
   MLIRContext *context = type.getContext();
-  SmallVector<int64_t> order = StridedLayout::get(type)->order;
-  Attribute encoding;
-  if (!llvm::is_sorted(order))
-    encoding = StridedEncodingAttr::get(context, order);
-  return RankedTensorType::get(type.getShape(), BFloat16Type::get(context),
-                               encoding);
+  ArrayRef<int64_t> shape = type.getShape();
+  auto dense = StridedLayout::getDense(shape, StridedLayout::get(type)->order);
+  return RankedTensorType::get(shape, BFloat16Type::get(context),
+                               encodeLayout(context, dense, shape));
 }
 
 static Value dequantize(OpBuilder &builder, Location loc, Value data,

@@ -108,11 +108,9 @@ Cost PrecisionModel::predictMatmul(const MatmulWork &work,
 static RankedTensorType getNominalType(const MatmulOperand &operand,
                                        ArrayRef<int64_t> shape) {
   RankedTensorType type = operand.getRootType();
-  SmallVector<int64_t> order = StridedLayout::get(type)->order;
-  Attribute encoding;
-  if (!llvm::is_sorted(order))
-    encoding = StridedEncodingAttr::get(type.getContext(), order);
-  return RankedTensorType::get(shape, type.getElementType(), encoding);
+  auto dense = StridedLayout::getDense(shape, StridedLayout::get(type)->order);
+  return RankedTensorType::get(shape, type.getElementType(),
+                               encodeLayout(type.getContext(), dense, shape));
 }
 
 /// The cost of one operation that quantizes a tensor along several axes, that

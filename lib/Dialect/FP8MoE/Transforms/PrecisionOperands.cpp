@@ -86,12 +86,11 @@ static QuantizedTypes getQuantizedTypes(ArrayRef<int64_t> shape, int64_t axis,
   SmallVector<int64_t> order =
       withoutAxis(identityPermutation(shape.size()), axis);
   order.push_back(axis);
-  Attribute encoding;
-  if (!llvm::is_sorted(order))
-    encoding = StridedEncodingAttr::get(context, order);
-  return {RankedTensorType::get(shape, fp8, encoding),
-          hasBlocks ? getBlockScaleType(shape, axis, offsets, context)
-                    : getSliceScaleType(shape, axis, offsets, context)};
+  auto dense = StridedLayout::getDense(shape, order);
+  return {
+      RankedTensorType::get(shape, fp8, encodeLayout(context, dense, shape)),
+      hasBlocks ? getBlockScaleType(shape, axis, offsets, context)
+                : getSliceScaleType(shape, axis, offsets, context)};
 }
 
 Operation *fp8moe::createQuantization(OpBuilder &builder, Location loc,
