@@ -147,10 +147,14 @@ static Value createFolded(Operation *op, const ViewInfo &info,
 }
 
 /// Replaces `op` by the shortest chain from its root, if that is shorter than
-/// what there is. True when it was.
+/// what there is. True when it was. Other ends of chains, and what has become
+/// one, are added to `others`.
 static bool foldChain(Operation *op, SmallVectorImpl<Operation *> &others) {
   Value input = op->getOperand(0), result = op->getResult(0);
   if (isIdentity(op)) {
+    Operation *producer = input.getDefiningOp();
+    if (producer && isChainLink(producer) && !result.use_empty())
+      others.push_back(producer);
     result.replaceAllUsesWith(input);
     eraseUnused(op);
     return true;

@@ -28,6 +28,21 @@ func.func @inverse_chain(%w: tensor<8x64x?xbf16>)
                       tensor<?x8x64xbf16, #fp8moe.strided<[1, 2, 0]>>
 }
 
+// A copy that copies nothing goes, and the chain before it ends there.
+
+// CHECK-LABEL: func.func @inverse_chain_before_identity
+func.func @inverse_chain_before_identity(%x: tensor<3x32x64xbf16>)
+    -> (tensor<32x64xf32>) {
+  // CHECK-NEXT: %[[S:.*]] = fp8moe.scale %arg0 along 0
+  // CHECK-NEXT: return %[[S]]
+  %a = fp8moe.reshape %x : tensor<3x32x64xbf16> -> tensor<96x64xbf16>
+  %b = fp8moe.reshape %a : tensor<96x64xbf16> -> tensor<3x32x64xbf16>
+  %c = fp8moe.contiguous %b : tensor<3x32x64xbf16> -> tensor<3x32x64xbf16>
+  %s = fp8moe.scale %c along 0 rounding pow2 fp8 f8E4M3FN
+      : tensor<3x32x64xbf16> -> tensor<32x64xf32>
+  return %s : tensor<32x64xf32>
+}
+
 // A merge and a split at another place do not compose to one reshape.
 
 // CHECK-LABEL: func.func @other_split
