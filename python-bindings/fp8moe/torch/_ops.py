@@ -398,11 +398,15 @@ def has_tangent(tensor: torch.Tensor) -> bool:
 
 def is_watched() -> Any:
     """Whether anybody traces, transforms, profiles or looks at what is called."""
+    return _is_profiled() or is_traced()
+
+
+def is_traced() -> Any:
+    """Whether anybody traces, transforms or looks at torch's operations, which kernels of other makers would hide."""
     return (
         _num_dispatch_modes()
         or _num_function_modes()
         or is_transformed()
-        or _is_profiled()
         or _tracing_state()
         or getattr(forward_ad, "_current_level", -1) >= 0
     )

@@ -14,7 +14,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ._constant import assume_constant_result
-from ._ops import PLAIN_TYPES, is_watched
+from ._ops import PLAIN_TYPES, is_traced
 
 #: Types that are computed in float32.
 TYPES = frozenset((torch.bfloat16, torch.float16, torch.float32))
@@ -22,8 +22,9 @@ TYPES = frozenset((torch.bfloat16, torch.float16, torch.float32))
 
 def find_kernels(module: str, *tensors: torch.Tensor) -> Any:
     """The module of this package with kernels for these tensors, or None: where Inductor fuses what is written in torch's
-    operations, somebody looks on or wants to differentiate what they write, sums are not in float32, or there is no Triton."""
-    if torch.compiler.is_compiling() or is_watched():
+    operations, somebody looks on or wants to differentiate what they write, sums are not in float32, or there is no Triton.
+    A profile shows the kernels that run without it."""
+    if torch.compiler.is_compiling() or is_traced():
         return None
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
         return None

@@ -268,6 +268,21 @@ def test_swiglu(rows, width, compiled):
         torch.library.opcheck(torch.ops.fp8moe.swiglu_backward.default, (gradient.contiguous(), h.detach()))
 
 
+def test_profiles_show_the_kernels_that_run_without_them():
+    x = torch.randn(64, 256, device="cuda").bfloat16().requires_grad_()
+    weights = torch.rand(64, 2, device="cuda")
+
+    def step():
+        rows, routing = permute(x, torch.randint(4, (64, 2), device="cuda"), 4)
+        unpermute(_glu.gate_and_up(rows, "silu").repeat(1, 2), routing, weights).sum().backward()
+
+    step()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        step()
+    names = {event.key for event in profile.key_averages()}
+    assert {"_sum_kernel", "_spread_kernel", "_forward_kernel", "_backward_kernel"} <= names
+
+
 def test_nothing_waits_for_the_device():
     x, parameter, weights, gradient = tensors()
     ends = offsets(ENDS["empty"])

@@ -16,7 +16,7 @@ import torch._dynamo.testing  # noqa: E402
 from torch.autograd import forward_ad  # noqa: E402
 
 import fp8moe  # noqa: E402
-from fp8moe.torch import _permute, _triton, grouped_mm, permute, unpermute  # noqa: E402
+from fp8moe.torch import _ops, _permute, _triton, grouped_mm, permute, unpermute  # noqa: E402
 
 T, D, K, E = 37, 24, 3, 5
 CHOICES = {"some empty": [0, 2, 4], "one": [3, 3, 3], "elsewhere": [1, -1, E, E + 7], "all elsewhere": [E, E, E]}
@@ -347,3 +347,10 @@ def test_what_is_elsewhere_counts_for_nothing(weighted):
     assert not x.grad[1].any()
     if weighted:
         assert torch.equal(weights.grad, torch.tensor([[3.0, 0.0], [0.0, 0.0], [7.0, 7.0]]))
+
+
+def test_profiles_are_no_tracing():
+    """Kernels run under a profile, too, or it would show others than those that it is asked about."""
+    with torch.profiler.profile():
+        assert _ops.is_watched() and not _ops.is_traced()
+    assert not _ops.is_watched()
