@@ -159,6 +159,18 @@ def make_layer(shape, recipe, _):
     return {**runs, "SonicMoE bf16": step(sonic, (x, *weights), gradient)}
 
 
+def print_kernels(run, count, calls=3):
+    """The kernels of a step that take longest."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        for _ in range(calls):
+            run()
+        torch.cuda.synchronize()
+    events = sorted(profile.key_averages(), key=lambda event: -event.self_device_time_total)
+    print(f"  {sum(event.self_device_time_total for event in events) / calls:8.0f} us in all kernels")
+    for event in events[:count]:
+        print(f"  {event.self_device_time_total / calls:8.0f} us in {event.count // calls} of {event.key[:100]}", flush=True)
+
+
 def measure(name, shape, make, options, rng):
     torch.compiler.reset()
     contenders = make(shape, options.recipe, rng)
@@ -168,6 +180,9 @@ def measure(name, shape, make, options, rng):
         if max(errors) > TOLERANCE:
             sys.exit(f"{name}: {each} is {max(errors):.3f} of the norm away from torch's bf16, more than {TOLERANCE}")
     us = time_queued(contenders, rng)
+    if options.kernels:
+        print(f"{name}: kernels of fp8moe's step")
+        print_kernels(contenders["fp8moe"], options.kernels)
     row = {"model": name, "shape": shape, "torch bf16 us": round(us.pop("torch bf16"))}
     row |= {each: round(row["torch bf16 us"] / time, 2) for each, time in us.items()}
     print(row, flush=True)
@@ -178,6 +193,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", action="store_true", help="print what `python3 -m fp8moe prepare grouped_mm` is to be given")
     parser.add_argument("--recipe", default="rowwise", help="of fp8moe (default: rowwise, which is FP8 everywhere)")
+    parser.add_argument("--kernels", type=int, default=0, metavar="N", help="print the N kernels that take longest in each step of fp8moe")
     parser.add_argument("--json", help="save speeds over torch's bf16")
     options = parser.parse_args()
     if options.sizes:
