@@ -24,9 +24,9 @@ INCLUDE = re.compile(r'\s*#?\s*include\s+"([^"]+)"')
 
 # A folder of lib/ and that of the same name in include/fp8moe/ are one: lib/Tuning and
 # include/fp8moe/Tuning are Tuning. Includes between those in and below these form no cycle.
-LAYERS = ("Conversion", "Tuning", "Target", "Dialect")
+LAYERS = ("Transforms", "Conversion", "Tuning", "Target", "Dialect")
 # Folders that are for the chips of all vendors, but for those below them with such a name.
-NEUTRAL = ("Conversion/FP8MoEToGPU", "Conversion/GPUCommon", "Tuning", "Dialect/FP8MoE")
+NEUTRAL = ("Conversion/FP8MoEToGPU", "Conversion/GPUCommon", "Transforms", "Tuning", "Dialect/FP8MoE")
 VENDOR = {"NVIDIA", "AMD", "Hopper", "Blackwell", "CDNA", "CDNA3", "CDNA4"}
 # Tables by chip of what was measured: they name chips, and the cards and compilers it was measured on.
 CALIBRATION = "Calibration.cpp"

@@ -8,7 +8,7 @@
 
 #include "RemarkCollector.h"
 
-#include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
+#include "fp8moe/Transforms/Passes.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/Remarks.h"

@@ -11,8 +11,8 @@
 #include "fp8moe/Conversion/Passes.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
-#include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
 #include "fp8moe/Pipelines/Pipelines.h"
+#include "fp8moe/Transforms/Passes.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 
 using namespace mlir;

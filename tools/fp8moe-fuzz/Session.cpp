@@ -8,7 +8,7 @@
 
 #include "Session.h"
 
-#include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
+#include "fp8moe/Transforms/Passes.h"
 #include "mlir/IR/Remarks.h"
 #include "llvm/ADT/StringExtras.h"
 

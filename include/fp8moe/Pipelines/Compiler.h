@@ -20,8 +20,8 @@
 #ifndef FP8MOE_PIPELINES_COMPILER_H
 #define FP8MOE_PIPELINES_COMPILER_H
 
-#include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
 #include "fp8moe/Target/TargetInfo.h"
+#include "fp8moe/Transforms/Passes.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassManager.h"
 

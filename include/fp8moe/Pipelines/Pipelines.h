@@ -9,8 +9,8 @@
 #ifndef FP8MOE_PIPELINES_PIPELINES_H
 #define FP8MOE_PIPELINES_PIPELINES_H
 
-#include "fp8moe/Dialect/FP8MoE/Transforms/Passes.h"
 #include "fp8moe/Target/TargetInfo.h"
+#include "fp8moe/Transforms/Passes.h"
 #include "mlir/Pass/PassManager.h"
 
 namespace mlir::fp8moe {

@@ -1,0 +1,111 @@
+//===- ExpandMXMatmuls.cpp - Matmuls of MX data become bf16 ---------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ExpandMXMatmuls.h"
+
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
+#include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
+#include "fp8moe/Transforms/Passes.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+namespace mlir::fp8moe {
+#define GEN_PASS_DEF_EXPANDMXMATMULS
+#include "fp8moe/Transforms/Passes.h.inc"
+} // namespace mlir::fp8moe
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+namespace {
+struct ExpandMXMatmuls
+    : public fp8moe::impl::ExpandMXMatmulsBase<ExpandMXMatmuls> {
+  void runOnOperation() override;
+};
+} // namespace
+
+/// The type in bf16 of data that lie as `type` does, without padding.
+static RankedTensorType getWideType(RankedTensorType type) {
+  MLIRContext *context = type.getContext();
+  ArrayRef<int64_t> shape = type.getShape();
+  auto dense = StridedLayout::getDense(shape, StridedLayout::get(type)->order);
+  return RankedTensorType::get(shape, BFloat16Type::get(context),
+                               encodeLayout(context, dense, shape));
+}
+
+static Value dequantize(OpBuilder &builder, Location loc, Value data,
+                        Value scale, Value offsets, int64_t axis) {
+  return MXDequantizeOp::create(
+      builder, loc, getWideType(cast<RankedTensorType>(data.getType())), data,
+      scale, offsets, axis);
+}
+
+/// An operand in bf16. The contraction of weight gradients lies along groups,
+/// which are ranges of the first dimension of what is dequantized.
+static Value expandOperand(MatmulOpInterface op, bool isFirst) {
+  OpBuilder builder(op);
+  Location loc = op.getLoc();
+  Value data = isFirst ? op.getA() : op.getB();
+  auto scale = isFirst ? op.getScaleA() : op.getScaleB();
+  bool contractsGroups = !op.isDense() && !op.isMGrouped();
+  Value offsets;
+  if (contractsGroups || getGroupPadding(scale.getType()))
+    offsets = op.getOffsets();
+  if (!isFirst || !contractsGroups)
+    return dequantize(builder, loc, data, scale, offsets,
+                      isFirst ? op.getContractedDimA()
+                              : op.getContractedDimB());
+  const int64_t swap[] = {1, 0};
+  data = TransposeOp::create(builder, loc, data, swap);
+  data = dequantize(builder, loc, data, scale, offsets, /*axis=*/0);
+  return TransposeOp::create(builder, loc, data, swap);
+}
+
+///     %y = linear %a, %b scales(%sa, %sb)          // scales of blocks
+///     -->
+///     %x = mx_dequantize %a by %sa along 1
+///     %w = mx_dequantize %b by %sb along 0
+///     %y = linear %x, %w
+static void expand(MatmulOpInterface op) {
+  Value a = expandOperand(op, /*isFirst=*/true);
+  Value b = expandOperand(op, /*isFirst=*/false);
+  llvm::TypeSwitch<Operation *>(op).Case<LinearOp, GroupedMatmulOp>(
+      [&](auto matmul) {
+        matmul.getAMutable().assign(a);
+        matmul.getBMutable().assign(b);
+        matmul.getScaleAMutable().clear();
+        matmul.getScaleBMutable().clear();
+      });
+  if (PrecisionAttr decided = op.getPrecisionAttr())
+    op.setPrecisionAttr(PrecisionAttr::get(
+        op.getContext(), PrecisionChoice::BF16, decided.getName(),
+        decided.getUse(), decided.getRecipe(), decided.getBf16Ns(),
+        decided.getFp8Ns(),
+        "dequantized: no matrix instruction takes scales of blocks"));
+}
+
+void ExpandMXMatmuls::runOnOperation() {
+  FunctionOpInterface function = getOperation();
+  if (function.isExternal())
+    return markAllAnalysesPreserved();
+  FailureOr<TargetAttr> target = requireTargetAttr(function);
+  if (failed(target))
+    return signalPassFailure();
+  if (!expandsMXMatmuls(target->getInfo()))
+    return markAllAnalysesPreserved();
+  SmallVector<MatmulOpInterface> matmuls;
+  function->walk([&](MatmulOpInterface op) {
+    if (hasBlockScales(op))
+      matmuls.push_back(op);
+  });
+  for (MatmulOpInterface op : matmuls)
+    expand(op);
+  numExpanded += matmuls.size();
+  if (matmuls.empty())
+    markAllAnalysesPreserved();
+}

@@ -1,0 +1,294 @@
+//===- FoldViews.cpp - Compose views and move them below kernels ----------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// 1. Erase what nobody reads, so that it keeps nothing from changing.
+// 2. Copies that pad what was packed, or the reverse, become one or none
+//    (Regroupings.cpp).
+// 3. Fold: for every end of a chain of views and copies, in program order, find
+//    its root through all views and copies before it, and replace it by the
+//    shortest chain of views of the root (ViewExpression), with at most one
+//    copy behind. An end is what something else reads, or several chains.
+// 4. Sink: kernels that read a transposed tensor read the tensor in its own
+//    order (SinkTransposes.cpp), and those that read a reshape read it in its
+//    own shape (SinkReshapes.cpp).
+// 5. Fold the chains around them again.
+//
+//===----------------------------------------------------------------------===//
+
+#include "FoldViews.h"
+#include "LayoutGraph.h"
+#include "LayoutRemarks.h"
+#include "NormalizeBlocks.h"
+#include "Regroupings.h"
+#include "fp8moe/Transforms/Passes.h"
+#include "mlir/IR/Iterators.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace mlir::fp8moe {
+#define GEN_PASS_DEF_FOLDVIEWS
+#include "fp8moe/Transforms/Passes.h.inc"
+} // namespace mlir::fp8moe
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+namespace {
+struct FoldViews : public fp8moe::impl::FoldViewsBase<FoldViews> {
+  using FoldViewsBase::FoldViewsBase;
+  void runOnOperation() override;
+};
+
+/// The result of an operation as a view of its root.
+struct ViewInfo {
+  explicit ViewInfo(Value root)
+      : root(root),
+        expression(cast<RankedTensorType>(root.getType()).getShape()) {}
+
+  Value root;
+  ViewExpression expression;
+  /// Operations between the root and the value.
+  unsigned length = 0;
+  /// The last copy among them, or null.
+  Operation *copy = nullptr;
+  /// No other operation reads a copy of the chain, nor a result behind it.
+  bool isExclusive = true;
+};
+
+} // namespace
+
+/// Longer chains are taken in parts, so that time stays linear. Folded chains
+/// are shorter but for shared copies.
+static constexpr unsigned kMaxChain = 16;
+
+static bool isView(Operation *op) {
+  if (!isa<TransposeOp, ReshapeOp>(op))
+    return false;
+  Attribute encoding = tensorType(op->getResult(0)).getEncoding();
+  return !encoding || isa<StridedEncodingAttr>(encoding);
+}
+
+/// True for an operation that returns its input, type and all.
+static bool isIdentity(Operation *op) {
+  if (op->getOperand(0).getType() != op->getResult(0).getType())
+    return false;
+  auto transpose = dyn_cast<TransposeOp>(op);
+  return !transpose || llvm::is_sorted(transpose.getPermutation());
+}
+
+static bool isChainLink(Operation *op) {
+  return isView(op) || LayoutGraph::isPlainRelayout(op);
+}
+
+/// True when chains do not just go through a link on their way to another one.
+static bool isChainEnd(Operation *link) {
+  return !link->hasOneUse() || !isChainLink(*link->user_begin());
+}
+
+/// The chain that ends with `op`; none when there is nothing before it. Views
+/// that cannot be composed with those before them start a chain; what they read
+/// is added to `others`.
+static std::optional<ViewInfo> getInfo(Operation *op,
+                                       SmallVectorImpl<Operation *> &others) {
+  SmallVector<Operation *, kMaxChain> chain;
+  for (Operation *link = op; link && isChainLink(link);) {
+    chain.push_back(link);
+    link = link->getOperand(0).getDefiningOp();
+    if (chain.size() == kMaxChain)
+      break;
+  }
+  if (chain.size() < 2)
+    return std::nullopt;
+  ViewInfo info(chain.back()->getOperand(0));
+  for (Operation *link : llvm::reverse(chain)) {
+    info.isExclusive &= !info.copy || link->getOperand(0).hasOneUse();
+    ++info.length;
+    if (!isView(link)) {
+      info.copy = link;
+    } else if (!info.expression.apply(link)) {
+      // The result is a root of its own.
+      if (link == op || !isChainEnd(link)) {
+        remark::missed(link->getLoc(), layoutRemark("reshape-kept"))
+            << "reshape kept: the sizes of the views before it do not divide "
+               "its own";
+        if (link != chain.back())
+          others.push_back(link->getOperand(0).getDefiningOp());
+      }
+      info = ViewInfo(link->getResult(0));
+    }
+  }
+  return info;
+}
+
+static void eraseUnused(Operation *op) {
+  while (op && op->use_empty() && isChainLink(op)) {
+    Operation *producer = op->getOperand(0).getDefiningOp();
+    op->erase();
+    op = producer;
+  }
+}
+
+static Value createFolded(Operation *op, const ViewInfo &info,
+                          ArrayRef<ViewStep> chain, bool needsCopy) {
+  OpBuilder builder(op);
+  RankedTensorType wanted = tensorType(op->getResult(0));
+  Value value = createChain(builder, op->getLoc(), info.root, chain,
+                            needsCopy ? RankedTensorType() : wanted);
+  if (value.getType() == wanted)
+    return value;
+  // The user knows the copy by the line that asked for it.
+  Location loc = info.copy ? info.copy->getLoc() : op->getLoc();
+  return RelayoutOp::create(builder, loc, wanted, value, /*offsets=*/Value());
+}
+
+/// Replaces `op` by the shortest chain from its root, if that is shorter than
+/// what there is. True when it was. Other ends of chains, and what has become
+/// one, are added to `others`.
+static bool foldChain(Operation *op, SmallVectorImpl<Operation *> &others) {
+  Value input = op->getOperand(0), result = op->getResult(0);
+  if (isIdentity(op)) {
+    Operation *producer = input.getDefiningOp();
+    if (producer && isChainLink(producer) && !result.use_empty())
+      others.push_back(producer);
+    result.replaceAllUsesWith(input);
+    eraseUnused(op);
+    return true;
+  }
+  std::optional<ViewInfo> info = getInfo(op, others);
+  if (!info || info->length < 2)
+    return false;
+  RankedTensorType rootType = tensorType(info->root);
+  RankedTensorType wanted = tensorType(result);
+  StridedLayout seen;
+  std::optional<SmallVector<ViewStep>> chain =
+      info->expression.getShortestChain(*StridedLayout::get(rootType), seen);
+  if (!chain)
+    return false;
+  StridedLayout wantedLayout = *StridedLayout::get(wanted);
+  bool needsCopy = !seen.isSameAs(wantedLayout, wanted.getShape()) ||
+                   seen.align < wantedLayout.align;
+  unsigned length = chain->size() + needsCopy;
+  if (chain->empty() && !needsCopy && rootType != wanted)
+    length = 1; // A relayout that only spells the layout differently.
+  // A copy must not become two, nor move into a loop.
+  bool mayCopy = info->copy && info->isExclusive &&
+                 info->copy->getBlock() == op->getBlock();
+  if (length >= info->length || (needsCopy && !mayCopy))
+    return false;
+  if (info->copy && !needsCopy)
+    remark::passed(info->copy->getLoc(), layoutRemark("copy-removed"))
+        << "copy removed: views of the tensor before it show the same bytes";
+  result.replaceAllUsesWith(createFolded(op, *info, *chain, needsCopy));
+  eraseUnused(op);
+  return true;
+}
+
+/// Folds the chain that ends with `end`, and parts of it that stay apart. True
+/// when something changed.
+static bool foldChains(Operation *end) {
+  bool changed = false;
+  SmallVector<Operation *, 2> ends{end};
+  while (!ends.empty())
+    changed |= foldChain(ends.pop_back_val(), ends);
+  return changed;
+}
+
+static bool isLongestChain(Operation *link) {
+  unsigned length = 0;
+  while (link && isChainLink(link) && ++length < kMaxChain)
+    link = link->getOperand(0).getDefiningOp();
+  return length == kMaxChain;
+}
+
+/// Folds the chains that consist of `links`, which are in program order.
+static bool foldChains(ArrayRef<Operation *> links) {
+  bool changed = false;
+  // Only operations up to the visited one are erased.
+  for (Operation *link : links)
+    if (isIdentity(link) || isChainEnd(link) || isLongestChain(link))
+      changed |= foldChains(link);
+  return changed;
+}
+
+/// Folds the chains that lead to and from an operation.
+static void foldChainsAround(Operation *op) {
+  for (Value operand : op->getOperands())
+    if (Operation *producer = operand.getDefiningOp();
+        producer && isChainLink(producer))
+      foldChains(producer);
+  SmallVector<Operation *> links;
+  auto addUsers = [&](Operation *producer) {
+    llvm::copy_if(producer->getUsers(), std::back_inserter(links), isChainLink);
+  };
+  addUsers(op);
+  for (size_t i = 0; i < links.size(); ++i)
+    addUsers(links[i]);
+  foldChains(links);
+}
+
+/// Folds the copies that regroup, in the order of the program: each finds those
+/// before it folded.
+static bool foldRegroupings(FunctionOpInterface function) {
+  SmallVector<RelayoutOp> regroupings;
+  function->walk([&](RelayoutOp op) {
+    if (LayoutGraph::isRegrouping(op))
+      regroupings.push_back(op);
+  });
+  bool changed = false;
+  // Only operations up to the visited one are erased.
+  for (RelayoutOp op : regroupings)
+    changed |= foldRegrouping(op);
+  return changed;
+}
+
+/// Moves the views that a kernel reads below it. True when something changed.
+static bool sinkViews(KernelOpInterface kernel) {
+  bool changed = false;
+  while (true) {
+    Operation *sunk = sinkTransposeBelow(kernel);
+    if (!sunk)
+      sunk = sinkReshapeBelow(kernel);
+    if (!sunk)
+      return changed;
+    foldChainsAround(sunk);
+    kernel = cast<KernelOpInterface>(sunk);
+    changed = true;
+  }
+}
+
+void FoldViews::runOnOperation() {
+  FunctionOpInterface function = getOperation();
+  if (function.isExternal())
+    return;
+  SmallVector<Operation *> links;
+  SmallVector<KernelOpInterface> kernels;
+  bool changed = normalizeBlocks(function);
+  changed |= foldRegroupings(function);
+  // Users before what they use.
+  function->walk<WalkOrder::PreOrder, ReverseIterator>([&](Operation *op) {
+    if (op == function)
+      return WalkResult::advance();
+    if (isOpTriviallyDead(op)) {
+      op->erase();
+      changed = true;
+      return WalkResult::skip();
+    }
+    if (auto kernel = dyn_cast<KernelOpInterface>(op))
+      kernels.push_back(kernel);
+    else if (isa<TransposeOp, ReshapeOp, ContiguousOp, RelayoutOp>(op) &&
+             isChainLink(op))
+      links.push_back(op);
+    return WalkResult::advance();
+  });
+  std::reverse(links.begin(), links.end());
+  changed |= foldChains(links);
+  for (KernelOpInterface kernel : llvm::reverse(kernels))
+    changed |= sinkViews(kernel);
+  if (!changed)
+    markAllAnalysesPreserved();
+}

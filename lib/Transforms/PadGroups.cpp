@@ -1,0 +1,174 @@
+//===- PadGroups.cpp - Pad the groups that K-grouped matmuls contract -----===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// 1. Every matmul that contracts over groups and gains by padding is a
+//    candidate.
+// 2. A candidate stays one while both operands are, through transposes, jagged
+//    data that only candidates read. Dropping one may drop others, so repeat.
+// 3. The quantizations of the remaining ones write padded groups: only types
+//    change.
+//
+//===----------------------------------------------------------------------===//
+
+#include "LayoutRemarks.h"
+#include "NormalizeBlocks.h"
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
+#include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
+#include "fp8moe/Tuning/KernelFamily.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace mlir::fp8moe {
+#define GEN_PASS_DEF_PADGROUPS
+#include "fp8moe/Transforms/Passes.h.inc"
+} // namespace mlir::fp8moe
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// A padded extent is a multiple of the padding, so that pitches keep this
+/// promise, in bytes, by themselves.
+static constexpr int64_t kPaddedAlignment = 16;
+
+namespace {
+struct PadGroups : public fp8moe::impl::PadGroupsBase<PadGroups> {
+  void runOnOperation() override;
+};
+
+using Candidates = llvm::SetVector<GroupedMatmulOp>;
+} // namespace
+
+/// The jagged data that `operand` is, through transposes; null when it is
+/// something else.
+static OpResult findJaggedData(Value operand) {
+  while (auto view = operand.getDefiningOp<TransposeOp>())
+    operand = view.getInput();
+  auto producer = operand.getDefiningOp<JaggedDynamicQuantizeOp>();
+  if (!producer || operand != producer.getQuantized()[0])
+    return {};
+  return cast<OpResult>(operand);
+}
+
+/// True when `use` contracts dimension `dim` of a candidate with these groups.
+static bool isContracted(OpOperand &use, int64_t dim, Value offsets,
+                         const Candidates &candidates) {
+  auto matmul = dyn_cast<GroupedMatmulOp>(use.getOwner());
+  if (!matmul || !candidates.contains(matmul) || matmul.getOffsets() != offsets)
+    return false;
+  if (&use == &matmul.getAMutable())
+    return dim == matmul.getContractedDimA();
+  return &use == &matmul.getBMutable() && dim == matmul.getContractedDimB();
+}
+
+/// True when everybody who reads `data`, directly or through transposes, is a
+/// candidate that contracts its dimension `dim`.
+static bool isOnlyContracted(Value data, int64_t dim, Value offsets,
+                             const Candidates &candidates) {
+  return llvm::all_of(data.getUses(), [&](OpOperand &use) {
+    auto view = dyn_cast<TransposeOp>(use.getOwner());
+    if (!view)
+      return isContracted(use, dim, offsets, candidates);
+    int64_t viewed = invertPermutation(view.getPermutation())[dim];
+    return isOnlyContracted(view.getResult(), viewed, offsets, candidates);
+  });
+}
+
+/// True when the jagged data that `operand` is can be written padded.
+static bool canPad(Value operand, const Candidates &candidates) {
+  OpResult data = findJaggedData(operand);
+  if (!data)
+    return false;
+  auto type = cast<RankedTensorType>(data.getType());
+  auto producer = cast<JaggedDynamicQuantizeOp>(data.getOwner());
+  return StridedLayout::get(type)->dense && !getGroupPadding(type) &&
+         isOnlyContracted(data, producer.getAxes()[0], producer.getOffsets(),
+                          candidates);
+}
+
+static Candidates findCandidates(FunctionOpInterface function,
+                                 const TargetInfo &target) {
+  Candidates candidates;
+  function->walk([&](GroupedMatmulOp op) {
+    if (getBestGroupPadding(op, target))
+      candidates.insert(op);
+  });
+  auto isLost = [&](GroupedMatmulOp op) {
+    return !canPad(op.getA(), candidates) || !canPad(op.getB(), candidates);
+  };
+  // remove_if would look at a set that it is changing.
+  while (true) {
+    SmallVector<GroupedMatmulOp> lost =
+        llvm::filter_to_vector(candidates, isLost);
+    if (lost.empty())
+      return candidates;
+    for (GroupedMatmulOp op : lost)
+      candidates.remove(op);
+  }
+}
+
+/// The type of jagged data along `axis` in `numGroups` groups, padded.
+static RankedTensorType getPaddedType(RankedTensorType type, int64_t axis,
+                                      int64_t numGroups, int64_t pad) {
+  SmallVector<int64_t> shape(type.getShape());
+  shape[axis] = paddedExtent(shape[axis], numGroups, pad);
+  StridedLayout old = *StridedLayout::get(type);
+  StridedLayout layout = StridedLayout::getDense(shape, old.order);
+  layout.align = std::max(old.align, kPaddedAlignment);
+  layout.groups = GroupPaddingAttr::get(type.getContext(), axis, pad);
+  return RankedTensorType::get(shape, type.getElementType(),
+                               encodeLayout(type.getContext(), layout, shape));
+}
+
+/// Gives transposes of `data` the types that follow from its own.
+static void updateViews(Value data) {
+  for (Operation *user : data.getUsers()) {
+    auto view = dyn_cast<TransposeOp>(user);
+    if (!view)
+      continue;
+    SmallVector<Type> types;
+    LogicalResult inferred = TransposeOp::inferReturnTypes(
+        view.getContext(), view.getLoc(),
+        TransposeOp::Adaptor(view->getOperands(), view), types);
+    assert(succeeded(inferred) && "a legal permutation stays legal");
+    (void)inferred;
+    view.getResult().setType(cast<RankedTensorType>(types.front()));
+    updateViews(view);
+  }
+}
+
+static void pad(Value operand, int64_t padding) {
+  OpResult data = findJaggedData(operand);
+  auto type = cast<RankedTensorType>(data.getType());
+  // Another matmul may have come first.
+  if (getGroupPadding(type))
+    return;
+  auto producer = cast<JaggedDynamicQuantizeOp>(data.getOwner());
+  data.setType(getPaddedType(type, producer.getAxes()[0],
+                             producer.getOffsets().getType().getDimSize(0),
+                             padding));
+  updateViews(data);
+}
+
+void PadGroups::runOnOperation() {
+  FunctionOpInterface function = getOperation();
+  if (function.isExternal())
+    return;
+  FailureOr<TargetAttr> target = requireTargetAttr(function);
+  if (failed(target))
+    return signalPassFailure();
+  normalizeBlocks(function);
+  for (GroupedMatmulOp op : findCandidates(function, target->getInfo())) {
+    int64_t padding = getBestGroupPadding(op, target->getInfo());
+    pad(op.getA(), padding);
+    pad(op.getB(), padding);
+    ++numPadded;
+    remark::passed(op.getLoc(), layoutRemark("groups-padded"))
+        << "groups of both operands are written padded to multiples of " +
+               std::to_string(padding);
+  }
+}

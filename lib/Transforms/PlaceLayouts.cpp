@@ -1,0 +1,407 @@
+//===- PlaceLayouts.cpp - Choose the layout of every tensor ---------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// 0. Regroupings of one tensor become one where that pays (MergeRegroupings).
+// 1. Collect roots and their uses (LayoutGraph).
+// 2. Choose layouts of least predicted time (PlacementProblem).
+// 3. Write the chosen layouts into the types of the roots.
+// 4. Create the copies, one for each layout of a root that differs from the
+// primary.
+// 5. Let every use read its layout through fresh views.
+// 6. Erase the views and copies that nobody reads any more, and control flow
+// whose results are now known.
+// 7. Exchange the operands of matmuls that write columns (ExchangeOperands).
+// 8. Merge equal operations. Where kernels have become equal, begin again.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ExchangeOperands.h"
+#include "LayoutRemarks.h"
+#include "PlacementProblem.h"
+#include "Regroupings.h"
+#include "ViewExpression.h"
+#include "fp8moe/Dialect/FP8MoE/IR/LayoutText.h"
+#include "fp8moe/Transforms/Passes.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Dominance.h"
+#include "mlir/Transforms/CSE.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/Support/FormatVariadic.h"
+
+namespace mlir::fp8moe {
+#define GEN_PASS_DEF_PLACELAYOUTS
+#include "fp8moe/Transforms/Passes.h.inc"
+} // namespace mlir::fp8moe
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// Functions with more combinations are not compared with enumeration.
+static constexpr uint64_t kMaxEnumerated = 100000;
+
+namespace {
+struct PlaceLayouts : public fp8moe::impl::PlaceLayoutsBase<PlaceLayouts> {
+  using PlaceLayoutsBase::PlaceLayoutsBase;
+  LogicalResult initialize(MLIRContext *context) override;
+  void runOnOperation() override;
+
+private:
+  struct Outcome {
+    bool changed = false;
+    /// Whether branches or loops went away, too.
+    bool simplified = false;
+    int64_t copiesBefore = 0, copiesAfter = 0;
+    int64_t bytesBefore = 0, bytesAfter = 0;
+  };
+  FailureOr<Outcome> place(FunctionOpInterface function,
+                           const TargetInfo &target);
+
+  /// Kept from one function to the next: they have the same types and kernels.
+  /// Their entries are true for every function, so the order of functions
+  /// changes nothing.
+  LayoutMemo layouts;
+  KernelCostMemo kernelCosts;
+  /// Upstream's simplifications of control flow.
+  FrozenRewritePatternSet controlFlowPatterns;
+};
+
+/// Writes a placement into a function.
+class PlacementRewriter {
+public:
+  PlacementRewriter(const LayoutGraph &graph, const Placement &placement)
+      : graph(graph), placement(placement) {}
+
+  void run() {
+    // Types first, as what flows into a root must have its type.
+    for (auto [root, choice] :
+         llvm::zip_equal(graph.getRoots(), placement.roots))
+      isRetyped.push_back(retype(root, choice.primary));
+    for (unsigned root = 0; root < graph.getRoots().size(); ++root)
+      rewriteUses(root);
+  }
+
+private:
+  static bool retype(const LayoutRoot &root, const StridedLayout &primary);
+  void rewriteUses(unsigned root);
+  /// The only type that a use takes, or null when it takes several.
+  RankedTensorType getWantedType(const LayoutUse &use) const;
+  Value createCopy(const LayoutRoot &root, const StridedLayout &layout,
+                   ArrayRef<const LayoutUse *> uses);
+  Value createViews(Value source, const LayoutUse &use);
+
+  void reportRemoval(const LayoutRoot &root, const LayoutUse &use,
+                     const StridedLayout &primary);
+
+  const LayoutGraph &graph;
+  const Placement &placement;
+  SmallVector<bool> isRetyped;
+  /// Copies that a remark has told of.
+  llvm::SmallPtrSet<Operation *, 8> reported;
+};
+} // namespace
+
+static RankedTensorType withLayout(RankedTensorType type,
+                                   const StridedLayout &layout) {
+  return RankedTensorType::get(
+      type.getShape(), type.getElementType(),
+      encodeLayout(type.getContext(), layout, type.getShape()));
+}
+
+static bool hasLayout(Value value, const StridedLayout &layout) {
+  auto type = cast<RankedTensorType>(value.getType());
+  return StridedLayout::get(type)->isSameAs(layout, type.getShape());
+}
+
+//===----------------------------------------------------------------------===//
+// Remarks
+//===----------------------------------------------------------------------===//
+
+void PlacementRewriter::reportRemoval(const LayoutRoot &root,
+                                      const LayoutUse &use,
+                                      const StridedLayout &primary) {
+  if (!use.copy || !use.copy->getContext()->getRemarkEngine() ||
+      !reported.insert(use.copy).second)
+    return;
+  std::string layout = describeLayout(primary);
+  auto remark =
+      remark::passed(use.copy->getLoc(), layoutRemark("copy-removed"));
+  if (root.kind == LayoutRoot::Kind::Kernel)
+    remark << "copy removed: " + describeProducer(root.values.front()) +
+                  " writes " + layout + ", which " +
+                  describeReader(*use.operand) + " takes";
+  else
+    remark << "copy removed: " + describeReader(*use.operand) + " takes " +
+                  describeProducer(root.values.front()) + " as it is, " +
+                  layout;
+}
+
+/// True when every copy reads a root directly, as the rewriter makes them.
+static bool areCopiesDirect(const LayoutGraph &graph) {
+  return llvm::all_of(graph.getRoots(), [](const LayoutRoot &root) {
+    return llvm::all_of(root.uses, [](const LayoutUse &use) {
+      return !use.copy || use.copy->getOperand(0) == use.source;
+    });
+  });
+}
+
+Value PlacementRewriter::createCopy(const LayoutRoot &root,
+                                    const StridedLayout &layout,
+                                    ArrayRef<const LayoutUse *> uses) {
+  Value value = uses.front()->source;
+  OpBuilder builder(value.getContext());
+  CopySpot spot = PlacementProblem::findCopySpot(root, uses);
+  if (spot.before)
+    builder.setInsertionPoint(spot.before);
+  else
+    builder.setInsertionPointAfterValue(value);
+  // The user knows the copy by the line that asked for it.
+  Location loc = root.copyLocs.empty()
+                     ? uses.front()->operand->getOwner()->getLoc()
+                     : root.copyLocs.front();
+  return RelayoutOp::create(builder, loc, withLayout(root.getType(), layout),
+                            value, /*offsets=*/Value());
+}
+
+/// The chain of least length that shows `source` as the views do; the copies
+/// that were between them may be gone.
+static SmallVector<ViewStep> composeViews(ArrayRef<Operation *> views,
+                                          RankedTensorType source) {
+  if (views.size() > 1) {
+    ViewExpression expression(source.getShape());
+    StridedLayout seen;
+    if (llvm::all_of(views,
+                     [&](Operation *view) { return expression.apply(view); }))
+      if (std::optional<SmallVector<ViewStep>> chain =
+              expression.getShortestChain(*StridedLayout::get(source), seen))
+        return *chain;
+  }
+  return llvm::map_to_vector(views,
+                             [](Operation *view) { return getViewStep(view); });
+}
+
+Value PlacementRewriter::createViews(Value source, const LayoutUse &use) {
+  OpBuilder builder(use.operand->getOwner());
+  if (!use.views.empty())
+    source = createChain(
+        builder, use.views.back()->getLoc(), source,
+        composeViews(use.views, cast<RankedTensorType>(source.getType())));
+  // The wanted type may spell the layout of the same bytes differently.
+  RankedTensorType wanted = getWantedType(use);
+  if (wanted && source.getType() != wanted)
+    source = RelayoutOp::create(builder, use.operand->getOwner()->getLoc(),
+                                wanted, source, /*offsets=*/Value());
+  return source;
+}
+
+RankedTensorType PlacementRewriter::getWantedType(const LayoutUse &use) const {
+  switch (use.kind) {
+  case LayoutUse::Kind::Fixed:
+    return use.type;
+  case LayoutUse::Kind::Flow:
+    return graph.getRoots()[use.target].getType();
+  case LayoutUse::Kind::Kernel:
+  case LayoutUse::Kind::Any:
+    return {};
+  }
+  llvm_unreachable("unknown kind of use");
+}
+
+bool PlacementRewriter::retype(const LayoutRoot &root,
+                               const StridedLayout &primary) {
+  if (hasLayout(root.values.front(), primary))
+    return false;
+  for (Value value : root.values)
+    value.setType(withLayout(root.getType(), primary));
+  return true;
+}
+
+/// Whether two layouts of one root are the same. Unknown strides are: copies
+/// have known or dense ones, so both must be the root's own.
+static bool areSameForRoot(const StridedLayout &a, const StridedLayout &b,
+                           ArrayRef<int64_t> shape) {
+  bool areSpelledAlike = a.dense == b.dense && a.order == b.order &&
+                         a.strides == b.strides && a.groups == b.groups;
+  return areSpelledAlike || a.isSameAs(b, shape);
+}
+
+void PlacementRewriter::rewriteUses(unsigned rootNumber) {
+  const LayoutRoot &root = graph.getRoots()[rootNumber];
+  const RootPlacement &choice = placement.roots[rootNumber];
+  ArrayRef<int64_t> shape = root.getType().getShape();
+  struct Copy {
+    Value source;
+    StridedLayout layout;
+    Value value;
+  };
+  std::vector<Copy> copies;
+  for (auto [use, read] : llvm::zip_equal(root.uses, choice.reads)) {
+    auto readsSame = [&, &use = use,
+                      &read = read](Value source, const StridedLayout &layout) {
+      return source == use.source && areSameForRoot(layout, read, shape) &&
+             layout.align >= read.align;
+    };
+    if (readsSame(use.source, choice.primary)) {
+      reportRemoval(root, use, choice.primary);
+      RankedTensorType wanted = getWantedType(use);
+      if (isRetyped[rootNumber] || use.copy ||
+          (wanted && use.operand->get().getType() != wanted))
+        use.operand->set(createViews(use.source, use));
+      continue;
+    }
+    auto copy = llvm::find_if(copies, [&](const Copy &entry) {
+      return readsSame(entry.source, entry.layout);
+    });
+    if (copy == copies.end()) {
+      SmallVector<const LayoutUse *> readers;
+      for (auto [other, otherRead] : llvm::zip_equal(root.uses, choice.reads))
+        if (readsSame(other.source, otherRead))
+          readers.push_back(&other);
+      copies.push_back({use.source, read, createCopy(root, read, readers)});
+      copy = std::prev(copies.end());
+    }
+    use.operand->set(createViews(copy->value, use));
+  }
+}
+
+static unsigned countCopies(FunctionOpInterface function) {
+  unsigned numCopies = 0;
+  function->walk([&](Operation *op) {
+    numCopies += LayoutGraph::isPlainRelayout(op) && !isNoopRelayout(op);
+  });
+  return numCopies;
+}
+
+/// Says how much better a placement might be that was not found.
+static void reportGap(FunctionOpInterface function,
+                      const Placement &placement) {
+  Cost gap = placement.cost - placement.bound;
+  if (gap == Cost())
+    return;
+  function->emitRemark("placement is not proven optimal, as too many layouts "
+                       "depend on each other: another one may take up to ")
+      << llvm::formatv("{0:f1} us of {1:f1} us less", gap.time / 1e6,
+                       placement.cost.time / 1e6)
+             .str();
+}
+
+LogicalResult PlaceLayouts::initialize(MLIRContext *context) {
+  RewritePatternSet patterns(context);
+  scf::IfOp::getCanonicalizationPatterns(patterns, context);
+  scf::ForOp::getCanonicalizationPatterns(patterns, context);
+  controlFlowPatterns = std::move(patterns);
+  return success();
+}
+
+/// Both branches may yield the same tensor when their copies are gone, and a
+/// loop what it got. Returns whether anything changed.
+static bool simplifyControlFlow(const LayoutGraph &graph,
+                                const FrozenRewritePatternSet &patterns) {
+  llvm::SetVector<Operation *> ops;
+  for (const LayoutRoot &root : graph.getRoots())
+    if (root.kind == LayoutRoot::Kind::Region)
+      ops.insert(root.values.back().getDefiningOp());
+  if (ops.empty())
+    return false;
+  bool changed = false;
+  GreedyRewriteConfig config;
+  config.setStrictness(GreedyRewriteStrictness::ExistingAndNewOps);
+  (void)applyOpPatternsGreedily(ops.getArrayRef(), patterns, config, &changed);
+  return changed;
+}
+
+/// Merges equal operations. Without the copies between them, kernels may be
+/// equal that were not before.
+static bool mergeEqualOperations(FunctionOpInterface function) {
+  bool changed = false;
+  IRRewriter rewriter(function.getContext());
+  DominanceInfo dominance(function);
+  eliminateCommonSubExpressions(rewriter, dominance, function, &changed);
+  return changed;
+}
+
+static size_t countKernels(FunctionOpInterface function) {
+  size_t kernels = 0;
+  function->walk([&](Operation *op) { kernels += LayoutGraph::isKernel(op); });
+  return kernels;
+}
+
+FailureOr<PlaceLayouts::Outcome>
+PlaceLayouts::place(FunctionOpInterface function, const TargetInfo &target) {
+  Outcome outcome;
+  outcome.changed = mergeRegroupings(function, target, layouts, kernelCosts);
+  std::optional<Cost> least =
+      findCertainlyLeastCost(function, target, layouts, kernelCosts);
+  if (least && !verifyOptimal) {
+    outcome.bytesBefore = outcome.bytesAfter = least->bytes;
+    return outcome;
+  }
+  LayoutGraph graph(function);
+  PlacementProblem problem(graph, target, layouts, kernelCosts);
+  const Cost &before = problem.getCurrentCost();
+  outcome.copiesBefore = outcome.copiesAfter = graph.getRelayouts().size();
+  outcome.bytesBefore = outcome.bytesAfter = before.bytes;
+  Placement placement = problem.solve();
+  reportGap(function, placement);
+  bool isBeaten =
+      least ? placement.cost < *least
+            : verifyOptimal && problem.getNumCombinations() <= kMaxEnumerated &&
+                  problem.solve(/*byEnumeration=*/true).cost < placement.cost;
+  if (isBeaten)
+    return function->emitError("a better placement of layouts exists");
+  // The problem charges shared copies where all of their uses could read them,
+  // which may be more often than in the program as it is. And without a gain
+  // the program stays, to the order of its operations.
+  if (before < placement.cost ||
+      (before == placement.cost && areCopiesDirect(graph)))
+    return outcome;
+  PlacementRewriter(graph, placement).run();
+  outcome.simplified = simplifyControlFlow(graph, controlFlowPatterns);
+  outcome.changed = true;
+  eraseDeadOps(function);
+  outcome.copiesAfter = countCopies(function);
+  outcome.bytesAfter = placement.cost.bytes;
+  return outcome;
+}
+
+void PlaceLayouts::runOnOperation() {
+  FunctionOpInterface function = getOperation();
+  if (function.isExternal())
+    return;
+  FailureOr<TargetAttr> target = requireTargetAttr(function);
+  if (failed(target))
+    return signalPassFailure();
+
+  bool changed = false;
+  std::optional<Outcome> first;
+  FailureOr<Outcome> last;
+  size_t kernelsPlaced, kernelsLeft;
+  do {
+    last = place(function, target->getInfo());
+    if (failed(last))
+      return signalPassFailure();
+    if (!first)
+      first = *last;
+    changed |= exchangeOperands(function, target->getInfo());
+    kernelsPlaced = kernelsLeft = countKernels(function);
+    bool merged = mergeEqualOperations(function);
+    if (merged)
+      kernelsLeft = countKernels(function);
+    changed |= last->changed || merged;
+    // Fewer kernels may want other layouts, and those that were in a branch
+    // count more often without it. Each round has fewer kernels or branches.
+  } while (kernelsLeft < kernelsPlaced || last->simplified);
+
+  numFound += first->copiesBefore;
+  numKept += last->copiesAfter;
+  bytesBefore += first->bytesBefore;
+  bytesAfter += last->bytesAfter;
+  if (!changed)
+    markAllAnalysesPreserved();
+}

@@ -1,0 +1,106 @@
+//===- ViewExpression.h - Compositions of views as arithmetic ---*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// A chain of transposes and reshapes is a rearrangement of the factors of its
+// root's dimensions. Written so, it can be composed, compared and turned back
+// into the shortest chain.
+//
+//   root [64, 2048, 1408]
+//   reshape   [131072, 1408]        -> (64 2048) (1408)
+//   transpose [1408, 131072]        -> (1408) (64 2048)
+//   reshape   [1408, 64, 2048]      -> (1408) (64) (2048)
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_TRANSFORMS_VIEWEXPRESSION_H
+#define FP8MOE_LIB_TRANSFORMS_VIEWEXPRESSION_H
+
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
+#include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
+
+namespace mlir::fp8moe {
+
+/// One operation of a chain: a transpose, or a reshape.
+struct ViewStep {
+  /// The permutation of a transpose; empty for a reshape.
+  SmallVector<int64_t> permutation;
+  /// The shape of the result.
+  SmallVector<int64_t> shape;
+  bool isTranspose() const { return !permutation.empty(); }
+};
+
+/// A transpose or reshape as a step.
+ViewStep getViewStep(Operation *view);
+
+class ViewExpression {
+public:
+  /// The root itself.
+  explicit ViewExpression(ArrayRef<int64_t> rootShape);
+
+  /// Appends a view; false, with the expression unusable, when factors do not
+  /// say what it does (the sizes do not divide each other, or are unknown).
+  bool transpose(ArrayRef<int64_t> permutation);
+  bool reshape(ArrayRef<int64_t> resultShape);
+  bool apply(const ViewStep &step);
+  bool apply(Operation *view) { return apply(getViewStep(view)); }
+
+  ArrayRef<int64_t> getShape() const { return shape; }
+
+  /// The sizes into which a dimension of the root is split, outermost first.
+  SmallVector<int64_t> getSplit(int64_t rootDim) const;
+
+  /// The shortest chain that gives the same view of a root of this type with
+  /// `layout`, each of its views possible without moving bytes; none when there
+  /// is none. `seen` becomes the layout of the last view.
+  std::optional<SmallVector<ViewStep>>
+  getShortestChain(const StridedLayout &layout, StridedLayout &seen) const;
+
+  friend bool operator==(const ViewExpression &a, const ViewExpression &b) {
+    return a.shape == b.shape && a.sizes == b.sizes && a.dims == b.dims;
+  }
+
+private:
+  /// Factors by number, outermost first.
+  using FactorList = SmallVector<unsigned, 2>;
+
+  bool splitDim(FactorList list, ArrayRef<int64_t> parts,
+                SmallVectorImpl<FactorList> &result);
+  bool takeInner(FactorList &list, int64_t size, FactorList &taken);
+  bool takeOuter(FactorList &list, int64_t size, FactorList &taken);
+  unsigned splitFactor(unsigned factor, int64_t outer, int64_t inner);
+  /// Undoes splits whose parts stay together, and numbers the factors in the
+  /// order of the root.
+  void simplify();
+  SmallVector<SmallVector<ViewStep>> getCandidates() const;
+
+  SmallVector<int64_t> rootShape;
+  /// The shape of the view.
+  SmallVector<int64_t> shape;
+  /// The size of each factor.
+  SmallVector<int64_t, 4> sizes;
+  /// The factors of each dimension of the root.
+  SmallVector<FactorList, 4> rootDims;
+  /// The factors of each dimension of the view.
+  SmallVector<FactorList, 4> dims;
+};
+
+/// The layout of a view of `layout`, a layout of `shape`; none when bytes would
+/// have to move.
+std::optional<StridedLayout> applyView(const ViewStep &step,
+                                       ArrayRef<int64_t> shape,
+                                       const StridedLayout &layout);
+
+/// Creates the views of a chain of `root`, all of them possible. The last one
+/// has the type `last`, which is another spelling of its own, unless null.
+Value createChain(OpBuilder &builder, Location loc, Value root,
+                  ArrayRef<ViewStep> chain, RankedTensorType last = {});
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_TRANSFORMS_VIEWEXPRESSION_H
