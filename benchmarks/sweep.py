@@ -20,9 +20,9 @@ has 0.5 to 1.5 times the average, unless the shape names another kind of
 timing.random_ends ("groups": "cuts"). The shapes that judge the model are those of
 sweep_shapes.json; nobody may calibrate it on them. Those to calibrate it on are in
 calibration_shapes.json (--shapes); `cases` writes what was measured on them as the
-table that the unit tests of lib/Tuning compare with:
+table that the unit tests of lib/Kernels compare with:
 
-    python3 benchmarks/sweep.py cases build/calibration.json > unittests/Tuning/Quantize/MeasuredTiles.inc
+    python3 benchmarks/sweep.py cases build/calibration.json > unittests/Kernels/Quantize/MeasuredTiles.inc
 
 Candidates are timed in CUDA graphs of several launches, which take turns between
 buffers that together exceed the L2 cache; a round times every candidate once, in

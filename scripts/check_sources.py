@@ -22,12 +22,13 @@ NO_SUBJECT = re.compile(r"\s*(///?|#|\*)\s+(What|Those|That of|The same|Of|Who|W
 MAX_NO_SUBJECT = 20
 INCLUDE = re.compile(r'\s*#?\s*include\s+"([^"]+)"')
 
-# A folder of lib/ and that of the same name in include/fp8moe/ are one: lib/Tuning and
-# include/fp8moe/Tuning are Tuning. Includes between those in and below these form no cycle.
-LAYERS = ("Transforms", "Conversion", "Tuning", "Target", "Dialect")
+# A folder of lib/ and that of the same name in include/fp8moe/ are one: lib/Kernels and
+# include/fp8moe/Kernels are Kernels. Includes between those in and below these form no cycle.
+LAYERS = ("Transforms", "Conversion", "Kernels", "Target", "Dialect")
 # Folders that are for the chips of all vendors, but for those below them with such a name.
-NEUTRAL = ("Conversion/FP8MoEToGPU", "Conversion/GPUCommon", "Transforms", "Tuning", "Dialect/FP8MoE")
-VENDOR = {"NVIDIA", "AMD", "Hopper", "Blackwell", "CDNA", "CDNA3", "CDNA4"}
+NEUTRAL = ("Transforms", "Conversion/FP8MoEToGPU", "Kernels", "Dialect/FP8MoE")
+# A quantization that reads by tensor maps is for one vendor; its folder is called after its tile.
+VENDOR = {"NVIDIA", "AMD", "Hopper", "Blackwell", "CDNA", "CDNA3", "CDNA4", "SinglePassOuter"}
 # Tables by chip of what was measured: they name chips, and the cards and compilers it was measured on.
 CALIBRATION = "Calibration.cpp"
 VENDOR_WORDS = re.compile(
@@ -147,9 +148,9 @@ def links_of(text):
 
 
 def check_links(files, args):
-    """Links between README.md, CONTRIBUTING.md and docs, and from there to other files."""
+    """Links between README.md, CONTRIBUTING.md, docs and READMEs of lib, and from there to other files."""
     for page in files:
-        if page.suffix != ".md" or page.parent != ROOT and ROOT / "docs" not in page.parents:
+        if page.suffix != ".md" or page.parent != ROOT and not {ROOT / "docs", ROOT / "lib"} & set(page.parents):
             continue
         for number, link in links_of(page.read_text()):
             if re.match(r"[a-z]+:", link):
@@ -178,7 +179,7 @@ def is_source_of(path, folders):
 
 def find_included(path, name):
     """The file that `#include "NAME"` in `path` means; nothing if it is LLVM's or generated."""
-    for base in (path.parent, ROOT / "include", ROOT / "lib", ROOT / "lib" / "Conversion"):
+    for base in (path.parent, ROOT / "include", ROOT / "lib"):
         if (base / name).is_file():
             return (base / name).resolve()
     return None

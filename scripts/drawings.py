@@ -116,7 +116,7 @@ def layouts():
 
 
 def ring():
-    """Roles and barriers of lib/Conversion/FP8MoEToGPU/Matmul/Hopper."""
+    """Roles and barriers of lib/Kernels/Matmul/Hopper."""
     canvas = Canvas(900, 330, "The ring of stages of a Hopper matmul kernel")
     canvas.box(20, 120, 150, 70, "producer warp\nwait empty\nissue TMA copies", BLUE, WHITE)
     canvas.text(20, 40, "shared memory of one CTA: a ring of S stages, each with a tile of A and a tile of B", size=14)

@@ -11,7 +11,7 @@
 #include "RemarkCollector.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.h"
 #include "fp8moe/Dialect/Plan/IR/Plan.h"
-#include "fp8moe/Tuning/Common/Occupancy.h"
+#include "fp8moe/Kernels/Model/Occupancy.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FormatVariadic.h"

@@ -8,7 +8,7 @@
 
 #include "fp8moe/Driver/Report.h"
 
-#include "fp8moe/Tuning/Common/NominalSizes.h"
+#include "fp8moe/Kernels/Model/NominalSizes.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"

@@ -10,8 +10,8 @@
 
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
+#include "fp8moe/Kernels/Model/NominalSizes.h"
 #include "fp8moe/Pipelines/Decisions.h"
-#include "fp8moe/Tuning/Common/NominalSizes.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/MathExtras.h"
 

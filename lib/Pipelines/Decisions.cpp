@@ -10,9 +10,9 @@
 
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutText.h"
 #include "fp8moe/Dialect/FP8MoE/IR/Views.h"
-#include "fp8moe/Tuning/KernelChoice.h"
-#include "fp8moe/Tuning/KernelCost.h"
-#include "fp8moe/Tuning/KernelProblem.h"
+#include "fp8moe/Kernels/Model/KernelChoice.h"
+#include "fp8moe/Kernels/Model/KernelCost.h"
+#include "fp8moe/Kernels/Model/KernelProblem.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 using namespace mlir;

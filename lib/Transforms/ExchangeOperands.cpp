@@ -17,8 +17,8 @@
 
 #include "LayoutRemarks.h"
 #include "Regroupings.h"
-#include "fp8moe/Tuning/KernelProblem.h"
-#include "fp8moe/Tuning/Matmul/ExchangedMatmul.h"
+#include "fp8moe/Kernels/Matmul/ExchangedMatmul.h"
+#include "fp8moe/Kernels/Model/KernelProblem.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;

@@ -28,10 +28,10 @@
 #include "NormalizeBlocks.h"
 #include "PairBlocks.h"
 #include "Regroupings.h"
+#include "fp8moe/Kernels/Model/KernelCost.h"
+#include "fp8moe/Kernels/Model/KernelProblem.h"
+#include "fp8moe/Kernels/Quantize/QuantizeTiles.h"
 #include "fp8moe/Transforms/Passes.h"
-#include "fp8moe/Tuning/KernelCost.h"
-#include "fp8moe/Tuning/KernelProblem.h"
-#include "fp8moe/Tuning/Quantize/QuantizeTiles.h"
 #include "mlir/IR/Dominance.h"
 #include "llvm/ADT/MapVector.h"
 

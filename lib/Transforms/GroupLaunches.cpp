@@ -16,8 +16,8 @@
 
 #include "LayoutRemarks.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
+#include "fp8moe/Kernels/Model/KernelFamily.h"
 #include "fp8moe/Transforms/Passes.h"
-#include "fp8moe/Tuning/KernelFamily.h"
 #include "llvm/ADT/MapVector.h"
 
 #include <set>

@@ -8,7 +8,7 @@
 
 #include "KernelCostMemo.h"
 
-#include "fp8moe/Tuning/Matmul/ExchangedMatmul.h"
+#include "fp8moe/Kernels/Matmul/ExchangedMatmul.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;

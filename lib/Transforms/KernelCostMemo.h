@@ -9,7 +9,7 @@
 #ifndef FP8MOE_LIB_TRANSFORMS_KERNELCOSTMEMO_H
 #define FP8MOE_LIB_TRANSFORMS_KERNELCOSTMEMO_H
 
-#include "fp8moe/Tuning/KernelCost.h"
+#include "fp8moe/Kernels/Model/KernelCost.h"
 
 #include <unordered_map>
 

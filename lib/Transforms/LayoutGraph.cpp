@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "LayoutGraph.h"
-#include "fp8moe/Tuning/KernelFamily.h"
+#include "fp8moe/Kernels/Model/KernelFamily.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"

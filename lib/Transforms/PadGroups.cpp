@@ -19,7 +19,7 @@
 #include "NormalizeBlocks.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
-#include "fp8moe/Tuning/KernelFamily.h"
+#include "fp8moe/Kernels/Model/KernelFamily.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/SetVector.h"
 

@@ -14,7 +14,7 @@
 //   two quantizations     of one tensor along both axes: the less of one kernel
 //                         for both and one for each
 //
-// Kernels, copies and quantizations are predicted by lib/Tuning, the same
+// Kernels, copies and quantizations are predicted by lib/Kernels, the same
 // models that choose tiles and layouts.
 //
 //===----------------------------------------------------------------------===//
@@ -23,10 +23,10 @@
 
 #include "ExpandMXMatmuls.h"
 
-#include "fp8moe/Tuning/Common/MemoryCost.h"
-#include "fp8moe/Tuning/KernelCost.h"
-#include "fp8moe/Tuning/KernelFamily.h"
-#include "fp8moe/Tuning/Quantize/QuantizeTiles.h"
+#include "fp8moe/Kernels/Model/KernelCost.h"
+#include "fp8moe/Kernels/Model/KernelFamily.h"
+#include "fp8moe/Kernels/Model/MemoryCost.h"
+#include "fp8moe/Kernels/Quantize/QuantizeTiles.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;

@@ -11,8 +11,8 @@
 
 #include "PrecisionOperands.h"
 
-#include "fp8moe/Tuning/Common/MinSum.h"
-#include "fp8moe/Tuning/Matmul/MatmulWork.h"
+#include "fp8moe/Kernels/Matmul/MatmulWork.h"
+#include "fp8moe/Kernels/Model/MinSum.h"
 #include "llvm/ADT/MapVector.h"
 
 namespace mlir::fp8moe {

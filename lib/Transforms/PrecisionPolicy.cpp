@@ -8,7 +8,7 @@
 
 #include "PrecisionPolicy.h"
 
-#include "fp8moe/Tuning/Common/NominalSizes.h"
+#include "fp8moe/Kernels/Model/NominalSizes.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;

@@ -18,10 +18,10 @@
 #include "PrecisionModel.h"
 #include "PrecisionPolicy.h"
 
+#include "fp8moe/Kernels/Model/NominalSizes.h"
 #include "fp8moe/Target/Cards.h"
 #include "fp8moe/Target/Suggestion.h"
 #include "fp8moe/Transforms/Passes.h"
-#include "fp8moe/Tuning/Common/NominalSizes.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/FormatVariadic.h"

@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutText.h"
+#include "fp8moe/Kernels/Model/KernelChoice.h"
+#include "fp8moe/Kernels/Model/KernelProblem.h"
 #include "fp8moe/Transforms/Passes.h"
-#include "fp8moe/Tuning/KernelChoice.h"
-#include "fp8moe/Tuning/KernelProblem.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/Support/FormatVariadic.h"
 

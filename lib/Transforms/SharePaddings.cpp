@@ -15,7 +15,7 @@
 
 #include "Regroupings.h"
 
-#include "fp8moe/Tuning/Common/MemoryCost.h"
+#include "fp8moe/Kernels/Model/MemoryCost.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"

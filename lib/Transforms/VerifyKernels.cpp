@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "fp8moe/Kernels/Model/KernelProblem.h"
 #include "fp8moe/Transforms/Passes.h"
-#include "fp8moe/Tuning/KernelProblem.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace mlir::fp8moe {

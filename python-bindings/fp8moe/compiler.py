@@ -26,7 +26,7 @@ _Path = Union[str, "os.PathLike[str]"]
 _Targets = Union[str, Iterable[str], None]
 
 #: Times of more tokens, or rows, would be those of so many: kMostModelledSize of
-#: include/fp8moe/Tuning/Common/NominalSizes.h, beyond which fp8moe-compile refuses --tokens, too.
+#: include/fp8moe/Kernels/Model/NominalSizes.h, beyond which fp8moe-compile refuses --tokens, too.
 MOST_TOKENS = 2**26
 
 

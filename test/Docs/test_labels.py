@@ -21,7 +21,7 @@ LABEL = re.compile(r"\([FQJPVXGR]\d+\)")
 RULES = {label for bold in re.findall(r"\*\*(.+?)\*\*", PAGE) for label in LABEL.findall(bold)}
 
 QUANTIZATION = [f"(Q{number})" for number in range(1, 9)]
-IMPLEMENTATIONS = ["lib/Conversion/FP8MoEToLoops", "lib/Conversion/FP8MoEToGPU/Quantize", "test/Integration/oracle.py"]
+IMPLEMENTATIONS = ["lib/Conversion/FP8MoEToLoops", "lib/Kernels/Quantize", "test/Integration/oracle.py"]
 
 
 def quoted(path):

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "check_sources.py"
-GPU = "lib/Conversion/FP8MoEToGPU"
 
 
 class Tree:
@@ -43,9 +42,9 @@ def tree(tmp_path):
 
 def test_includes_without_a_cycle(tree):
     # The header and the source of a folder are one; what is generated or LLVM's is nothing.
-    tree.add("include/fp8moe/Tuning/Cost.h", '#include "mlir/IR/Value.h"', '#include "fp8moe/Tuning/Cost.h.inc"')
-    tree.add("lib/Tuning/Cost.cpp", '#include "fp8moe/Tuning/Cost.h"', '#include "Private.h"')
-    tree.add("lib/Tuning/Private.h", '#include "fp8moe/Target/TargetInfo.h"')
+    tree.add("include/fp8moe/Kernels/Cost.h", '#include "mlir/IR/Value.h"', '#include "fp8moe/Kernels/Cost.h.inc"')
+    tree.add("lib/Kernels/Cost.cpp", '#include "fp8moe/Kernels/Cost.h"', '#include "Private.h"')
+    tree.add("lib/Kernels/Private.h", '#include "fp8moe/Target/TargetInfo.h"')
     tree.add("include/fp8moe/Target/TargetInfo.h")
     # These two are no layers.
     tree.add("lib/Driver/Driver.h", '#include "Runtime/Runtime.h"')
@@ -53,64 +52,59 @@ def test_includes_without_a_cycle(tree):
     assert tree.run("include_cycles") == []
 
 
-@pytest.mark.parametrize(
-    "back",
-    ["../Quantize/Quantize.h", "FP8MoEToGPU/Quantize/Quantize.h", "Conversion/FP8MoEToGPU/Quantize/Quantize.h"],
-    ids=["beside the file", "in lib/Conversion", "in lib"],
-)
+@pytest.mark.parametrize("back", ["../Quantize/Quantize.h", "Kernels/Quantize/Quantize.h"], ids=["beside the file", "in lib"])
 def test_cycle(tree, back):
-    tree.add(f"{GPU}/Quantize/Quantize.h", "", '#include "fp8moe/Conversion/FP8MoEToGPU/Common/Builder.h"')
-    tree.add("include/fp8moe/Conversion/FP8MoEToGPU/Common/Builder.h")
-    tree.add(f"{GPU}/Common/Builder.cpp", f'#include "{back}"')
+    tree.add("lib/Kernels/Quantize/Quantize.h", "", '#include "fp8moe/Kernels/Emit/Builder.h"')
+    tree.add("include/fp8moe/Kernels/Emit/Builder.h")
+    tree.add("lib/Kernels/Emit/Builder.cpp", f'#include "{back}"')
     edges = [
-        ("Quantize", "Common", "Quantize/Quantize.h:2"),
-        ("Common", "Quantize", "Common/Builder.cpp:1"),
+        ("Quantize", "Emit", "Quantize/Quantize.h:2"),
+        ("Emit", "Quantize", "Emit/Builder.cpp:1"),
     ]
-    folder = "Conversion/FP8MoEToGPU"
     [problem] = tree.run("include_cycles")
     head, *lines = problem.splitlines()
     assert head == "folders include each other in a cycle:"
-    assert sorted(lines) == sorted(f"  {folder}/{a} -> {folder}/{b}: {GPU}/{example}" for a, b, example in edges)
+    assert sorted(lines) == sorted(f"  Kernels/{a} -> Kernels/{b}: lib/Kernels/{example}" for a, b, example in edges)
 
 
 def test_shortest_cycles(tree):
     # A -> B -> C -> A, and A -> B -> A within it.
-    tree.add("lib/Tuning/A/a.h", '#include "Tuning/B/b.h"')
-    tree.add("lib/Tuning/B/b.h", '#include "Tuning/A/a.h"', '#include "Tuning/C/c.h"')
-    tree.add("lib/Tuning/C/c.h", '#include "Tuning/A/a.h"')
+    tree.add("lib/Kernels/A/a.h", '#include "Kernels/B/b.h"')
+    tree.add("lib/Kernels/B/b.h", '#include "Kernels/A/a.h"', '#include "Kernels/C/c.h"')
+    tree.add("lib/Kernels/C/c.h", '#include "Kernels/A/a.h"')
     [shorter] = tree.run("include_cycles")
-    assert len(shorter.splitlines()) == 3 and "Tuning/C" not in shorter
-    tree.script.NOT_YET_EDGES = {("Tuning/B", "Tuning/A")}
+    assert len(shorter.splitlines()) == 3 and "Kernels/C" not in shorter
+    tree.script.NOT_YET_EDGES = {("Kernels/B", "Kernels/A")}
     [longer] = tree.run("include_cycles")
     assert longer.splitlines()[1:] == [
-        "  Tuning/A -> Tuning/B: lib/Tuning/A/a.h:1",
-        "  Tuning/B -> Tuning/C: lib/Tuning/B/b.h:2",
-        "  Tuning/C -> Tuning/A: lib/Tuning/C/c.h:1",
+        "  Kernels/A -> Kernels/B: lib/Kernels/A/a.h:1",
+        "  Kernels/B -> Kernels/C: lib/Kernels/B/b.h:2",
+        "  Kernels/C -> Kernels/A: lib/Kernels/C/c.h:1",
     ]
 
 
 def test_edges_of_cycles_that_are_known(tree):
-    tree.add("lib/Tuning/A/a.h", '#include "Tuning/B/b.h"')
-    tree.add("lib/Tuning/B/b.h", '#include "Tuning/A/a.h"')
-    tree.script.NOT_YET_EDGES = {("Tuning/A", "Tuning/B")}
+    tree.add("lib/Kernels/A/a.h", '#include "Kernels/B/b.h"')
+    tree.add("lib/Kernels/B/b.h", '#include "Kernels/A/a.h"')
+    tree.script.NOT_YET_EDGES = {("Kernels/A", "Kernels/B")}
     assert tree.run("include_cycles") == []
-    stale = "Tuning/A -> Tuning/B is in no cycle; take it out of NOT_YET_EDGES"
-    tree.add("lib/Tuning/B/b.h")
+    stale = "Kernels/A -> Kernels/B is in no cycle; take it out of NOT_YET_EDGES"
+    tree.add("lib/Kernels/B/b.h")
     assert tree.run("include_cycles") == [stale]
-    tree.add("lib/Tuning/A/a.h")
+    tree.add("lib/Kernels/A/a.h")
     assert tree.run("include_cycles") == [stale]
 
 
 @pytest.mark.parametrize(
     "name, line, word",
     [
-        (f"{GPU}/Common/KernelBuilder.cpp", '#include "mlir/Dialect/LLVMIR/NVVMDialect.h"', "NVVM"),
-        (f"{GPU}/Quantize/Lower.cpp", '#include "FP8MoEToGPU/Quantize/NVIDIA/Launch.h"', "/NVIDIA/"),
-        ("lib/Tuning/Matmul/Tiles.cpp", "/// Two warpgroups multiply.", "warpgroup"),
-        ("include/fp8moe/Tuning/Cost.h", "// for gfx942 and sm_90a", "gfx9"),
-        ("include/fp8moe/Tuning/Calibration.h", "// as an H200", "H200"),
+        ("lib/Kernels/Emit/KernelBuilder.cpp", '#include "mlir/Dialect/LLVMIR/NVVMDialect.h"', "NVVM"),
+        ("lib/Kernels/Quantize/Lower.cpp", '#include "Kernels/Emit/NVIDIA/MBarrier.h"', "/NVIDIA/"),
+        ("lib/Kernels/Matmul/Tiles.cpp", "/// Two warpgroups multiply.", "warpgroup"),
+        ("include/fp8moe/Kernels/Cost.h", "// for gfx942 and sm_90a", "gfx9"),
+        ("include/fp8moe/Kernels/Calibration.h", "// as an H200", "H200"),
         ("include/fp8moe/Dialect/FP8MoE/IR/Enums.td", "  about 14 bits on Hopper", "Hopper"),
-        ("include/fp8moe/Conversion/GPUCommon/TargetHooks.h", "void createMBarrier();", "MBarrier"),
+        ("include/fp8moe/Kernels/Emit/TargetHooks.h", "void createMBarrier();", "MBarrier"),
     ],
     ids=lambda value: value if " " not in value and "/" not in value else "",
 )
@@ -123,20 +117,20 @@ def test_word_of_a_vendor(tree, name, line, word):
 
 
 def test_words_of_vendors_where_they_belong(tree):
-    for folder in (f"{GPU}/NVIDIA", f"{GPU}/Matmul/Hopper", f"{GPU}/Quantize/NVIDIA/SinglePassOuter", "lib/Target"):
+    for folder in ("lib/Kernels/Emit/NVIDIA", "lib/Kernels/Matmul/Hopper", "lib/Kernels/Quantize/SinglePassOuter", "lib/Target"):
         tree.add(f"{folder}/Kernel.cpp", '#include "mlir/Dialect/LLVMIR/NVVMDialect.h"')
     tree.add("lib/Conversion/GPUToROCDL/GPUToROCDL.cpp", "ROCDL::ROCDLDialect")
     tree.add("include/fp8moe/Dialect/FP8MoE/IR/Ops.td", '  module attributes {fp8moe.target = #fp8moe.target<"sm_90a">}')
-    tree.add("lib/Tuning/CMakeLists.txt", "MLIRNVVMDialect")
-    tree.add("lib/Tuning/Quantize/TwoPassCalibration.cpp", 'row.chip = "sm_90a";')
+    tree.add("lib/Kernels/CMakeLists.txt", "MLIRNVVMDialect")
+    tree.add("lib/Kernels/Quantize/TwoPassCalibration.cpp", 'row.chip = "sm_90a";')
     assert tree.run("neutral_folders") == []
 
 
 def test_files_that_are_neutral_by_now(tree):
-    tree.add("lib/Tuning/Cost.cpp", "// for all chips")
-    tree.add("lib/Tuning/NVIDIA/Tiles.cpp", "// for sm_90a")
-    tree.script.NOT_YET_NEUTRAL = {"lib/Tuning/Cost.cpp", "lib/Tuning/NVIDIA/Tiles.cpp", "lib/Tuning/Moved.cpp"}
+    tree.add("lib/Kernels/Cost.cpp", "// for all chips")
+    tree.add("lib/Kernels/NVIDIA/Tiles.cpp", "// for sm_90a")
+    tree.script.NOT_YET_NEUTRAL = {"lib/Kernels/Cost.cpp", "lib/Kernels/NVIDIA/Tiles.cpp", "lib/Kernels/Moved.cpp"}
     assert tree.run("neutral_folders") == [
-        f"lib/Tuning/{name}: no neutral source with a vendor's word; take it out of NOT_YET_NEUTRAL"
+        f"lib/Kernels/{name}: no neutral source with a vendor's word; take it out of NOT_YET_NEUTRAL"
         for name in ("Cost.cpp", "Moved.cpp", "NVIDIA/Tiles.cpp")
     ]

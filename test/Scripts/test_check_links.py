@@ -72,3 +72,10 @@ def test_links_that_lead_nowhere(check, link, problem):
     assert check(f"# Here\n\nSee [this]({link}).\n") == [f"README.md:3: '{link}': {problem}"]
     assert check(f"# Here\n\n[1]: {link}\n") == [f"README.md:3: '{link}': {problem}"]
     assert check(f"# Here\n\n`[this]({link})`\n\n```\n[1]: {link}\n```\n") == []
+
+
+def test_readme_of_a_folder_of_sources(check, tmp_path):
+    readme = tmp_path / "lib" / "Kernels" / "README.md"
+    readme.parent.mkdir(parents=True)
+    readme.write_text("See [that](../../docs/page.md#twice) and [this](Cast/README.md).\n")
+    assert check("# Here\n") == ["lib/Kernels/README.md:1: 'Cast/README.md': there is no such file"]

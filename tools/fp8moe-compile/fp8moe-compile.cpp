@@ -11,8 +11,8 @@
 #include "fp8moe/Driver/Driver.h"
 
 #include "fp8moe/InitAll.h"
+#include "fp8moe/Kernels/Model/NominalSizes.h"
 #include "fp8moe/Target/Suggestion.h"
-#include "fp8moe/Tuning/Common/NominalSizes.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"

@@ -10,8 +10,8 @@
 #define FP8MOE_PIPELINES_DECISIONS_H
 
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.h"
+#include "fp8moe/Kernels/Model/KernelFamily.h"
 #include "fp8moe/Target/TargetInfo.h"
-#include "fp8moe/Tuning/KernelFamily.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/JSON.h"
 

@@ -8,7 +8,7 @@
 //
 // Figures of time, each with where it is known from. They say how fast
 // something is, never whether it is possible: that is in TargetInfo.h. The
-// figures of one family of kernels are in its own calibration, in lib/Tuning.
+// figures of one family of kernels are in its own calibration, in lib/Kernels.
 // That calibration also has registers, which decide what tiles fit; and where
 // there is no row for a chip the family does not run.
 //

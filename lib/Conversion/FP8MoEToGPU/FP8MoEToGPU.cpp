@@ -6,9 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "FP8MoEToGPU/Copy/LowerCopies.h"
-#include "FP8MoEToGPU/Program/LaunchGroups.h"
-#include "FP8MoEToGPU/Program/ProgramLowering.h"
+#include "Kernels/Program/LaunchGroups.h"
+#include "Kernels/Program/ProgramLowering.h"
 
 #include "fp8moe/Conversion/GPUTargets/GPUTargets.h"
 #include "fp8moe/Conversion/Passes.h"
@@ -19,11 +18,6 @@
 namespace mlir::fp8moe {
 #define GEN_PASS_DEF_CONVERTFP8MOETOGPU
 #include "fp8moe/Conversion/Passes.h.inc"
-
-#define FP8MOE_OP_LOWERING(NAME) const OpLowering &get##NAME##OpLowering();
-#define FP8MOE_KERNEL_LOWERING(NAME)                                           \
-  const KernelLowering &get##NAME##Lowering();
-#include "FP8MoEToGPU/Lowerings.def"
 } // namespace mlir::fp8moe
 
 using namespace mlir;
@@ -40,16 +34,6 @@ struct ConvertFP8MoEToGPU
   void runOnOperation() override;
 };
 } // namespace
-
-static LoweringTable createTable() {
-  LoweringTable table;
-#define FP8MOE_OP_LOWERING(NAME) table.ops.push_back(&get##NAME##OpLowering());
-#define FP8MOE_KERNEL_LOWERING(NAME)                                           \
-  table.kernels.push_back(&get##NAME##Lowering());
-#include "FP8MoEToGPU/Lowerings.def"
-  table.copyTensor = copyTensor;
-  return table;
-}
 
 /// Creates the program of a function in its place.
 static LogicalResult convert(func::FuncOp func, const TargetInfo &target,
@@ -97,7 +81,7 @@ void ConvertFP8MoEToGPU::runOnOperation() {
   if (failed(verifyLaunches(module, target)))
     return signalPassFailure();
   KernelCache kernels(module, *hooks);
-  LoweringTable table = createTable();
+  LoweringTable table = createLoweringTable();
   for (auto func : llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
     if (func.isPublic() && failed(convert(func, target, kernels, table)))
       return signalPassFailure();

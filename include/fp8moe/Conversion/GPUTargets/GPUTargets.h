@@ -15,7 +15,7 @@
 #ifndef FP8MOE_CONVERSION_GPUTARGETS_GPUTARGETS_H
 #define FP8MOE_CONVERSION_GPUTARGETS_GPUTARGETS_H
 
-#include "fp8moe/Conversion/GPUCommon/TargetHooks.h"
+#include "fp8moe/Kernels/Emit/TargetHooks.h"
 #include "fp8moe/Target/TargetInfo.h"
 
 #include <memory>

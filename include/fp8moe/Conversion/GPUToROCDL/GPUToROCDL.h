@@ -9,7 +9,7 @@
 #ifndef FP8MOE_CONVERSION_GPUTOROCDL_GPUTOROCDL_H
 #define FP8MOE_CONVERSION_GPUTOROCDL_GPUTOROCDL_H
 
-#include "fp8moe/Conversion/GPUCommon/TargetHooks.h"
+#include "fp8moe/Kernels/Emit/TargetHooks.h"
 #include "fp8moe/Target/TargetInfo.h"
 
 #include <memory>

@@ -32,7 +32,7 @@ def FP8MoE_TileAttrInterface : AttrInterface<"TileAttrInterface"> {
   let cppNamespace = "::mlir::fp8moe";
   let description = [{
     The numbers that one kernel is built with, named after the family of kernels
-    (`lib/Tuning`) that has them.
+    (`lib/Kernels`) that has them.
   }];
   let methods = [
     InterfaceMethod<[{

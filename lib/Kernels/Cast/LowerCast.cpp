@@ -1,0 +1,235 @@
+//===- LowerCast.cpp - Casts by given scales to kernels -------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Kernels/Emit/SegmentTiles.h"
+#include "Kernels/Program/ProgramLowering.h"
+
+#include "Kernels/Cast/Cast.h"
+#include "fp8moe/Kernels/Model/KernelProblem.h"
+#include "fp8moe/Kernels/Quantize/QuantizeTiles.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+namespace {
+/// Where the tensors of a cast are; offsets only when jagged.
+struct CastViews {
+  BufferView input, scales, output;
+  std::optional<BufferView> offsets;
+};
+
+/// Which dimensions are what to the kernel; the rows are the third one.
+struct CastDims {
+  std::optional<int64_t> segment;
+  int64_t rows;
+  std::optional<int64_t> column;
+};
+} // namespace
+
+static SmallVector<int64_t> getStaticSizes(ArrayRef<OpFoldResult> sizes) {
+  return llvm::map_to_vector(sizes, getStaticSize);
+}
+
+/// All but where the scales are.
+static CastSizes<OpFoldResult>
+getSizes(const CastDims &dims, const CastViews &views, OpBuilder &builder) {
+  OpFoldResult zero = builder.getIndexAttr(0), one = builder.getIndexAttr(1);
+  auto get = [](ArrayRef<OpFoldResult> of, std::optional<int64_t> dim,
+                OpFoldResult otherwise) { return dim ? of[*dim] : otherwise; };
+  CastSizes<OpFoldResult> sizes;
+  sizes.segments = get(views.input.sizes, dims.segment, one);
+  sizes.rows = views.input.sizes[dims.rows];
+  sizes.columns = get(views.input.sizes, dims.column, one);
+  sizes.inSegment = get(views.input.strides, dims.segment, zero);
+  sizes.inRow = views.input.strides[dims.rows];
+  sizes.inColumn = get(views.input.strides, dims.column, zero);
+  sizes.outSegment = get(views.output.strides, dims.segment, zero);
+  sizes.outRow = views.output.strides[dims.rows];
+  sizes.outColumn = get(views.output.strides, dims.column, zero);
+  sizes.scaleSegment = sizes.scaleLine = zero;
+  // Groups take the place of segments.
+  if (views.offsets)
+    sizes.segments = views.offsets->sizes.front();
+  return sizes;
+}
+
+/// Launches the kernel of a cast; `problem` has what the operation says.
+static void launch(Operation *op, const CastViews &views,
+                   ScaledCastProblem problem,
+                   const CastSizes<OpFoldResult> &sizes, StringRef name,
+                   ProgramLowering &lowering) {
+  problem.jagged = views.offsets.has_value();
+  problem.inputAlignment = getBufferAlignment(views.input);
+  problem.scaleAlignment = getBufferAlignment(views.scales);
+  problem.outputAlignment = getBufferAlignment(views.output);
+  SmallVector<int64_t> key{static_cast<int64_t>(problem.scales),
+                           problem.tiledScales,
+                           problem.jagged,
+                           problem.inputAlignment,
+                           problem.scaleAlignment,
+                           problem.outputAlignment};
+  SmallVector<OpFoldResult> arguments;
+  for (auto [from, to] : llvm::zip_equal(CastSizes<OpFoldResult>::members(),
+                                         CastSizes<int64_t>::members())) {
+    arguments.push_back(sizes.*from);
+    problem.sizes.*to = getStaticSize(sizes.*from);
+    key.push_back(problem.sizes.*to);
+  }
+  SmallVector<Value> buffers{views.input.buffer, views.scales.buffer};
+  if (views.offsets)
+    buffers.push_back(views.offsets->buffer);
+  buffers.push_back(views.output.buffer);
+  OpBuilder builder = lowering.getBuilder();
+  SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
+      name,
+      {TypeAttr::get(problem.inputType), TypeAttr::get(problem.outputType),
+       builder.getDenseI64ArrayAttr(key)},
+      [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
+        buildCast(op->getLoc(), module, name, problem, hooks);
+      });
+  SizeBuilder size(builder, op->getLoc());
+  lowering.createLaunch(op->getLoc(), kernel,
+                        countSegmentTiles(size, sizes.segments, sizes.rows,
+                                          sizes.columns, problem.jagged,
+                                          getRowAlignment(problem)),
+                        countCastThreads(problem), buffers, arguments);
+}
+
+/// The types of a cast, of which the FP8 one must be the target's.
+template <typename CastOp>
+static FailureOr<ScaledCastProblem> getProblem(CastOp op,
+                                               ProgramLowering &lowering) {
+  if (failed(requireKernels(op, lowering.getTarget())))
+    return failure();
+  ScaledCastProblem problem;
+  problem.inputType = op.getInput().getType().getElementType();
+  problem.outputType = op.getType().getElementType();
+  if (failed(problem.isToFP8()
+                 ? lowering.requireFP8(op, "to", problem.outputType)
+                 : lowering.requireFP8(op, "from", problem.inputType)))
+    return failure();
+  return problem;
+}
+
+template <typename CastOp>
+static FailureOr<CastViews> getViews(CastOp op, ProgramLowering &lowering) {
+  FailureOr<BufferView> output = lowering.createResult(op->getOpResult(0));
+  if (failed(output))
+    return failure();
+  CastViews views{lowering.getView(op.getInput()),
+                  lowering.getView(op.getScale()), *output, std::nullopt};
+  if (op.getOffsets())
+    views.offsets = lowering.getView(op.getOffsets());
+  return views;
+}
+
+/// A scale for each slice.
+template <typename CastOp>
+static LogicalResult lowerSlices(CastOp op, CastScales scales, StringRef name,
+                                 ProgramLowering &lowering) {
+  FailureOr<ScaledCastProblem> problem = getProblem(op, lowering);
+  if (failed(problem))
+    return failure();
+  problem->scales = scales;
+  FailureOr<CastViews> views = getViews(op, lowering);
+  if (failed(views))
+    return failure();
+  int64_t axis = op.getAxis();
+  std::optional<QuantizeDims> dims =
+      assignQuantizeDims(axis, getStaticSizes(views->input.strides),
+                         getStaticSizes(views->output.strides));
+  if (!dims)
+    return lowering.reportUnsupported(
+        op, "of a tensor of rank " + Twine(op.getType().getRank()) +
+                " (expected at most 3; merge dimensions with fp8moe.reshape)");
+  auto [segment, column] = *dims;
+  OpBuilder builder = lowering.getBuilder();
+  CastSizes<OpFoldResult> sizes =
+      getSizes({segment, axis, column}, *views, builder);
+  if (views->offsets) {
+    sizes.scaleSegment = views->scales.strides[0];
+    sizes.scaleLine = views->scales.strides[1];
+  } else {
+    // Scales lack the axis.
+    if (segment)
+      sizes.scaleSegment = views->scales.strides[*segment - (*segment > axis)];
+    if (column)
+      sizes.scaleLine = views->scales.strides[*column - (*column > axis)];
+  }
+  launch(op, *views, *problem, sizes, name, lowering);
+  return success();
+}
+
+/// (X8): a scale for each block of 32. Groups divide rows, whether blocks lie
+/// along them or not.
+static LogicalResult lowerBlocks(MXDequantizeOp op, ProgramLowering &lowering) {
+  FailureOr<ScaledCastProblem> problem = getProblem(op, lowering);
+  if (failed(problem))
+    return failure();
+  FailureOr<CastViews> views = getViews(op, lowering);
+  if (failed(views))
+    return failure();
+  int64_t axis = op.getAxis();
+  SmallVector<int64_t> others;
+  for (int64_t dim : llvm::seq<int64_t>(op.getType().getRank()))
+    if (dim != axis)
+      others.push_back(dim);
+  // The verifier takes ranks 2 and 3. Scales have the lines before the blocks.
+  int64_t line = others.back();
+  std::optional<int64_t> segment;
+  if (others.size() > 1)
+    segment = others.front();
+  bool areRows = !views->offsets || axis == 0;
+  problem->scales = areRows ? CastScales::RowBlocks : CastScales::ColumnBlocks;
+  problem->tiledScales = views->scales.strides.empty();
+  OpBuilder builder = lowering.getBuilder();
+  CastSizes<OpFoldResult> sizes =
+      areRows ? getSizes({segment, axis, line}, *views, builder)
+              : getSizes({segment, line, axis}, *views, builder);
+  if (!problem->tiledScales) {
+    sizes.scaleLine = views->scales.strides[others.size() - 1];
+    if (segment)
+      sizes.scaleSegment = views->scales.strides.front();
+  }
+  launch(op, *views, *problem, sizes, "mx_dequantize", lowering);
+  return success();
+}
+
+namespace {
+class CastOpLowering : public OpLowering {
+public:
+  StringRef getName() const override {
+    return "quantizations and dequantizations by given scales";
+  }
+  bool matches(Operation *op) const override {
+    return isa<QuantizeOp, DequantizeOp, MXDequantizeOp>(op);
+  }
+  bool writesResults() const override { return true; }
+  bool takesTiledScales() const override { return true; }
+  LogicalResult lower(Operation *op, ProgramLowering &lowering) const override {
+    if (auto quantize = dyn_cast<QuantizeOp>(op))
+      return lowerSlices(quantize, CastScales::Columns, "quantize_by_scales",
+                         lowering);
+    if (auto blocks = dyn_cast<MXDequantizeOp>(op))
+      return lowerBlocks(blocks, lowering);
+    auto dequantize = cast<DequantizeOp>(op);
+    bool inverts = dequantize.getDirection() == ScaleDirection::Quantize;
+    return lowerSlices(dequantize,
+                       inverts ? CastScales::ColumnReciprocals
+                               : CastScales::Columns,
+                       "dequantize", lowering);
+  }
+};
+} // namespace
+
+namespace mlir::fp8moe {
+const OpLowering &getCastOpLowering() {
+  static const CastOpLowering lowering;
+  return lowering;
+}
+} // namespace mlir::fp8moe

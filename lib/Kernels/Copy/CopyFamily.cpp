@@ -1,0 +1,40 @@
+//===- CopyFamily.cpp - The kernels that copy tensors ---------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fp8moe/Kernels/Model/KernelFamily.h"
+#include "fp8moe/Kernels/Model/MemoryCost.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+namespace {
+/// How a copy goes over its tensors follows from their strides, so it has no
+/// tiles.
+class CopyFamily : public KernelFamily {
+public:
+  StringRef getName() const override { return "copy"; }
+  TypeID getWorkID() const override { return TypeID::get<CopyWork>(); }
+  bool supports(const KernelWork &, const TargetInfo &target) const override {
+    return target.isGPU();
+  }
+  void
+  addCandidates(MLIRContext *, const KernelWork &work, const TargetInfo &target,
+                SmallVectorImpl<KernelCandidate> &candidates) const override {
+    candidates.push_back(
+        {this, {}, estimateRelayout(cast<CopyWork>(work), target), ""});
+  }
+  bool isGeneral() const override { return true; }
+};
+} // namespace
+
+namespace mlir::fp8moe {
+const KernelFamily &getCopyFamily() {
+  static const CopyFamily family;
+  return family;
+}
+} // namespace mlir::fp8moe

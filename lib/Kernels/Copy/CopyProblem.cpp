@@ -1,0 +1,36 @@
+//===- CopyProblem.cpp - Copies as kernels see them -----------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fp8moe/Kernels/Model/KernelProblem.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+namespace {
+class CopyProblem : public KernelProblem {
+public:
+  bool matches(Operation *op) const override {
+    return isa<RelayoutOp, ContiguousOp>(op);
+  }
+  void visitWorks(Operation *op, ArrayRef<AssumedLayout> layouts,
+                  function_ref<void(const KernelWork &)> visit) const override {
+    visit(CopyWork::get(op, layouts));
+  }
+  std::optional<Cost> estimate(Operation *op, ArrayRef<AssumedLayout> layouts,
+                               const TargetInfo &target) const override {
+    return estimateRelayout(op, layouts, target);
+  }
+};
+} // namespace
+
+namespace mlir::fp8moe {
+const KernelProblem &getCopyProblem() {
+  static const CopyProblem problem;
+  return problem;
+}
+} // namespace mlir::fp8moe

@@ -1,0 +1,47 @@
+//===- BitField.h - Numbers and flags in one word ---------------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_KERNELS_EMIT_BITFIELD_H
+#define FP8MOE_LIB_KERNELS_EMIT_BITFIELD_H
+
+#include "Kernels/Emit/KernelBuilder.h"
+
+namespace mlir::fp8moe {
+
+/// Some bits of an i32. A field of one bit is a flag. The words of several
+/// fields are combined by bitOr.
+struct BitField {
+  int64_t offset;
+  int64_t bits = 1;
+
+  constexpr int64_t getMask() const {
+    return ((int64_t(1) << bits) - 1) << offset;
+  }
+  /// The number in the field.
+  Value get(KernelBuilder &b, Value word) const {
+    Value shifted = offset ? b.shiftRight(word, offset) : word;
+    bool isHighest = offset + bits == kWordBits;
+    return isHighest ? shifted : b.bitAnd(shifted, getMask() >> offset);
+  }
+  /// Whether any bit of it is set (i1).
+  Value isSet(KernelBuilder &b, Value word) const {
+    return b.compare(arith::CmpIPredicate::ne, b.bitAnd(word, getMask()), 0);
+  }
+  /// The word that has `value`, which fits, in the field and is zero elsewhere.
+  Value place(KernelBuilder &b, Value value) const {
+    return offset ? b.shiftLeft(value, offset) : value;
+  }
+  /// The word that has all bits of the field set if `condition`, else zero.
+  Value setIf(KernelBuilder &b, Value condition) const {
+    return b.select(condition, b.i32(getMask()), 0);
+  }
+};
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_KERNELS_EMIT_BITFIELD_H

@@ -1,0 +1,474 @@
+//===- KernelBuilder.cpp - Builds one GPU kernel --------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Kernels/Emit/KernelBuilder.h"
+#include "fp8moe/Dialect/Plan/IR/Plan.h"
+#include "mlir/AsmParser/AsmParser.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// The numbers of the address spaces are the same for all vendors.
+static constexpr unsigned kGlobalSpace = 1;
+static constexpr unsigned kSharedSpace = 3;
+
+/// Eight rows of 128 bytes: the pattern of the widest swizzle repeats after
+/// them.
+static constexpr int64_t kDynamicSharedAlignment = 1024;
+
+KernelBuilder::KernelBuilder(Location loc, gpu::GPUModuleOp module,
+                             StringRef name, const KernelSignature &signature,
+                             const TargetHooks &hooks)
+    : ImplicitLocOpBuilder(loc, module.getContext()), hooks(hooks),
+      module(module), threads(signature.threads) {
+  setInsertionPointToEnd(module.getBody());
+  unsigned numPointers = signature.tensorMaps + signature.pointers;
+  SmallVector<Type> types(numPointers, LLVM::LLVMPointerType::get(context));
+  types.append(signature.sizes + signature.hasBlockCount, getI64Type());
+  kernel = gpu::GPUFuncOp::create(*this, name, getFunctionType(types, {}));
+  kernel->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), getUnitAttr());
+  auto alongX = [&](int64_t extent) {
+    return getDenseI32ArrayAttr({static_cast<int32_t>(extent), 1, 1});
+  };
+  kernel.setKnownBlockSizeAttr(alongX(threads));
+  if (signature.cluster != 1)
+    kernel.setKnownClusterSizeAttr(alongX(signature.cluster));
+  for (unsigned index : llvm::seq(signature.tensorMaps))
+    kernel.setArgAttr(index, plan::PlanDialect::kTensorMapAttrName,
+                      getUnitAttr());
+  hooks.annotateKernel(kernel);
+  setInsertionPointToStart(&kernel.getBody().front());
+  gpu::ReturnOp::create(*this);
+  setInsertionPoint(kernel.getBody().front().getTerminator());
+
+  auto globalType = LLVM::LLVMPointerType::get(context, kGlobalSpace);
+  for (BlockArgument argument : kernel.getArguments()) {
+    unsigned index = argument.getArgNumber();
+    if (index < signature.tensorMaps)
+      tensorMaps.push_back(argument);
+    else if (index < numPointers)
+      pointers.push_back(
+          LLVM::AddrSpaceCastOp::create(*this, globalType, argument));
+    else
+      sizes.push_back(argument);
+  }
+  if (signature.hasBlockCount)
+    numBlocks = sizes.pop_back_val();
+  auto position = [&](Value index) -> Value {
+    return arith::IndexCastOp::create(*this, getI64Type(), index);
+  };
+  thread = position(gpu::ThreadIdOp::create(*this, gpu::Dimension::x));
+  block = position(gpu::BlockIdOp::create(*this, gpu::Dimension::x));
+}
+
+Value KernelBuilder::getSubgroup() { return divU(thread, getSubgroupSize()); }
+
+Value KernelBuilder::getUniformSubgroup() {
+  Value subgroup = uniform(truncate(getI32Type(), getSubgroup()));
+  return zeroExtend(getI64Type(), subgroup);
+}
+
+Value KernelBuilder::getLane() { return remU(thread, getSubgroupSize()); }
+
+Value KernelBuilder::getNumBlocks() {
+  if (numBlocks)
+    return truncate(getI32Type(), numBlocks);
+  Value read = hooks.createNumBlocks(*this);
+  assert(read && "the kernel does not know its number of blocks");
+  return read;
+}
+
+//===----------------------------------------------------------------------===//
+// Integers
+//===----------------------------------------------------------------------===//
+
+Value KernelBuilder::i64(int64_t value) {
+  return arith::ConstantIntOp::create(*this, getI64Type(), value);
+}
+
+Value KernelBuilder::i32(int64_t value) {
+  return arith::ConstantIntOp::create(*this, getI32Type(), value);
+}
+
+Value KernelBuilder::i1(bool value) {
+  return arith::ConstantIntOp::create(*this, getI1Type(), value);
+}
+
+Value KernelBuilder::f32(float value) {
+  return arith::ConstantOp::create(*this, getF32FloatAttr(value));
+}
+
+Value KernelBuilder::materialize(Operand operand, Type type) {
+  if (operand.value)
+    return operand.value;
+  return arith::ConstantIntOp::create(*this, type, operand.constant);
+}
+
+#define FP8MOE_BINARY(NAME, OP)                                                \
+  Value KernelBuilder::NAME(Value lhs, Operand rhs) {                          \
+    return createOrFold<arith::OP>(lhs, materialize(rhs, lhs.getType()));      \
+  }
+FP8MOE_BINARY(add, AddIOp)
+FP8MOE_BINARY(sub, SubIOp)
+FP8MOE_BINARY(mul, MulIOp)
+FP8MOE_BINARY(divU, DivUIOp)
+FP8MOE_BINARY(remU, RemUIOp)
+FP8MOE_BINARY(minS, MinSIOp)
+FP8MOE_BINARY(minU, MinUIOp)
+FP8MOE_BINARY(maxS, MaxSIOp)
+FP8MOE_BINARY(maxU, MaxUIOp)
+FP8MOE_BINARY(bitAnd, AndIOp)
+FP8MOE_BINARY(bitOr, OrIOp)
+FP8MOE_BINARY(bitXor, XOrIOp)
+FP8MOE_BINARY(shiftLeft, ShLIOp)
+FP8MOE_BINARY(shiftRight, ShRUIOp)
+#undef FP8MOE_BINARY
+
+Value KernelBuilder::ceilDiv(Value lhs, Operand rhs) {
+  Value divisor = materialize(rhs, lhs.getType());
+  return divU(add(lhs, sub(divisor, 1)), divisor);
+}
+
+Value KernelBuilder::roundUp(Value lhs, Operand rhs) {
+  return mul(ceilDiv(lhs, rhs), rhs);
+}
+
+Value KernelBuilder::clamp(Value value, Operand low, Operand high) {
+  return minS(maxS(value, low), high);
+}
+
+Value KernelBuilder::compare(arith::CmpIPredicate predicate, Value lhs,
+                             Operand rhs) {
+  return createOrFold<arith::CmpIOp>(predicate, lhs,
+                                     materialize(rhs, lhs.getType()));
+}
+
+Value KernelBuilder::equal(Value lhs, Operand rhs) {
+  return compare(arith::CmpIPredicate::eq, lhs, rhs);
+}
+
+Value KernelBuilder::less(Value lhs, Operand rhs) {
+  return compare(arith::CmpIPredicate::slt, lhs, rhs);
+}
+
+Value KernelBuilder::lessEqual(Value lhs, Operand rhs) {
+  return compare(arith::CmpIPredicate::sle, lhs, rhs);
+}
+
+Value KernelBuilder::select(Value condition, Value ifTrue, Operand ifFalse) {
+  return createOrFold<arith::SelectOp>(condition, ifTrue,
+                                       materialize(ifFalse, ifTrue.getType()));
+}
+
+Value KernelBuilder::zeroExtend(Type type, Value value) {
+  return type == value.getType() ? value
+                                 : createOrFold<arith::ExtUIOp>(type, value);
+}
+
+Value KernelBuilder::truncate(Type type, Value value) {
+  return type == value.getType() ? value
+                                 : createOrFold<arith::TruncIOp>(type, value);
+}
+
+Value KernelBuilder::bitcast(Type type, Value value) {
+  return createOrFold<arith::BitcastOp>(type, value);
+}
+
+//===----------------------------------------------------------------------===//
+// Words
+//===----------------------------------------------------------------------===//
+
+VectorType KernelBuilder::getWordsType() {
+  return VectorType::get(4, getI32Type());
+}
+
+Value KernelBuilder::zeroWords() {
+  return arith::ConstantOp::create(*this, getZeroAttr(getWordsType()));
+}
+
+Value KernelBuilder::packWords(ArrayRef<Value> words) {
+  auto type = VectorType::get(words.size(), getI32Type());
+  return vector::FromElementsOp::create(*this, type, words);
+}
+
+SmallVector<Value> KernelBuilder::unpackWords(Value vector) {
+  SmallVector<Value> words;
+  int64_t count = cast<VectorType>(vector.getType()).getNumElements();
+  for (int64_t i : llvm::seq(count))
+    words.push_back(createOrFold<vector::ExtractOp>(vector, i));
+  return words;
+}
+
+SmallVector<Value> KernelBuilder::joinElements(ArrayRef<Value> elements) {
+  int64_t bits = elements.front().getType().getIntOrFloatBitWidth();
+  int64_t perWord = kWordBits / bits;
+  SmallVector<Value> words;
+  for (size_t first = 0; first < elements.size(); first += perWord) {
+    Value word;
+    for (int64_t i : llvm::seq(perWord)) {
+      Value element =
+          shiftLeft(zeroExtend(getI32Type(), elements[first + i]), i * bits);
+      word = word ? bitOr(word, element) : element;
+    }
+    words.push_back(word);
+  }
+  return words;
+}
+
+SmallVector<Value> KernelBuilder::splitWords(Value words,
+                                             IntegerType elementType) {
+  SmallVector<Value> elements;
+  for (Value word : unpackWords(words))
+    for (int64_t bit = 0; bit < kWordBits; bit += elementType.getWidth())
+      elements.push_back(truncate(elementType, shiftRight(word, bit)));
+  return elements;
+}
+
+std::pair<Value, Value> KernelBuilder::splitHalves(Value words) {
+  SmallVector<Value> parts = unpackWords(words);
+  auto join = [&](Value low, Value high) {
+    return bitOr(zeroExtend(getI64Type(), low),
+                 shiftLeft(zeroExtend(getI64Type(), high), kWordBits));
+  };
+  return {join(parts[0], parts[1]), join(parts[2], parts[3])};
+}
+
+// The bits of a bf16 are the upper half of the f32 with the same value.
+
+Value KernelBuilder::widenLowBF16(Value word) { return shiftLeft(word, 16); }
+
+Value KernelBuilder::widenHighBF16(Value word) {
+  return bitAnd(word, 0xFFFF0000);
+}
+
+//===----------------------------------------------------------------------===//
+// Control flow
+//===----------------------------------------------------------------------===//
+
+scf::ForOp KernelBuilder::buildFor(Value lower, Value upper, Operand step,
+                                   ValueRange init, LoopBody body) {
+  auto loop = scf::ForOp::create(*this, lower, upper,
+                                 materialize(step, lower.getType()), init);
+  InsertionGuard guard(*this);
+  setInsertionPointToStart(loop.getBody());
+  SmallVector<Value> next =
+      body(loop.getInductionVar(), loop.getRegionIterArgs());
+  if (!init.empty())
+    scf::YieldOp::create(*this, next);
+  return loop;
+}
+
+/// Attaches a loop annotation for LLVM, given as the text of the attribute.
+static void annotateLoop(scf::ForOp loop, StringRef annotation) {
+  loop->setAttr(
+      "llvm.loop_annotation",
+      parseAttribute(("#llvm.loop_annotation<" + annotation + ">").str(),
+                     loop.getContext()));
+}
+
+SmallVector<Value> KernelBuilder::createFor(Value lower, Value upper,
+                                            Operand step, ValueRange init,
+                                            LoopBody body) {
+  scf::ForOp loop = buildFor(lower, upper, step, init, body);
+  return llvm::to_vector_of<Value>(loop.getResults());
+}
+
+void KernelBuilder::createFor(Value lower, Value upper, Operand step,
+                              function_ref<void(Value)> body) {
+  createFor(lower, upper, step, ValueRange{}, [&](Value index, ValueRange) {
+    body(index);
+    return SmallVector<Value>();
+  });
+}
+
+SmallVector<Value> KernelBuilder::createRareFor(Value lower, Value upper,
+                                                Operand step, ValueRange init,
+                                                LoopBody body) {
+  scf::ForOp loop = buildFor(lower, upper, step, init, body);
+  annotateLoop(loop, "unroll = <disable = true>");
+  return llvm::to_vector_of<Value>(loop.getResults());
+}
+
+SmallVector<Value>
+KernelBuilder::createIf(Value condition, TypeRange types,
+                        function_ref<SmallVector<Value>()> thenBody,
+                        function_ref<SmallVector<Value>()> elseBody) {
+  if (matchPattern(condition, m_One()))
+    return thenBody();
+  if (matchPattern(condition, m_Zero()))
+    return elseBody ? elseBody() : SmallVector<Value>();
+  auto branch =
+      scf::IfOp::create(*this, types, condition, /*withElse=*/bool(elseBody));
+  auto fill = [&](Block *block, function_ref<SmallVector<Value>()> body) {
+    InsertionGuard guard(*this);
+    setInsertionPointToStart(block);
+    SmallVector<Value> results = body();
+    if (!types.empty())
+      scf::YieldOp::create(*this, results);
+  };
+  fill(branch.thenBlock(), thenBody);
+  if (elseBody)
+    fill(branch.elseBlock(), elseBody);
+  return llvm::to_vector_of<Value>(branch.getResults());
+}
+
+void KernelBuilder::createIf(Value condition, function_ref<void()> thenBody,
+                             function_ref<void()> elseBody) {
+  auto wrap = [](function_ref<void()> body) {
+    return [body] {
+      body();
+      return SmallVector<Value>();
+    };
+  };
+  auto thenWrapped = wrap(thenBody);
+  if (!elseBody) {
+    createIf(condition, TypeRange{}, thenWrapped, nullptr);
+    return;
+  }
+  auto elseWrapped = wrap(elseBody);
+  createIf(condition, TypeRange{}, thenWrapped, elseWrapped);
+}
+
+void KernelBuilder::forEachWorkTile(Value workTiles,
+                                    function_ref<void(Value)> body,
+                                    bool mostlyOne) {
+  assert(numBlocks && "the kernel does not know its number of blocks");
+  scf::ForOp loop = buildFor(block, workTiles, numBlocks, {},
+                             [&](Value workTile, ValueRange) {
+                               body(workTile);
+                               return SmallVector<Value>();
+                             });
+  if (mostlyOne)
+    annotateLoop(loop, "licm = <disable = true>");
+}
+
+//===----------------------------------------------------------------------===//
+// Threads together
+//===----------------------------------------------------------------------===//
+
+void KernelBuilder::createBarrier() { gpu::BarrierOp::create(*this); }
+
+Value KernelBuilder::shuffleXor(Value value, int64_t mask) {
+  return gpu::ShuffleOp::create(*this, value, i32(mask), i32(getSubgroupSize()),
+                                gpu::ShuffleMode::XOR)
+      .getShuffleResult();
+}
+
+Value KernelBuilder::shuffleIndex(Value value, Value lane) {
+  return gpu::ShuffleOp::create(*this, value, lane, i32(getSubgroupSize()),
+                                gpu::ShuffleMode::IDX)
+      .getShuffleResult();
+}
+
+std::pair<Value, Value> KernelBuilder::exchange(Value value, int64_t mask) {
+  std::pair<Value, Value> both = hooks.createExchange(*this, value, mask);
+  return both.first ? both : std::pair(value, shuffleXor(value, mask));
+}
+
+Value KernelBuilder::reduceLanes(Value value, int64_t stride,
+                                 function_ref<Value(Value, Value)> combine) {
+  for (int64_t mask = stride; mask < getSubgroupSize(); mask *= 2)
+    value = std::apply(combine, exchange(value, mask));
+  return value;
+}
+
+Value KernelBuilder::maxOfLanes(Value value) {
+  if (Value largest = hooks.createSubgroupMaxU(*this, value))
+    return largest;
+  return reduceLanes(value, 1,
+                     [&](Value lhs, Value rhs) { return maxU(lhs, rhs); });
+}
+
+Value KernelBuilder::scanLanes(Value value, Value lane,
+                               function_ref<Value(Value, Value)> combine) {
+  for (int64_t distance = 1; distance < getSubgroupSize(); distance *= 2) {
+    Value source = sub(lane, distance);
+    Value other = shuffleIndex(value, maxS(source, 0));
+    value = select(lessEqual(i32(0), source), combine(value, other), value);
+  }
+  return value;
+}
+
+Value KernelBuilder::scanLanesIdempotent(
+    Value value, Value lane, function_ref<Value(Value, Value)> combine) {
+  for (int64_t distance = 1; distance < getSubgroupSize(); distance *= 2)
+    value = combine(value, shuffleIndex(value, maxS(sub(lane, distance), 0)));
+  return value;
+}
+
+Value KernelBuilder::shiftLanes(Value value, Value lane) {
+  return shuffleIndex(value, maxS(sub(lane, 1), 0));
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+/// The address of a variable of this kernel alone, `value` at first or, without
+/// one, undefined.
+Value KernelBuilder::createVariable(StringRef name, Type type, Attribute value,
+                                    int64_t alignment, unsigned space) {
+  std::string symbol = (kernel.getName() + "_" + name).str();
+  {
+    InsertionGuard guard(*this);
+    setInsertionPoint(kernel);
+    LLVM::GlobalOp::create(*this, type, /*isConstant=*/false,
+                           LLVM::Linkage::Internal, symbol, value, alignment,
+                           space);
+  }
+  return LLVM::AddressOfOp::create(
+      *this, LLVM::LLVMPointerType::get(context, space), symbol);
+}
+
+Value KernelBuilder::allocateShared(int64_t bytes, StringRef name) {
+  return createVariable(name, LLVM::LLVMArrayType::get(getI8Type(), bytes),
+                        Attribute(), /*alignment=*/16, kSharedSpace);
+}
+
+Value KernelBuilder::allocateGlobalWord(StringRef name) {
+  return createVariable(name, getI32Type(), getI32IntegerAttr(0), kWordBytes,
+                        kGlobalSpace);
+}
+
+Value KernelBuilder::getDynamicShared() {
+  constexpr StringLiteral symbol = "fp8moe_dynamic_shared";
+  if (!module.lookupSymbol(symbol)) {
+    InsertionGuard guard(*this);
+    setInsertionPointToStart(module.getBody());
+    LLVM::GlobalOp::create(*this, LLVM::LLVMArrayType::get(getI8Type(), 0),
+                           /*isConstant=*/false, LLVM::Linkage::External,
+                           symbol, Attribute(), kDynamicSharedAlignment,
+                           kSharedSpace);
+  }
+  return LLVM::AddressOfOp::create(
+      *this, LLVM::LLVMPointerType::get(context, kSharedSpace), symbol);
+}
+
+Value KernelBuilder::offsetBytes(Value pointer, Operand bytes) {
+  if (bytes.value)
+    return LLVM::GEPOp::create(*this, pointer.getType(), getI8Type(), pointer,
+                               ArrayRef<LLVM::GEPArg>{bytes.value});
+  if (bytes.constant == 0)
+    return pointer;
+  return LLVM::GEPOp::create(
+      *this, pointer.getType(), getI8Type(), pointer,
+      ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(bytes.constant)});
+}
+
+Value KernelBuilder::load(Type type, Value pointer, int64_t alignment,
+                          bool readOnly) {
+  return LLVM::LoadOp::create(*this, type, pointer, alignment,
+                              /*isVolatile=*/false, /*isNonTemporal=*/false,
+                              /*isInvariant=*/readOnly);
+}
+
+void KernelBuilder::store(Value value, Value pointer, int64_t alignment) {
+  LLVM::StoreOp::create(*this, value, pointer, alignment);
+}

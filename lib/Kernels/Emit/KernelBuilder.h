@@ -1,0 +1,281 @@
+//===- KernelBuilder.h - Builds one GPU kernel ------------------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_KERNELS_EMIT_KERNELBUILDER_H
+#define FP8MOE_LIB_KERNELS_EMIT_KERNELBUILDER_H
+
+#include "fp8moe/Kernels/Emit/TargetHooks.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace mlir::fp8moe {
+
+/// A word is an i32.
+inline constexpr int64_t kWordBytes = sizeof(int32_t);
+inline constexpr int64_t kWordBits = 8 * kWordBytes;
+
+/// The parameters of a kernel in their order, and how it is launched.
+struct KernelSignature {
+  /// Tensor maps, `!llvm.ptr` with the attribute `fp8moe_plan.tensor_map`.
+  unsigned tensorMaps = 0;
+  /// Addresses of buffers, `!llvm.ptr`.
+  unsigned pointers = 0;
+  /// Numbers, `i64`.
+  unsigned sizes = 0;
+  /// Whether the number of blocks of the grid follows, an `i64`. Kernels that
+  /// run where TargetHooks::createNumBlocks reads it need no parameter.
+  bool hasBlockCount = true;
+  /// Threads of a block.
+  int64_t threads = 0;
+  /// Blocks of a cluster along x.
+  int64_t cluster = 1;
+};
+
+/// How many of a problem's sizes are only known at run time: so many are
+/// parameters of its kernel.
+template <typename Sizes> unsigned countDynamic(const Sizes &sizes) {
+  return llvm::count_if(Sizes::members(), [&](auto member) {
+    return ShapedType::isDynamic(sizes.*member);
+  });
+}
+
+/// Creates a kernel and builds its body tersely. Sizes and offsets are i64
+/// (buffers may be larger than 4 GiB), data moves as i32 words and as
+/// vector<4xi32> of 16 bytes, and constants fold while building. Helpers take a
+/// plain integer wherever a constant is meant.
+class KernelBuilder : public ImplicitLocOpBuilder {
+public:
+  /// A value or a constant of the other operand's type.
+  class Operand {
+  public:
+    Operand(Value value) : value(value) {}
+    template <typename T, std::enable_if_t<std::is_integral_v<T>, int> = 0>
+    Operand(T constant) : constant(static_cast<int64_t>(constant)) {}
+
+  private:
+    friend class KernelBuilder;
+    Value value;
+    int64_t constant = 0;
+  };
+
+  /// Starts kernel `name` at the end of `module`.
+  KernelBuilder(Location loc, gpu::GPUModuleOp module, StringRef name,
+                const KernelSignature &signature, const TargetHooks &hooks);
+
+  gpu::GPUFuncOp getKernel() { return kernel; }
+  const TargetHooks &getHooks() const { return hooks; }
+  int64_t getNumThreads() const { return threads; }
+  int64_t getSubgroupSize() const { return hooks.getSubgroupSize(); }
+
+  /// The parameters; pointers are in the global address space, tensor maps in
+  /// the generic one.
+  Value getTensorMap(unsigned index) { return tensorMaps[index]; }
+  Value getPointer(unsigned index) { return pointers[index]; }
+  Value getSize(unsigned index) { return sizes[index]; }
+
+  //===--------------------------------------------------------------------===//
+  // Position of the thread, all i64
+  //===--------------------------------------------------------------------===//
+
+  Value getThread() { return thread; }
+  Value getBlock() { return block; }
+  /// Subgroup within the block, and lane within the subgroup.
+  Value getSubgroup();
+  Value getLane();
+  /// The subgroup, so that the vendor's compiler knows that lanes share it.
+  Value getUniformSubgroup();
+  /// The number of blocks of the grid (i32).
+  Value getNumBlocks();
+
+  //===--------------------------------------------------------------------===//
+  // Integers
+  //===--------------------------------------------------------------------===//
+
+  Value i64(int64_t value);
+  Value i32(int64_t value);
+  Value i1(bool value);
+  Value f32(float value);
+
+  Value add(Value lhs, Operand rhs);
+  Value sub(Value lhs, Operand rhs);
+  Value mul(Value lhs, Operand rhs);
+  Value divU(Value lhs, Operand rhs);
+  Value remU(Value lhs, Operand rhs);
+  /// lhs / rhs rounded up and `lhs` rounded up to a multiple, lhs >= 0, rhs >
+  /// 0.
+  Value ceilDiv(Value lhs, Operand rhs);
+  Value roundUp(Value lhs, Operand rhs);
+  Value minS(Value lhs, Operand rhs);
+  Value minU(Value lhs, Operand rhs);
+  Value maxS(Value lhs, Operand rhs);
+  Value maxU(Value lhs, Operand rhs);
+  /// min(max(value, low), high).
+  Value clamp(Value value, Operand low, Operand high);
+  Value bitAnd(Value lhs, Operand rhs);
+  Value bitOr(Value lhs, Operand rhs);
+  Value bitXor(Value lhs, Operand rhs);
+  Value shiftLeft(Value lhs, Operand rhs);
+  Value shiftRight(Value lhs, Operand rhs);
+  Value compare(arith::CmpIPredicate predicate, Value lhs, Operand rhs);
+  Value equal(Value lhs, Operand rhs);
+  Value less(Value lhs, Operand rhs);
+  Value lessEqual(Value lhs, Operand rhs);
+  Value select(Value condition, Value ifTrue, Operand ifFalse);
+  /// Conversions to a wider (zero-extended) or narrower integer.
+  Value zeroExtend(Type type, Value value);
+  Value truncate(Type type, Value value);
+  Value bitcast(Type type, Value value);
+
+  //===--------------------------------------------------------------------===//
+  // Words: 16 bytes as vector<4xi32>
+  //===--------------------------------------------------------------------===//
+
+  VectorType getWordsType();
+  Value zeroWords();
+  /// These two take any number of words.
+  Value packWords(ArrayRef<Value> words);
+  SmallVector<Value> unpackWords(Value vector);
+  /// Joins elements (i8, i16 or i32, first in the lowest bits) to i32 words.
+  SmallVector<Value> joinElements(ArrayRef<Value> elements);
+  /// The reverse, for a vector of words.
+  SmallVector<Value> splitWords(Value words, IntegerType elementType);
+  /// The lower and the upper eight bytes as i64.
+  std::pair<Value, Value> splitHalves(Value words);
+  /// The word (i32) whose byte i is byte n of the eight in `low` and `high`,
+  /// where n is the number in bits 4 * i to 4 * i + 3 of `selector` (all i32).
+  Value permuteBytes(Value low, Value high, Value selector) {
+    return hooks.createPermuteBytes(*this, low, high, selector);
+  }
+  /// The f32 with the value of the bf16 in the lower or the upper half of a
+  /// word, as its bits (all i32).
+  Value widenLowBF16(Value word);
+  Value widenHighBF16(Value word);
+  /// Two f32 rounded to bf16, as an i32 with the first one in the lower half.
+  Value packBF16(Value low, Value high) {
+    return hooks.createPackBF16(*this, low, high);
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Control flow
+  //===--------------------------------------------------------------------===//
+
+  using LoopBody =
+      function_ref<SmallVector<Value>(Value index, ValueRange carried)>;
+  SmallVector<Value> createFor(Value lower, Value upper, Operand step,
+                               ValueRange init, LoopBody body);
+  void createFor(Value lower, Value upper, Operand step,
+                 function_ref<void(Value index)> body);
+  /// A loop that is not expected to run often: no compiler unrolls it, which
+  /// would take registers from the code around.
+  SmallVector<Value> createRareFor(Value lower, Value upper, Operand step,
+                                   ValueRange init, LoopBody body);
+  /// A constant condition emits only the branch that is taken.
+  SmallVector<Value> createIf(Value condition, TypeRange types,
+                              function_ref<SmallVector<Value>()> thenBody,
+                              function_ref<SmallVector<Value>()> elseBody);
+  void createIf(Value condition, function_ref<void()> thenBody,
+                function_ref<void()> elseBody = nullptr);
+  /// Runs `body` for every work tile in [0, workTiles), the blocks of the grid
+  /// taking turns: a grid of any size computes the same. The index is uniform
+  /// in the block. Needs a kernel with a block count.
+  ///
+  /// Where most blocks have one tile (`mostlyOne`), nothing that all tiles
+  /// share is computed before the first: it would hold registers for the next
+  /// one.
+  void forEachWorkTile(Value workTiles, function_ref<void(Value workTile)> body,
+                       bool mostlyOne = false);
+
+  //===--------------------------------------------------------------------===//
+  // Threads together
+  //===--------------------------------------------------------------------===//
+
+  void createBarrier();
+  /// `value` (i32) of lane `lane ^ mask`, or of lane `lane` (i32).
+  Value shuffleXor(Value value, int64_t mask);
+  Value shuffleIndex(Value value, Value lane);
+  /// `value` (i32) of this lane and of lane `lane ^ mask`, for what does not
+  /// ask which is which.
+  std::pair<Value, Value> exchange(Value value, int64_t mask);
+  /// Combines `value` (i32) over the lanes whose numbers agree modulo `stride`.
+  Value reduceLanes(Value value, int64_t stride,
+                    function_ref<Value(Value, Value)> combine);
+  /// The largest `value` (i32, unsigned) of all lanes.
+  Value maxOfLanes(Value value);
+  /// Combines `value` (i32) of all lanes up to this one, `lane` (i32).
+  Value scanLanes(Value value, Value lane,
+                  function_ref<Value(Value, Value)> combine);
+  /// As scanLanes, for an operation that may combine a lane more than once.
+  Value scanLanesIdempotent(Value value, Value lane,
+                            function_ref<Value(Value, Value)> combine);
+  /// `value` (i32) of the lane before this one, `lane` (i32). The first lane
+  /// keeps its own.
+  Value shiftLanes(Value value, Value lane);
+  /// `value` (i32), which is the same in all lanes.
+  Value uniform(Value value) { return hooks.createUniform(*this, value); }
+  /// Whether `condition` (i1) holds in any lane.
+  Value voteAny(Value condition) { return hooks.createAny(*this, condition); }
+  /// The lanes where `condition` (i1) holds, as the bits of an integer.
+  Value ballot(Value condition) { return hooks.createBallot(*this, condition); }
+  /// The lanes meet, and see what each other wrote to memory before.
+  void syncSubgroup() { hooks.createSubgroupBarrier(*this); }
+
+  //===--------------------------------------------------------------------===//
+  // Memory
+  //===--------------------------------------------------------------------===//
+
+  /// `bytes` of shared memory, aligned to 16.
+  Value allocateShared(int64_t bytes, StringRef name);
+  /// The dynamic shared memory of the launch, aligned to 1024 bytes, which is
+  /// what tensor maps with a swizzle of 128 bytes need. The kernels of a module
+  /// share the symbol; how large it is says each launch.
+  Value getDynamicShared();
+  /// A word of global memory for all launches of the kernel: zero when it is
+  /// loaded, then what launches leave.
+  Value allocateGlobalWord(StringRef name);
+  Value offsetBytes(Value pointer, Operand bytes);
+  /// `readOnly` promises that nobody writes there while the kernel runs.
+  Value load(Type type, Value pointer, int64_t alignment,
+             bool readOnly = false);
+  void store(Value value, Value pointer, int64_t alignment);
+
+private:
+  scf::ForOp buildFor(Value lower, Value upper, Operand step, ValueRange init,
+                      LoopBody body);
+  Value createVariable(StringRef name, Type type, Attribute value,
+                       int64_t alignment, unsigned space);
+  Value materialize(Operand operand, Type type);
+
+  const TargetHooks &hooks;
+  gpu::GPUModuleOp module;
+  gpu::GPUFuncOp kernel;
+  int64_t threads;
+  SmallVector<Value> tensorMaps, pointers, sizes;
+  Value thread, block, numBlocks;
+};
+
+/// A problem's sizes as values. Sizes that are only known at run time are the
+/// kernel's parameters from `parameter` on, which is moved behind them.
+template <template <typename> class Sizes>
+Sizes<Value> bindSizes(KernelBuilder &b, const Sizes<int64_t> &known,
+                       unsigned &parameter) {
+  Sizes<Value> sizes;
+  for (auto [from, to] :
+       llvm::zip_equal(Sizes<int64_t>::members(), Sizes<Value>::members())) {
+    int64_t size = known.*from;
+    sizes.*to =
+        ShapedType::isDynamic(size) ? b.getSize(parameter++) : b.i64(size);
+  }
+  return sizes;
+}
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_KERNELS_EMIT_KERNELBUILDER_H

@@ -1,0 +1,66 @@
+//===- StageRing.cpp - A ring of stages in shared memory ------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Kernels/Emit/NVIDIA/StageRing.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+void StageRing::createInit(int64_t fullArrivals, int64_t releases) {
+  for (int64_t stage : llvm::seq(stages)) {
+    createBarrierInit(b, getFullBarrier(b.i32(stage)), fullArrivals);
+    createBarrierInit(b, getEmptyBarrier(b.i32(stage)), releases);
+  }
+}
+
+RingPosition StageRing::getPosition(Value count) {
+  return {b.remU(count, used), b.bitAnd(b.divU(count, used), 1)};
+}
+
+RingPosition StageRing::getNext(RingPosition position) {
+  Value stage = b.add(position.stage, 1);
+  Value wraps = b.equal(stage, used);
+  return {b.select(wraps, b.i32(0), stage),
+          b.select(wraps, b.bitXor(position.parity, 1), position.parity)};
+}
+
+RingPosition StageRing::getBefore(RingPosition position, Value count) {
+  Value stage = b.sub(position.stage, count);
+  Value wraps = b.less(stage, 0);
+  return {b.select(wraps, b.add(stage, used), stage),
+          b.select(wraps, b.bitXor(position.parity, 1), position.parity)};
+}
+
+Value StageRing::getFullBarrier(Value stage) {
+  return b.offsetBytes(barriers, b.mul(stage, nvidia::kMBarrierBytes));
+}
+
+Value StageRing::getEmptyBarrier(Value stage) {
+  return b.offsetBytes(barriers,
+                       b.mul(b.add(stage, stages), nvidia::kMBarrierBytes));
+}
+
+void StageRing::createWaitEmpty(RingPosition position) {
+  // In round 0 nobody has released a stage: the phase before the first one
+  // counts as complete.
+  createBarrierWait(b, getEmptyBarrier(position.stage),
+                    b.bitXor(position.parity, 1));
+}
+
+void StageRing::createWaitReleased(RingPosition position, Value count) {
+  RingPosition before = getBefore(position, count);
+  createBarrierWait(b, getEmptyBarrier(before.stage), before.parity);
+}
+
+void StageRing::createWaitFull(RingPosition position) {
+  createBarrierWait(b, getFullBarrier(position.stage), position.parity);
+}
+
+void StageRing::createRelease(Value stage) {
+  createArrive(b, getEmptyBarrier(stage));
+}

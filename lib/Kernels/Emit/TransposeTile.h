@@ -1,0 +1,86 @@
+//===- TransposeTile.h - A tile transposed by a block -----------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_KERNELS_EMIT_TRANSPOSETILE_H
+#define FP8MOE_LIB_KERNELS_EMIT_TRANSPOSETILE_H
+
+#include "Kernels/Emit/KernelBuilder.h"
+
+namespace mlir::fp8moe {
+
+/// Words of neighbouring elements of several chunks of 16 bytes: word i holds
+/// element i of each. The chunks are as many as elements fit a word.
+SmallVector<Value> packAcross(KernelBuilder &b, ArrayRef<Value> chunks,
+                              IntegerType elementType);
+
+/// Shared memory through which a block transposes tiles. A tile is a number
+/// of rows of 128 bytes. When it is written, 256 threads share 8 groups of
+/// `rowsPerThread` consecutive rows; thread t of them holds one word (4 bytes
+/// along the row) in each row of its group:
+///
+///     rows  rowsPerThread * (t % 8) ...    word  t / 8 of the row
+///
+/// The next 256 threads have the next 8 groups.
+///
+/// When it is read, a thread gets up to 16 bytes along a row. Words are
+/// permuted in the row (XOR with a function of the row), so that a warp writes
+/// to different banks and reads whole rows.
+class TransposeTile {
+public:
+  /// Threads of a block are a multiple of this.
+  static constexpr int64_t kThreads = 256;
+  static constexpr int64_t kRowBytes = 128;
+  static constexpr int64_t kChunkBytes = 16;
+
+  TransposeTile(KernelBuilder &b, int64_t rowsPerThread, int64_t buffers);
+
+  int64_t getRows() const {
+    return rowsPerThread * kRowGroups * (b.getNumThreads() / kThreads);
+  }
+  /// Bytes of all buffers.
+  int64_t getBytes() const { return buffers * getRows() * kRowBytes; }
+  /// The thread's first row and its word within the row, when it writes.
+  Value getWriteRow();
+  Value getWriteWord();
+  /// The word of the first thread of the subgroup, which is its least.
+  Value getFirstWriteWord();
+
+  using Consume = function_ref<void(Value row, Value chunk, Value words)>;
+
+  /// Writes the thread's words to a buffer (numbered from 0), waits for the
+  /// block, and calls `consume` with the chunks of the tile that this thread
+  /// reads. A block that alternates between two buffers needs no other barrier.
+  void transpose(Value buffer, ArrayRef<Value> words, Consume consume,
+                 int64_t chunkBytes = kChunkBytes);
+
+  /// Only writes and waits.
+  void write(Value buffer, ArrayRef<Value> words);
+  /// The chunks that this thread reads, by row and chunk within the row. They
+  /// have 16 bytes or, for threads that make more bytes of them, 8 or 4.
+  void forEachChunk(Value buffer, Consume consume,
+                    int64_t chunkBytes = kChunkBytes);
+
+  /// The bytes of chunk `chunk` of a row of a buffer, once it was written.
+  Value loadChunk(Value buffer, Value row, Value chunk,
+                  int64_t chunkBytes = kChunkBytes);
+
+private:
+  /// Row groups of 256 threads.
+  static constexpr int64_t kRowGroups = 8;
+
+  Value getRowGroup();
+  Value getAddress(Value buffer, Value row, Value word, Value rowGroup);
+
+  KernelBuilder &b;
+  int64_t rowsPerThread, buffers;
+  Value memory;
+};
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_KERNELS_EMIT_TRANSPOSETILE_H

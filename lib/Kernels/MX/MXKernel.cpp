@@ -1,0 +1,235 @@
+//===- MXKernel.cpp - What MX kernels have in common ----------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Kernels/MX/MXKernel.h"
+
+#include "Kernels/MX/MXMath.h"
+
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+MXKernel::MXKernel(KernelBuilder &b, const MXQuantizeProblem &problem,
+                   unsigned firstPointer, unsigned firstSize)
+    : b(b), problem(problem),
+      math(b, problem.inputType, problem.fp8Type, /*powerOfTwo=*/true),
+      fromLines(readsAlongLines(problem)), toLines(writesAlongLines(problem)),
+      packsFactors(math.scalesPacked() && b.getHooks().hasPackedBF16Products()),
+      tiles(createTiles(firstPointer, firstSize)) {}
+
+/// Also sets the members that are parameters.
+SegmentTiles MXKernel::createTiles(unsigned firstPointer, unsigned firstSize) {
+  unsigned pointer = 0;
+  inputPointer = b.getPointer(pointer++);
+  if (problem.groups != MXGroups::None)
+    offsetsPointer = b.getPointer(pointer++);
+  pointer += firstPointer;
+  outputPointer = b.getPointer(pointer++);
+  scalesPointer = b.getPointer(pointer++);
+  sizes = bindSizes(b, problem.sizes, firstSize);
+  Value rows = sizes.lines, columns = sizes.elements;
+  if (!problem.linesAreRows)
+    std::swap(rows, columns);
+  return SegmentTiles(b, sizes.segments, rows, columns, offsetsPointer);
+}
+
+MXTile MXKernel::getTile(const SegmentTile &tile) {
+  auto getBuffer = [&](Value pointer, int64_t elementBytes, int64_t alignment,
+                       Value segment, Value line, Value element) {
+    return problem.linesAreRows
+               ? SegmentBuffer{pointer, elementBytes, alignment,
+                               segment, line,         element}
+               : SegmentBuffer{pointer, elementBytes, alignment,
+                               segment, element,      line};
+  };
+  SegmentBuffer input =
+      getBuffer(inputPointer, math.getInputBytes(), problem.inputAlignment,
+                sizes.inSegment, sizes.inLine, sizes.inElement);
+  SegmentBuffer output =
+      getBuffer(outputPointer, /*elementBytes=*/1, problem.outputAlignment,
+                sizes.outSegment, sizes.outLine, sizes.outElement);
+  // Rows are lines, or the elements of lines.
+  bool toRows = toLines != problem.linesAreRows;
+  return {tile,
+          tile.get(problem.linesAreRows),
+          tile.get(!problem.linesAreRows),
+          tiles.getTilePlane(tile, input, readsRows()),
+          tiles.getTilePlane(tile, output, toRows),
+          tiles.getPlane(tile, output, toRows)};
+}
+
+void MXKernel::forEachTile(MXKernel *across,
+                           function_ref<void(const MXTile &)> quantize) {
+  tiles.forEach(readsRows(), [&](const SegmentTile &tile) {
+    MXTile mx = getTile(tile);
+    auto zero = [&] {
+      zeroTile(mx);
+      if (across)
+        across->zeroTile(across->getTile(tile));
+    };
+    b.createIf(tile.isRemainder, zero, [&] { quantize(mx); });
+  });
+}
+
+MXKernel::Scales MXKernel::createScales(ArrayRef<Value> magnitudes) {
+  Scales scales;
+  for (Value magnitude : magnitudes) {
+    Value byte = createMXScaleByte(b, magnitude, problem.fp8Type, problem.mode);
+    scales.bytes.push_back(byte);
+    scales.multipliers.push_back(createMXMultiplier(b, byte));
+  }
+  return scales;
+}
+
+Value MXKernel::createProduct(Value chunk, ArrayRef<Value> factors) {
+  auto elements = VectorType::get(kVectorBytes / 2, b.getBF16Type());
+  return math.createPackedProduct(
+      chunk, vector::BitCastOp::create(b, elements, b.packWords(factors)));
+}
+
+SmallVector<Value> MXKernel::createFP8(ArrayRef<Value> values,
+                                       ArrayRef<Value> factors) {
+  return packsFactors ? math.createFP8(values)
+                      : math.createQuantize(values, factors);
+}
+
+//===----------------------------------------------------------------------===//
+// Scales
+//===----------------------------------------------------------------------===//
+
+Value MXKernel::getScaleTile(const MXTile &tile) {
+  return createScaleTile(b, scalesPointer, tiles, tile.tile,
+                         problem.linesAreRows);
+}
+
+Value MXKernel::isBlock(const MXTile &tile, Value lineInTile,
+                        Value blockInTile) {
+  Value line = b.add(tile.lines.first, lineInTile);
+  Value element = b.add(tile.elements.first, b.mul(blockInTile, kMXBlock));
+  return b.bitAnd(tile.lines.contains(b, line),
+                  tile.elements.contains(b, element));
+}
+
+void MXKernel::putScale(const MXTile &tile, Value memory, Value lineInTile,
+                        Value blockInTile, Value byte) {
+  Value offset = createOffsetInScaleTile(b, lineInTile, blockInTile);
+  b.store(b.select(isBlock(tile, lineInTile, blockInTile),
+                   b.truncate(b.getI8Type(), byte), 0),
+          b.offsetBytes(memory, offset), /*alignment=*/1);
+}
+
+void MXKernel::storeScale(const MXTile &tile, Value lineInTile,
+                          Value blockInTile, Value byte) {
+  if (problem.tiledScales)
+    return putScale(tile, getScaleTile(tile), lineInTile, blockInTile, byte);
+  b.createIf(isBlock(tile, lineInTile, blockInTile), [&] {
+    Value line = b.add(tile.lines.first, lineInTile);
+    Value element = b.add(tile.elements.first, b.mul(blockInTile, kMXBlock));
+    Value offset = b.add(b.mul(tile.tile.batch, sizes.scaleSegment),
+                         b.mul(line, sizes.scaleLine));
+    b.store(
+        b.truncate(b.getI8Type(), byte),
+        b.offsetBytes(scalesPointer, b.add(offset, b.divU(element, kMXBlock))),
+        /*alignment=*/1);
+  });
+}
+
+void MXKernel::storeScales(const MXTile &tile, Value memory) {
+  if (problem.tiledScales)
+    storeScaleTile(tile, memory);
+  else
+    storeScaleLines(tile, memory);
+}
+
+/// The blocks of a line lie side by side, and so do the threads that store
+/// them: fewer sectors than those that quantize them would touch at once.
+void MXKernel::storeScaleLines(const MXTile &tile, Value memory) {
+  b.createFor(b.getThread(), b.i64(kScaleTileBytes), b.getNumThreads(),
+              [&](Value index) {
+                Value line = b.divU(index, kScaleTileBlocks);
+                Value block = b.remU(index, kScaleTileBlocks);
+                Value offset = createOffsetInScaleTile(b, line, block);
+                storeScale(tile, line, block,
+                           b.load(b.getI8Type(), b.offsetBytes(memory, offset),
+                                  /*alignment=*/1));
+              });
+}
+
+void MXKernel::storeScaleTile(const MXTile &tile, Value memory) {
+  Value target = getScaleTile(tile);
+  auto copy = [&](Type type, int64_t bytes) {
+    b.createFor(b.mul(b.getThread(), bytes), b.i64(kScaleTileBytes),
+                b.mul(b.i64(b.getNumThreads()), bytes), [&](Value offset) {
+                  b.store(b.load(type, b.offsetBytes(memory, offset), bytes),
+                          b.offsetBytes(target, offset), bytes);
+                });
+  };
+  Value address = LLVM::PtrToIntOp::create(b, b.getI64Type(), scalesPointer);
+  b.createIf(
+      b.equal(b.bitAnd(address, kVectorBytes - 1), 0),
+      [&] { copy(b.getWordsType(), kVectorBytes); },
+      [&] { copy(b.getI8Type(), 1); });
+}
+
+void MXKernel::zeroTile(const MXTile &tile) {
+  const TileExtent &along = toLines ? tile.elements : tile.lines;
+  const TileExtent &across = toLines ? tile.lines : tile.elements;
+  constexpr int64_t kChunks = kSegmentTile / kVectorBytes;
+  b.createFor(b.getThread(), b.i64(kSegmentTile * kChunks), b.getNumThreads(),
+              [&](Value index) {
+                Value other = b.add(across.first, b.divU(index, kChunks));
+                Value chunk = b.mul(b.remU(index, kChunks), kVectorBytes);
+                b.createIf(across.contains(b, other), [&] {
+                  zeroChunk(b, tile.output, b.add(along.first, chunk), other,
+                            along.range);
+                });
+              });
+  Value zero = arith::ConstantIntOp::create(b, b.getI8Type(), 0);
+  Value scales = getScaleTile(tile);
+  b.createFor(b.getThread(), b.i64(kScaleTileBytes), b.getNumThreads(),
+              [&](Value index) {
+                b.store(zero, b.offsetBytes(scales, index), /*alignment=*/1);
+              });
+}
+
+//===----------------------------------------------------------------------===//
+// Entry points
+//===----------------------------------------------------------------------===//
+
+bool fp8moe::readsAlongLines(const MXQuantizeProblem &problem) {
+  return problem.sizes.inElement == 1 || problem.sizes.inLine != 1;
+}
+
+bool fp8moe::writesAlongLines(const MXQuantizeProblem &problem) {
+  return problem.sizes.outElement == 1 || problem.sizes.outLine != 1;
+}
+
+gpu::GPUFuncOp fp8moe::buildMXQuantize(Location loc, gpu::GPUModuleOp module,
+                                       StringRef name,
+                                       ArrayRef<MXQuantizeProblem> problems,
+                                       const TargetHooks &hooks) {
+  const MXQuantizeProblem &first = problems.front();
+  KernelSignature signature;
+  signature.pointers =
+      2 * problems.size() + (first.groups == MXGroups::None ? 1 : 2);
+  for (const MXQuantizeProblem &problem : problems)
+    signature.sizes += countDynamic(problem.sizes);
+  signature.threads = countMXThreads(first);
+  KernelBuilder b(loc, module, name, signature, hooks);
+  MXKernel kernel(b, first);
+  std::optional<MXKernel> across;
+  if (problems.size() > 1)
+    across.emplace(b, problems.back(), /*firstPointer=*/2,
+                   countDynamic(first.sizes));
+  if (readsAlongLines(first))
+    buildMXInner(kernel);
+  else
+    buildMXOuter(kernel, across ? &*across : nullptr);
+  return b.getKernel();
+}

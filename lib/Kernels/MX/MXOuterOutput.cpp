@@ -1,0 +1,141 @@
+//===- MXOuterOutput.cpp - Data of a tile on their way out ----------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Kernels/MX/MXOuterOutput.h"
+
+#include "Kernels/Emit/ShiftedLines.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+static_assert(ShiftedLines::kSectorBytes <= kMXBlock,
+              "the block behind a tile has what its last sectors lack");
+
+OuterOutput::OuterOutput(MXKernel &kernel, int64_t numLines, bool isAlong,
+                         bool hasMore, StringRef name)
+    : kernel(kernel), b(kernel.b), numLines(numLines), hasMore(hasMore) {
+  if (isAlong)
+    alongLines.emplace(b, numLines, hasMore, name);
+  else
+    acrossLines.emplace(b, name);
+}
+
+/// The bytes of a chunk: a word for each line, or the words of the positions.
+SmallVector<Value> OuterOutput::convert(Value chunk, ArrayRef<Value> factors) {
+  if (kernel.packsFactors) {
+    chunk = kernel.createProduct(chunk, factors);
+    factors = {};
+  }
+  SmallVector<Value> values = kernel.math.unpackValues(chunk);
+  if (!alongLines)
+    return kernel.createFP8(values, factors);
+  SmallVector<Value> words;
+  for (int64_t i : llvm::seq(numLines)) {
+    SmallVector<Value> ofLine, factorsOfLine;
+    for (size_t at = i; at < values.size(); at += numLines) {
+      ofLine.push_back(values[at]);
+      if (!factors.empty())
+        factorsOfLine.push_back(factors[at]);
+    }
+    words.push_back(kernel.createFP8(ofLine, factorsOfLine).front());
+  }
+  return words;
+}
+
+void OuterOutput::putWords(Value line, Value block, Value number,
+                           ArrayRef<Value> words) {
+  if (alongLines) {
+    Value word = b.add(b.mul(block, kChunks), number);
+    for (auto [i, bytes] : llvm::enumerate(words))
+      alongLines->storeWord(bytes, b.add(line, i), word);
+    return;
+  }
+  Value first = b.add(b.mul(block, kMXBlock), b.mul(number, kPositions));
+  for (int64_t i : llvm::seq(kPositions)) {
+    int64_t byte = i * numLines;
+    Value bytes = b.shiftRight(words[byte / kWordBytes], byte % kWordBytes * 8);
+    acrossLines->store(b.truncate(b.getIntegerType(8 * numLines), bytes),
+                       b.add(first, i), line);
+  }
+}
+
+void OuterOutput::putChunk(Value line, Value block, Value number, Value chunk,
+                           ArrayRef<Value> factors) {
+  putWords(line, block, number, convert(chunk, factors));
+}
+
+void OuterOutput::putBlock(Value line, Value block, ArrayRef<Value> chunks,
+                           FactorsOf getFactors) {
+  if (!alongLines) {
+    for (auto [i, chunk] : llvm::enumerate(chunks))
+      putWords(line, block, b.i64(i), convert(chunk, getFactors(b.i64(i))));
+    return;
+  }
+  // Chunks are taken in turn, so that each is unpacked and gone before the
+  // next.
+  Value firstChunk = b.mul(block, kChunksPerBlock);
+  for (int64_t i : llvm::seq(kChunksPerBlock)) {
+    SmallVector<SmallVector<Value>> ofLines(numLines);
+    for (int64_t j : llvm::seq(kWordsPerChunk)) {
+      int64_t number = i * kWordsPerChunk + j;
+      for (auto [ofLine, word] : llvm::zip_equal(
+               ofLines, convert(chunks[number], getFactors(b.i64(number)))))
+        ofLine.push_back(word);
+    }
+    for (auto [j, ofLine] : llvm::enumerate(ofLines))
+      alongLines->store(b.packWords(ofLine), b.add(line, j),
+                        b.add(firstChunk, i));
+  }
+}
+
+void OuterOutput::store(const MXTile &tile) {
+  // Rows of a width that is no multiple of 16 are rare, and to shift them would
+  // take registers from the rest of the kernel.
+  if (!alongLines)
+    return storeElements(tile);
+  auto loadChunk = [&](Value line, Value chunk) {
+    return alongLines->load(line, chunk);
+  };
+  // Groups along lines begin at any element, and so do their tiles.
+  const Plane &output = hasMore ? tile.alignedOutput : tile.output;
+  storeLines(b,
+             {output, tile.lines, tile.elements, kSegmentTile, kSegmentTile,
+              hasMore ? ShiftedLines::kSectorBytes : 0, loadChunk},
+             [&] { storeAlongLines(tile); });
+}
+
+void OuterOutput::storeAlongLines(const MXTile &tile) {
+  b.createFor(b.getThread(), b.i64(kSegmentTile * kChunksPerLine),
+              b.getNumThreads(), [&](Value index) {
+                Value inTile = b.divU(index, kChunksPerLine);
+                Value chunk = b.remU(index, kChunksPerLine);
+                Value line = b.add(tile.lines.first, inTile);
+                b.createIf(tile.lines.contains(b, line), [&] {
+                  storeChunk(
+                      b, tile.output,
+                      b.add(tile.elements.first, b.mul(chunk, kVectorBytes)),
+                      line, alongLines->load(inTile, chunk),
+                      tile.elements.range);
+                });
+              });
+}
+
+void OuterOutput::storeElements(const MXTile &tile) {
+  b.createFor(
+      b.getThread(), b.i64(kSegmentTile * kChunksPerLine), b.getNumThreads(),
+      [&](Value index) {
+        Value inTile = b.divU(index, kChunksPerLine);
+        Value lineInTile = b.mul(b.remU(index, kChunksPerLine), kVectorBytes);
+        Value position = b.add(tile.elements.first, inTile);
+        b.createIf(tile.elements.contains(b, position), [&] {
+          storeChunk(b, tile.output, b.add(tile.lines.first, lineInTile),
+                     position, acrossLines->load(inTile, lineInTile),
+                     tile.lines.range);
+        });
+      });
+}

@@ -1,0 +1,253 @@
+//===- Launch.cpp - Launches the grouped matmul of CDNA -------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Kernels/Matmul/MatmulLaunch.h"
+
+#include "Kernels/Matmul/CDNA/GroupedMatmul.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+static constexpr int64_t kAlignment = CDNAMatmulConfig::kChunkBytes;
+/// Rows of groups, with what their tiles of scales are padded to: three lines
+/// of these tiles, four bytes of each a row, lie within 32-bit offsets.
+static constexpr int64_t kMaxScaleRows = int64_t(1) << 27;
+
+namespace {
+/// Launches the kernel of one operation.
+class CDNAMatmulLaunch : MatmulLaunch {
+public:
+  CDNAMatmulLaunch(const MatmulInstance &instance, ProgramLowering &lowering)
+      : MatmulLaunch(instance, lowering) {}
+
+  LogicalResult launch(Value when);
+
+private:
+  /// Refuses what is larger than `most`, now or when the program is called.
+  LogicalResult requireAtMost(OpFoldResult value, int64_t most,
+                              const Twine &what);
+  LogicalResult checkOperand(const Twine &name, const BufferView &view,
+                             int64_t contracted, bool isMNMajor);
+  LogicalResult checkResult(const Twine &name, const BufferView &view);
+  LogicalResult check();
+  bool shiftsLines() const {
+    return problem.hasBlockScales() && !problem.isMGrouped();
+  }
+  CDNAMatmulStrides<OpFoldResult> getStrides();
+  OpFoldResult countRowBlocks(const CDNAMatmulConfig &config);
+  SymbolRefAttr getKernel(const CDNAMatmulConfig &config,
+                          const CDNAMatmulStrides<OpFoldResult> &strides);
+};
+} // namespace
+
+LogicalResult CDNAMatmulLaunch::requireAtMost(OpFoldResult value, int64_t most,
+                                              const Twine &what) {
+  int64_t known = getStaticSize(value);
+  if (ShapedType::isDynamic(known)) {
+    require(arith::CmpIPredicate::sle, value, most,
+            "the matmul kernel takes " + what + " up to " + Twine(most));
+    return success();
+  }
+  if (known <= most)
+    return success();
+  return emitError() << "takes " << what << " up to " << most << ", found "
+                     << known
+                     << "; split the tensor, or compile the function for "
+                        "target 'cpu'";
+}
+
+/// The contraction is contiguous, or what the result has too, and the other
+/// begins at multiples of what a lane loads, unless lines are shifted.
+LogicalResult CDNAMatmulLaunch::checkOperand(const Twine &name,
+                                             const BufferView &view,
+                                             int64_t contracted,
+                                             bool isMNMajor) {
+  int64_t elementBytes = problem.getElementBytes();
+  int64_t rank = view.sizes.size();
+  int64_t contiguous = contracted;
+  if (isMNMajor)
+    contiguous = contracted == rank - 1 ? rank - 2 : rank - 1;
+  for (int64_t dim : llvm::seq(rank)) {
+    bool isSingle = getStaticSize(view.sizes[dim]) == 1;
+    if (dim == contiguous) {
+      if (getStaticSize(view.strides[dim]) != 1 && !isSingle)
+        return emitError() << "expects " << name
+                           << " to be contiguous along dimension " << dim
+                           << "; run fp8moe-optimize-layouts, or "
+                              "fp8moe.relayout it";
+    }
+    bool isContracted = dim == contracted;
+    int64_t most = !isContracted ? kMaxExtent
+                   : isMNMajor   ? kMaxExtent / elementBytes
+                                 : kMaxPitchBytes / elementBytes;
+    if (failed(
+            requireAtMost(view.sizes[dim], most,
+                          isContracted ? "a contraction" : "sizes of " + name)))
+      return failure();
+    if (dim == contiguous || isSingle)
+      continue;
+    // Lines that are shifted begin anywhere.
+    if (!shiftsLines() &&
+        failed(requirePitch(name, view, dim, elementBytes, kAlignment)))
+      return failure();
+    // Experts may be farther apart than what a descriptor spans.
+    bool isExpert = rank == 3 && dim == 0;
+    if (!isExpert &&
+        failed(requireAtMost(view.strides[dim], kMaxPitchBytes / elementBytes,
+                             "strides of " + name)))
+      return failure();
+  }
+  raiseAlignment(view.buffer, kAlignment);
+  return success();
+}
+
+LogicalResult CDNAMatmulLaunch::checkResult(const Twine &name,
+                                            const BufferView &view) {
+  int64_t last = view.sizes.size() - 1;
+  if (getStaticSize(view.strides[last]) != 1 &&
+      getStaticSize(view.sizes[last]) != 1)
+    return emitError() << "expects " << name
+                       << " to be contiguous along dimension " << last
+                       << "; fp8moe.relayout such a result instead";
+  return requireAtMost(view.strides[last - 1],
+                       kMaxPitchBytes / problem.getResultBytes(),
+                       "strides of " + name);
+}
+
+LogicalResult CDNAMatmulLaunch::check() {
+  if (failed(checkOperand("the first operand", instance.a,
+                          op.getContractedDimA(), problem.mnMajorA)) ||
+      failed(checkOperand("the second operand", instance.b,
+                          op.getContractedDimB(), problem.mnMajorB)) ||
+      failed(checkResult("the result", instance.result)))
+    return failure();
+  // Kernels count them in 32 bits, and along the contraction their bytes.
+  if (problem.blockScalesA == BlockScales::GroupTiles)
+    requireScaleRows(problem.isMGrouped() ? kMaxExtent : kMaxScaleRows);
+  if (!instance.addend)
+    return success();
+  return checkResult("the tensor to accumulate into", *instance.addend);
+}
+
+CDNAMatmulStrides<OpFoldResult> CDNAMatmulLaunch::getStrides() {
+  OpFoldResult zero = builder.getIndexAttr(0);
+  CDNAMatmulStrides<OpFoldResult> strides;
+  auto getPitch = [](const BufferView &view, int64_t kept, int64_t contracted,
+                     bool isMNMajor) {
+    return view.strides[isMNMajor ? contracted : kept];
+  };
+  strides.pitchA = getPitch(instance.a, 0, 1, problem.mnMajorA);
+  int64_t last = instance.b.strides.size() - 1;
+  strides.pitchB = getPitch(instance.b, last, last - 1, problem.mnMajorB);
+  strides.bGroup = problem.hasExperts() ? instance.b.strides[0] : zero;
+  // M-grouped, the problem has that of the result's rows.
+  strides.resultRow = problem.isMGrouped() ? zero : instance.result.strides[1];
+  strides.resultGroup =
+      problem.isMGrouped() ? zero : instance.result.strides[0];
+  return strides;
+}
+
+/// Blocks of rows that there may be, a multiple of the dies.
+OpFoldResult CDNAMatmulLaunch::countRowBlocks(const CDNAMatmulConfig &config) {
+  OpFoldResult blocks = size.ceilDiv(sizes.rows, config.rows);
+  if (problem.hasRemainder())
+    blocks = size.add(blocks, size.add(sizes.groups, size.constant(1)));
+  else if (!problem.isMGrouped())
+    blocks = size.mul(blocks, sizes.groups);
+  return size.mul(size.ceilDiv(blocks, config.dies),
+                  size.constant(config.dies));
+}
+
+SymbolRefAttr
+CDNAMatmulLaunch::getKernel(const CDNAMatmulConfig &config,
+                            const CDNAMatmulStrides<OpFoldResult> &strides) {
+  SmallVector<int64_t> numbers{
+      problem.isMGrouped(), problem.dense,      problem.padding,
+      problem.hasScalesA,   problem.hasScalesB, problem.reciprocalScales,
+      problem.accumulates,  problem.mnMajorA,   problem.mnMajorB,
+      config.rows,          config.columns};
+  for (BlockScales scales : {problem.blockScalesA, problem.blockScalesB})
+    numbers.push_back(static_cast<int64_t>(scales));
+  for (auto member : GroupedMatmulSizes<int64_t>::members())
+    numbers.push_back(problem.sizes.*member);
+  CDNAMatmulStrides<int64_t> known;
+  for (auto [from, to] :
+       llvm::zip_equal(CDNAMatmulStrides<OpFoldResult>::members(),
+                       CDNAMatmulStrides<int64_t>::members())) {
+    known.*to = getStaticSize(strides.*from);
+    numbers.push_back(known.*to);
+  }
+  return lowering.getKernels().getOrBuild(
+      problem.dense          ? "matmul"
+      : problem.isMGrouped() ? "grouped_matmul"
+                             : "grouped_matmul_k_grouped",
+      {TypeAttr::get(problem.aType), TypeAttr::get(problem.bType),
+       TypeAttr::get(problem.resultType),
+       builder.getDenseI64ArrayAttr(numbers)},
+      [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
+        buildCDNAGroupedMatmul(op.getLoc(), module, name, problem, known,
+                               config, hooks);
+      });
+}
+
+LogicalResult CDNAMatmulLaunch::launch(Value when) {
+  if (failed(check()))
+    return failure();
+  auto tile = cast<MfmaTileAttr>(op.getTilesAttr().getFirst().getTile());
+  CDNAMatmulConfig config = getCDNAMatmulConfig(
+      tile.getRows(), tile.getColumns(), lowering.getTarget(), shiftsLines());
+  CDNAMatmulStrides<OpFoldResult> strides = getStrides();
+  SmallVector<Value> args;
+  if (!problem.dense)
+    args.push_back(instance.offsets);
+  for (Value scales : {instance.scaleA, instance.scaleB})
+    if (scales)
+      args.push_back(scales);
+  args.append({instance.a.buffer, instance.b.buffer, instance.result.buffer});
+  if (instance.addend)
+    args.push_back(instance.addend->buffer);
+  auto addDynamic = [&](const auto &values) {
+    using Values = std::remove_cv_t<std::remove_reference_t<decltype(values)>>;
+    for (auto member : Values::members())
+      if (ShapedType::isDynamic(getStaticSize(values.*member)))
+        args.push_back(getIndex(values.*member));
+  };
+  addDynamic(sizes);
+  addDynamic(strides);
+  OpFoldResult blocks = size.mul(countRowBlocks(config),
+                                 size.ceilDiv(sizes.columns, config.columns));
+  args.push_back(getIndex(blocks));
+  Value isNeeded = both(createIsNotEmpty({sizes.rows, sizes.columns}),
+                        both(when, instance.isNeeded));
+  Value one = getIndex(builder.getIndexAttr(1));
+  plan::LaunchOp::create(builder, op.getLoc(), getKernel(config, strides),
+                         ValueRange{getIndex(blocks), one, one},
+                         {config.getThreads(), 1, 1}, /*shared=*/0, args,
+                         isNeeded);
+  return success();
+}
+
+namespace {
+class CDNAMatmulLowering : public TileLowering<MfmaTileAttr> {
+public:
+  FailureOr<Value> launch(const KernelInstance &instance, Value when,
+                          ProgramLowering &lowering) const override {
+    const auto &matmul = cast<MatmulInstance>(instance);
+    if (failed(CDNAMatmulLaunch(matmul, lowering).launch(when)))
+      return failure();
+    return Value();
+  }
+};
+} // namespace
+
+namespace mlir::fp8moe {
+const KernelLowering &getCDNAMatmulLowering() {
+  static const CDNAMatmulLowering lowering;
+  return lowering;
+}
+} // namespace mlir::fp8moe

@@ -1,0 +1,532 @@
+//===- Consumer.cpp - Multiplies tiles ------------------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// A consumer is a warpgroup. For each of its tiles it waits for stages of
+// operands, multiplies them, releases them, and writes the result.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Kernels/Emit/NVIDIA/TensorCopies.h"
+#include "Kernels/Emit/NVIDIA/WarpRoles.h"
+#include "Kernels/Matmul/Hopper/Kernel.h"
+#include "Kernels/Matmul/Hopper/TileMessages.h"
+#include "Kernels/Matmul/Hopper/Wgmma.h"
+
+#include <tuple>
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// Named barriers by which ping-pong consumers take turns: this one and the
+/// next.
+static constexpr int64_t kFirstTurnBarrier = 3;
+/// The named barrier of cooperative consumers, who take no turns.
+static constexpr int64_t kCooperativeBarrier = 3;
+
+/// Instructions for one stage of 128 bytes.
+static constexpr int64_t kStepsPerStage = kSwizzleRowBytes / kWgmmaBytes;
+
+namespace {
+/// One consumer's work.
+class Consumer {
+public:
+  Consumer(GroupedMatmulKernel &kernel, Value index)
+      : kernel(kernel), b(kernel.b), index(index),
+        ringIndex(kernel.config.getNumRings() > 1 ? index : b.i32(0)),
+        ring(kernel.getRing(ringIndex)), epilogue(kernel, index),
+        partialSums(kernel, index),
+        shape{kernel.config.columns, kernel.problem.aType, kernel.problem.bType,
+              kernel.problem.mnMajorA, kernel.problem.mnMajorB},
+        numRowBlocks(kernel.config.getConsumerRows() / kWgmmaRows) {
+    isFirstLane = b.equal(kernel.lane, 0);
+    thread = b.bitAnd(b.truncate(b.getI32Type(), b.getThread()),
+                      kWarpgroupThreads - 1);
+    Value base =
+        b.truncate(b.getI32Type(),
+                   LLVM::PtrToIntOp::create(b, b.getI64Type(), kernel.shared));
+    descriptorA = createWgmmaDescriptor(
+        b, b.add(base, getOffsetA(b.i32(0))),
+        kernel.getDescriptorBits(kernel.problem.mnMajorA));
+    descriptorB = createWgmmaDescriptor(
+        b, b.add(base, getOffsetB(b.i32(0))),
+        kernel.getDescriptorBits(kernel.problem.mnMajorB));
+  }
+
+  void build();
+
+private:
+  /// A tile's accumulators, one struct for each 64 rows, the stage that is not
+  /// released yet, if any, and how many parts were added up in memory before,
+  /// if there may be any.
+  struct Product {
+    SmallVector<Value> accumulators;
+    Value lastStage;
+    Value numParts;
+  };
+  /// The next stages of a tile: how many, and whether they are its first (i1).
+  struct Part {
+    Value numStages, beginsTile;
+  };
+
+  TileWalk getWalk();
+  void forEachTile(function_ref<void(const Tile &, Value)> body,
+                   function_ref<void()> finish);
+  void takeTurn();
+  void passTurn();
+  Product multiply(const Tile &tile, Value stageCount);
+  Product multiplyParts(const Tile &tile, RingPosition &position,
+                        ArrayRef<Value> sums);
+  Product multiplyWholeStages(const Tile &tile, const Part &part,
+                              RingPosition &position, ArrayRef<Value> sums);
+  Product multiplyLastStage(const Tile &tile, const Part &part,
+                            RingPosition position, Product product);
+  void complete(Product &product);
+  void addStage(Value stage, Value isFurther, MutableArrayRef<Value> sums);
+  void addStagePromoted(Value stage, MutableArrayRef<Value> sums);
+  void release(Value stage, Value condition);
+
+  // Bytes from the beginning of shared memory to a stage's operands; that of A
+  // to this consumer's rows.
+  Value getOffsetA(Value stage);
+  Value getOffsetB(Value stage);
+  Value getStageDescriptor(Value descriptor, Value stage, int64_t stageBytes) {
+    return advanceWgmmaDescriptor(b, descriptor, b.mul(stage, stageBytes));
+  }
+  std::pair<Value, Value> getStageDescriptors(Value stage) {
+    return {
+        getStageDescriptor(descriptorA, stage, kernel.config.getStageBytesA()),
+        getStageDescriptor(descriptorB, stage, kernel.config.getStageBytesB())};
+  }
+  /// The descriptor of a row block of A; one that is MN-major is a box.
+  Value getRowBlock(Value descriptor, int64_t rowBlock) {
+    return advanceWgmmaDescriptor(b, descriptor,
+                                  rowBlock * kWgmmaRows * kSwizzleRowBytes);
+  }
+
+  /// The descriptors of one instruction's part of a stage.
+  Value getStepA(Value descriptor, int64_t step) {
+    return advanceWgmmaDescriptor(b, descriptor, step * kernel.getStepBytesA());
+  }
+  Value getStepB(Value descriptor, int64_t step) {
+    return advanceWgmmaDescriptor(b, descriptor, step * kernel.getStepBytesB());
+  }
+
+  void maskHead(Value stage, Value isFirst, const Tile &tile);
+  void maskTail(Value stage, Value isLast, const Tile &tile);
+  void maskChunk(Value stage, Value chunk, Value low, Value high);
+  void clearPositions(Value stage, Value begin, Value end);
+  void publishMasks();
+
+  GroupedMatmulKernel &kernel;
+  KernelBuilder &b;
+  Value index, ringIndex;
+  StageRing ring;
+  MatmulEpilogue epilogue;
+  PartialSums partialSums;
+  WgmmaShape shape;
+  int64_t numRowBlocks;
+  /// The thread of the warpgroup; i1: the first one of its warp.
+  Value thread, isFirstLane;
+  Value descriptorA, descriptorB;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Tiles
+//===----------------------------------------------------------------------===//
+
+TileWalk Consumer::getWalk() {
+  switch (kernel.config.kind) {
+  case WgmmaSchedule::PingPong:
+    return {kernel.block, kernel.numBlocks, b.equal(index, 1)};
+  case WgmmaSchedule::Independent:
+    return {b.add(kernel.block, b.mul(index, kernel.numBlocks)),
+            b.mul(kernel.numBlocks, 2), Value()};
+  case WgmmaSchedule::Cooperative:
+    return {kernel.block, kernel.numBlocks, Value()};
+  }
+  llvm_unreachable("unknown schedule");
+}
+
+void Consumer::forEachTile(function_ref<void(const Tile &, Value)> body,
+                           function_ref<void()> finish) {
+  if (sendsTileMessages(kernel.problem, kernel.config))
+    TileMessages(kernel, ring).forEachTile(body, finish);
+  else
+    TileScheduler(kernel).forEachTile(getWalk(), body, finish);
+}
+
+/// Turns at the tensor cores go by tiles, and so do the stages of the ring:
+/// without them a consumer could be two tiles ahead, and take a stage of its
+/// next tile for one of this. So a turn ends when the last stage has come; that
+/// its instructions are under way keeps the tensor cores busy meanwhile.
+void Consumer::takeTurn() {
+  if (kernel.config.kind == WgmmaSchedule::PingPong)
+    createNamedBarrier(b, b.add(index, kFirstTurnBarrier),
+                       2 * kWarpgroupThreads);
+}
+
+void Consumer::passTurn() {
+  if (kernel.config.kind == WgmmaSchedule::PingPong)
+    createNamedArrive(b, b.sub(b.i32(kFirstTurnBarrier + 1), index),
+                      2 * kWarpgroupThreads);
+}
+
+void Consumer::build() {
+  createSetRegisters(b, HopperMatmulConfig::kConsumerRegisters,
+                     /*increase=*/true);
+  // The first turn is the first consumer's.
+  b.createIf(b.equal(index, 1), [&] { passTurn(); });
+  Tile mine;
+  SmallVector<Value> scales;
+  Product product;
+  forEachTile(
+      [&](const Tile &tile, Value stageCount) {
+        mine = tile;
+        if (kernel.config.kind == WgmmaSchedule::Cooperative)
+          mine.row =
+              b.add(tile.row, b.mul(index, kernel.config.getConsumerRows()));
+        scales = epilogue.loadScales(mine);
+        takeTurn();
+        product = multiply(mine, stageCount);
+      },
+      [&] {
+        epilogue.keepScales(mine, scales);
+        complete(product);
+        if (product.numParts)
+          partialSums.addTo(product.accumulators, product.numParts);
+        epilogue.storeTile(mine, product.accumulators);
+      });
+  epilogue.finish();
+}
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+Value Consumer::getOffsetA(Value stage) {
+  Value slot = b.add(b.mul(ringIndex, kernel.config.stages), stage);
+  Value offset =
+      b.add(b.mul(slot, kernel.config.getStageBytesA()), kernel.memory.a);
+  if (kernel.config.kind != WgmmaSchedule::Cooperative)
+    return offset;
+  return b.add(
+      offset, b.mul(index, kernel.config.getConsumerRows() * kSwizzleRowBytes));
+}
+
+Value Consumer::getOffsetB(Value stage) {
+  Value slot = b.add(b.mul(ringIndex, kernel.config.stages), stage);
+  return b.add(b.mul(slot, kernel.config.getStageBytesB()), kernel.memory.b);
+}
+
+void Consumer::release(Value stage, Value condition) {
+  b.createIf(b.bitAnd(condition, isFirstLane),
+             [&] { ring.createRelease(stage); });
+}
+
+/// Waits for the instructions under way, so that the accumulators may be read.
+void Consumer::complete(Product &product) {
+  createWgmmaWait(b, 0);
+  if (product.lastStage)
+    release(product.lastStage, b.i1(true));
+  for (Value &accumulators : product.accumulators)
+    accumulators = createRegisterFence(b, accumulators);
+}
+
+/// Issues all instructions of a tile in this consumer's turn, and passes it on.
+Consumer::Product Consumer::multiply(const Tile &tile, Value stageCount) {
+  RingPosition position = ring.getPosition(stageCount);
+  // Sums in the tensor cores begin with the first instruction.
+  Value first = kernel.problem.promoted ? createZeroAccumulators(b, shape)
+                                        : createUndefAccumulators(b, shape);
+  Product product{SmallVector<Value>(numRowBlocks, first), Value(), Value()};
+  Part part{tile.numStages, b.i1(true)};
+  if (hasPartialSums(kernel.problem)) {
+    product = multiplyParts(tile, position, product.accumulators);
+    part.numStages = b.sub(part.numStages,
+                           b.mul(product.numParts, partialSums.getNumStages()));
+    part.beginsTile = b.equal(product.numParts, 0);
+  }
+  Value numParts = product.numParts;
+  if (kernel.endsInsideStages()) {
+    Part whole{b.sub(part.numStages, 1), part.beginsTile};
+    product = multiplyWholeStages(tile, whole, position, product.accumulators);
+    product = multiplyLastStage(tile, part, position, product);
+  } else {
+    product = multiplyWholeStages(tile, part, position, product.accumulators);
+    passTurn();
+  }
+  product.numParts = numParts;
+  return product;
+}
+
+/// Multiplies what a tile has too many stages of, all in this turn. The loop is
+/// one of its own, so that the usual one is as short as without it.
+/// Accumulators are handed through all loops although nobody needs their
+/// values: fresh ones would take registers of their own.
+Consumer::Product Consumer::multiplyParts(const Tile &tile,
+                                          RingPosition &position,
+                                          ArrayRef<Value> sums) {
+  Value numParts = partialSums.countParts(tile.numStages);
+  SmallVector<Value> init{position.stage, position.parity};
+  init.append(sums.begin(), sums.end());
+  SmallVector<Value> results = b.createRareFor(
+      b.i32(0), numParts, 1, init, [&](Value part, ValueRange carried) {
+        RingPosition here{carried[0], carried[1]};
+        Value isFirst = b.equal(part, 0);
+        Product product = multiplyWholeStages(
+            tile, {b.i32(partialSums.getNumStages()), isFirst}, here,
+            SmallVector<Value>(carried.drop_front(2)));
+        complete(product);
+        partialSums.add(product.accumulators, isFirst);
+        SmallVector<Value> yielded{here.stage, here.parity};
+        yielded.append(product.accumulators);
+        return yielded;
+      });
+  position = {results[0], results[1]};
+  return {SmallVector<Value>(ArrayRef(results).drop_front(2)), Value(),
+          numParts};
+}
+
+/// Issues the instructions of one stage. The sums are new when `isFurther`
+/// (i32) is 0.
+void Consumer::addStage(Value stage, Value isFurther,
+                        MutableArrayRef<Value> sums) {
+  auto [a, bb] = getStageDescriptors(stage);
+  createWgmmaFence(b);
+  for (int64_t step : llvm::seq(kStepsPerStage))
+    for (auto [rowBlock, sum] : llvm::enumerate(sums))
+      sum = createWgmma(b, shape, getStepA(getRowBlock(a, rowBlock), step),
+                        getStepB(bb, step), sum,
+                        step == 0 ? isFurther : b.i32(1));
+  createWgmmaCommit(b);
+}
+
+/// Adds the products of one stage, which are complete afterwards.
+void Consumer::addStagePromoted(Value stage, MutableArrayRef<Value> sums) {
+  auto [a, bb] = getStageDescriptors(stage);
+  for (auto [rowBlock, sum] : llvm::enumerate(sums)) {
+    // One row block at a time: its products need registers beside all sums.
+    Value products = createUndefAccumulators(b, shape);
+    createWgmmaFence(b);
+    for (int64_t step : llvm::seq(kStepsPerStage))
+      products = createWgmma(b, shape, getStepA(getRowBlock(a, rowBlock), step),
+                             getStepB(bb, step), products, b.i32(step != 0));
+    createWgmmaCommit(b);
+    createWgmmaWait(b, 0);
+    if (rowBlock + 1 == sums.size())
+      release(stage, b.i1(true));
+    sum = addAccumulators(b, sum, createRegisterFence(b, products));
+  }
+}
+
+Consumer::Product Consumer::multiplyWholeStages(const Tile &tile,
+                                                const Part &part,
+                                                RingPosition &position,
+                                                ArrayRef<Value> sums) {
+  bool promoted = kernel.problem.promoted;
+  SmallVector<Value> init{position.stage, position.parity, position.stage};
+  init.append(sums.begin(), sums.end());
+  SmallVector<Value> results = b.createFor(
+      b.i32(0), part.numStages, 1, init, [&](Value count, ValueRange carried) {
+        RingPosition here{carried[0], carried[1]};
+        Value lastStage = carried[2];
+        SmallVector<Value> sums(carried.drop_front(3));
+        ring.createWaitFull(here);
+        Value isFurther = b.compare(arith::CmpIPredicate::ne, count, 0);
+        maskHead(here.stage, b.bitAnd(b.bitXor(isFurther, 1), part.beginsTile),
+                 tile);
+        if (!kernel.endsInsideStages())
+          maskTail(here.stage, b.equal(b.add(count, 1), part.numStages), tile);
+        if (promoted) {
+          addStagePromoted(here.stage, sums);
+        } else {
+          addStage(here.stage, b.zeroExtend(b.getI32Type(), isFurther), sums);
+          // The stage before is done when only this one's are under way.
+          createWgmmaWait(b, 1);
+          release(lastStage, isFurther);
+        }
+        RingPosition next = ring.getNext(here);
+        SmallVector<Value> yielded{next.stage, next.parity, here.stage};
+        yielded.append(sums);
+        return yielded;
+      });
+  position = {results[0], results[1]};
+  return {SmallVector<Value>(ArrayRef(results).drop_front(3)),
+          promoted ? Value() : results[2], Value()};
+}
+
+/// The last stage of a group of the contraction, as far as there is data; the
+/// rest of its last 32 bytes are zeros.
+Consumer::Product Consumer::multiplyLastStage(const Tile &tile,
+                                              const Part &part,
+                                              RingPosition position,
+                                              Product product) {
+  ring.createWaitFull(position);
+  Value before = b.sub(part.numStages, 1);
+  maskHead(position.stage, b.bitAnd(b.equal(before, 0), part.beginsTile), tile);
+  maskTail(position.stage, b.i1(true), tile);
+  Value lastStep = b.divU(b.maxS(b.sub(tile.lastBytes, 1), 0), kWgmmaBytes);
+  Value a, bb;
+  std::tie(a, bb) = getStageDescriptors(position.stage);
+  SmallVector<Value> sums = b.createFor(
+      b.i32(0), b.add(lastStep, 1), 1, product.accumulators,
+      [&](Value step, ValueRange carried) {
+        Value offsetA = b.mul(step, kernel.getStepBytesA());
+        Value offsetB = b.mul(step, kernel.getStepBytesB());
+        Value isFurther =
+            b.compare(arith::CmpIPredicate::ne, b.add(before, step), 0);
+        // Inside of the loop, so that LLVM does not unroll it.
+        createWgmmaFence(b);
+        SmallVector<Value> next;
+        for (auto [rowBlock, sum] : llvm::enumerate(carried))
+          next.push_back(createWgmma(
+              b, shape,
+              advanceWgmmaDescriptor(b, getRowBlock(a, rowBlock), offsetA),
+              advanceWgmmaDescriptor(b, bb, offsetB), sum,
+              b.zeroExtend(b.getI32Type(), isFurther)));
+        return next;
+      });
+  // ptxas wants one between the instructions of the loop and their group.
+  createWgmmaFence(b);
+  createWgmmaCommit(b);
+  // A last stage may be a single step, which is over before the turn is taken
+  // unless what comes before it is still under way.
+  passTurn();
+  createWgmmaWait(b, 1);
+  release(product.lastStage, b.compare(arith::CmpIPredicate::ne, before, 0));
+  return {sums, position.stage, Value()};
+}
+
+//===----------------------------------------------------------------------===//
+// Bytes of other groups
+//===----------------------------------------------------------------------===//
+
+/// Bytes [low, high) of a chunk of every row of the K-major operands stay, the
+/// others become zero: zero times a NaN of a neighbour would be NaN. Threads
+/// with even and odd numbers may have different arguments; a pair of them takes
+/// a row. Cooperative consumers take half of the rows of B each.
+void Consumer::maskChunk(Value stage, Value chunk, Value low, Value high) {
+  if (kernel.problem.mnMajorA && kernel.problem.mnMajorB)
+    return;
+  Swizzle swizzle = Swizzle::get(kSwizzleRowBytes);
+  SmallVector<Value> masks;
+  for (int64_t word : llvm::seq<int64_t>(4)) {
+    // The bits of a word before a byte of the chunk.
+    auto getLowBits = [&](Value byte) {
+      Value bytes = b.clamp(b.sub(byte, word * 4), 0, 4);
+      Value bits = b.zeroExtend(b.getI64Type(), b.mul(bytes, 8));
+      return b.truncate(b.getI32Type(), b.sub(b.shiftLeft(b.i64(1), bits), 1));
+    };
+    masks.push_back(b.bitAnd(getLowBits(high), b.bitXor(getLowBits(low), -1)));
+  }
+  auto maskRows = [&](Value operand, Value begin, int64_t rows) {
+    b.createFor(b.add(begin, b.divU(thread, 2)), b.add(begin, rows),
+                kWarpgroupThreads / 2, [&](Value row) {
+                  Value place = b.bitXor(chunk, b.bitAnd(row, swizzle.mask));
+                  Value offset = b.add(b.mul(row, swizzle.rowBytes),
+                                       b.mul(place, kSwizzleChunkBytes));
+                  Value pointer = kernel.getShared(b.add(operand, offset));
+                  SmallVector<Value> words = b.unpackWords(
+                      b.load(b.getWordsType(), pointer, kSwizzleChunkBytes));
+                  for (auto [word, mask] : llvm::zip_equal(words, masks))
+                    word = b.bitAnd(word, mask);
+                  b.store(b.packWords(words), pointer, kSwizzleChunkBytes);
+                });
+  };
+  if (!kernel.problem.mnMajorA)
+    maskRows(getOffsetA(stage), b.i32(0), kernel.config.getConsumerRows());
+  if (kernel.problem.mnMajorB)
+    return;
+  bool sharesB = kernel.config.kind == WgmmaSchedule::Cooperative;
+  int64_t rowsOfB = kernel.config.columns / (sharesB ? 2 : 1);
+  maskRows(getOffsetB(stage), sharesB ? b.mul(index, rowsOfB) : b.i32(0),
+           rowsOfB);
+}
+
+/// Zeroes positions [begin, end) of the contraction in MN-major operands: whole
+/// rows of 128 bytes in each box. Cooperative consumers share the work on B.
+void Consumer::clearPositions(Value stage, Value begin, Value end) {
+  constexpr int64_t kChunks = kSwizzleRowBytes / kSwizzleChunkBytes;
+  auto clear = [&](Value operand, int64_t extent, bool isShared) {
+    int64_t chunks = extent / kernel.getBoxExtent() * kChunks;
+    Value first = thread;
+    if (isShared)
+      first = b.add(thread, b.mul(index, kWarpgroupThreads));
+    Value zero = b.packWords(SmallVector<Value>(4, b.i32(0)));
+    b.createFor(first, b.mul(b.sub(end, begin), chunks),
+                kWarpgroupThreads * (isShared ? 2 : 1), [&](Value item) {
+                  Value position = b.add(begin, b.divU(item, chunks));
+                  Value chunk = b.remU(item, chunks);
+                  Value box = b.divU(chunk, kChunks);
+                  Value offset = b.add(
+                      b.mul(box, kernel.getBoxBytes()),
+                      b.add(b.mul(position, kSwizzleRowBytes),
+                            b.mul(b.remU(chunk, kChunks), kSwizzleChunkBytes)));
+                  b.store(zero, kernel.getShared(b.add(operand, offset)),
+                          kSwizzleChunkBytes);
+                });
+  };
+  if (kernel.problem.mnMajorA)
+    clear(getOffsetA(stage), kernel.config.getConsumerRows(), false);
+  if (kernel.problem.mnMajorB)
+    clear(getOffsetB(stage), kernel.config.columns,
+          kernel.config.kind == WgmmaSchedule::Cooperative);
+}
+
+/// Lets the tensor cores see what was masked: by the warpgroup, or by both when
+/// they share B. These meet here equally often, as they take the same tiles.
+void Consumer::publishMasks() {
+  createAsyncProxyFence(b);
+  if (kernel.config.kind == WgmmaSchedule::Cooperative)
+    createNamedBarrier(b, b.i32(kCooperativeBarrier), 2 * kWarpgroupThreads);
+  else
+    createNamedBarrier(b, b.add(index, 1), kWarpgroupThreads);
+}
+
+/// Zeroes the bytes before the group in the first chunk of its first stage.
+void Consumer::maskHead(Value stage, Value isFirst, const Tile &tile) {
+  if (!kernel.needsHeadMask())
+    return;
+  Value hasHead = b.compare(arith::CmpIPredicate::ne, tile.headBytes, 0);
+  b.createIf(b.bitAnd(isFirst, hasHead), [&] {
+    Value odd = b.bitAnd(thread, 1);
+    Value low = b.select(b.equal(odd, 0), tile.headBytes, 0);
+    maskChunk(stage, odd, low, b.i32(kSwizzleChunkBytes));
+    clearPositions(stage, b.i32(0),
+                   b.divU(tile.headBytes, kernel.problem.getElementBytes()));
+    publishMasks();
+  });
+}
+
+/// Zeroes the bytes after the group in its last stage, as far as they are
+/// multiplied.
+void Consumer::maskTail(Value stage, Value isLast, const Tile &tile) {
+  if (!kernel.needsTailMask())
+    return;
+  int64_t span = kernel.endsInsideStages() ? kWgmmaBytes : kSwizzleRowBytes;
+  Value begin = b.bitAnd(b.maxS(b.sub(tile.lastBytes, 1), 0), -span);
+  Value hasTail = b.less(b.sub(tile.lastBytes, begin), span);
+  b.createIf(b.bitAnd(isLast, hasTail), [&] {
+    Value first = b.divU(begin, kSwizzleChunkBytes);
+    for (int64_t chunk = 0; chunk < span / kSwizzleChunkBytes; chunk += 2) {
+      Value mine = b.add(first, b.add(b.bitAnd(thread, 1), chunk));
+      Value high = b.sub(tile.lastBytes, b.mul(mine, kSwizzleChunkBytes));
+      maskChunk(stage, mine, b.i32(0), high);
+    }
+    int64_t elementBytes = kernel.problem.getElementBytes();
+    clearPositions(stage, b.divU(tile.lastBytes, elementBytes),
+                   b.divU(b.add(begin, span), elementBytes));
+    publishMasks();
+  });
+}
+
+void fp8moe::buildMatmulConsumer(GroupedMatmulKernel &kernel, Value index) {
+  Consumer(kernel, index).build();
+}

@@ -1,0 +1,394 @@
+//===- Epilogue.cpp - Scales and writes tiles -----------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// A warp has 16 of each 64 rows. Its rows go through two buffers of the warp's
+// own in shared memory, a few boxes of the result's tensor map at a time: while
+// one buffer is being copied to memory, the other is filled. While they write,
+// no warp waits for another one. Rows of the next group must not be touched, so
+// rows of a warp that are not all the group's are written by its threads.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Kernels/Emit/NVIDIA/TensorCopies.h"
+#include "Kernels/Emit/NVIDIA/WarpRoles.h"
+#include "Kernels/Matmul/Hopper/Kernel.h"
+
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// A thread of a matrix instruction holds, in each eight columns, two
+/// neighbours in row lane / 4 of the warp's 16 rows and two in the row eight
+/// below.
+static constexpr int64_t kRowsPerWarp = ResultBox::kRows;
+static constexpr int64_t kFragmentRows = 8;
+static constexpr int64_t kFragmentColumns = 8;
+static constexpr int64_t kLanesPerRow = 4;
+/// Columns that one stmatrix of four 8x8 matrices covers.
+static constexpr int64_t kMatrixColumns = 16;
+
+MatmulEpilogue::MatmulEpilogue(GroupedMatmulKernel &kernel, Value consumer)
+    : kernel(kernel), b(kernel.b), consumer(consumer),
+      thread(b.bitAnd(b.truncate(b.getI32Type(), b.getThread()),
+                      kWarpgroupThreads - 1)),
+      warp(b.bitAnd(kernel.warp, kWarpgroupWarps - 1)),
+      isLeader(b.equal(kernel.lane, 0)),
+      box(ResultBox::get(kernel.config.columns,
+                         kernel.problem.getResultBytes())),
+      swizzle(Swizzle::get(box.rowBytes)) {}
+
+void MatmulEpilogue::createWarpgroupBarrier() {
+  createNamedBarrier(b, b.add(consumer, 1), kWarpgroupThreads);
+}
+
+void MatmulEpilogue::finish() {
+  b.createIf(isLeader, [&] { createStoreWaitRead(b, 0); });
+}
+
+//===----------------------------------------------------------------------===//
+// Scales
+//===----------------------------------------------------------------------===//
+
+/// Scales of rows, then those of columns, of this consumer's tile.
+static Value getScalesOffset(GroupedMatmulKernel &kernel, Value consumer) {
+  int64_t count = kernel.config.getConsumerRows() + kernel.config.columns;
+  return kernel.b.add(kernel.b.mul(consumer, count * sizeof(float)),
+                      kernel.memory.scales);
+}
+
+/// The scales that a thread takes, as distances from its number.
+SmallVector<int64_t> MatmulEpilogue::getScaleSteps(int64_t count) {
+  SmallVector<int64_t> steps;
+  for (int64_t step = 0; step < count; step += kWarpgroupThreads)
+    steps.push_back(step);
+  return steps;
+}
+
+SmallVector<Value> MatmulEpilogue::loadScales(const Tile &tile) {
+  SmallVector<Value> scales;
+  if (!kernel.problem.hasScalesA)
+    return scales;
+  auto widen = [&](Value value) { return b.zeroExtend(b.getI64Type(), value); };
+  // Beyond the last row or column the last one is repeated: nobody stores what
+  // it scales.
+  auto load = [&](Value pointer, Value groupStart, Value first, Value size,
+                  int64_t count) {
+    for (int64_t step : getScaleSteps(count)) {
+      Value inTile = b.add(b.add(first, thread), step);
+      Value index = b.add(groupStart, widen(b.minS(inTile, b.sub(size, 1))));
+      // A read-only load could be moved to its use, which waits for it.
+      scales.push_back(b.load(
+          b.getF32Type(), b.offsetBytes(pointer, b.mul(index, sizeof(float))),
+          sizeof(float)));
+    }
+  };
+  Value group = widen(tile.group);
+  Value groupRows = kernel.problem.isMGrouped()
+                        ? b.i64(0)
+                        : b.mul(group, widen(kernel.sizes.rows));
+  load(kernel.scaleA, groupRows, tile.row, kernel.sizes.rows,
+       kernel.config.getConsumerRows());
+  if (kernel.problem.hasScalesB)
+    load(kernel.scaleB, b.mul(group, widen(kernel.sizes.columns)), tile.column,
+         kernel.sizes.columns, kernel.config.columns);
+  return scales;
+}
+
+void MatmulEpilogue::keepScales(const Tile &tile, ArrayRef<Value> scales) {
+  if (!kernel.problem.hasScalesA)
+    return;
+  // Some warp may still read those of the tile before, unless all of them met
+  // since, to take a turn.
+  if (kernel.config.kind != WgmmaSchedule::PingPong)
+    createWarpgroupBarrier();
+  int64_t rows = kernel.config.getConsumerRows();
+  auto keep = [&](int64_t count, int64_t place) {
+    for (int64_t step : getScaleSteps(count)) {
+      Value scale = scales.consume_front();
+      if (kernel.problem.reciprocalScales)
+        scale = arith::DivFOp::create(b, b.f32(1), scale);
+      // Scales may be anything where there is no product.
+      scale = b.select(tile.isZero, b.f32(0), scale);
+      Value inTile = b.add(thread, step);
+      auto store = [&] {
+        Value offset = b.add(b.mul(b.add(inTile, place), sizeof(float)),
+                             getScalesOffset(kernel, consumer));
+        b.store(scale, kernel.getShared(offset), sizeof(float));
+      };
+      if (step + kWarpgroupThreads <= count)
+        store();
+      else
+        b.createIf(b.less(inTile, count), store);
+    }
+  };
+  keep(rows, 0);
+  if (kernel.problem.hasScalesB)
+    keep(kernel.config.columns, rows);
+}
+
+//===----------------------------------------------------------------------===//
+// Tiles
+//===----------------------------------------------------------------------===//
+
+void MatmulEpilogue::storeTile(const Tile &tile, ArrayRef<Value> accumulators) {
+  // Scales are in shared memory for everyone.
+  createWarpgroupBarrier();
+  int64_t boxBytes = box.rowBytes * ResultBox::kRows;
+  int64_t boxesPerPhase = kHopperStagingBytes / boxBytes;
+  int64_t boxes = kernel.config.columns / box.columns;
+  int64_t phases = llvm::divideCeil(boxes, boxesPerPhase);
+  for (auto [index, block] : llvm::enumerate(accumulators)) {
+    Value inTile = b.add(b.mul(warp, kRowsPerWarp), index * kWgmmaRows);
+    RowBlock rows{block, b.add(tile.row, inTile), Value(), {}};
+    if (tile.rowEnd)
+      rows.rowsLeft = b.sub(tile.rowEnd, rows.row);
+    if (kernel.problem.hasScalesA)
+      for (int64_t half : {0, 1}) {
+        Value row = b.add(inTile, b.divU(kernel.lane, kLanesPerRow));
+        row = b.add(row, half * kFragmentRows);
+        Value offset =
+            b.add(b.mul(row, sizeof(float)), getScalesOffset(kernel, consumer));
+        rows.scales[half] =
+            b.load(b.getF32Type(), kernel.getShared(offset), sizeof(float));
+      }
+    for (int64_t phase : llvm::seq(phases)) {
+      int64_t number = index * phases + phase;
+      Value owner = b.add(b.mul(consumer, kWarpgroupWarps), warp);
+      Value buffer =
+          b.add(b.mul(owner, 2 * kHopperStagingBytes),
+                kernel.memory.staging + number % 2 * kHopperStagingBytes);
+      // With an odd number of phases a tile begins with the buffer that the
+      // last one ended with.
+      bool isRepeated = number == 0 && phases * accumulators.size() % 2;
+      b.createIf(isLeader, [&] { createStoreWaitRead(b, isRepeated ? 0 : 1); });
+      b.syncSubgroup();
+      int64_t begin = phase * boxesPerPhase;
+      int64_t end = std::min(boxes, begin + boxesPerPhase);
+      auto getBox = [&](int64_t number) {
+        return b.add(buffer, (number - begin) * boxBytes);
+      };
+      for (int64_t number : llvm::seq(begin, end))
+        stageBox(tile, rows, number * box.columns, getBox(number));
+      createAsyncProxyFence(b);
+      b.syncSubgroup();
+      for (int64_t number : llvm::seq(begin, end))
+        storeBox(tile, rows, number * box.columns, getBox(number));
+      // A group without stores keeps the count of buffers right.
+      b.createIf(isLeader, [&] { createStoreCommit(b); });
+    }
+  }
+}
+
+/// The addends of the thread's two neighbours in a row, in bf16; zero outside
+/// of the result. The loads are not read-only, as the result may lie in the
+/// same memory.
+SmallVector<Value> MatmulEpilogue::loadAddends(const Tile &tile,
+                                               const RowBlock &rows,
+                                               int64_t eight, int64_t half) {
+  Value row = b.add(
+      rows.row, b.add(b.divU(kernel.lane, kLanesPerRow), half * kFragmentRows));
+  Value column = b.add(b.mul(b.remU(kernel.lane, kLanesPerRow), 2),
+                       eight * kFragmentColumns);
+  column = b.add(column, tile.column);
+  Value isInside =
+      b.bitAnd(b.less(row, tile.rowEnd ? tile.rowEnd : kernel.sizes.rows),
+               b.less(column, kernel.sizes.columns));
+  auto widen = [&](Value value) { return b.zeroExtend(b.getI64Type(), value); };
+  Value element =
+      b.add(b.mul(widen(row), widen(kernel.sizes.addendRow)), widen(column));
+  if (!kernel.problem.isMGrouped())
+    element =
+        b.add(element, b.mul(widen(tile.group), kernel.sizes.addendGroup));
+  Value pointer = b.offsetBytes(
+      kernel.addend, b.mul(element, kernel.problem.getResultBytes()));
+  Value pair = b.createIf(
+                    isInside, b.getI32Type(),
+                    [&] {
+                      return SmallVector<Value>{
+                          b.load(b.getI32Type(), pointer, sizeof(int32_t))};
+                    },
+                    [&] { return SmallVector<Value>{b.i32(0)}; })
+                   .front();
+  return {b.bitcast(b.getF32Type(), b.widenLowBF16(pair)),
+          b.bitcast(b.getF32Type(), b.widenHighBF16(pair))};
+}
+
+/// The scaled results of the thread's two neighbours in a row: f32, or one word
+/// of bf16.
+SmallVector<Value> MatmulEpilogue::scalePair(const Tile &tile,
+                                             const RowBlock &rows,
+                                             int64_t eight, int64_t half) {
+  SmallVector<Value> values;
+  Value columnScales;
+  if (kernel.problem.hasScalesB) {
+    Value column = b.mul(b.remU(kernel.lane, kLanesPerRow), 2);
+    Value place = b.add(column, kernel.config.getConsumerRows() +
+                                    eight * kFragmentColumns);
+    Value offset =
+        b.add(b.mul(place, sizeof(float)), getScalesOffset(kernel, consumer));
+    columnScales = b.load(VectorType::get(2, b.getF32Type()),
+                          kernel.getShared(offset), 2 * sizeof(float));
+  }
+  for (int64_t i : {0, 1}) {
+    Value value = LLVM::ExtractValueOp::create(b, rows.accumulators,
+                                               eight * 4 + half * 2 + i);
+    Value columnScale;
+    if (columnScales)
+      columnScale = LLVM::ExtractElementOp::create(b, columnScales, b.i32(i));
+    for (Value scale : {rows.scales[half], columnScale})
+      if (scale)
+        value = arith::MulFOp::create(b, value, scale);
+    values.push_back(value);
+  }
+  if (loadsAddend(kernel.problem))
+    for (auto [value, term] :
+         llvm::zip_equal(values, loadAddends(tile, rows, eight, half)))
+      value = arith::AddFOp::create(b, value, term);
+  if (kernel.problem.resultType.isF32())
+    return values;
+  return {b.packBF16(values[0], values[1])};
+}
+
+/// Writes the box of columns from `firstColumn` of the tile on to shared
+/// memory.
+void MatmulEpilogue::stageBox(const Tile &tile, const RowBlock &rows,
+                              int64_t firstColumn, Value box) {
+  // Byte of a 16-byte chunk of a row (i32) in the box.
+  auto getChunk = [&](Value row, Value chunk) {
+    Value place = b.bitXor(
+        chunk, b.bitAnd(b.shiftRight(row, swizzle.shift), swizzle.mask));
+    return kernel.getShared(b.add(
+        b.add(b.mul(row, swizzle.rowBytes), b.mul(place, kSwizzleChunkBytes)),
+        box));
+  };
+  if (kernel.problem.resultType.isF32()) {
+    Value row = b.divU(kernel.lane, kLanesPerRow);
+    Value pair = b.remU(kernel.lane, kLanesPerRow);
+    for (int64_t column = 0; column < this->box.columns;
+         column += kFragmentColumns)
+      for (int64_t half : {0, 1}) {
+        SmallVector<Value> values = scalePair(
+            tile, rows, (firstColumn + column) / kFragmentColumns, half);
+        Value vector =
+            LLVM::UndefOp::create(b, VectorType::get(2, b.getF32Type()));
+        for (auto [i, value] : llvm::enumerate(values))
+          vector = LLVM::InsertElementOp::create(b, vector, value, b.i32(i));
+        Value chunk =
+            b.add(b.divU(pair, 2), column * sizeof(float) / kSwizzleChunkBytes);
+        Value offset = b.mul(b.remU(pair, 2), 2 * sizeof(float));
+        b.store(vector,
+                b.offsetBytes(getChunk(b.add(row, half * kFragmentRows), chunk),
+                              offset),
+                2 * sizeof(float));
+      }
+    return;
+  }
+  // Lanes 0 to 15 name the rows of the left two matrices, the others those of
+  // the right ones.
+  Value row = b.remU(kernel.lane, kRowsPerWarp);
+  Value right = b.divU(kernel.lane, kRowsPerWarp);
+  for (int64_t column = 0; column < this->box.columns;
+       column += kMatrixColumns) {
+    SmallVector<Value> words;
+    for (int64_t matrix : {0, 1})
+      for (int64_t half : {0, 1}) {
+        int64_t eight = (firstColumn + column) / kFragmentColumns + matrix;
+        words.push_back(scalePair(tile, rows, eight, half).front());
+      }
+    Value chunk = b.add(right, column * 2 / kSwizzleChunkBytes);
+    NVVM::StMatrixOp::create(
+        b, getChunk(row, chunk), words, NVVM::MMALayout::row,
+        NVVM::LdStMatrixShapeAttr::get(b.getContext(), 8, 8),
+        NVVM::LdStMatrixEltType::B16);
+  }
+}
+
+/// Adds f32 values that are held as words.
+static Value addFloats(KernelBuilder &b, Value lhs, Value rhs) {
+  auto floats =
+      VectorType::get(kSwizzleChunkBytes / sizeof(float), b.getF32Type());
+  auto toFloats = [&](Value words) -> Value {
+    return LLVM::BitcastOp::create(b, floats, words);
+  };
+  Value sum = arith::AddFOp::create(b, toFloats(lhs), toFloats(rhs));
+  return LLVM::BitcastOp::create(b, b.getWordsType(), sum);
+}
+
+/// Writes a box from shared memory to the result, or adds it there
+/// (addsInMemory).
+void MatmulEpilogue::storeBox(const Tile &tile, const RowBlock &rows,
+                              int64_t firstColumn, Value box) {
+  auto storeWhole = [&] {
+    b.createIf(isLeader, [&] {
+      SmallVector<Value> coordinates{b.add(tile.column, firstColumn), rows.row};
+      if (tile.split)
+        coordinates.push_back(tile.split);
+      else if (!kernel.problem.isMGrouped())
+        coordinates.push_back(tile.group);
+      // Weight gradients of few tokens are bound by writing: an H100 is 5%
+      // faster if lines are written to memory at once.
+      CachePriority priority = kernel.problem.isMGrouped()
+                                   ? CachePriority::Normal
+                                   : CachePriority::EvictFirst;
+      auto *store =
+          addsInMemory(kernel.problem) ? createTensorAdd : createTensorStore;
+      store(b, kernel.mapResult, coordinates, kernel.getShared(box), priority);
+    });
+  };
+  auto storeAny = [&] {
+    if (!rows.rowsLeft) {
+      storeWhole();
+      return;
+    }
+    b.createIf(b.lessEqual(b.i32(ResultBox::kRows), rows.rowsLeft), storeWhole,
+               [&] { storeRows(tile, rows, firstColumn, box); });
+  };
+  // Nothing is added where there is no product.
+  if (addsInMemory(kernel.problem))
+    b.createIf(b.bitXor(tile.isZero, b.i1(true)), storeAny);
+  else
+    storeAny();
+}
+
+/// Writes, or adds, the group's rows of a box, 16 bytes a lane at a time.
+void MatmulEpilogue::storeRows(const Tile &tile, const RowBlock &rows,
+                               int64_t firstColumn, Value box) {
+  int64_t resultBytes = kernel.problem.getResultBytes();
+  int64_t chunkColumns = kSwizzleChunkBytes / resultBytes;
+  int64_t chunksPerRow = swizzle.rowBytes / kSwizzleChunkBytes;
+  int64_t rowsAtOnce = kWarpgroupThreads / kWarpgroupWarps / chunksPerRow;
+  Value chunk = b.remU(kernel.lane, chunksPerRow);
+  Value column =
+      b.add(b.add(tile.column, firstColumn), b.mul(chunk, chunkColumns));
+  // Rows of the result are multiples of 16 bytes.
+  Value hasColumns = b.less(column, kernel.sizes.columns);
+  auto widen = [&](Value value) { return b.zeroExtend(b.getI64Type(), value); };
+  for (int64_t first = 0; first < ResultBox::kRows; first += rowsAtOnce) {
+    Value row = b.add(b.divU(kernel.lane, chunksPerRow), first);
+    Value isInside = b.bitAnd(hasColumns, b.less(row, rows.rowsLeft));
+    b.createIf(isInside, [&] {
+      Value place = b.bitXor(
+          chunk, b.bitAnd(b.shiftRight(row, swizzle.shift), swizzle.mask));
+      Value from = b.add(
+          b.add(b.mul(row, swizzle.rowBytes), b.mul(place, kSwizzleChunkBytes)),
+          box);
+      Value words =
+          b.load(b.getWordsType(), kernel.getShared(from), kSwizzleChunkBytes);
+      Value element = b.add(
+          b.mul(widen(b.add(rows.row, row)), widen(kernel.sizes.resultRow)),
+          widen(column));
+      Value to = b.offsetBytes(kernel.result, b.mul(element, resultBytes));
+      if (addsInMemory(kernel.problem))
+        words = addFloats(b, words,
+                          b.load(b.getWordsType(), to, kSwizzleChunkBytes));
+      b.store(words, to, kSwizzleChunkBytes);
+    });
+  }
+}

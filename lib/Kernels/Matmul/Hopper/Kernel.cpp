@@ -1,0 +1,123 @@
+//===- Kernel.cpp - One matmul per jagged group ---------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Kernels/Matmul/Hopper/Kernel.h"
+#include "Kernels/Emit/NVIDIA/TensorCopies.h"
+#include "Kernels/Emit/NVIDIA/WarpRoles.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+ResultBox ResultBox::get(int64_t tileColumns, int64_t resultBytes) {
+  int64_t rowBytes = kSwizzleRowBytes;
+  while (tileColumns * resultBytes % rowBytes)
+    rowBytes /= 2;
+  return {rowBytes / resultBytes, rowBytes};
+}
+
+bool fp8moe::sendsTileMessages(const GroupedMatmulProblem &problem,
+                               const HopperMatmulConfig &config) {
+  return sendsTileMessages(config, problem.isMGrouped(), problem.promoted);
+}
+
+HopperMatmulMemory fp8moe::getMatmulMemory(const GroupedMatmulProblem &problem,
+                                           const HopperMatmulConfig &config) {
+  return HopperMatmulMemory::get(config, sendsTileMessages(problem, config));
+}
+
+GroupedMatmulKernel::GroupedMatmulKernel(KernelBuilder &b,
+                                         const GroupedMatmulProblem &problem,
+                                         const HopperMatmulConfig &config)
+    : b(b), problem(problem), config(config),
+      memory(getMatmulMemory(problem, config)) {
+  mapA = b.getTensorMap(0);
+  mapB = b.getTensorMap(1);
+  mapResult = b.getTensorMap(2);
+  unsigned pointer = 0, parameter = 0;
+  if (!problem.dense)
+    offsets = b.getPointer(pointer++);
+  if (problem.hasScalesA)
+    scaleA = b.getPointer(pointer++);
+  if (problem.hasScalesB)
+    scaleB = b.getPointer(pointer++);
+  if (problem.isMGrouped())
+    result = b.getPointer(pointer++);
+  if (loadsAddend(problem))
+    addend = b.getPointer(pointer++);
+  if (hasPartialSums(problem))
+    partialSums = b.getPointer(pointer++);
+  for (auto [from, to] :
+       llvm::zip_equal(GroupedMatmulSizes<int64_t>::members(),
+                       GroupedMatmulSizes<Value>::members())) {
+    int64_t size = problem.sizes.*from;
+    Value value =
+        ShapedType::isDynamic(size) ? b.getSize(parameter++) : b.i64(size);
+    // Only a stride of whole groups may need more than 32 bits.
+    bool isWide = to == &GroupedMatmulSizes<Value>::addendGroup;
+    sizes.*to = isWide ? value : b.truncate(b.getI32Type(), value);
+  }
+  shared = b.getDynamicShared();
+  warp = createUniformWarp(b);
+  lane = b.truncate(b.getI32Type(), b.getLane());
+  block = b.truncate(b.getI32Type(), b.getBlock());
+  numBlocks = b.getNumBlocks();
+}
+
+Value GroupedMatmulKernel::loadGroupEnd(Value group, Value previous,
+                                        Value extent) {
+  Value offset = b.mul(b.zeroExtend(b.getI64Type(), group), sizeof(int32_t));
+  Value end = b.load(b.getI32Type(), b.offsetBytes(offsets, offset),
+                     sizeof(int32_t), /*readOnly=*/true);
+  return b.clamp(end, previous, extent);
+}
+
+StageRing GroupedMatmulKernel::getRing(Value index) {
+  int64_t bytes = config.stages * nvidia::kStageBarrierBytes;
+  Value barriers = getShared(b.add(b.mul(index, bytes), memory.barriers));
+  return StageRing(b, barriers, config.stages);
+}
+
+/// By one thread: mbarriers of all rings. A stage is full when the producer has
+/// arrived and its bytes have come, and empty when every warp that reads it has
+/// arrived.
+static void createRings(GroupedMatmulKernel &kernel) {
+  KernelBuilder &b = kernel.b;
+  bool isShared = kernel.config.kind == WgmmaSchedule::Cooperative;
+  for (int64_t ring : llvm::seq(kernel.config.getNumRings()))
+    kernel.getRing(b.i32(ring))
+        .createInit(/*fullArrivals=*/1, kWarpgroupWarps * (isShared ? 2 : 1));
+  createBarrierInitFence(b);
+  for (Value map : {kernel.mapA, kernel.mapB, kernel.mapResult})
+    createMapPrefetch(b, map);
+}
+
+gpu::GPUFuncOp fp8moe::buildHopperGroupedMatmul(
+    Location loc, gpu::GPUModuleOp module, StringRef name,
+    const GroupedMatmulProblem &problem, const HopperMatmulConfig &config,
+    const TargetHooks &hooks) {
+  KernelSignature signature;
+  signature.tensorMaps = 3;
+  signature.pointers = !problem.dense + problem.countScaleBuffers() +
+                       problem.isMGrouped() + loadsAddend(problem) +
+                       hasPartialSums(problem);
+  signature.sizes = countDynamic(problem.sizes);
+  signature.hasBlockCount = false;
+  signature.threads = HopperMatmulConfig::kThreads;
+  KernelBuilder b(loc, module, name, signature, hooks);
+  GroupedMatmulKernel kernel(b, problem, config);
+
+  b.createIf(b.equal(b.getThread(), 0), [&] { createRings(kernel); });
+  if (GroupOrder::isWorthwhile(problem, config))
+    GroupOrder(kernel).create();
+  b.createBarrier();
+  Value warpgroup = b.divU(kernel.warp, kWarpgroupWarps);
+  b.createIf(
+      b.equal(warpgroup, 0), [&] { buildMatmulProducer(kernel); },
+      [&] { buildMatmulConsumer(kernel, b.sub(warpgroup, 1)); });
+  return b.getKernel();
+}

@@ -1,0 +1,121 @@
+//===- PartialSums.cpp - Sums of long contractions ------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// Each thread keeps its own accumulators in memory, four at a time, so that the
+// 16 bytes of a warp's threads lie side by side. No other thread touches them,
+// so the order of the additions is that of the parts.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Kernels/Emit/NVIDIA/DeviceMemory.h"
+#include "Kernels/Emit/NVIDIA/Opaque.h"
+#include "Kernels/Emit/NVIDIA/WarpRoles.h"
+#include "Kernels/Matmul/Hopper/Kernel.h"
+#include "Kernels/Matmul/Hopper/Wgmma.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// Accumulators that are stored together, and their bytes.
+static constexpr int64_t kSumsAtOnce = 4;
+static constexpr int64_t kBytesAtOnce = kSumsAtOnce * sizeof(float);
+
+static int64_t getConsumerBytes(const HopperMatmulConfig &config) {
+  return config.getConsumerRows() * config.columns * sizeof(float);
+}
+
+bool fp8moe::hasPartialSums(const GroupedMatmulProblem &problem) {
+  return !problem.promoted && problem.getElementBytes() == 1 &&
+         (ShapedType::isDynamic(problem.sizes.contraction) ||
+          problem.sizes.contraction > kFastSumElements);
+}
+
+int64_t fp8moe::getPartialSumsBytes(const HopperMatmulConfig &config) {
+  return HopperMatmulConfig::kConsumers * getConsumerBytes(config);
+}
+
+PartialSums::PartialSums(GroupedMatmulKernel &kernel, Value consumer)
+    : kernel(kernel), b(kernel.b) {
+  if (!kernel.partialSums)
+    return;
+  Value owner =
+      b.add(b.mul(kernel.block, HopperMatmulConfig::kConsumers), consumer);
+  Value thread = b.bitAnd(b.getThread(), kWarpgroupThreads - 1);
+  Value offset = b.add(b.mul(b.zeroExtend(b.getI64Type(), owner),
+                             getConsumerBytes(kernel.config)),
+                       b.mul(thread, kBytesAtOnce));
+  base = b.offsetBytes(kernel.partialSums, offset);
+}
+
+Value PartialSums::countParts(Value numStages) {
+  Value numParts = b.divU(b.sub(numStages, 1), getNumStages());
+  // A loop over a known number is unrolled, and each copy would take registers
+  // for accumulators of its own.
+  return ShapedType::isStatic(kernel.problem.sizes.contraction)
+             ? createOpaque(b, numParts)
+             : numParts;
+}
+
+/// Where the thread's sums from `number` on lie.
+Value PartialSums::getPlace(size_t rowBlock, int64_t number) {
+  int64_t blockBytes = kWgmmaRows * kernel.config.columns * sizeof(float);
+  return b.offsetBytes(base, static_cast<int64_t>(rowBlock) * blockBytes +
+                                 number * sizeof(float) * kWarpgroupThreads);
+}
+
+void PartialSums::add(ArrayRef<Value> accumulators, Value isFirst) {
+  auto forEachPlace = [&](function_ref<void(Value, ArrayRef<Value>)> use) {
+    for (auto [rowBlock, block] : llvm::enumerate(accumulators)) {
+      SmallVector<Value> sums = unpackAccumulators(b, block);
+      for (size_t i = 0; i < sums.size(); i += kSumsAtOnce)
+        use(getPlace(rowBlock, i), ArrayRef(sums).slice(i, kSumsAtOnce));
+    }
+  };
+  auto store = [&](Value place, ArrayRef<Value> sums) {
+    SmallVector<Value> words;
+    for (Value sum : sums)
+      words.push_back(b.bitcast(b.getI32Type(), sum));
+    b.store(b.packWords(words), place, kBytesAtOnce);
+  };
+  // Adding here, to what was loaded, would take more registers than there are.
+  b.createIf(
+      isFirst, [&] { forEachPlace(store); },
+      [&] {
+        forEachPlace([&](Value place, ArrayRef<Value> sums) {
+          createGlobalAdd(b, place, sums);
+        });
+      });
+}
+
+Value PartialSums::addStored(Value accumulators, size_t rowBlock) {
+  SmallVector<Value> sums = unpackAccumulators(b, accumulators);
+  for (size_t i = 0; i < sums.size(); i += kSumsAtOnce) {
+    SmallVector<Value> words = b.unpackWords(
+        b.load(b.getWordsType(), getPlace(rowBlock, i), kBytesAtOnce));
+    for (auto [sum, word] :
+         llvm::zip_equal(MutableArrayRef(sums).slice(i, kSumsAtOnce), words))
+      sum = arith::AddFOp::create(b, sum, b.bitcast(b.getF32Type(), word));
+  }
+  return packAccumulators(b, sums);
+}
+
+void PartialSums::addTo(MutableArrayRef<Value> accumulators, Value numParts) {
+  SmallVector<Value> own(accumulators);
+  SmallVector<Value> sums = b.createIf(
+      b.compare(arith::CmpIPredicate::ne, numParts, 0),
+      llvm::to_vector(ValueRange(own).getTypes()),
+      [&] {
+        SmallVector<Value> sums;
+        for (auto [rowBlock, accumulators] : llvm::enumerate(own))
+          sums.push_back(addStored(accumulators, rowBlock));
+        return sums;
+      },
+      [&] { return own; });
+  llvm::copy(sums, accumulators.begin());
+}

@@ -1,0 +1,220 @@
+//===- Producer.cpp - Loads operands to shared memory ---------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Kernels/Emit/NVIDIA/Meeting.h"
+#include "Kernels/Emit/NVIDIA/TensorCopies.h"
+#include "Kernels/Emit/NVIDIA/WarpRoles.h"
+#include "Kernels/Matmul/Hopper/Kernel.h"
+#include "Kernels/Matmul/Hopper/TileMessages.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// Tiles that are loaded ahead where groups are contracted. Tiles of few tokens
+/// take less than a stage, and are bound by writing: an H100 writes up to 9%
+/// faster when fewer copies are under way meanwhile.
+static constexpr int64_t kTilesAhead = 2;
+
+/// Waits until consumers have released the stage, or one before it.
+static void createWaitForStage(GroupedMatmulKernel &kernel, StageRing &ring,
+                               const Tile &tile, RingPosition position) {
+  KernelBuilder &b = kernel.b;
+  if (kernel.problem.isMGrouped()) {
+    ring.createWaitEmpty(position);
+    return;
+  }
+  Value ahead = b.mul(tile.numStages, kTilesAhead);
+  ring.createWaitReleased(position, b.minS(ahead, kernel.config.stages));
+}
+
+/// Loads one stage of both operands.
+static void createStage(GroupedMatmulKernel &kernel, StageRing &ring,
+                        Value ringIndex, const Tile &tile, Value stage,
+                        RingPosition position) {
+  KernelBuilder &b = kernel.b;
+  createWaitForStage(kernel, ring, tile, position);
+  Value full = ring.getFullBarrier(position.stage);
+  int64_t bytesA = kernel.config.getStageBytesA(),
+          bytesB = kernel.config.getStageBytesB();
+  createArriveExpecting(b, full, bytesA + bytesB);
+  Value slot = b.add(b.mul(ringIndex, kernel.config.stages), position.stage);
+  Value along =
+      b.add(tile.contraction, b.mul(stage, kernel.getStageElements()));
+  // `begin` and `extent` are those of the tile along the operand's rows or
+  // columns.
+  auto load = [&](Value map, Value place, Value begin, int64_t extent,
+                  bool isMNMajor, bool hasExperts) {
+    // A box of an MN-major operand is as wide as the swizzle.
+    int64_t step = isMNMajor ? kernel.getBoxExtent() : extent;
+    for (int64_t box : llvm::seq(extent / step)) {
+      Value position = b.add(begin, box * step);
+      SmallVector<Value> coordinates{along, position};
+      if (isMNMajor)
+        std::swap(coordinates[0], coordinates[1]);
+      if (hasExperts)
+        coordinates.push_back(tile.group);
+      createTensorLoad(
+          b, map, coordinates,
+          kernel.getShared(b.add(place, box * kernel.getBoxBytes())), full);
+    }
+  };
+  load(kernel.mapA, b.add(b.mul(slot, bytesA), kernel.memory.a), tile.row,
+       kernel.config.rows, kernel.problem.mnMajorA, /*hasExperts=*/false);
+  load(kernel.mapB, b.add(b.mul(slot, bytesB), kernel.memory.b), tile.column,
+       kernel.config.columns, kernel.problem.mnMajorB,
+       kernel.problem.hasExperts());
+}
+
+//===----------------------------------------------------------------------===//
+// Meetings
+//===----------------------------------------------------------------------===//
+
+/// Blocks that are not in step do not find in the L2 cache what others have
+/// just read. So many stages take 30 us, a meeting of those who are in step
+/// costs less than 0.1 us.
+static constexpr int64_t kStagesBetweenMeetings = 160;
+
+/// Stages that a producer loads between its arrival and its wait, which last as
+/// long as a trip to memory: who is in step does not wait.
+static constexpr int64_t kStagesAfterArrival = 2;
+
+/// Tiles of no more stages, where that is known, do not meet: kernels that are
+/// made for them have no registers left.
+static constexpr int64_t kFewStages = 8;
+
+namespace {
+/// The producers of all blocks meet before every so many tiles.
+class ProducerMeetings {
+public:
+  ProducerMeetings(GroupedMatmulKernel &kernel, TileScheduler &scheduler,
+                   const TileWalk &walk);
+
+  static bool areWorthwhile(const GroupedMatmulKernel &kernel);
+
+  void beginTile(const Tile &tile);
+  /// `stage` of the tile.
+  void beginStage(Value stage);
+  /// `end` is the number of the tile behind the walk's last one.
+  void finish(Value end);
+
+private:
+  KernelBuilder &b;
+  const TileWalk &walk;
+  /// In tiles of the walk.
+  Value period;
+  Meeting meeting;
+  /// State of the tile: the meetings so far, and whether it begins with one.
+  Value count, isMeeting;
+};
+} // namespace
+
+/// Whether tiles take nearly the same time, and are neither few nor short.
+/// Where they differ, only warpgroups in ping-pong go on while others are
+/// waited for.
+bool ProducerMeetings::areWorthwhile(const GroupedMatmulKernel &kernel) {
+  if (kernel.config.splits > 1)
+    return false;
+  if (!kernel.problem.isMGrouped())
+    return kernel.config.kind == WgmmaSchedule::PingPong;
+  int64_t contraction = kernel.problem.sizes.contraction;
+  return ShapedType::isDynamic(contraction) ||
+         contraction > kFewStages * kernel.getStageElements();
+}
+
+/// Where rows of the operands share lines of 128 bytes, each line is read in
+/// two stages. Only blocks that are close together find it in the cache both
+/// times, so they meet at every tile.
+static Value getStagesBetweenMeetings(GroupedMatmulKernel &kernel) {
+  KernelBuilder &b = kernel.b;
+  if (!kernel.problem.isMGrouped())
+    return b.i32(kStagesBetweenMeetings);
+  Value beyondLine =
+      b.remU(kernel.sizes.contraction, kernel.getStageElements());
+  return b.select(b.equal(beyondLine, 0), b.i32(kStagesBetweenMeetings), 1);
+}
+
+ProducerMeetings::ProducerMeetings(GroupedMatmulKernel &kernel,
+                                   TileScheduler &scheduler,
+                                   const TileWalk &walk)
+    : b(kernel.b), walk(walk),
+      period(b.ceilDiv(getStagesBetweenMeetings(kernel),
+                       b.maxS(scheduler.getMeanStages(), 1))),
+      meeting(b, b.mul(kernel.numBlocks, kernel.config.getNumRings())) {}
+
+void ProducerMeetings::beginTile(const Tile &tile) {
+  // The walk has one of every `step` tiles, the first one's number below it.
+  Value index = b.divU(tile.number, walk.step);
+  count = b.divU(index, period);
+  isMeeting =
+      b.bitAnd(b.equal(b.remU(index, period), 0), b.less(b.i32(0), index));
+  b.createIf(isMeeting, [&] { meeting.arrive(); });
+}
+
+void ProducerMeetings::beginStage(Value stage) {
+  Value waits = b.bitAnd(isMeeting, b.equal(stage, kStagesAfterArrival));
+  b.createIf(waits, [&] { meeting.wait(count); });
+}
+
+void ProducerMeetings::finish(Value end) {
+  Value tiles = b.divU(end, walk.step);
+  meeting.leave(b.divU(b.sub(b.maxS(tiles, 1), 1), period));
+}
+
+//===----------------------------------------------------------------------===//
+// Producer
+//===----------------------------------------------------------------------===//
+
+void fp8moe::buildMatmulProducer(GroupedMatmulKernel &kernel) {
+  KernelBuilder &b = kernel.b;
+  createSetRegisters(b, HopperMatmulConfig::kProducerRegisters,
+                     /*increase=*/false);
+  int64_t numRings = kernel.config.getNumRings();
+  b.createIf(b.less(kernel.warp, numRings), [&] {
+    b.createIf(createElect(b), [&] {
+      Value ringIndex = numRings > 1 ? kernel.warp : b.i32(0);
+      StageRing ring = kernel.getRing(ringIndex);
+      TileWalk walk{b.add(kernel.block, b.mul(ringIndex, kernel.numBlocks)),
+                    b.mul(kernel.numBlocks, numRings), Value()};
+      TileScheduler scheduler(kernel);
+      std::optional<ProducerMeetings> meetings;
+      if (ProducerMeetings::areWorthwhile(kernel))
+        meetings.emplace(kernel, scheduler, walk);
+      std::optional<TileMessages> messages;
+      if (sendsTileMessages(kernel.problem, kernel.config))
+        messages.emplace(kernel, ring);
+      TileWalkEnd end =
+          scheduler.forEachTile(walk, [&](const Tile &tile, Value stageCount) {
+            if (meetings)
+              meetings->beginTile(tile);
+            RingPosition begin = ring.getPosition(stageCount);
+            if (messages)
+              messages->send(tile, begin);
+            auto loadStage = [&](Value stage, ValueRange carried) {
+              RingPosition position{carried[0], carried[1]};
+              if (meetings)
+                meetings->beginStage(stage);
+              createStage(kernel, ring, ringIndex, tile, stage, position);
+              RingPosition next = ring.getNext(position);
+              return SmallVector<Value>{next.stage, next.parity};
+            };
+            Value zero = b.i32(0);
+            SmallVector<Value> init{begin.stage, begin.parity};
+            // With a meeting in each copy, an unrolled loop needs more
+            // registers than producers have.
+            if (meetings)
+              b.createRareFor(zero, tile.numStages, 1, init, loadStage);
+            else
+              b.createFor(zero, tile.numStages, 1, init, loadStage);
+          });
+      if (meetings)
+        meetings->finish(end.number);
+      if (messages)
+        messages->sendEnd(ring.getPosition(end.stageCount));
+    });
+  });
+}

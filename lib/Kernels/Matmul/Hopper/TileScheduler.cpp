@@ -1,0 +1,316 @@
+//===- TileScheduler.cpp - Which block computes which tile ----------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// Tiles are numbered through all groups, in the order in which these are taken,
+// and the blocks of the grid take them in turn. The ends of the groups are only
+// on the device, so whoever looks for tiles walks over them: a tile's state
+// holds its group, and the next tile's group is at or after it. (Cooperative
+// consumers are told, TileMessages.cpp.)
+//
+// A tile whose contraction is a group's takes as long as that is. There groups
+// are taken by length, longest first, and blocks to and fro:
+//
+//   block   0  1  2  3
+//   tile    0  1  2  3     of every four, none is much longer than another,
+//           7  6  5  4     and who had a longer one has a shorter one next
+//           8  9 10 11
+//
+//===----------------------------------------------------------------------===//
+
+#include "Kernels/Emit/NVIDIA/Opaque.h"
+#include "Kernels/Matmul/Hopper/Kernel.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// Loops over so few known stages would be unrolled.
+static constexpr int64_t kUnrolledStages = 4;
+
+/// Whether LLVM would unroll loops over the stages if it knew how many there
+/// are: each copy would take registers for accumulators of its own.
+static bool isUnrolled(const GroupedMatmulKernel &kernel) {
+  int64_t contraction = kernel.problem.sizes.contraction;
+  return ShapedType::isStatic(contraction) &&
+         contraction <= kUnrolledStages * kernel.getStageElements();
+}
+
+TileScheduler::TileScheduler(GroupedMatmulKernel &kernel)
+    : kernel(kernel), b(kernel.b) {
+  const HopperMatmulConfig &config = kernel.config;
+  bool mGrouped = kernel.problem.isMGrouped();
+  numGroups = b.add(kernel.sizes.groups, kernel.problem.hasRemainder());
+  extent = mGrouped ? kernel.sizes.rows : kernel.sizes.contraction;
+  tilesAlongColumns = b.ceilDiv(kernel.sizes.columns, config.columns);
+  if (mGrouped) {
+    numStages = b.ceilDiv(kernel.sizes.contraction, kernel.getStageElements());
+    if (isUnrolled(kernel))
+      numStages = createOpaque(b, numStages);
+  } else {
+    tilesAlongRows = b.ceilDiv(kernel.sizes.rows, config.rows);
+    if (GroupOrder::isWorthwhile(kernel.problem, config))
+      order.emplace(kernel);
+  }
+}
+
+/// The end of a group, or of the remainder rows.
+Value TileScheduler::loadEnd(Value group, Value previous) {
+  if (kernel.problem.dense)
+    return extent;
+  return b
+      .createIf(
+          b.less(group, kernel.sizes.groups), {b.getI32Type()},
+          [&] {
+            return SmallVector<Value>{
+                kernel.loadGroupEnd(group, previous, extent)};
+          },
+          [&] { return SmallVector<Value>{extent}; })
+      .front();
+}
+
+void TileScheduler::enterGroup(TileState &state, const TileState &before) {
+  if (order) {
+    state.begin = b.i32(0);
+    std::tie(state.end, state.paddedBegin) = order->loadRange(state.group);
+    return;
+  }
+  state.begin = before.end;
+  state.end = loadEnd(state.group, before.end);
+  Value length = b.sub(before.end, before.begin);
+  state.paddedBegin =
+      b.add(before.paddedBegin, b.roundUp(length, kernel.problem.padding));
+}
+
+TileState TileScheduler::getFirst(const TileWalk &walk) {
+  Value zero = b.i32(0);
+  Value step = walk.step;
+  // To the tile as far from the end of the next ones.
+  if (order)
+    step = b.sub(b.mul(b.sub(walk.step, walk.first), 2), 1);
+  TileState none{walk.first, step, zero, zero, zero, zero, zero}, first = none;
+  enterGroup(first, none);
+  return seek(first);
+}
+
+Value TileScheduler::countTilesAlongRows(const TileState &state) {
+  if (!kernel.problem.isMGrouped())
+    return tilesAlongRows;
+  return b.ceilDiv(b.sub(state.end, state.begin), kernel.config.rows);
+}
+
+/// Tiles of the result in the state's group.
+Value TileScheduler::countTiles(const TileState &state) {
+  return b.mul(countTilesAlongRows(state), tilesAlongColumns);
+}
+
+/// Work tiles of a group: its tiles, once for each part of a split contraction.
+Value TileScheduler::getGroupTiles(const TileState &state) {
+  return b.mul(countTiles(state), kernel.config.splits);
+}
+
+/// Tiles of one part follow each other, as they share operands. Behind the last
+/// group there are none, and a division by zero would be undefined.
+Value TileScheduler::getSplit(const TileState &state) {
+  return b.divU(b.sub(state.tile, state.firstTile),
+                b.maxS(countTiles(state), 1));
+}
+
+/// Parts have equally many stages, the first ones one more if need be.
+Value TileScheduler::getFirstStage(Value split) {
+  int64_t splits = kernel.config.splits;
+  return b.add(b.mul(split, b.divU(numStages, splits)),
+               b.minS(split, b.remU(numStages, splits)));
+}
+
+Value TileScheduler::isValid(const TileState &state) {
+  return b.less(state.group, numGroups);
+}
+
+/// Moves on to the group of the state's tile, if there is one.
+TileState TileScheduler::seek(TileState state) {
+  auto loop = scf::WhileOp::create(
+      b, ValueRange(state.pack()).getTypes(), state.pack(),
+      [&](OpBuilder &, Location, ValueRange values) {
+        TileState here = TileState::unpack(values);
+        Value isBehind =
+            b.lessEqual(b.add(here.firstTile, getGroupTiles(here)), here.tile);
+        scf::ConditionOp::create(b, b.bitAnd(isBehind, isValid(here)), values);
+      },
+      [&](OpBuilder &, Location, ValueRange values) {
+        TileState here = TileState::unpack(values), next = here;
+        next.group = b.add(here.group, 1);
+        next.firstTile = b.add(here.firstTile, getGroupTiles(here));
+        enterGroup(next, here);
+        scf::YieldOp::create(b, next.pack());
+      });
+  return TileState::unpack(loop.getResults());
+}
+
+TileState TileScheduler::advance(TileState state, const TileWalk &walk) {
+  state.tile = b.add(state.tile, state.step);
+  // To and fro: two steps are two of the walk's.
+  if (order)
+    state.step = b.sub(b.mul(walk.step, 2), state.step);
+  return seek(state);
+}
+
+//===----------------------------------------------------------------------===//
+// Tiles
+//===----------------------------------------------------------------------===//
+
+/// Bytes of the group before in the stage that holds the first element: copies
+/// begin at multiples of 16 bytes.
+Value TileScheduler::getHeadBytes(const TileState &state) {
+  if (!kernel.needsHeadMask())
+    return b.i32(0);
+  Value bytes = b.mul(state.paddedBegin, kernel.problem.getElementBytes());
+  Value isEmpty = b.equal(state.begin, state.end);
+  return b.select(isEmpty, b.i32(0), b.bitAnd(bytes, kSwizzleChunkBytes - 1));
+}
+
+/// Stages that the state's tile takes; at least one, so that the accumulators
+/// of an empty group become zero.
+Value TileScheduler::getNumStages(const TileState &state) {
+  if (kernel.config.splits > 1) {
+    Value split = getSplit(state);
+    Value end = getFirstStage(b.add(split, 1));
+    return b.maxS(b.sub(end, getFirstStage(split)), 1);
+  }
+  if (kernel.problem.isMGrouped())
+    return b.select(b.equal(state.group, kernel.sizes.groups), b.i32(1),
+                    numStages);
+  Value bytes =
+      b.mul(b.sub(state.end, state.begin), kernel.problem.getElementBytes());
+  return b.maxS(b.ceilDiv(b.add(bytes, getHeadBytes(state)), kSwizzleRowBytes),
+                1);
+}
+
+Value TileScheduler::getMeanStages() {
+  if (kernel.problem.isMGrouped())
+    return numStages;
+  return b.ceilDiv(b.divU(extent, b.maxS(kernel.sizes.groups, 1)),
+                   kernel.getStageElements());
+}
+
+/// Where loads of the contraction are zeros only. The map of a tensor
+/// without elements has one that must not be read, too.
+Value TileScheduler::getContractionPastEnd() {
+  int64_t step = kSwizzleChunkBytes / kernel.problem.getElementBytes();
+  return b.roundUp(b.maxS(kernel.sizes.contraction, 1), step);
+}
+
+/// Tiles of a group lie in bands along the rows, and a band is walked column by
+/// column. There are as few bands of at most `raster` tiles as it takes, and
+/// the first ones are a tile higher than the others if they cannot be equal: in
+/// a band of one tile the second operand would be read for that tile alone.
+std::pair<Value, Value> TileScheduler::getPlace(Value inGroup,
+                                                Value alongRows) {
+  Value bands = b.ceilDiv(alongRows, kernel.config.raster);
+  Value least = b.divU(alongRows, bands);
+  Value rowsOfHigher = b.mul(b.remU(alongRows, bands), b.add(least, 1));
+  Value isLower = b.lessEqual(b.mul(rowsOfHigher, tilesAlongColumns), inGroup);
+  Value height = b.select(isLower, least, b.add(least, 1));
+  Value firstRow = b.select(isLower, rowsOfHigher, 0);
+  Value index = b.sub(inGroup, b.mul(firstRow, tilesAlongColumns));
+  Value bandTiles = b.mul(height, tilesAlongColumns);
+  Value band = b.divU(index, bandTiles), inBand = b.remU(index, bandTiles);
+  Value row =
+      b.add(b.add(firstRow, b.mul(band, height)), b.remU(inBand, height));
+  return {row, b.divU(inBand, height)};
+}
+
+Tile TileScheduler::getTile(const TileState &state) {
+  const HopperMatmulConfig &config = kernel.config;
+  int64_t elementBytes = kernel.problem.getElementBytes();
+  Tile tile;
+  tile.number = state.tile;
+  tile.numStages = getNumStages(state);
+
+  Value inGroup = b.sub(state.tile, state.firstTile);
+  if (config.splits > 1)
+    inGroup = b.remU(inGroup, countTiles(state));
+  auto [row, column] = getPlace(inGroup, countTilesAlongRows(state));
+  tile.row = b.mul(row, config.rows);
+  tile.column = b.mul(column, config.columns);
+
+  Value zero = b.i32(0);
+  if (config.splits > 1) {
+    tile.group = zero;
+    tile.split = getSplit(state);
+    // Fewer stages than parts leave some of these without any.
+    Value first = getFirstStage(tile.split);
+    tile.isZero = b.equal(first, getFirstStage(b.add(tile.split, 1)));
+    tile.contraction = b.select(tile.isZero, getContractionPastEnd(),
+                                b.mul(first, kernel.getStageElements()));
+    return tile;
+  }
+  if (kernel.problem.isMGrouped()) {
+    tile.scaleBegin = b.add(tile.row, state.paddedBegin);
+    tile.row = b.add(tile.row, state.begin);
+    tile.rowEnd = state.end;
+    tile.isZero = b.equal(state.group, kernel.sizes.groups);
+    tile.group = b.select(tile.isZero, zero, state.group);
+    tile.contraction = b.select(tile.isZero, getContractionPastEnd(), zero);
+    return tile;
+  }
+  tile.group = order ? order->loadGroup(state.group) : state.group;
+  tile.scaleBegin = state.paddedBegin;
+  tile.headBytes = getHeadBytes(state);
+  Value begin = b.sub(state.paddedBegin,
+                      b.divU(tile.headBytes, kernel.problem.getElementBytes()));
+  Value length = b.sub(state.end, state.begin);
+  tile.isZero = b.equal(length, 0);
+  tile.contraction = b.select(tile.isZero, getContractionPastEnd(), begin);
+  Value bytes = b.add(b.mul(length, elementBytes), tile.headBytes);
+  Value before = b.mul(b.sub(tile.numStages, 1), kSwizzleRowBytes);
+  tile.lastBytes = b.sub(bytes, before);
+  return tile;
+}
+
+TileWalkEnd
+TileScheduler::forEachTile(const TileWalk &walk,
+                           function_ref<void(const Tile &, Value)> body,
+                           function_ref<void()> finish) {
+  TileState state = getFirst(walk);
+  Value count = b.i32(0);
+  if (walk.alternate) {
+    TileState second = advance(state, walk);
+    count = b.select(walk.alternate, getNumStages(state), count);
+    SmallVector<Value> chosen;
+    for (auto [later, sooner] : llvm::zip_equal(second.pack(), state.pack()))
+      chosen.push_back(b.select(walk.alternate, later, sooner));
+    state = TileState::unpack(chosen);
+  }
+  SmallVector<Value> init = state.pack();
+  init.push_back(count);
+  auto loop = scf::WhileOp::create(
+      b, ValueRange(init).getTypes(), init,
+      [&](OpBuilder &, Location, ValueRange values) {
+        scf::ConditionOp::create(
+            b, isValid(TileState::unpack(values.drop_back())), values);
+      },
+      [&](OpBuilder &, Location, ValueRange values) {
+        TileState here = TileState::unpack(values.drop_back());
+        Tile tile = getTile(here);
+        body(tile, values.back());
+        Value count = b.add(values.back(), tile.numStages);
+        TileState next = advance(here, walk);
+        if (walk.alternate) {
+          // The other walk's tile; behind the last one the count is not used.
+          count = b.add(count, getNumStages(next));
+          next = advance(next, walk);
+        }
+        if (finish)
+          finish();
+        SmallVector<Value> results = next.pack();
+        results.push_back(count);
+        scf::YieldOp::create(b, results);
+      });
+  return {TileState::unpack(loop.getResults().drop_back()).tile,
+          loop.getResults().back()};
+}

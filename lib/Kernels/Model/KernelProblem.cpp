@@ -1,0 +1,85 @@
+//===- KernelProblem.cpp - What operations ask of kernels -----------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fp8moe/Kernels/Model/KernelProblem.h"
+#include "fp8moe/Kernels/Model/KernelChoice.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+const KernelProblem *fp8moe::findKernelProblem(Operation *op) {
+  for (const KernelProblem *problem : getKernelProblems())
+    if (problem->matches(op))
+      return problem;
+  return nullptr;
+}
+
+static bool isSupported(const KernelProblem &problem, Operation *op,
+                        const TargetInfo &target) {
+  bool isSupported = true;
+  problem.visitWorks(op, {}, [&](const KernelWork &work) {
+    isSupported &= findKernelFamily(work, target) != nullptr;
+  });
+  return isSupported;
+}
+
+bool fp8moe::hasKernels(Operation *op, const TargetInfo &target) {
+  const KernelProblem *problem = findKernelProblem(op);
+  bool hasWork = false;
+  if (problem)
+    problem->visitWorks(op, {}, [&](const KernelWork &) { hasWork = true; });
+  return hasWork && isSupported(*problem, op, target);
+}
+
+LogicalResult fp8moe::requireKernels(Operation *op, const TargetInfo &target) {
+  const KernelProblem *problem = findKernelProblem(op);
+  if (!problem || isSupported(*problem, op, target))
+    return success();
+  InFlightDiagnostic diagnostic =
+      op->emitError("'") << op->getName() << "'" << problem->getVariant(op)
+                         << " is not supported on target " << target.chip
+                         << " yet; compile the function for ";
+  for (const TargetInfo &other : knownTargets())
+    if (other.isGPU() && isSupported(*problem, op, other))
+      diagnostic << other.chip << " or ";
+  diagnostic << "'cpu'";
+  if (StringRef note = problem->describeKernels(op); !note.empty())
+    diagnostic.attachNote() << note;
+  return diagnostic;
+}
+
+LogicalResult KernelProblem::verifyChoice(TiledOpInterface op,
+                                          const TargetInfo &target) const {
+  KernelChoiceAttr choice = op.getTilesAttr();
+  if (choice && hasOneTile() && failed(verifyOneTile(op, choice)))
+    return failure();
+  LogicalResult result = success();
+  visitWorks(op, {}, [&](const KernelWork &work) {
+    if (choice && succeeded(result))
+      result = fp8moe::verifyChoice(op, choice, work, target);
+  });
+  return result;
+}
+
+LogicalResult fp8moe::verifyKernels(Operation *op, const TargetInfo &target) {
+  if (failed(requireKernels(op, target)))
+    return failure();
+  const KernelProblem *problem = findKernelProblem(op);
+  if (!problem)
+    return success();
+  LogicalResult result = success();
+  problem->visitWorks(op, {}, [&](const KernelWork &work) {
+    if (succeeded(result))
+      result = findKernelFamily(work, target)->verify(op, target);
+  });
+  if (auto tiled = dyn_cast<TiledOpInterface>(op); tiled && succeeded(result))
+    result = problem->verifyChoice(tiled, target);
+  return result;
+}

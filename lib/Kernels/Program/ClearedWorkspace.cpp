@@ -1,0 +1,48 @@
+//===- ClearedWorkspace.cpp - Memory of zeros for kernels -----------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Kernels/Program/ClearedWorkspace.h"
+
+#include "Kernels/Emit/ClearWords.h"
+#include "Kernels/Emit/MemoryAccess.h"
+#include "fp8moe/Dialect/Plan/IR/Plan.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// Blocks that clear words at most; any number computes the same.
+static constexpr int64_t kMaxClearBlocks = 1024;
+
+Value fp8moe::createClearedWorkspace(ImplicitLocOpBuilder &b,
+                                     ProgramLowering &lowering,
+                                     const HostSize &words, int64_t alignment,
+                                     Value when) {
+  std::optional<int64_t> known = words.getKnown();
+  SmallVector<Value> dynamicSizes;
+  if (!known)
+    dynamicSizes.push_back(words.getValue(b));
+  auto type =
+      MemRefType::get(known.value_or(ShapedType::kDynamic), b.getI32Type());
+  Value buffer =
+      plan::WorkspaceOp::create(b, type, dynamicSizes, ValueRange(), alignment)
+          .getBuffer();
+  HostSize chunks = words / HostSize(kVectorBytes / kWordBytes);
+  SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
+      "clear_words", {},
+      [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
+        buildClearWords(b.getLoc(), module, name, hooks);
+      });
+  HostSize blocks = minOf(ceilDiv(chunks, HostSize(kClearThreads)),
+                          HostSize(kMaxClearBlocks));
+  Value numBlocks = blocks.getValue(b), one = HostSize(1).getValue(b);
+  plan::LaunchOp::create(b, kernel, ValueRange{numBlocks, one, one},
+                         {kClearThreads, 1, 1}, /*sharedBytes=*/0,
+                         ValueRange{buffer, chunks.getValue(b), numBlocks},
+                         when);
+  return buffer;
+}

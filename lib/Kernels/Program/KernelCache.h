@@ -1,0 +1,46 @@
+//===- KernelCache.h - The kernels of a module ------------------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_KERNELS_PROGRAM_KERNELCACHE_H
+#define FP8MOE_LIB_KERNELS_PROGRAM_KERNELCACHE_H
+
+#include "fp8moe/Kernels/Emit/TargetHooks.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+
+namespace mlir::fp8moe {
+
+/// The kernels of a module; equal ones are built once.
+class KernelCache {
+public:
+  KernelCache(ModuleOp module, const TargetHooks &hooks);
+
+  /// Adds a kernel of this name to the module.
+  using BuildFn = function_ref<void(gpu::GPUModuleOp module, StringRef name,
+                                    const TargetHooks &hooks)>;
+
+  const TargetHooks &getHooks() const { return hooks; }
+
+  /// The kernel that `key` describes completely; built when it is the first
+  /// one. Its name begins with `prefix`. `build` may ask for other kernels.
+  SymbolRefAttr getOrBuild(StringRef prefix, ArrayRef<Attribute> key,
+                           BuildFn build);
+
+  /// A kernel that was built.
+  gpu::GPUFuncOp lookup(SymbolRefAttr kernel);
+
+private:
+  const TargetHooks &hooks;
+  ModuleOp parent;
+  llvm::SmallString<32> moduleName;
+  gpu::GPUModuleOp kernels;
+  DenseMap<Attribute, SymbolRefAttr> known;
+};
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_KERNELS_PROGRAM_KERNELCACHE_H

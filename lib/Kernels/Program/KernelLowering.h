@@ -1,0 +1,80 @@
+//===- KernelLowering.h - How a family launches its kernels -----*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_KERNELS_PROGRAM_KERNELLOWERING_H
+#define FP8MOE_LIB_KERNELS_PROGRAM_KERNELLOWERING_H
+
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.h"
+#include "mlir/IR/Value.h"
+
+namespace mlir::fp8moe {
+class ProgramLowering;
+
+/// One piece of work and the tile that does it: where its tensors are, with
+/// sizes and strides as the host plan has them. Each problem has its own.
+class KernelInstance {
+public:
+  TypeID getTypeID() const { return id; }
+
+  /// The operation that the kernel does.
+  Operation *op;
+  /// Its tile; where a family launches several operations together, that of the
+  /// first one.
+  TileAttrInterface tile;
+  /// Whether there is anything to do (an i1); null: always.
+  Value isNeeded;
+
+protected:
+  KernelInstance(TypeID id, Operation *op, TileAttrInterface tile)
+      : op(op), tile(tile), id(id) {}
+
+private:
+  TypeID id;
+};
+
+template <typename Derived> class KernelInstanceBase : public KernelInstance {
+public:
+  static bool classof(const KernelInstance *instance) {
+    return instance->getTypeID() == TypeID::get<Derived>();
+  }
+
+protected:
+  KernelInstanceBase(Operation *op, TileAttrInterface tile)
+      : KernelInstance(TypeID::get<Derived>(), op, tile) {}
+};
+
+/// The lowering half of a family of kernels.
+class KernelLowering {
+public:
+  virtual ~KernelLowering() = default;
+
+  /// The type of the tile that the kernels have.
+  TypeID getTileID() const { return tileID; }
+  /// Builds the kernel, or finds it, and launches it where there is anything to
+  /// do, `when` (an i1; null: always) holds, and everything is aligned and
+  /// counted as the kernel needs it. The result is the condition (an i1) under
+  /// which it did what there was to do; null: wherever `when` holds.
+  virtual FailureOr<Value> launch(const KernelInstance &instance, Value when,
+                                  ProgramLowering &lowering) const = 0;
+
+protected:
+  explicit KernelLowering(TypeID tileID) : tileID(tileID) {}
+
+private:
+  TypeID tileID;
+};
+
+/// The lowering of the family whose tiles are of this type.
+template <typename TileT> class TileLowering : public KernelLowering {
+protected:
+  TileLowering() : KernelLowering(TypeID::get<TileT>()) {}
+};
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_KERNELS_PROGRAM_KERNELLOWERING_H

@@ -1,0 +1,100 @@
+//===- ProgramLowering.h - One function becomes a program -------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_KERNELS_PROGRAM_PROGRAMLOWERING_H
+#define FP8MOE_LIB_KERNELS_PROGRAM_PROGRAMLOWERING_H
+
+#include "Kernels/Program/KernelCache.h"
+#include "Kernels/Program/LoweringTable.h"
+
+#include "fp8moe/Dialect/FP8MoE/IR/SizeBuilder.h"
+#include "fp8moe/Target/TargetInfo.h"
+
+namespace mlir::fp8moe {
+
+/// Turns the operations of one function into launches. Each tensor is a
+/// BufferView; views move no bytes.
+class ProgramLowering {
+public:
+  ProgramLowering(PlanSignature &signature, const TargetInfo &target,
+                  KernelCache &kernels, const LoweringTable &table)
+      : signature(signature), target(target), kernels(kernels), table(table) {}
+
+  LogicalResult lower(func::FuncOp func);
+
+  const TargetInfo &getTarget() const { return target; }
+  KernelCache &getKernels() { return kernels; }
+  const LoweringTable &getTable() const { return table; }
+  /// Creates operations at the end of the program.
+  OpBuilder getBuilder() { return signature.getBuilder(); }
+
+  /// The place of a tensor that was given or computed before.
+  BufferView getView(Value tensor) const { return views.at(tensor); }
+  void setView(Value tensor, BufferView view) {
+    views[tensor] = std::move(view);
+  }
+  /// Where an operation must write its result: an output of the program, or new
+  /// workspace.
+  FailureOr<BufferView> createResult(OpResult result);
+
+  /// Launches a kernel on at most as many blocks as there are `workTiles`. It
+  /// gets the buffers, then those of `sizes` that are not constant, then the
+  /// number of blocks. A condition (i1) may skip it.
+  void createLaunch(Location loc, SymbolRefAttr kernel, OpFoldResult workTiles,
+                    int64_t threads, ArrayRef<Value> buffers,
+                    ArrayRef<OpFoldResult> sizes, Value condition = {});
+
+  /// Reports that an operation has no lowering, and the way out.
+  LogicalResult reportUnsupported(Operation *op, const Twine &what);
+
+  /// Reports an FP8 type of the flavour that the hardware lacks, as "'op' to
+  /// 'f8E4M3FN' ..." for the relation "to".
+  LogicalResult requireFP8(Operation *op, StringRef relation, Type fp8Type);
+
+private:
+  void assignOutputs(func::FuncOp func);
+  LogicalResult lowerOperation(Operation *op);
+  LogicalResult reportNoKernel(Operation *op);
+
+  /// Reports tensors of `op` that no kernel can take: without a strided layout,
+  /// unless they may be block scales in tiles, or of a type that is not
+  /// resolved.
+  LogicalResult checkTensors(Operation *op, TypeRange types,
+                             bool takesTiledScales);
+  LogicalResult copyOutputs(func::FuncOp func);
+
+  PlanSignature &signature;
+  const TargetInfo &target;
+  KernelCache &kernels;
+  const LoweringTable &table;
+  llvm::DenseMap<Value, BufferView> views;
+  /// Tensors that are computed directly in an output.
+  llvm::DenseMap<Value, BufferView> destinations;
+  /// Outputs that are the copy of a tensor.
+  SmallVector<unsigned> copiedOutputs;
+};
+
+/// The promised alignment of a buffer's base, in bytes.
+int64_t getBufferAlignment(const BufferView &view);
+
+/// A size or stride if it is constant, else ShapedType::kDynamic.
+int64_t getStaticSize(OpFoldResult size);
+
+/// A record of sizes, as the compiler knows them.
+template <template <typename> class Sizes>
+Sizes<int64_t> getKnownSizes(const Sizes<OpFoldResult> &sizes) {
+  Sizes<int64_t> known;
+  for (auto [from, to] : llvm::zip_equal(Sizes<OpFoldResult>::members(),
+                                         Sizes<int64_t>::members()))
+    known.*to = getStaticSize(sizes.*from);
+  return known;
+}
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_KERNELS_PROGRAM_PROGRAMLOWERING_H

@@ -1,0 +1,35 @@
+//===- GeneralLaunch.h - Launches kernels that take everything --*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_KERNELS_QUANTIZE_GENERALLAUNCH_H
+#define FP8MOE_LIB_KERNELS_QUANTIZE_GENERALLAUNCH_H
+
+#include "Kernels/Quantize/QuantizeKernel.h"
+#include "Kernels/Quantize/QuantizeLaunch.h"
+
+namespace mlir::fp8moe {
+
+/// The body of a kernel that takes every address, pitch and size.
+using GeneralSchedule = void (*)(QuantizeKernel &kernel,
+                                 const QuantizeConfig &config);
+
+gpu::GPUFuncOp buildGeneralQuantize(Location loc, gpu::GPUModuleOp module,
+                                    StringRef name,
+                                    const AxisQuantizeProblem &problem,
+                                    const QuantizeConfig &config,
+                                    GeneralSchedule schedule,
+                                    const TargetHooks &hooks);
+
+/// Builds the kernel, or finds it, and launches it.
+void launchGeneral(const QuantizeInstance &instance, StringRef name,
+                   GeneralSchedule schedule, Value when,
+                   ProgramLowering &lowering);
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_KERNELS_QUANTIZE_GENERALLAUNCH_H

@@ -1,0 +1,212 @@
+//===- QuantizeAlternatives.cpp - Kernels to choose from at run time ------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// Where slices are contiguous on both sides (kind Inner) and their length is
+// only known at run time, a program has several kernels, each for a range of
+// lengths. Lengths are divided so that the time that is lost to the best tile
+// of each length is least, with a price for each kernel, of which there are
+// only a few: neighbours that differ by little are one. Other kinds have the
+// tile that is best for nominal sizes; resident strips only from that length on
+// from which they are faster than what stands behind them.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Kernels/Quantize/QuantizeCandidates.h"
+#include "Kernels/Quantize/QuantizeFamily.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVectorExtras.h"
+
+#include <cassert>
+#include <cmath>
+#include <iterator>
+#include <limits>
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// Lengths at which alternatives may change.
+static constexpr int64_t kLengths[] = {32,   128,  256,   512,   1024,  2048,
+                                       4096, 8192, 12288, 24576, 65536, 131072};
+
+/// One more kernel must save so much time at all lengths above together, in the
+/// logarithm: one percent in the mean. For column-major inputs 512 to 8192 wide
+/// in 1 to 128 groups that gives up to four kernels, which the model predicts
+/// to lose 0.8% to the best tile of each length (2026-11-22). Half of it gives
+/// up to six, and four times as much up to two, which lose 5%.
+static constexpr double kKernelPrice = 0.01 * std::size(kLengths);
+/// Each kernel takes time to compile and space in the artifact.
+static constexpr size_t kMaxAlternatives = 4;
+
+using Tiles = SmallVector<QuantizeTileCost>;
+
+/// A length between a limit and the one before it.
+static QuantizeWork withTypicalLength(QuantizeWork work, int64_t limit) {
+  int64_t typical = limit - limit / 4;
+  work.rows = work.jagged ? typical * work.segments : typical;
+  return work;
+}
+
+ArrayRef<int64_t> fp8moe::getTypicalLengths() { return kLengths; }
+
+QuantizeWork fp8moe::withTypicalGroups(const QuantizeWork &known,
+                                       QuantizeWork nominal, int64_t limit) {
+  QuantizeWork typical = withTypicalLength(nominal, limit);
+  if (known.jagged && ShapedType::isDynamic(known.segments)) {
+    typical.rows = nominal.rows;
+    typical.segments = std::max<int64_t>(nominal.rows / (limit - limit / 4), 1);
+  }
+  return typical;
+}
+
+Cost fp8moe::estimateTypical(const QuantizeWork &known,
+                             const QuantizeWork &typical,
+                             const TargetInfo &target) {
+  Tiles tiles;
+  for (const AxisQuantizeFamily *family : getAxisQuantizeFamilies())
+    family->addTiles(known, typical, target, tiles);
+  return chooseQuantizeTile(tiles).cost;
+}
+
+namespace {
+/// The first lengths divided into ranges: what is lost with all of them, where
+/// the last one begins, and its tile.
+struct Division {
+  double loss = std::numeric_limits<double>::infinity();
+  size_t begin = 0, tile = 0;
+};
+} // namespace
+
+/// For each length the number of its tile. `tiles` has those of each length,
+/// the same ones in the same order.
+static SmallVector<size_t> chooseTiles(ArrayRef<Tiles> tiles) {
+  size_t numLengths = tiles.size(), numTiles = tiles.front().size();
+  assert(llvm::all_of(tiles,
+                      [&](const Tiles &of) { return of.size() == numTiles; }) &&
+         "a length has other tiles");
+  SmallVector<double> bestTimes =
+      llvm::map_to_vector(tiles, [](const Tiles &of) -> double {
+        return chooseQuantizeTile(of).cost.time;
+      });
+  auto getLoss = [&](size_t length, size_t tile) {
+    return std::log(tiles[length][tile].cost.time / bestTimes[length]);
+  };
+  // The best division into each number of ranges, by the number of lengths.
+  SmallVector<Division> none(numLengths + 1);
+  SmallVector<SmallVector<Division>> divisions(kMaxAlternatives + 1, none);
+  divisions.front().front().loss = 0;
+  for (size_t ranges : llvm::seq(kMaxAlternatives))
+    for (size_t begin : llvm::seq(numLengths))
+      for (size_t tile : llvm::seq(numTiles)) {
+        double loss = divisions[ranges][begin].loss + kKernelPrice;
+        for (size_t length = begin; length < numLengths; ++length) {
+          loss += getLoss(length, tile);
+          Division &best = divisions[ranges + 1][length + 1];
+          if (loss < best.loss)
+            best = {loss, begin, tile};
+        }
+      }
+  auto *best =
+      llvm::min_element(divisions, [](const auto &lhs, const auto &rhs) {
+        return lhs.back().loss < rhs.back().loss;
+      });
+  size_t ranges = best - divisions.begin();
+  SmallVector<size_t> chosen(numLengths);
+  for (size_t end = numLengths; end > 0;) {
+    const Division &last = divisions[ranges--][end];
+    std::fill(chosen.begin() + last.begin, chosen.begin() + end, last.tile);
+    end = last.begin;
+  }
+  return chosen;
+}
+
+/// One tile for each of the lengths, as ranges.
+static SmallVector<QuantizeAlternative>
+joinRanges(ArrayRef<const QuantizeTileCost *> tiles) {
+  SmallVector<QuantizeAlternative> alternatives;
+  for (auto [length, tile] : llvm::zip_equal(kLengths, tiles)) {
+    if (!alternatives.empty() &&
+        alternatives.back().tile.config == tile->config)
+      alternatives.pop_back();
+    alternatives.push_back({length, *tile});
+  }
+  alternatives.back().upTo = std::nullopt;
+  return alternatives;
+}
+
+/// `best` for the lengths from which on it is faster than tiles that take
+/// everything, and one of those below.
+static SmallVector<QuantizeAlternative>
+withLeastLength(const QuantizeWork &work, const QuantizeTileCost &best,
+                const TargetInfo &target) {
+  QuantizeWork nominal = withNominalSizes(work);
+  SmallVector<QuantizeAlternative> alternatives;
+  for (int64_t length : kLengths) {
+    QuantizeWork typical = withTypicalGroups(work, nominal, length);
+    Tiles general, others;
+    for (const AxisQuantizeFamily *family : getAxisQuantizeFamilies())
+      family->addTiles(work, typical, target,
+                       family->isGeneral() ? general : others);
+    const QuantizeTileCost *same =
+        llvm::find_if(others, [&](const QuantizeTileCost &tile) {
+          return tile.config == best.config;
+        });
+    assert(same != others.end() && "what is legal follows from the length");
+    const QuantizeTileCost &below = chooseQuantizeTile(general);
+    if (same->cost < below.cost)
+      break;
+    alternatives = {{length, below}};
+  }
+  alternatives.push_back({std::nullopt, best});
+  return alternatives;
+}
+
+static SmallVector<QuantizeAlternative>
+getAlternatives(const QuantizeWork &work, const TargetInfo &target,
+                bool areGeneral) {
+  bool isInner = getQuantizeKind(work) == QuantizeConfig::Inner;
+  bool isKnown = !ShapedType::isDynamic(getMeanLength(work));
+  if (!isInner || isKnown) {
+    Tiles tiles = rankQuantizeTiles(work, target);
+    if (areGeneral)
+      llvm::erase_if(tiles, [](const QuantizeTileCost &entry) {
+        return !entry.config.isGeneral();
+      });
+    const QuantizeTileCost &best = chooseQuantizeTile(tiles);
+    if (!isKnown && best.config.method == QuantizeMethod::ResidentStrips)
+      return withLeastLength(work, best, target);
+    return {{std::nullopt, best}};
+  }
+  QuantizeWork nominal = withNominalSizes(work);
+  // All families of this kind are general.
+  SmallVector<Tiles> tiles;
+  for (int64_t length : kLengths) {
+    QuantizeWork typical = withTypicalLength(nominal, length);
+    Tiles &all = tiles.emplace_back();
+    for (const AxisQuantizeFamily *family : getAxisQuantizeFamilies())
+      if (family->isGeneral())
+        family->addTiles(work, typical, target, all);
+  }
+  SmallVector<const QuantizeTileCost *> chosen;
+  for (auto [length, number] : llvm::enumerate(chooseTiles(tiles)))
+    chosen.push_back(&tiles[length][number]);
+  return joinRanges(chosen);
+}
+
+SmallVector<QuantizeAlternative>
+fp8moe::getQuantizeAlternatives(const QuantizeWork &work,
+                                const TargetInfo &target) {
+  return getAlternatives(work, target, /*areGeneral=*/false);
+}
+
+SmallVector<QuantizeAlternative>
+fp8moe::getGeneralQuantizeAlternatives(const QuantizeWork &work,
+                                       const TargetInfo &target) {
+  return getAlternatives(work, target, /*areGeneral=*/true);
+}

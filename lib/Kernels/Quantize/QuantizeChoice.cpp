@@ -1,0 +1,264 @@
+//===- QuantizeChoice.cpp - Kernels of a quantization ---------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Kernels/Model/LengthRange.h"
+#include "Kernels/Quantize/QuantizeCandidates.h"
+#include "fp8moe/Kernels/Model/KernelChoice.h"
+#include "fp8moe/Kernels/Model/NominalSizes.h"
+#include "fp8moe/Kernels/Quantize/QuantizeTiles.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// Rows that a jagged group has at least where layouts are compared and the
+/// number of tokens is not known: more groups come with more tokens. The
+/// traffic of copies grows with both alike, that of short groups does not.
+static constexpr int64_t kLeastNominalGroupRows = 128;
+
+//===----------------------------------------------------------------------===//
+// Along one axis
+//===----------------------------------------------------------------------===//
+
+/// Appends those alternatives that take everything, or the others.
+static void addAlternatives(MLIRContext *context,
+                            ArrayRef<QuantizeAlternative> kernels,
+                            bool areGeneral,
+                            SmallVectorImpl<AlternativeAttr> &alternatives) {
+  int64_t above = 0;
+  for (const QuantizeAlternative &kernel : kernels) {
+    int64_t upTo = kernel.upTo.value_or(kUnbounded);
+    const QuantizeConfig &config = kernel.tile.config;
+    RangeAttr range;
+    if (above != 0 || upTo != kUnbounded)
+      range = RangeAttr::get(context, Quantity::MeanLength, above, upTo);
+    if (config.isGeneral() == areGeneral)
+      alternatives.push_back(AlternativeAttr::get(
+          context, getQuantizeTile(context, config), range, /*wave=*/0));
+    above = upTo;
+  }
+}
+
+KernelChoiceAttr fp8moe::chooseQuantizeKernels(MLIRContext *context,
+                                               const QuantizeWork &work,
+                                               const TargetInfo &target) {
+  SmallVector<QuantizeAlternative> kernels =
+      getQuantizeAlternatives(work, target);
+  SmallVector<AlternativeAttr> alternatives;
+  addAlternatives(context, kernels, /*areGeneral=*/false, alternatives);
+  // Alternatives behind them may have other ranges.
+  if (!alternatives.empty())
+    kernels = getGeneralQuantizeAlternatives(work, target);
+  addAlternatives(context, kernels, /*areGeneral=*/true, alternatives);
+  return KernelChoiceAttr::get(context, alternatives);
+}
+
+KernelChoiceAttr fp8moe::completeQuantizeKernels(KernelChoiceAttr choice,
+                                                 const QuantizeWork &work,
+                                                 const TargetInfo &target) {
+  if (takesEverything(choice))
+    return choice;
+  SmallVector<AlternativeAttr> general;
+  addAlternatives(choice.getContext(),
+                  getGeneralQuantizeAlternatives(work, target),
+                  /*areGeneral=*/true, general);
+  return appendAlternatives(
+      choice, KernelChoiceAttr::get(choice.getContext(), general));
+}
+
+bool fp8moe::mayBeInRange(RangeAttr range, const QuantizeWork &work,
+                          const TargetInfo &target) {
+  int64_t length = getMeanLength(work);
+  if (ShapedType::isDynamic(length) || ShapedType::isDynamic(work.columns))
+    return true;
+  auto getL2Bytes = [&] { return target.l2.bytes; };
+  RangeSizes<int64_t> sizes{work.columns, work.inputBytes, getL2Bytes};
+  std::optional<int64_t> upTo = computeUpTo(range, sizes),
+                         above = computeAbove(range, sizes);
+  return (!upTo || length <= *upTo) && (!above || length > *above);
+}
+
+/// The cost of the alternative for the nominal length of slices.
+static Cost estimateChoice(const QuantizeWork &work, KernelChoiceAttr choice,
+                           const TargetInfo &target) {
+  SmallVector<QuantizeTileCost> tiles = rankQuantizeTiles(work, target);
+  if (tiles.empty())
+    return Cost::infinite();
+  if (!choice)
+    return chooseQuantizeTile(tiles).cost;
+  QuantizeWork nominal = withNominalSizes(work);
+  for (AlternativeAttr alternative : choice.getEntries()) {
+    if (RangeAttr range = alternative.getRange();
+        range && !mayBeInRange(range, nominal, target))
+      continue;
+    for (const QuantizeTileCost &tile : tiles)
+      if (getQuantizeTile(choice.getContext(), tile.config) ==
+          alternative.getTile())
+        return tile.cost;
+    break;
+  }
+  return Cost::infinite();
+}
+
+//===----------------------------------------------------------------------===//
+// Along several axes
+//===----------------------------------------------------------------------===//
+
+KernelChoiceAttr fp8moe::getAxisChoice(KernelChoiceAttr choice,
+                                       unsigned index) {
+  if (!choice)
+    return {};
+  for (AlternativeAttr alternative : choice.getEntries())
+    if (auto perAxis = dyn_cast<PerAxisAttr>(alternative.getTile()))
+      return index < perAxis.getChoices().size()
+                 ? cast<KernelChoiceAttr>(perAxis.getChoices()[index])
+                 : KernelChoiceAttr();
+  return choice;
+}
+
+Cost fp8moe::estimateApart(ArrayRef<QuantizeWork> works,
+                           const TargetInfo &target) {
+  Cost sum;
+  for (const QuantizeWork &work : works)
+    sum += chooseQuantizeTile(rankQuantizeTiles(work, target)).cost;
+  return sum;
+}
+
+std::optional<std::pair<QuantizeTileCost, RangeAttr>>
+fp8moe::findBothAxesTile(MLIRContext *context, TileAttrInterface tile,
+                         ArrayRef<QuantizeWork> works,
+                         const TargetInfo &target) {
+  for (const BothAxesAlternative &alternative :
+       getBothAxesAlternatives(context, works, target))
+    for (const QuantizeTileCost &candidate : alternative.tiles)
+      if (getQuantizeTile(context, candidate.config) == tile)
+        return {{candidate, alternative.range}};
+  return std::nullopt;
+}
+
+/// The best tile of each alternative that is worthwhile, and may take the
+/// works.
+static SmallVector<std::pair<QuantizeTileCost, RangeAttr>>
+getWorthwhile(MLIRContext *context, ArrayRef<QuantizeWork> works,
+              const TargetInfo &target) {
+  SmallVector<std::pair<QuantizeTileCost, RangeAttr>> result;
+  for (const BothAxesAlternative &alternative :
+       getBothAxesAlternatives(context, works, target))
+    if (alternative.isWorthwhile &&
+        (!alternative.range ||
+         mayBeInRange(alternative.range, works[0], target)))
+      result.push_back(
+          {chooseQuantizeTile(alternative.tiles), alternative.range});
+  return result;
+}
+
+std::optional<QuantizeTileCost>
+fp8moe::chooseBothAxesTile(Operation *op, ArrayRef<QuantizeWork> works,
+                           const TargetInfo &target) {
+  if (works.size() != 2)
+    return std::nullopt;
+  MLIRContext *context = op->getContext();
+  // A kernel that has no room on the card leaves the work to the next one, too.
+  if (KernelChoiceAttr choice = cast<TiledOpInterface>(op).getTilesAttr()) {
+    for (AlternativeAttr alternative : choice.getEntries())
+      if (RangeAttr range = alternative.getRange();
+          !range || mayBeInRange(range, works[0], target))
+        if (auto found =
+                findBothAxesTile(context, alternative.getTile(), works, target))
+          return found->first;
+    return std::nullopt;
+  }
+  std::optional<QuantizeTileCost> best;
+  for (auto &[tile, range] : getWorthwhile(context, works, target))
+    if (!best || tile.cost < best->cost)
+      best = tile;
+  return best;
+}
+
+bool fp8moe::hasBothAxesTile(Operation *op, ArrayRef<QuantizeWork> works,
+                             const TargetInfo &target) {
+  if (KernelChoiceAttr choice = cast<TiledOpInterface>(op).getTilesAttr())
+    return llvm::any_of(choice.getEntries(), [](AlternativeAttr alternative) {
+      return isBothAxesTile(alternative.getTile());
+    });
+  return works.size() == 2 &&
+         !getWorthwhile(op->getContext(), works, target).empty();
+}
+
+AlternativeAttr fp8moe::choosePerAxisKernels(MLIRContext *context,
+                                             ArrayRef<QuantizeWork> works,
+                                             const TargetInfo &target) {
+  SmallVector<Attribute> choices;
+  for (const QuantizeWork &work : works)
+    choices.push_back(chooseQuantizeKernels(context, work, target));
+  auto perAxis = PerAxisAttr::get(context, ArrayAttr::get(context, choices));
+  return AlternativeAttr::get(context, perAxis, RangeAttr(), /*wave=*/0);
+}
+
+KernelChoiceAttr fp8moe::chooseBothAxesKernels(MLIRContext *context,
+                                               ArrayRef<QuantizeWork> works,
+                                               const TargetInfo &target) {
+  SmallVector<std::pair<QuantizeTileCost, RangeAttr>> both =
+      getWorthwhile(context, works, target);
+  // Known groups take the best one. Others leave to those that follow what they
+  // are not worthwhile for.
+  if (!both.empty() && !ShapedType::isDynamic(getMeanLength(works.front()))) {
+    auto best = *llvm::min_element(both, [](const auto &a, const auto &b) {
+      return a.first.cost < b.first.cost;
+    });
+    both = {{best.first, RangeAttr()}};
+  }
+  SmallVector<AlternativeAttr> alternatives;
+  for (auto &[tile, range] : both) {
+    alternatives.push_back(AlternativeAttr::get(
+        context, getQuantizeTile(context, tile.config), range, /*wave=*/0));
+    if (!range)
+      break;
+  }
+  alternatives.push_back(choosePerAxisKernels(context, works, target));
+  return KernelChoiceAttr::get(context, alternatives);
+}
+
+/// Whether the choice names a tile for both axes that is not legal for the
+/// works.
+static bool hasIllegalBothAxesTile(KernelChoiceAttr choice,
+                                   ArrayRef<QuantizeWork> works,
+                                   const TargetInfo &target) {
+  return works.size() == 2 && choice &&
+         llvm::any_of(choice.getEntries(), [&](AlternativeAttr alternative) {
+           return isBothAxesTile(alternative.getTile()) &&
+                  !findBothAxesTile(choice.getContext(), alternative.getTile(),
+                                    works, target);
+         });
+}
+
+std::optional<Cost> fp8moe::estimateQuantize(Operation *op,
+                                             ArrayRef<AssumedLayout> layouts,
+                                             const TargetInfo &target) {
+  if (!target.isGPU())
+    return std::nullopt;
+  SmallVector<QuantizeWork, 2> works = getQuantizeWorks(op, layouts);
+  if (works.empty())
+    return std::nullopt;
+  auto tiled = dyn_cast<TiledOpInterface>(op);
+  KernelChoiceAttr choice = tiled ? tiled.getTilesAttr() : KernelChoiceAttr();
+  if (hasIllegalBothAxesTile(choice, works, target))
+    return Cost::infinite();
+  for (QuantizeWork &work : works)
+    if (work.jagged && ShapedType::isDynamic(work.rows))
+      work.segments =
+          std::min(work.segments, kNominalTokens / kLeastNominalGroupRows);
+  if (std::optional<QuantizeTileCost> both =
+          chooseBothAxesTile(op, works, target))
+    return both->cost;
+  Cost sum;
+  for (auto [index, work] : llvm::enumerate(works))
+    sum += estimateChoice(work, getAxisChoice(choice, index), target);
+  return sum;
+}

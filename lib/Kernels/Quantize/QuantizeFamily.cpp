@@ -1,0 +1,152 @@
+//===- QuantizeFamily.cpp - Families of quantize kernels ------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Kernels/Quantize/QuantizeFamily.h"
+#include "Kernels/Quantize/QuantizeCandidates.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+KernelCandidate
+QuantizeFamily::getCandidate(MLIRContext *context,
+                             const QuantizeTileCost &tile) const {
+  bool isTraffic = tile.trafficTime >= tile.latencyTime;
+  std::string reason =
+      llvm::formatv("{0}: {1}, {2}, {3} {4} in {5} {6}",
+                    stringifyQuantizeKind(tile.config.kind),
+                    isTraffic ? "bound by bandwidth" : "bound by latency",
+                    describeReads(tile), tile.workTiles, getWorkTileName(),
+                    tile.getWaves(), tile.getWaves() == 1 ? "wave" : "waves");
+  return {this, getQuantizeTile(context, tile.config), tile.cost, reason};
+}
+
+bool AxisQuantizeFamily::supports(const KernelWork &work,
+                                  const TargetInfo &target) const {
+  const auto &known = cast<QuantizeWork>(work);
+  SmallVector<QuantizeTileCost> tiles;
+  addTiles(known, withNominalSizes(known), target, tiles);
+  return !tiles.empty();
+}
+
+void AxisQuantizeFamily::addCandidates(
+    MLIRContext *context, const KernelWork &work, const TargetInfo &target,
+    SmallVectorImpl<KernelCandidate> &candidates) const {
+  const auto &known = cast<QuantizeWork>(work);
+  SmallVector<QuantizeTileCost> tiles;
+  addTiles(known, withNominalSizes(known), target, tiles);
+  for (const QuantizeTileCost &tile : tiles)
+    candidates.push_back(getCandidate(context, tile));
+}
+
+ArrayRef<const AxisQuantizeFamily *> fp8moe::getAxisQuantizeFamilies() {
+  static const auto families = [] {
+    SmallVector<const AxisQuantizeFamily *> families;
+    for (const KernelFamily *family : getKernelFamilies())
+      if (auto *quantize = dyn_cast<AxisQuantizeFamily>(family))
+        families.push_back(quantize);
+    return families;
+  }();
+  return families;
+}
+
+//===----------------------------------------------------------------------===//
+// Along both axes
+//===----------------------------------------------------------------------===//
+
+bool BothAxesFamily::supports(const KernelWork &work,
+                              const TargetInfo &target) const {
+  return !getTiles(cast<BothAxesWork>(work).axes, target).empty();
+}
+
+void BothAxesFamily::addCandidates(
+    MLIRContext *context, const KernelWork &work, const TargetInfo &target,
+    SmallVectorImpl<KernelCandidate> &candidates) const {
+  for (const QuantizeTileCost &tile :
+       getTiles(cast<BothAxesWork>(work).axes, target))
+    candidates.push_back(getCandidate(context, tile));
+}
+
+/// One launch along both axes must save at least so much of the time of a
+/// launch for each, in percent: the model is not more accurate.
+static constexpr int64_t kLeastGainPercent = 8;
+
+static bool isClearlyLess(const Cost &cost, const Cost &apart) {
+  return cost.time * 100 < apart.time * (100 - kLeastGainPercent);
+}
+
+/// The first and the last of getTypicalLengths for which tiles of `family` are
+/// worthwhile, as (above, up to); none if it is none of them.
+static std::optional<std::pair<int64_t, int64_t>>
+findWorthwhileLengths(const BothAxesFamily &family,
+                      ArrayRef<QuantizeWork> works, const TargetInfo &target) {
+  // With an unknown number of groups there are more rows where groups are
+  // longer, not fewer groups.
+  QuantizeWork nominal = withNominalSizes(works[0]), known = works[0];
+  known.segments = nominal.segments;
+  std::optional<std::pair<int64_t, int64_t>> lengths;
+  int64_t shorter = 0;
+  for (int64_t length : getTypicalLengths()) {
+    QuantizeWork columns = withTypicalGroups(known, nominal, length);
+    QuantizeWork rows = works[1];
+    rows.columns = columns.rows;
+    rows.segments = columns.jagged ? 1 : columns.segments;
+    SmallVector<QuantizeTileCost> tiles =
+        family.getTiles({columns, rows}, target);
+    Cost apart = estimateTypical(works[0], columns, target);
+    apart += estimateTypical(works[1], rows, target);
+    if (!tiles.empty() && isClearlyLess(chooseQuantizeTile(tiles).cost, apart))
+      lengths = {lengths ? lengths->first : shorter, length};
+    shorter = length;
+  }
+  // The answer for the longest length is expected to hold for all that are
+  // longer.
+  if (lengths && lengths->second == shorter)
+    lengths->second = kUnbounded;
+  return lengths;
+}
+
+bool BothAxesFamily::isWorthwhile(ArrayRef<QuantizeWork> works,
+                                  const TargetInfo &target) const {
+  if (ShapedType::isDynamic(getMeanLength(works[0])))
+    return findWorthwhileLengths(*this, works, target).has_value();
+  return isClearlyLess(chooseQuantizeTile(getTiles(works, target)).cost,
+                       estimateApart(works, target));
+}
+
+RangeAttr BothAxesFamily::getRange(MLIRContext *context,
+                                   ArrayRef<QuantizeWork> works,
+                                   const TargetInfo &target) const {
+  if (!ShapedType::isDynamic(getMeanLength(works[0])))
+    return {};
+  auto lengths = findWorthwhileLengths(*this, works, target);
+  if (!lengths || *lengths == std::pair<int64_t, int64_t>(0, kUnbounded))
+    return {};
+  return RangeAttr::get(context, Quantity::MeanLength, lengths->first,
+                        lengths->second);
+}
+
+SmallVector<BothAxesAlternative>
+fp8moe::getBothAxesAlternatives(MLIRContext *context,
+                                ArrayRef<QuantizeWork> works,
+                                const TargetInfo &target) {
+  SmallVector<BothAxesAlternative> alternatives;
+  // No kernel writes two types.
+  if (works.size() != 2 || works[0].fp8Type != works[1].fp8Type)
+    return alternatives;
+  for (const KernelFamily *family : getKernelFamilies())
+    if (auto *both = dyn_cast<BothAxesFamily>(family)) {
+      SmallVector<QuantizeTileCost> tiles = both->getTiles(works, target);
+      if (!tiles.empty())
+        alternatives.push_back({std::move(tiles),
+                                both->getRange(context, works, target),
+                                both->isWorthwhile(works, target)});
+    }
+  return alternatives;
+}

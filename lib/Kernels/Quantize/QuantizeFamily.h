@@ -1,0 +1,119 @@
+//===- QuantizeFamily.h - Families of quantize kernels ----------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_KERNELS_QUANTIZE_QUANTIZEFAMILY_H
+#define FP8MOE_LIB_KERNELS_QUANTIZE_QUANTIZEFAMILY_H
+
+#include "fp8moe/Kernels/Model/KernelFamily.h"
+#include "fp8moe/Kernels/Quantize/QuantizeTiles.h"
+
+namespace mlir::fp8moe {
+
+/// A family of the tiles of one method.
+class QuantizeFamily : public KernelFamily {
+public:
+  QuantizeFamily(StringRef name, QuantizeMethod method)
+      : name(name), method(method) {}
+
+  static bool classof(const KernelFamily *family);
+
+  StringRef getName() const final { return name; }
+  QuantizeMethod getMethod() const { return method; }
+  bool owns(TileAttrInterface tile) const final {
+    QuantizeConfig config;
+    return readTile(tile, config);
+  }
+  /// Copies the numbers of a tile of this family; false for another tile.
+  virtual bool readTile(TileAttrInterface tile,
+                        QuantizeConfig &config) const = 0;
+  /// The reverse.
+  virtual TileAttrInterface getTile(MLIRContext *context,
+                                    const QuantizeConfig &config) const = 0;
+  bool isGeneral() const final { return fp8moe::isGeneral(method); }
+
+protected:
+  KernelCandidate getCandidate(MLIRContext *context,
+                               const QuantizeTileCost &tile) const;
+
+  /// How often the input is read and from where, for people.
+  virtual StringRef describeReads(const QuantizeTileCost &) const {
+    return "streamed once through shared memory";
+  }
+  /// The name of the work tiles, in the plural.
+  virtual StringRef getWorkTileName() const { return "blocks"; }
+
+private:
+  StringRef name;
+  QuantizeMethod method;
+};
+
+/// A family whose kernels quantize along one axis.
+class AxisQuantizeFamily : public QuantizeFamily {
+public:
+  using QuantizeFamily::QuantizeFamily;
+
+  static bool classof(const KernelFamily *family) {
+    return family->getClassID() == TypeID::get<AxisQuantizeFamily>();
+  }
+  TypeID getClassID() const final { return TypeID::get<AxisQuantizeFamily>(); }
+  TypeID getWorkID() const final { return TypeID::get<QuantizeWork>(); }
+
+  /// Appends the tiles that are legal for a quantization on a GPU, with their
+  /// costs; nothing when the kernels do not take its layouts. `nominal` has
+  /// assumptions where `known` has kDynamic.
+  virtual void addTiles(const QuantizeWork &known, const QuantizeWork &nominal,
+                        const TargetInfo &target,
+                        SmallVectorImpl<QuantizeTileCost> &tiles) const = 0;
+
+  bool supports(const KernelWork &work, const TargetInfo &target) const final;
+  void addCandidates(MLIRContext *context, const KernelWork &work,
+                     const TargetInfo &target,
+                     SmallVectorImpl<KernelCandidate> &candidates) const final;
+};
+
+/// The rows of Families.def that do.
+ArrayRef<const AxisQuantizeFamily *> getAxisQuantizeFamilies();
+
+/// A family whose kernels quantize along both axes.
+class BothAxesFamily : public QuantizeFamily {
+public:
+  using QuantizeFamily::QuantizeFamily;
+
+  static bool classof(const KernelFamily *family) {
+    return family->getClassID() == TypeID::get<BothAxesFamily>();
+  }
+  TypeID getClassID() const final { return TypeID::get<BothAxesFamily>(); }
+  TypeID getWorkID() const final { return TypeID::get<BothAxesWork>(); }
+
+  /// See BothAxesAlternative.
+  virtual SmallVector<QuantizeTileCost>
+  getTiles(ArrayRef<QuantizeWork> works, const TargetInfo &target) const = 0;
+  /// The mean lengths of slices for which they are worthwhile; where lengths
+  /// are known, the groups that they are for. Null where it is all, and where
+  /// it is none.
+  virtual RangeAttr getRange(MLIRContext *context, ArrayRef<QuantizeWork> works,
+                             const TargetInfo &target) const;
+
+  bool supports(const KernelWork &work, const TargetInfo &target) const final;
+  void addCandidates(MLIRContext *context, const KernelWork &work,
+                     const TargetInfo &target,
+                     SmallVectorImpl<KernelCandidate> &candidates) const final;
+
+  /// Whether they are predicted to take clearly less time than a kernel for
+  /// each axis: where lengths of slices are not known, for some length.
+  virtual bool isWorthwhile(ArrayRef<QuantizeWork> works,
+                            const TargetInfo &target) const;
+};
+
+inline bool QuantizeFamily::classof(const KernelFamily *family) {
+  return isa<AxisQuantizeFamily, BothAxesFamily>(family);
+}
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_KERNELS_QUANTIZE_QUANTIZEFAMILY_H

@@ -1,0 +1,56 @@
+//===- QuantizeInstance.h - Quantizations and their tensors -----*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_KERNELS_QUANTIZE_QUANTIZEINSTANCE_H
+#define FP8MOE_LIB_KERNELS_QUANTIZE_QUANTIZEINSTANCE_H
+
+#include "Kernels/Program/KernelLowering.h"
+
+#include "Kernels/Quantize/AxisQuantizeProblem.h"
+
+namespace mlir::fp8moe {
+
+/// The buffers of a quantization; `offsets` only when it is jagged.
+struct QuantizeBuffers {
+  Value input, offsets, output, scales;
+};
+
+/// A quantization along one axis.
+struct QuantizeOperands {
+  AxisQuantizeProblem problem;
+  QuantizeSizes<OpFoldResult> sizes;
+  QuantizeBuffers buffers;
+};
+
+/// A launch of a kernel along one axis.
+class QuantizeInstance : public KernelInstanceBase<QuantizeInstance> {
+public:
+  QuantizeInstance(Operation *op, const QuantizeOperands &operands,
+                   TileAttrInterface tile, QuantizeConfig::Kind kind)
+      : KernelInstanceBase(op, tile), operands(operands),
+        config(getQuantizeConfig(tile, kind)) {}
+
+  const QuantizeOperands &operands;
+  QuantizeConfig config;
+};
+
+/// A launch of a kernel along both axes: `columns` are jagged, `rows` whole.
+class BothAxesInstance : public KernelInstanceBase<BothAxesInstance> {
+public:
+  BothAxesInstance(Operation *op, const QuantizeOperands &columns,
+                   const QuantizeOperands &rows, TileAttrInterface tile)
+      : KernelInstanceBase(op, tile), columns(columns), rows(rows),
+        config(getQuantizeConfig(tile, QuantizeConfig::OuterTransposing)) {}
+
+  const QuantizeOperands &columns, &rows;
+  QuantizeConfig config;
+};
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_KERNELS_QUANTIZE_QUANTIZEINSTANCE_H

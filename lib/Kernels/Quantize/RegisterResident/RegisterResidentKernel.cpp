@@ -1,0 +1,594 @@
+//===- RegisterResidentKernel.cpp - Slices held in registers --------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// Input and output are contiguous along the rows. A team of threads takes a
+// slice (the rows of one column of one segment), loads all of it into
+// registers, combines the largest magnitudes, and quantizes what it holds: the
+// input is read once. A team is a part of a subgroup, or several subgroups,
+// which combine through shared memory.
+//
+//   rows     low   16 aligned bytes of the output each                high
+//            | edge | chunk 0 | chunk 1 | ... | chunk T | chunk .. | edge |
+//   thread     0..15     0         1              0         1 ..    0..15
+//              (an element each)
+//
+// A thread holds chunk t, t + T, t + 2T, ... of T threads, and an element of
+// each edge: the rows that share a chunk with a neighbour. Where the pitch of
+// columns is not known to be whole chunks, these are aligned in the output
+// wherever a column begins. Where they are not aligned in the input, too,
+// everything is read twice, element by element. Slices that are longer than a
+// team can hold are read twice behind that point.
+//
+// Where accesses of 16 bytes may begin anywhere, chunks are counted from `low`
+// on, and the last one is moved to end with the slice: it overlaps the one
+// before, of which both store the same bytes. There are no edges, and only
+// slices shorter than a chunk go element by element.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Kernels/Quantize/RegisterResident/RegisterResidentKernel.h"
+
+#include "Kernels/Quantize/QuantizeModels.h"
+#include "Kernels/Quantize/RegisterResident/RegisterResidentTiles.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+namespace {
+
+/// Values that are converted at a time.
+constexpr int64_t kPack = 4;
+/// Rows of a slice that are held are counted in i32, up to this many, so that
+/// no counter overflows.
+constexpr int64_t kLongestHeld = int64_t(1) << 30;
+
+/// One row that a thread may have.
+struct Element {
+  Value row, isInside;
+};
+
+class RegisterResidentBuilder {
+public:
+  RegisterResidentBuilder(QuantizeKernel &kernel, const QuantizeConfig &config)
+      : kernel(kernel), b(kernel.b), config(config),
+        team{Value(), register_resident::getTeamThreads(config)} {}
+
+  void build();
+
+private:
+  int64_t getInputBytes() const { return kernel.math.getInputBytes(); }
+  /// Elements from one of a thread's chunks to the next.
+  int64_t getStep() const { return team.threads * kOutputChunk; }
+  int64_t getHeldRows() const { return config.heldChunks * getStep(); }
+  /// The rounds, among those held in registers, that fill the whole team
+  /// whatever its length turns out to be.
+  int64_t countFullRounds() const {
+    int64_t known = getKnownRows();
+    return ShapedType::isDynamic(known) ? 0 : known / getStep();
+  }
+  int64_t getAlignment(int64_t elementBytes) const {
+    return isUnaligned() ? elementBytes : kVectorBytes;
+  }
+  /// Rows when that is known, else kDynamic.
+  int64_t getKnownRows() const {
+    return kernel.problem.jagged ? ShapedType::kDynamic
+                                 : kernel.problem.sizes.reduction;
+  }
+
+  bool isUnaligned() const { return b.getHooks().hasUnalignedVectors(); }
+
+  bool mayBeShifted(const Plane &inputPlane, const Plane &outputPlane) const;
+  Value createAlignTogether();
+
+  /// Finds the thread's place in its team. The result is the team's number in
+  /// the block.
+  Value enterTeam();
+  void forEachColumn(Value strip, Value teamInBlock, int64_t strips,
+                     function_ref<void(Value)> body);
+  void enterColumn(Value index);
+  void quantizeColumn(Value index);
+  void zeroColumn(Value index);
+  IndexRange enterSlice(IndexRange rows, const Plane &inputPlane,
+                        const Plane &outputPlane);
+  void quantizeHeld(IndexRange rows);
+  void quantizeTwice(IndexRange rows);
+  void zeroFill(IndexRange rows, Value isAligned);
+
+  /// The rows that are whole chunks, or all where chunks may overlap.
+  IndexRange getChunks(IndexRange rows);
+  /// Where the chunk that is counted from `row` on begins.
+  Value placeChunk(Value row);
+  /// A chunk of round `round` of those that are held, if the thread has it.
+  SmallVector<Value> loadHeld(Value first, Value pointer, int64_t round,
+                              IndexRange chunks);
+  Value getAddress(Value pointer) {
+    return LLVM::PtrToIntOp::create(b, b.getI64Type(), pointer);
+  }
+  Value getInputPointer(Value row);
+  Value getOutputPointer(Value row);
+
+  SmallVector<Value> loadChunk(Value pointer);
+  void storeChunk(Value row, ArrayRef<Value> chunk, ArrayRef<Value> scales);
+  /// The chunks behind those that are held, from `first` on.
+  SmallVector<Value> forEachLaterChunk(Value first, Value end, ValueRange init,
+                                       KernelBuilder::LoopBody body);
+
+  /// The thread's elements of the edges around chunks, at most kPack.
+  SmallVector<Element> getEdges(IndexRange rows, IndexRange chunks);
+  Value loadElements(ArrayRef<Element> elements);
+  void storeElements(ArrayRef<Element> elements, Value words,
+                     ArrayRef<Value> scales);
+
+  Value combineTeam(Value magnitude);
+  Value createScale(Value magnitude);
+
+  QuantizeKernel &kernel;
+  KernelBuilder &b;
+  const QuantizeConfig &config;
+  Team team;
+  /// Shared memory: a magnitude for each subgroup; null when a team is not
+  /// larger than one.
+  Value magnitudeMemory;
+
+  /// Behind the last column there is.
+  Value endColumn;
+  /// The slice at hand; its rows are counted from its `input` and `output` on,
+  /// which are aligned when chunks can be. `hasColumn` is false for a team
+  /// behind the last column, which has no rows.
+  SegmentView segment;
+  Value column, hasColumn, input, output;
+  /// Whether the slice may begin within a chunk, and whether chunks are aligned
+  /// (i1): in the output, and in the input as well.
+  bool hasHead;
+  Value outputAligned, bothAligned;
+  /// Rows of the segment (i32), for slices that are held.
+  Value length;
+};
+
+} // namespace
+
+Value RegisterResidentBuilder::enterTeam() {
+  bool isTeam = config.columnsPerBlock == 1;
+  team.thread = isTeam ? b.getThread() : b.remU(b.getThread(), team.threads);
+  return isTeam ? b.i64(0) : b.divU(b.getThread(), team.threads);
+}
+
+void RegisterResidentBuilder::build() {
+  Value teamInBlock = enterTeam();
+  endColumn = kernel.sizes.parallel;
+  register_resident::SharedMemory memory(config, b.getSubgroupSize());
+  if (memory.magnitudes)
+    magnitudeMemory = b.allocateShared(memory.magnitudes, "magnitudes");
+  Value strips =
+      b.ceilDiv(kernel.sizes.parallel, config.getColumnsPerWorkTile());
+  Value workTiles = b.mul(kernel.sizes.segments, strips);
+  Value remainderWorkTiles =
+      kernel.problem.jagged ? b.ceilDiv(strips, kRemainderStrips) : b.i64(0);
+  bool isOnlySegment =
+      !kernel.problem.jagged && kernel.problem.sizes.segments == 1;
+  b.forEachWorkTile(b.add(workTiles, remainderWorkTiles), [&](Value workTile) {
+    auto quantizeWorkTile = [&] {
+      segment = kernel.createSegment(isOnlySegment ? b.i64(0)
+                                                   : b.divU(workTile, strips));
+      forEachColumn(isOnlySegment ? workTile : b.remU(workTile, strips),
+                    teamInBlock,
+                    /*strips=*/1, [&](Value index) { quantizeColumn(index); });
+    };
+    if (!kernel.problem.jagged) {
+      quantizeWorkTile();
+      return;
+    }
+    b.createIf(b.less(workTile, workTiles), quantizeWorkTile, [&] {
+      segment = kernel.createSegment(kernel.sizes.segments);
+      // Mostly there are no such rows.
+      b.createIf(b.less(segment.zeroRows.low, segment.zeroRows.high), [&] {
+        forEachColumn(b.mul(b.sub(workTile, workTiles), kRemainderStrips),
+                      teamInBlock, kRemainderStrips,
+                      [&](Value index) { zeroColumn(index); });
+      });
+    });
+  });
+}
+
+/// The team's columns of so many strips from `strip` on.
+void RegisterResidentBuilder::forEachColumn(Value strip, Value teamInBlock,
+                                            int64_t strips,
+                                            function_ref<void(Value)> body) {
+  Value first =
+      b.add(b.mul(strip, config.getColumnsPerWorkTile()), teamInBlock);
+  if (config.rounds * strips == 1) {
+    body(first);
+    return;
+  }
+  b.createFor(b.i64(0), b.i64(strips * config.getColumnsPerWorkTile()),
+              config.columnsPerBlock,
+              [&](Value offset) { body(b.add(first, offset)); });
+}
+
+/// Whether columns may begin anywhere, where vectors may not: those of a pitch
+/// that is neither known nor promised to be whole chunks. If only the address
+/// of the first one is not promised, as it is mostly aligned, slices need no
+/// edges for it.
+bool RegisterResidentBuilder::mayBeShifted(const Plane &inputPlane,
+                                           const Plane &outputPlane) const {
+  APInt pitch;
+  bool isWhole =
+      kernel.problem.outputAlignment % kOutputChunk == 0 ||
+      (matchPattern(outputPlane.otherStride, m_ConstantInt(&pitch)) &&
+       pitch.getSExtValue() % kOutputChunk == 0);
+  return !isUnaligned() && !isWhole && inputPlane.isContiguous() &&
+         outputPlane.isContiguous();
+}
+
+/// Makes rows of `column` the slice at hand; they are counted from its origin.
+IndexRange RegisterResidentBuilder::enterSlice(IndexRange rows,
+                                               const Plane &inputPlane,
+                                               const Plane &outputPlane) {
+  Value origin = kernel.getFirstChunk(rows);
+  hasHead = kernel.problem.jagged;
+  outputAligned = outputPlane.vectorizable;
+  bothAligned = b.bitAnd(inputPlane.vectorizable, outputAligned);
+  if (mayBeShifted(inputPlane, outputPlane)) {
+    // The chunk of the output that holds the first row.
+    Value first = createElementPointer(b, outputPlane, rows.low, column);
+    origin = b.sub(rows.low, b.bitAnd(getAddress(first), kVectorBytes - 1));
+    hasHead = true;
+    outputAligned = b.i1(true);
+    bothAligned = createAlignTogether();
+  }
+  // Loads do not ask whether there is a column.
+  Value existing = isUnaligned() ? b.minS(column, b.sub(endColumn, 1)) : column;
+  input = createElementPointer(b, inputPlane, origin, existing);
+  output = createElementPointer(b, outputPlane, origin, column);
+  return {b.sub(rows.low, origin),
+          b.select(hasColumn, b.sub(rows.high, origin), 0)};
+}
+
+/// i1: where a chunk of the output is aligned, the same rows of the input are,
+/// too; of all columns of the segment, as teams must not part.
+Value RegisterResidentBuilder::createAlignTogether() {
+  int64_t elements = kVectorBytes / getInputBytes();
+  Value together = b.i1(true);
+  auto require = [&](Value input, Value output) {
+    Value distance = b.bitAnd(b.sub(input, output), elements - 1);
+    together = b.bitAnd(together, b.equal(distance, 0));
+  };
+  require(b.divU(getAddress(segment.input), getInputBytes()),
+          getAddress(segment.output));
+  require(kernel.sizes.inParallel, kernel.sizes.outParallel);
+  return together;
+}
+
+void RegisterResidentBuilder::enterColumn(Value index) {
+  column = index;
+  hasColumn = b.less(column, endColumn);
+}
+
+void RegisterResidentBuilder::quantizeColumn(Value index) {
+  enterColumn(index);
+  Plane inputPlane = kernel.getInputPlane(segment, Along::Rows);
+  Plane outputPlane = kernel.getOutputPlane(segment, Along::Rows);
+  IndexRange rows = enterSlice(segment.rows, inputPlane, outputPlane);
+  Value numRows = b.sub(segment.rows.high, segment.rows.low);
+  Value isHeld = b.bitAnd(bothAligned, b.lessEqual(numRows, kLongestHeld));
+  if (isUnaligned())
+    isHeld = b.bitAnd(isHeld, b.lessEqual(b.i64(kOutputChunk), numRows));
+  length = b.truncate(b.getI32Type(), numRows);
+  auto narrow = [&](Value row) { return b.truncate(b.getI32Type(), row); };
+  b.createIf(
+      isHeld, [&] { quantizeHeld({narrow(rows.low), narrow(rows.high)}); },
+      [&] { quantizeTwice(rows); });
+  if (kernel.problem.outputPadding > 1)
+    zeroColumn(index);
+}
+
+void RegisterResidentBuilder::zeroColumn(Value index) {
+  enterColumn(index);
+  Plane outputPlane = kernel.getOutputPlane(segment, Along::Rows);
+  IndexRange rows =
+      enterSlice(segment.zeroRows, kernel.getInputPlane(segment, Along::Rows),
+                 outputPlane);
+  zeroFill(rows, outputAligned);
+}
+
+//===----------------------------------------------------------------------===//
+// The schedules of a slice
+//===----------------------------------------------------------------------===//
+
+void RegisterResidentBuilder::quantizeHeld(IndexRange rows) {
+  IndexRange chunks = getChunks(rows);
+  Value thread = b.truncate(b.getI32Type(), team.thread);
+  Value first = b.add(chunks.low, b.mul(thread, kOutputChunk));
+  Value pointer = getInputPointer(first);
+
+  // All loads are on their way before the first result is used.
+  SmallVector<Element> edges = getEdges(rows, chunks);
+  Value edgeWords = loadElements(edges);
+  SmallVector<SmallVector<Value>> held;
+  for (int64_t i : llvm::seq(config.heldChunks))
+    held.push_back(loadHeld(first, pointer, i, chunks));
+
+  auto enlarge = [&](Value largest, ArrayRef<Value> chunk) {
+    for (Value words : chunk)
+      largest = kernel.math.createAbsMax(largest, words);
+    return largest;
+  };
+  Value largest = enlarge(b.zeroWords(), edgeWords);
+  for (ArrayRef<Value> chunk : held)
+    largest = enlarge(largest, chunk);
+  largest = forEachLaterChunk(first, chunks.high, largest,
+                              [&](Value row, ValueRange carried) {
+                                Value pointer =
+                                    getInputPointer(placeChunk(row));
+                                return SmallVector<Value>{
+                                    enlarge(carried[0], loadChunk(pointer))};
+                              })
+                .front();
+
+  SmallVector<Value> scales(kOutputChunk,
+                            createScale(kernel.math.createLargest(largest)));
+  for (auto [i, chunk] : llvm::enumerate(held)) {
+    Value row = b.add(first, i * getStep());
+    Value place =
+        static_cast<int64_t>(i) < countFullRounds() ? row : placeChunk(row);
+    b.createIf(b.less(row, chunks.high),
+               [&, chunk = chunk] { storeChunk(place, chunk, scales); });
+  }
+  storeElements(edges, edgeWords, scales);
+  forEachLaterChunk(first, chunks.high, {}, [&](Value row, ValueRange) {
+    Value place = placeChunk(row);
+    storeChunk(place, loadChunk(getInputPointer(place)), scales);
+    return SmallVector<Value>();
+  });
+}
+
+/// Neighbouring threads take neighbouring elements, as no wider access is
+/// aligned.
+void RegisterResidentBuilder::quantizeTwice(IndexRange rows) {
+  auto forEachPack =
+      [&](ValueRange init,
+          function_ref<SmallVector<Value>(ArrayRef<Element>, ValueRange)>
+              body) {
+        return b.createRareFor(
+            b.add(rows.low, team.thread), rows.high, kPack * team.threads, init,
+            [&](Value row, ValueRange carried) {
+              SmallVector<Element> pack;
+              for (int64_t i : llvm::seq(kPack)) {
+                Value other = b.add(row, i * team.threads);
+                pack.push_back({other, b.less(other, rows.high)});
+              }
+              return body(pack, carried);
+            });
+      };
+  Value largest = forEachPack(b.zeroWords(), [&](ArrayRef<Element> pack,
+                                                 ValueRange carried) {
+                    return SmallVector<Value>{kernel.math.createAbsMax(
+                        carried[0], loadElements(pack))};
+                  }).front();
+  SmallVector<Value> scales(kPack,
+                            createScale(kernel.math.createLargest(largest)));
+  forEachPack({}, [&](ArrayRef<Element> pack, ValueRange) {
+    storeElements(pack, loadElements(pack), scales);
+    return SmallVector<Value>();
+  });
+}
+
+/// Chunks when they are aligned or may overlap, else elements.
+void RegisterResidentBuilder::zeroFill(IndexRange rows, Value isAligned) {
+  IndexRange chunks = getChunks(rows);
+  Value lastChunk = b.sub(rows.high, kOutputChunk);
+  if (isUnaligned())
+    isAligned = b.bitAnd(isAligned, b.lessEqual(rows.low, lastChunk));
+  Value zero = arith::ConstantIntOp::create(b, b.getI8Type(), 0);
+  auto zeroElements = [&](Value low, Value high) {
+    b.createRareFor(b.add(low, team.thread), high, team.threads, {},
+                    [&](Value row, ValueRange) {
+                      b.store(zero, getOutputPointer(row), 1);
+                      return SmallVector<Value>();
+                    });
+  };
+  b.createIf(
+      isAligned,
+      [&] {
+        zeroElements(rows.low, b.minS(chunks.low, rows.high));
+        b.createRareFor(b.add(chunks.low, b.mul(team.thread, kOutputChunk)),
+                        chunks.high, getStep(), {}, [&](Value row, ValueRange) {
+                          if (isUnaligned())
+                            row = b.minS(row, lastChunk);
+                          b.store(b.zeroWords(), getOutputPointer(row),
+                                  getAlignment(/*elementBytes=*/1));
+                          return SmallVector<Value>();
+                        });
+        zeroElements(b.maxS(chunks.low, chunks.high), rows.high);
+      },
+      [&] { zeroElements(rows.low, rows.high); });
+}
+
+//===----------------------------------------------------------------------===//
+// Chunks
+//===----------------------------------------------------------------------===//
+
+IndexRange RegisterResidentBuilder::getChunks(IndexRange rows) {
+  if (isUnaligned())
+    return rows;
+  return {b.roundUp(rows.low, kOutputChunk),
+          b.bitAnd(rows.high, -kOutputChunk)};
+}
+
+Value RegisterResidentBuilder::placeChunk(Value row) {
+  return isUnaligned() ? b.minS(row, b.sub(length, kOutputChunk)) : row;
+}
+
+/// Where chunks may overlap, a whole round has them or has none: a branch that
+/// all lanes take together, and none where the length is known.
+SmallVector<Value> RegisterResidentBuilder::loadHeld(Value first, Value pointer,
+                                                     int64_t round,
+                                                     IndexRange chunks) {
+  int64_t wordsPerChunk = kernel.getInputChunks(kOutputChunk);
+  SmallVector<Type> types(wordsPerChunk, b.getWordsType());
+  Value row = b.add(first, round * getStep());
+  auto load = [&] {
+    if (isUnaligned() && round >= countFullRounds())
+      return loadChunk(getInputPointer(placeChunk(row)));
+    return loadChunk(
+        b.offsetBytes(pointer, round * getStep() * getInputBytes()));
+  };
+  Value hasChunk = isUnaligned() ? b.less(b.i32(round * getStep()), length)
+                                 : b.less(row, chunks.high);
+  return b.createIf(hasChunk, types, load, [&] {
+    return SmallVector<Value>(wordsPerChunk, b.zeroWords());
+  });
+}
+
+Value RegisterResidentBuilder::getInputPointer(Value row) {
+  return b.offsetBytes(
+      input, b.mul(b.zeroExtend(b.getI64Type(), row), getInputBytes()));
+}
+
+Value RegisterResidentBuilder::getOutputPointer(Value row) {
+  return b.offsetBytes(output, b.zeroExtend(b.getI64Type(), row));
+}
+
+SmallVector<Value> RegisterResidentBuilder::loadChunk(Value pointer) {
+  SmallVector<Value> words;
+  for (int64_t i : llvm::seq(kernel.getInputChunks(kOutputChunk)))
+    words.push_back(b.load(b.getWordsType(),
+                           b.offsetBytes(pointer, i * kVectorBytes),
+                           getAlignment(getInputBytes()), /*readOnly=*/true));
+  return words;
+}
+
+void RegisterResidentBuilder::storeChunk(Value row, ArrayRef<Value> chunk,
+                                         ArrayRef<Value> scales) {
+  SmallVector<Value> values;
+  for (Value words : chunk)
+    llvm::append_range(values, kernel.math.unpackValues(words));
+  b.store(b.packWords(kernel.math.createQuantizeOwn(values, scales)),
+          getOutputPointer(row), getAlignment(/*elementBytes=*/1));
+}
+
+SmallVector<Value> RegisterResidentBuilder::forEachLaterChunk(
+    Value first, Value end, ValueRange init, KernelBuilder::LoopBody body) {
+  // Slices that always fit need no loop.
+  int64_t known = getKnownRows();
+  if (!ShapedType::isDynamic(known) && known <= getHeldRows())
+    return llvm::to_vector(init);
+  return b.createRareFor(b.add(first, getHeldRows()), end, getStep(), init,
+                         body);
+}
+
+//===----------------------------------------------------------------------===//
+// Single elements
+//===----------------------------------------------------------------------===//
+
+SmallVector<Element> RegisterResidentBuilder::getEdges(IndexRange rows,
+                                                       IndexRange chunks) {
+  Value thread = b.truncate(b.getI32Type(), team.thread);
+  SmallVector<Element> elements;
+  if (isUnaligned())
+    return elements;
+  auto add = [&](Value low, Value high) {
+    for (int64_t i = 0; i < kOutputChunk; i += team.threads) {
+      Value row = b.add(low, b.add(thread, i));
+      elements.push_back({row, b.less(row, high)});
+    }
+  };
+  if (hasHead)
+    add(rows.low, b.minS(chunks.low, rows.high));
+  int64_t known = getKnownRows();
+  if (hasHead || ShapedType::isDynamic(known) || known % kOutputChunk != 0)
+    add(b.maxS(chunks.low, chunks.high), rows.high);
+  assert(elements.size() <= kPack && "teams are too small for their edges");
+  return elements;
+}
+
+/// The elements in the form of an input chunk, zero where there are none.
+Value RegisterResidentBuilder::loadElements(ArrayRef<Element> elements) {
+  if (elements.empty())
+    return b.zeroWords();
+  IntegerType type = b.getIntegerType(getInputBytes() * 8);
+  Value zero = arith::ConstantIntOp::create(b, type, 0);
+  SmallVector<Value> loaded;
+  for (const Element &element : elements)
+    loaded.push_back(b.createIf(
+                          element.isInside, {type},
+                          [&] {
+                            Value pointer = getInputPointer(element.row);
+                            return SmallVector<Value>{
+                                b.load(type, pointer, getInputBytes(),
+                                       /*readOnly=*/true)};
+                          },
+                          [&] { return SmallVector<Value>{zero}; })
+                         .front());
+  loaded.resize(kVectorBytes / getInputBytes(), zero);
+  return b.packWords(b.joinElements(loaded));
+}
+
+void RegisterResidentBuilder::storeElements(ArrayRef<Element> elements,
+                                            Value words,
+                                            ArrayRef<Value> scales) {
+  if (elements.empty())
+    return;
+  SmallVector<Value> values = kernel.math.unpackValues(words);
+  Value bytes = kernel.math
+                    .createQuantizeOwn(ArrayRef(values).take_front(kPack),
+                                       scales.take_front(kPack))
+                    .front();
+  for (auto [i, element] : llvm::enumerate(elements))
+    b.createIf(element.isInside, [&, i = i, &element = element] {
+      b.store(b.truncate(b.getI8Type(), b.shiftRight(bytes, 8 * i)),
+              getOutputPointer(element.row), 1);
+    });
+}
+
+//===----------------------------------------------------------------------===//
+// The team
+//===----------------------------------------------------------------------===//
+
+Value RegisterResidentBuilder::combineTeam(Value magnitude) {
+  int64_t lanes = std::min(team.threads, b.getSubgroupSize());
+  for (int64_t mask = 1; mask < lanes; mask *= 2)
+    magnitude =
+        std::apply([&](Value lhs, Value rhs) { return b.maxU(lhs, rhs); },
+                   b.exchange(magnitude, mask));
+  if (!magnitudeMemory)
+    return magnitude;
+  // Threads may still read the magnitudes of the block's previous slices.
+  b.createBarrier();
+  auto getPointer = [&](Value subgroup) {
+    return b.offsetBytes(magnitudeMemory, b.mul(subgroup, kWordBytes));
+  };
+  b.createIf(b.equal(b.getLane(), 0), [&] {
+    b.store(magnitude, getPointer(b.getSubgroup()), kWordBytes);
+  });
+  b.createBarrier();
+  int64_t subgroups = team.threads / b.getSubgroupSize();
+  Value pointer =
+      getPointer(b.mul(b.divU(b.getThread(), team.threads), subgroups));
+  for (int64_t i : llvm::seq(subgroups)) {
+    Value other = b.load(b.getI32Type(), b.offsetBytes(pointer, i * kWordBytes),
+                         kWordBytes);
+    magnitude = b.maxU(magnitude, other);
+  }
+  return magnitude;
+}
+
+Value RegisterResidentBuilder::createScale(Value magnitude) {
+  Value scale = kernel.math.createScale(combineTeam(magnitude));
+  b.createIf(b.bitAnd(hasColumn, b.equal(team.thread, 0)),
+             [&] { kernel.storeScale(segment, column, scale); });
+  return scale;
+}
+
+void fp8moe::buildRegisterResident(QuantizeKernel &kernel,
+                                   const QuantizeConfig &config) {
+  kernel.b.getHooks().requestResidentBlocks(kernel.b.getKernel(),
+                                            config.residentBlocks);
+  RegisterResidentBuilder(kernel, config).build();
+}

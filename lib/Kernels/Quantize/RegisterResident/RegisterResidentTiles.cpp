@@ -1,0 +1,202 @@
+//===- RegisterResidentTiles.cpp - Tiles of kernels that hold slices ------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// The model of a kernel that holds slices in registers. A team of threads loads
+// a slice at once, waits, and stores it; rows that do not fit are read twice,
+// one round trip after the other:
+//
+//   time     one launch + sqrt(traffic^2 + latency^2)
+//   traffic  bytes of the sectors touched / speed of a copy
+//   latency  waves of blocks * (one wait + the round trips of later rows)
+//
+// The quadratic mean stands for what overlaps. A wave counts in part, as blocks
+// do not all end at once. Times are in RegisterResidentCalibration.cpp.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Kernels/Quantize/RegisterResident/RegisterResidentTiles.h"
+#include "Kernels/Quantize/QuantizeCandidates.h"
+#include "Kernels/Quantize/QuantizeFamily.h"
+#include "Kernels/Quantize/QuantizeModels.h"
+#include "Kernels/Quantize/RegisterResident/RegisterResidentCalibration.h"
+#include "fp8moe/Kernels/Model/Occupancy.h"
+
+#include "llvm/Support/MathExtras.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// Registers that a thread spends on what it holds at most; with more of them,
+/// too few teams are resident to hide each other's waits.
+static constexpr int64_t kHeldRegisters = 64;
+/// The registers that a thread holds of a jagged group or of an unknown length:
+/// from 256 to 16384 rows and at 2048 columns or more, teams that hold a mean
+/// group so were the fastest or within a tenth of it, on the card of the first
+/// row of RegisterResidentCalibration.cpp.
+static constexpr int64_t kUnknownHeldRegisters = 32;
+
+static constexpr int64_t kTeams[] = {8, 16, 32, 64, 128, 256, 512};
+/// Threads of a block that small teams share.
+static constexpr int64_t kLeastThreads = 128;
+/// Columns that a team takes one after the other when segments are jagged:
+/// finding a group's bounds takes longer than a short slice.
+static constexpr int64_t kJaggedRounds = 4;
+
+/// How fast the rows that a team cannot hold vanish as it grows: of groups that
+/// are cut at random, exp(-1) are longer than the mean, of those with 0.5
+/// to 1.5 times the mean fewer. This is the best of 0.8 to 2.7 for both.
+static constexpr double kLengthSpread = 1.3;
+
+/// Registers to ask for: what the kernel needs without spilling, rounded up to
+/// the granularity of the hardware.
+static int64_t getRegisters(const QuantizeWork &work, int64_t heldRegisters,
+                            const RegisterResidentRegisters &registers) {
+  constexpr int64_t kGranularity = 8;
+  int64_t needed =
+      work.jagged
+          ? registers.jagged
+          : registers
+                .slices[llvm::divideCeil(heldRegisters,
+                                         RegisterResidentRegisters::kStep) -
+                        1];
+  return llvm::alignTo(needed, kGranularity);
+}
+
+static QuantizeConfig getConfig(const QuantizeWork &work, int64_t team,
+                                bool isKnown, int64_t rows) {
+  int64_t perChunk = kOutputChunk * work.inputBytes / sizeof(int32_t);
+  QuantizeConfig config;
+  config.kind = QuantizeConfig::Inner;
+  config.method = QuantizeMethod::RegisterResident;
+  config.threads = std::max(team, kLeastThreads);
+  config.columnsPerBlock = config.threads / team;
+  config.heldChunks =
+      isKnown ? std::min<int64_t>(kHeldRegisters / perChunk,
+                                  llvm::divideCeil(rows, team * kOutputChunk))
+              : kUnknownHeldRegisters / perChunk;
+  config.rounds = work.jagged ? kJaggedRounds : 1;
+  return config;
+}
+
+static QuantizeTileCost estimate(const QuantizeWork &work,
+                                 const QuantizeConfig &config,
+                                 int64_t residentBlocks, int64_t rows,
+                                 const RegisterResidentCalibration &calibration,
+                                 const TargetInfo &target) {
+  int64_t team = register_resident::getTeamThreads(config);
+  double held = config.heldChunks * team * kOutputChunk;
+  // Not every group has the mean length.
+  double later = work.jagged ? rows * std::exp(-kLengthSpread * held / rows)
+                             : std::max<double>(rows - held, 0);
+  double trips = later / (team * kOutputChunk);
+  trips = 2 * (work.jagged ? trips : std::ceil(trips));
+  double elements = static_cast<double>(rows) * work.columns * work.segments;
+  double traffic = elements * work.inputBytes * (1 + later / rows) + elements +
+                   4.0 * work.segments * work.columns;
+
+  QuantizeTileCost tile;
+  tile.config = config;
+  tile.workTiles = countWorkTiles(config, work.segments, work.columns,
+                                  /*withRemainder=*/false);
+  tile.residentWorkTiles = residentBlocks * target.multiprocessors;
+  tile.rereadsFromCache = later == 0;
+  Cost cost =
+      estimateTraffic(static_cast<int64_t>(std::min(traffic, 1e18)), target);
+  int64_t launch = estimateTraffic(0, target).time;
+  tile.trafficTime = cost.time - launch;
+  double workTile =
+      config.rounds * (*calibration.wait + trips * *calibration.laterTrip) +
+      (work.jagged ? *calibration.bounds : 0);
+  if (work.jagged && hasChunksApart(work))
+    workTile += config.rounds * *calibration.elementTrip * rows / team;
+  double waves = static_cast<double>(tile.workTiles) / tile.residentWorkTiles;
+  tile.latencyTime =
+      static_cast<int64_t>(std::min(workTile * std::max(waves, 1.0), 1e18));
+  tile.cost = cost;
+  tile.cost.time = launch + overlapTimes(tile.trafficTime, tile.latencyTime);
+  return tile;
+}
+
+namespace {
+class RegisterResidentFamily : public AxisQuantizeFamily {
+public:
+  RegisterResidentFamily()
+      : AxisQuantizeFamily("register_resident",
+                           QuantizeMethod::RegisterResident) {}
+  bool readTile(TileAttrInterface attr, QuantizeConfig &config) const override {
+    auto tile = dyn_cast<RegisterResidentTileAttr>(attr);
+    if (!tile)
+      return false;
+    config.columnsPerBlock = tile.getColumns();
+    config.threads = tile.getThreads();
+    config.heldChunks = tile.getChunks();
+    config.rounds = tile.getRounds();
+    config.residentBlocks = tile.getBlocks();
+    return true;
+  }
+  TileAttrInterface getTile(MLIRContext *context,
+                            const QuantizeConfig &config) const override {
+    return RegisterResidentTileAttr::get(context, config.columnsPerBlock,
+                                         config.threads, config.heldChunks,
+                                         config.rounds, config.residentBlocks);
+  }
+
+  void addTiles(const QuantizeWork &known, const QuantizeWork &nominal,
+                const TargetInfo &target,
+                SmallVectorImpl<QuantizeTileCost> &tiles) const override;
+  std::optional<int64_t>
+  getMergeableThreads(TileAttrInterface tile) const override {
+    return cast<RegisterResidentTileAttr>(tile).getThreads();
+  }
+
+protected:
+  StringRef describeReads(const QuantizeTileCost &tile) const override {
+    return tile.rereadsFromCache ? "read once" : "read twice where too long";
+  }
+};
+} // namespace
+
+void RegisterResidentFamily::addTiles(
+    const QuantizeWork &known, const QuantizeWork &work,
+    const TargetInfo &target, SmallVectorImpl<QuantizeTileCost> &tiles) const {
+  // Scales alone are made by the first of two passes.
+  if (known.scalesOnly)
+    return;
+  const RegisterResidentCalibration *calibration =
+      getRegisterResidentCalibration(target.chip);
+  if (!calibration || getQuantizeKind(work) != QuantizeConfig::Inner)
+    return;
+  // A kernel for any length of slices holds the same number of chunks.
+  bool isLengthKnown = !ShapedType::isDynamic(getMeanLength(known));
+  int64_t rows = std::max<int64_t>(getMeanLength(work), 1);
+  for (int64_t team : kTeams) {
+    QuantizeConfig config =
+        getConfig(work, team, isLengthKnown && !work.jagged, rows);
+    int64_t heldRegisters =
+        config.heldChunks * kOutputChunk * work.inputBytes / sizeof(int32_t);
+    int64_t blocks = countResidentBlocks(
+        config.threads,
+        getRegisters(work, heldRegisters, *calibration->registers),
+        register_resident::SharedMemory(config, target.warpSize).getTotal(),
+        target);
+    if (!blocks)
+      continue;
+    config.residentBlocks = blocks;
+    tiles.push_back(estimate(work, config, blocks, rows, *calibration, target));
+  }
+}
+
+namespace mlir::fp8moe {
+const KernelFamily &getRegisterResidentFamily() {
+  static const RegisterResidentFamily family;
+  return family;
+}
+} // namespace mlir::fp8moe

@@ -1,0 +1,74 @@
+//===- RescaledBothAxes.h - Columns from quantized rows ---------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_KERNELS_QUANTIZE_RESCALEDBOTHAXES_RESCALEDBOTHAXES_H
+#define FP8MOE_LIB_KERNELS_QUANTIZE_RESCALEDBOTHAXES_RESCALEDBOTHAXES_H
+
+#include "Kernels/Program/KernelLowering.h"
+#include "Kernels/Quantize/QuantizeInstance.h"
+#include "Kernels/Quantize/QuantizeKernel.h"
+
+namespace mlir::fp8moe {
+
+/// Alignment of magnitudes in bytes: that of what is cleared at once, and more
+/// does no harm.
+inline constexpr int64_t kMagnitudeAlignment = 256;
+
+/// The operation as both kernels of #fp8moe.rescaled_both_axes see it: a tensor
+/// whose segments are quantized along their rows and along their columns. A
+/// line is a row of a segment: `columns` reduces over lines, and a line is a
+/// slice, or column, of `lines`.
+struct RescaledKernel {
+  /// The quantization along rows of a segment, whose slices are columns, and
+  /// that along columns, whose slices are lines.
+  QuantizeKernel columns, lines;
+  /// The largest magnitude of each column of each segment as f32 bits (i32).
+  Value magnitudes;
+
+  KernelBuilder &getBuilder() { return columns.b; }
+  /// Where that of a column lies.
+  Value getMagnitude(Value segment, Value column);
+  /// Sets the one at `pointer`, where `found` (i32) was a moment ago, to
+  /// `magnitude` where that is larger. Most blocks find that another one has
+  /// had a larger one, for which they need no atomic operation.
+  void enlarge(Value pointer, Value found, Value magnitude);
+  /// The lines of a segment as the quantization along them sees it: jagged
+  /// segments lie in one matrix.
+  SegmentView createLines(Value segment);
+};
+
+/// A kernel whose parameters are the tensors of both quantizations, magnitudes,
+/// and the unknown sizes of both, before `moreSizes` others.
+KernelSignature createRescaledSignature(const AxisQuantizeProblem &columns,
+                                        const AxisQuantizeProblem &lines,
+                                        unsigned moreSizes);
+RescaledKernel createRescaledKernel(KernelBuilder &b,
+                                    const AxisQuantizeProblem &columns,
+                                    const AxisQuantizeProblem &lines);
+/// The pointers in this order.
+SmallVector<Value> getRescaledPointers(const QuantizeOperands &columns,
+                                       const QuantizeOperands &lines,
+                                       Value magnitudes);
+
+/// The pass over the input: quantizes lines, and collects the magnitudes of
+/// columns, which are zero when the kernel begins. A work tile has
+/// `linesPerTile` lines, an i64.
+void buildRescaledLines(RescaledKernel &kernel, const QuantizeConfig &config,
+                        Value linesPerTile);
+
+/// The pass over what that one wrote: moves lines to the scales of columns, and
+/// transposes them. `lineTiles`, an i64, is how many tiles have the same
+/// columns.
+void buildRescaledColumns(RescaledKernel &kernel, Value lineTiles);
+
+/// The schedule as a whole.
+const KernelLowering &getRescaledBothAxesLowering();
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_KERNELS_QUANTIZE_RESCALEDBOTHAXES_RESCALEDBOTHAXES_H

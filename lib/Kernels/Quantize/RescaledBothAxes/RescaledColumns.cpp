@@ -1,0 +1,351 @@
+//===- RescaledColumns.cpp - Columns from quantized lines -----------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// A block takes a tile of lines and columns in FP8, moves it to the scales of
+// its columns (RescaledBytes.h) and transposes it. The 16 neighbours of what
+// cannot be moved are quantized from the input.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Kernels/Quantize/RescaledBothAxes/RescaledBothAxes.h"
+
+#include "Kernels/Emit/SegmentBounds.h"
+#include "Kernels/Emit/TransposeTile.h"
+#include "Kernels/Quantize/RescaledBothAxes/RescaledBytes.h"
+#include "Kernels/Quantize/RescaledBothAxes/RescaledTiles.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+using rescaled::kTile;
+
+static_assert(kTile == TransposeTile::kRowBytes);
+static_assert(rescaled::kColumnThreads == TransposeTile::kThreads);
+
+/// Lines of which a thread takes a chunk each: a word of a transposed tile.
+static constexpr int64_t kPack = kWordBytes;
+/// Neighbouring columns of tiles that are gone through together, tiles of the
+/// same lines one after the other.
+static constexpr int64_t kPanel = 8;
+/// Columns of which the least and the largest exponent are known.
+static constexpr int64_t kColumnsOfLimits = kOutputChunk;
+
+namespace {
+/// Scales of the columns of a thread's chunks as their exponents: those of four
+/// columns in a word, the least and the largest one.
+struct ColumnExponents {
+  SmallVector<Value> words;
+  Value least, largest;
+};
+
+/// The tile that a block makes, of the result's lines and columns.
+struct Tile {
+  Value segment;
+  SegmentView view;
+  /// In lines of the output.
+  Value firstLine;
+  Value firstColumn;
+  /// A line's number in the input, which has no paddings, less that in the
+  /// output.
+  Value moved;
+  /// i1: it is the first one of its segment; it lies behind all segments.
+  Value isFirst, isRemainder;
+  /// i1: nothing lies behind it.
+  Value isLast;
+};
+
+class RescaledColumnsBuilder {
+public:
+  RescaledColumnsBuilder(RescaledKernel &kernel)
+      : kernel(kernel), b(kernel.getBuilder()), columns(kernel.columns),
+        bytes(b, columns.problem.fp8Type),
+        transposed(b, /*rowsPerThread=*/kOutputChunk, /*buffers=*/1) {}
+
+  void build(Value lineTiles);
+
+private:
+  bool isPadded() const { return columns.problem.outputPadding > 1; }
+
+  Tile createTile(Value lineTile, Value firstColumn, Value isLast);
+  void createScales(const Tile &tile);
+  void storeExponents(Value scale, Value column);
+  ColumnExponents loadExponents(Value column);
+
+  void rescaleTile(const Tile &tile);
+  /// 16 bytes at once, and i1: whether all of them are right.
+  std::pair<Value, Value> rescale(Value chunk, Value lineScale,
+                                  const ColumnExponents &exponents);
+  /// The bytes of a word, quantized from the input.
+  Value quantize(const Tile &tile, Value line, Value column);
+  void zeroRemainder(const Tile &tile);
+
+  RescaledKernel &kernel;
+  KernelBuilder &b;
+  QuantizeKernel &columns;
+  RescaledBytes bytes;
+  TransposeTile transposed;
+  /// Shared memory of the tile's columns: scales, the low bytes of their
+  /// exponents, and the limits of 16 columns' each.
+  Value scaleMemory, exponentMemory, limitMemory;
+};
+} // namespace
+
+void RescaledColumnsBuilder::build(Value lineTiles) {
+  constexpr int64_t kScales = kTile * sizeof(float), kExponents = kTile,
+                    kLimits = kTile / kColumnsOfLimits * 2 * kWordBytes;
+  scaleMemory = b.allocateShared(kScales, "scales");
+  exponentMemory = b.allocateShared(kExponents, "exponents");
+  limitMemory = b.allocateShared(kLimits, "limits");
+  b.getHooks().requestResidentBlocks(b.getKernel(), rescaled::kColumnBlocks,
+                                     transposed.getBytes() + kScales +
+                                         kExponents + kLimits);
+  Value columnTiles = b.ceilDiv(columns.sizes.parallel, kTile);
+  // Blocks that run together read and write what lies together.
+  Value workTilesOfPanel = b.mul(lineTiles, kPanel);
+  b.forEachWorkTile(
+      b.mul(lineTiles, columnTiles),
+      [&](Value workTile) {
+        Value firstOfPanel = b.mul(b.divU(workTile, workTilesOfPanel), kPanel);
+        Value inPanel = b.remU(workTile, workTilesOfPanel);
+        Value width = b.minS(b.sub(columnTiles, firstOfPanel), kPanel);
+        Value lineTile = b.divU(inPanel, width);
+        Value columnTile = b.add(firstOfPanel, b.remU(inPanel, width));
+        Tile tile = createTile(lineTile, b.mul(columnTile, kTile),
+                               b.equal(lineTile, b.sub(lineTiles, 1)));
+        b.createIf(
+            tile.isRemainder, [&] { zeroRemainder(tile); },
+            [&] {
+              IndexRange lines = tile.view.rows;
+              b.createIf(
+                  b.less(lines.low, lines.high), [&] { rescaleTile(tile); },
+                  [&] { createScales(tile); });
+            });
+      },
+      /*mostlyOne=*/true);
+}
+
+//===----------------------------------------------------------------------===//
+// Tiles
+//===----------------------------------------------------------------------===//
+
+/// Tiles begin at multiples of 32 lines of the output, the first one of a
+/// jagged segment at or before it. Empty segments have one, for their scales.
+Tile RescaledColumnsBuilder::createTile(Value lineTile, Value firstColumn,
+                                        Value isLast) {
+  const QuantizeSizes<Value> &sizes = columns.sizes;
+  Tile tile;
+  tile.firstColumn = firstColumn;
+  tile.isLast = isLast;
+  if (!columns.problem.jagged) {
+    Value perSegment = b.maxS(b.ceilDiv(sizes.reduction, kTile), b.i64(1));
+    tile.segment = b.divU(lineTile, perSegment);
+    Value inSegment = b.remU(lineTile, perSegment);
+    tile.view = columns.createSegment(tile.segment);
+    tile.firstLine = b.mul(inSegment, kTile);
+    tile.isFirst = b.equal(inSegment, 0);
+    tile.isRemainder = b.i1(false);
+    tile.moved = b.i64(0);
+    return tile;
+  }
+  SegmentTiling tiling{kTile, /*emptyHaveTile=*/true};
+  tiling.outputPadding = columns.problem.outputPadding;
+  if (!isPadded())
+    tiling.alignment = rescaled::kLineAlignment;
+  auto [segment, firstTileRow, bounds] =
+      findSegment(b, columns.getOffsets(), lineTile, sizes.segments,
+                  sizes.reduction, tiling);
+  Value before = b.sub(b.mul(lineTile, kTile), firstTileRow);
+  tile.segment = segment;
+  tile.view = columns.createSegment(segment, bounds);
+  tile.moved = b.sub(bounds.start, bounds.paddedStart);
+  Value first = b.bitAnd(tile.view.rows.low, -rescaled::kLineAlignment);
+  tile.firstLine = b.add(first, before);
+  tile.isFirst = b.equal(before, 0);
+  tile.isRemainder = b.equal(segment, sizes.segments);
+  return tile;
+}
+
+//===----------------------------------------------------------------------===//
+// Scales
+//===----------------------------------------------------------------------===//
+
+void RescaledColumnsBuilder::createScales(const Tile &tile) {
+  // Threads may still read those of the tile before.
+  b.createBarrier();
+  b.createIf(b.less(b.getThread(), kTile), [&] {
+    Value column = b.add(tile.firstColumn, b.getThread());
+    Value exists = b.less(column, columns.sizes.parallel);
+    Value known = b.minS(column, b.sub(columns.sizes.parallel, 1));
+    Value scale = columns.math.createScale(
+        b.load(b.getI32Type(), kernel.getMagnitude(tile.segment, known),
+               kWordBytes, /*readOnly=*/true));
+    b.createIf(b.bitAnd(tile.isFirst, exists),
+               [&] { columns.storeScale(tile.view, column, scale); });
+    storeExponents(scale, b.getThread());
+  });
+  b.createBarrier();
+}
+
+void RescaledColumnsBuilder::storeExponents(Value scale, Value column) {
+  b.store(scale, b.offsetBytes(scaleMemory, b.mul(column, sizeof(float))),
+          sizeof(float));
+  Value exponent = RescaledBytes::getExponent(
+      b, b.bitcast(b.getI32Type(), scale), RescaledBytes::kNoColumn);
+  b.store(b.truncate(b.getI8Type(), exponent),
+          b.offsetBytes(exponentMemory, column), 1);
+  Value least = exponent, largest = exponent;
+  for (int64_t mask = 1; mask < kColumnsOfLimits; mask *= 2) {
+    least = b.minS(least, b.shuffleXor(least, mask));
+    largest = b.maxS(largest, b.shuffleXor(largest, mask));
+  }
+  b.createIf(b.equal(b.remU(column, kColumnsOfLimits), 0), [&] {
+    Value limits = b.mul(b.divU(column, kColumnsOfLimits), 2 * kWordBytes);
+    b.store(b.packWords({least, largest}), b.offsetBytes(limitMemory, limits),
+            2 * kWordBytes);
+  });
+}
+
+ColumnExponents RescaledColumnsBuilder::loadExponents(Value column) {
+  ColumnExponents result;
+  result.words = b.unpackWords(b.load(
+      b.getWordsType(), b.offsetBytes(exponentMemory, column), kVectorBytes));
+  Value limits = b.mul(b.divU(column, kColumnsOfLimits), 2 * kWordBytes);
+  SmallVector<Value> pair =
+      b.unpackWords(b.load(VectorType::get(2, b.getI32Type()),
+                           b.offsetBytes(limitMemory, limits), 2 * kWordBytes));
+  result.least = pair[0];
+  result.largest = pair[1];
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Bytes
+//===----------------------------------------------------------------------===//
+
+std::pair<Value, Value>
+RescaledColumnsBuilder::rescale(Value chunk, Value lineScale,
+                                const ColumnExponents &exponents) {
+  Value exponent =
+      RescaledBytes::getExponent(b, lineScale, RescaledBytes::kNoLine);
+  Value lineTerm = bytes.createLineTerm(exponent);
+  Value normal = b.i32(RescaledBytes::kSigns);
+  SmallVector<Value> rescaled;
+  for (auto [word, ofColumns] :
+       llvm::zip_equal(b.unpackWords(chunk), exponents.words)) {
+    auto [result, isNormal] = bytes.createWord(word, ofColumns, lineTerm);
+    normal = b.bitAnd(normal, isNormal);
+    rescaled.push_back(result);
+  }
+  Value isNear =
+      bytes.createIsNear(exponent, exponents.least, exponents.largest);
+  return {b.packWords(rescaled),
+          b.bitAnd(isNear, b.equal(normal, RescaledBytes::kSigns))};
+}
+
+Value RescaledColumnsBuilder::quantize(const Tile &tile, Value line,
+                                       Value column) {
+  Plane input = columns.getInputPlane(tile.view, Along::Columns);
+  input.savesRegisters = true;
+  SmallVector<Value> values;
+  for (Value words : loadChunks(b, input, b.add(tile.firstColumn, column),
+                                columns.getInputChunks(kOutputChunk), line,
+                                {b.i64(0), columns.sizes.parallel}))
+    llvm::append_range(values, columns.math.unpackValues(words));
+  return b.packWords(columns.math.createQuantizeOwn(
+      values, loadSharedScales(b, scaleMemory, column, kOutputChunk)));
+}
+
+void RescaledColumnsBuilder::rescaleTile(const Tile &tile) {
+  IndexRange lines = tile.view.rows;
+  SegmentView ofLines = kernel.createLines(tile.segment);
+  Plane quantized = kernel.lines.getOutputPlane(ofLines, Along::Rows);
+  quantized.savesRegisters = true;
+
+  Value column = transposed.getWriteRow();
+  // Threads behind the last column repeat the last ones.
+  Value lastChunk =
+      b.sub(b.sub(columns.sizes.parallel, kOutputChunk), tile.firstColumn);
+  column = b.minS(column, lastChunk);
+  Value first = b.add(tile.firstLine, b.mul(transposed.getWriteWord(), kPack));
+  SmallVector<Value> inOutput, inInput, scales;
+  for (int64_t i : llvm::seq(kPack)) {
+    inOutput.push_back(
+        b.clamp(b.add(first, i), lines.low, b.sub(lines.high, 1)));
+    inInput.push_back(b.add(inOutput.back(), tile.moved));
+  }
+  SmallVector<Value> loaded =
+      loadChunks(b, quantized, b.add(tile.firstColumn, column), /*chunks=*/1,
+                 inInput, {b.i64(0), columns.sizes.parallel});
+  for (Value line : inInput) {
+    Value scale = b.mul(line, kernel.lines.sizes.scaleParallel);
+    scales.push_back(
+        b.load(b.getI32Type(),
+               b.offsetBytes(ofLines.scales, b.mul(scale, sizeof(float))),
+               sizeof(float), /*readOnly=*/true));
+  }
+  // While these are on their way.
+  createScales(tile);
+  ColumnExponents exponents = loadExponents(column);
+
+  SmallVector<Value> chunks;
+  for (int64_t i : llvm::seq(kPack)) {
+    auto [bytes, isRight] = rescale(loaded[i], scales[i], exponents);
+    Value words =
+        b.createIf(
+             isRight, {b.getWordsType()},
+             [&, bytes = bytes] { return SmallVector<Value>{bytes}; },
+             [&] {
+               return SmallVector<Value>{quantize(tile, inOutput[i], column)};
+             })
+            .front();
+    if (isPadded())
+      words =
+          b.select(b.less(b.add(first, i), lines.high), words, b.zeroWords());
+    chunks.push_back(words);
+  }
+
+  Plane output = columns.getOutputPlane(tile.view, Along::Rows);
+  IndexRange written{lines.low, b.maxS(lines.high, tile.view.zeroRows.high)};
+  transposed.transpose(
+      b.i64(0), packAcross(b, chunks, b.getI8Type()),
+      [&](Value row, Value chunk, Value words) {
+        Value other = b.add(tile.firstColumn, row);
+        b.createIf(b.less(other, columns.sizes.parallel), [&] {
+          storeChunk(b, output,
+                     b.add(tile.firstLine, b.mul(chunk, kOutputChunk)), other,
+                     words, written);
+        });
+      });
+}
+
+/// A tile of it, or all that is left.
+void RescaledColumnsBuilder::zeroRemainder(const Tile &tile) {
+  Plane output = columns.getOutputPlane(tile.view, Along::Rows);
+  IndexRange rows = tile.view.zeroRows;
+  Value chunk = b.remU(b.getThread(), kTile / kOutputChunk);
+  Value row = b.divU(b.getThread(), kTile / kOutputChunk);
+  const int64_t step = b.getNumThreads() / (kTile / kOutputChunk);
+  Value end = b.select(tile.isLast, rows.high,
+                       b.minS(rows.high, b.add(tile.firstLine, kTile)));
+  Value endColumn =
+      b.minS(b.add(tile.firstColumn, kTile), columns.sizes.parallel);
+  b.createRareFor(b.add(tile.firstLine, b.mul(chunk, kOutputChunk)), end, kTile,
+                  {}, [&](Value first, ValueRange) {
+                    b.createRareFor(b.add(tile.firstColumn, row), endColumn,
+                                    step, {}, [&](Value column, ValueRange) {
+                                      zeroChunk(b, output, first, column, rows);
+                                      return SmallVector<Value>();
+                                    });
+                    return SmallVector<Value>();
+                  });
+}
+
+void fp8moe::buildRescaledColumns(RescaledKernel &kernel, Value lineTiles) {
+  RescaledColumnsBuilder(kernel).build(lineTiles);
+}

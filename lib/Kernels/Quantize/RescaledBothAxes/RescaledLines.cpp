@@ -1,0 +1,253 @@
+//===- RescaledLines.cpp - Quantized lines and magnitudes of columns ------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// A block takes neighbouring lines, one after the other. Its threads hold the
+// line at hand in registers, and load the next one meanwhile:
+//
+//   line     chunk 0 | chunk 1 | ... | chunk T | chunk T + 1 | ...
+//   thread      0         1      ...      0          1
+//
+// So a thread has the same columns of all lines, whose largest magnitudes it
+// collects in registers. Where its lines, or those of a segment, end, blocks
+// combine them in memory.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Kernels/Quantize/RescaledBothAxes/RescaledBothAxes.h"
+
+#include "Kernels/Emit/AtomicWords.h"
+#include "Kernels/Emit/SegmentBounds.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// Magnitudes that a thread passes on at a time: 16 bytes.
+static constexpr int64_t kPassed = kVectorBytes / kWordBytes;
+/// Slots for what subgroups find in a line: a slow one may still read those of
+/// the line before.
+static constexpr int64_t kLineSlots = 2;
+
+namespace {
+class RescaledLinesBuilder {
+public:
+  RescaledLinesBuilder(RescaledKernel &kernel, const QuantizeConfig &config)
+      : kernel(kernel), b(kernel.getBuilder()), math(kernel.lines.math),
+        config(config) {}
+
+  void build(Value linesPerTile);
+
+private:
+  int64_t countSubgroups() const {
+    return config.threads / b.getSubgroupSize();
+  }
+  Value getNumColumns() { return kernel.columns.sizes.parallel; }
+  /// The first column of a chunk of the thread, or of the last one there is.
+  Value getChunkColumn(int64_t chunk);
+
+  /// The segment that a line of those of all segments is in, and its end.
+  std::pair<Value, Value> findSegmentOf(Value line);
+  void quantizeLines(Value segment, IndexRange lines);
+  SmallVector<Value> loadLine(const Plane &input, Value line);
+  void storeLine(const Plane &output, Value line, ValueRange chunks,
+                 Value scale);
+  /// The largest magnitude of the block's threads, of a line.
+  Value combineThreads(Value magnitude, Value line);
+  void postMagnitudes(Value segment, ValueRange largest);
+
+  RescaledKernel &kernel;
+  KernelBuilder &b;
+  QuantizeMath &math;
+  const QuantizeConfig &config;
+  /// Shared memory: magnitudes of lines by slot and subgroup, and those of
+  /// columns that threads pass on.
+  Value lineMemory, columnMemory;
+};
+} // namespace
+
+void RescaledLinesBuilder::build(Value linesPerTile) {
+  lineMemory = b.allocateShared(kLineSlots * countSubgroups() * kWordBytes,
+                                "magnitudes_of_lines");
+  columnMemory =
+      b.allocateShared(config.threads * kVectorBytes, "magnitudes_of_columns");
+  const QuantizeSizes<Value> &sizes = kernel.columns.sizes;
+  bool jagged = kernel.columns.problem.jagged;
+  Value total =
+      jagged ? sizes.reduction : b.mul(sizes.segments, sizes.reduction);
+  b.forEachWorkTile(b.ceilDiv(total, linesPerTile), [&](Value workTile) {
+    Value low = b.mul(workTile, linesPerTile);
+    Value high = b.minS(b.add(low, linesPerTile), total);
+    // Segment by segment.
+    scf::WhileOp::create(
+        b, low.getType(), low,
+        [&](OpBuilder &, Location, ValueRange line) {
+          scf::ConditionOp::create(b, b.less(line[0], high), line);
+        },
+        [&](OpBuilder &, Location, ValueRange line) {
+          auto [segment, end] = findSegmentOf(line[0]);
+          end = b.minS(end, high);
+          IndexRange lines{line[0], end};
+          if (!jagged) {
+            Value first = b.mul(segment, sizes.reduction);
+            lines = {b.sub(line[0], first), b.sub(end, first)};
+          }
+          quantizeLines(segment, lines);
+          scf::YieldOp::create(b, end);
+        });
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Segments
+//===----------------------------------------------------------------------===//
+
+std::pair<Value, Value> RescaledLinesBuilder::findSegmentOf(Value line) {
+  const QuantizeSizes<Value> &sizes = kernel.columns.sizes;
+  if (!kernel.columns.problem.jagged) {
+    Value segment = b.divU(line, sizes.reduction);
+    return {segment, b.mul(b.add(segment, 1), sizes.reduction)};
+  }
+  auto [segment, firstTileRow, bounds] =
+      findSegment(b, kernel.columns.getOffsets(), line, sizes.segments,
+                  sizes.reduction, {/*rows=*/1});
+  // Behind the last segment there may be lines of none.
+  Value end = b.select(b.equal(segment, sizes.segments), sizes.reduction,
+                       b.add(bounds.start, bounds.length));
+  return {segment, end};
+}
+
+//===----------------------------------------------------------------------===//
+// Lines
+//===----------------------------------------------------------------------===//
+
+Value RescaledLinesBuilder::getChunkColumn(int64_t chunk) {
+  Value column =
+      b.mul(b.add(b.getThread(), chunk * config.threads), kOutputChunk);
+  return b.minS(column, b.sub(getNumColumns(), kOutputChunk));
+}
+
+SmallVector<Value> RescaledLinesBuilder::loadLine(const Plane &input,
+                                                  Value line) {
+  SmallVector<Value> chunks;
+  for (int64_t i : llvm::seq(config.heldChunks))
+    llvm::append_range(chunks,
+                       loadChunks(b, input, getChunkColumn(i),
+                                  kernel.lines.getInputChunks(kOutputChunk),
+                                  line, {b.i64(0), getNumColumns()}));
+  return chunks;
+}
+
+/// Threads that repeat the last chunk store it again.
+void RescaledLinesBuilder::storeLine(const Plane &output, Value line,
+                                     ValueRange chunks, Value scale) {
+  size_t perChunk = chunks.size() / config.heldChunks;
+  SmallVector<Value> scales(kOutputChunk, scale);
+  for (int64_t i : llvm::seq(config.heldChunks)) {
+    SmallVector<Value> values;
+    for (Value words : chunks.slice(i * perChunk, perChunk))
+      llvm::append_range(values, math.unpackValues(words));
+    storeChunk(b, output, getChunkColumn(i), line,
+               b.packWords(math.createQuantizeOwn(values, scales)),
+               {b.i64(0), getNumColumns()});
+  }
+}
+
+Value RescaledLinesBuilder::combineThreads(Value magnitude, Value line) {
+  magnitude = b.maxOfLanes(magnitude);
+  if (countSubgroups() == 1)
+    return magnitude;
+  Value slot = b.mul(b.bitAnd(line, kLineSlots - 1), countSubgroups());
+  auto getPointer = [&](Value subgroup) {
+    return b.offsetBytes(lineMemory, b.mul(b.add(slot, subgroup), kWordBytes));
+  };
+  b.createIf(b.equal(b.getLane(), 0), [&] {
+    b.store(magnitude, getPointer(b.getSubgroup()), kWordBytes);
+  });
+  b.createBarrier();
+  Value other = b.minS(b.getLane(), b.i64(countSubgroups() - 1));
+  return b.maxOfLanes(b.load(b.getI32Type(), getPointer(other), kWordBytes));
+}
+
+void RescaledLinesBuilder::quantizeLines(Value segment, IndexRange lines) {
+  SegmentView view = kernel.createLines(segment);
+  Plane input = kernel.lines.getInputPlane(view, Along::Rows);
+  Plane output = kernel.lines.getOutputPlane(view, Along::Rows);
+  input.savesRegisters = true;
+  SmallVector<Value> init = loadLine(input, lines.low);
+  const size_t held = init.size();
+  init.append(held, b.zeroWords());
+  Value last = b.sub(lines.high, 1);
+  SmallVector<Value> results = b.createFor(
+      lines.low, lines.high, 1, init, [&](Value line, ValueRange carried) {
+        ValueRange chunks = carried.take_front(held);
+        SmallVector<Value> next = loadLine(input, b.minS(b.add(line, 1), last));
+        Value ofLine = b.zeroWords();
+        for (auto [chunk, ofColumns] :
+             llvm::zip_equal(chunks, carried.drop_front(held))) {
+          ofLine = math.createAbsMax(ofLine, chunk);
+          next.push_back(math.createAbsMax(ofColumns, chunk));
+        }
+        Value scale =
+            math.createScale(combineThreads(math.createLargest(ofLine), line));
+        b.createIf(b.equal(b.getThread(), 0),
+                   [&] { kernel.lines.storeScale(view, line, scale); });
+        storeLine(output, line, chunks, scale);
+        return next;
+      });
+  auto post = [&] {
+    postMagnitudes(segment, ArrayRef(results).drop_front(held));
+  };
+  // Lines behind the last segment have no scales of columns. The next lines may
+  // begin with the slot that threads still read.
+  b.createIf(b.less(segment, kernel.columns.sizes.segments), post,
+             [&] { b.createBarrier(); });
+}
+
+//===----------------------------------------------------------------------===//
+// Columns
+//===----------------------------------------------------------------------===//
+
+/// Threads exchange what they have four columns at a time, so that neighbouring
+/// ones send neighbouring columns to memory.
+void RescaledLinesBuilder::postMagnitudes(Value segment, ValueRange largest) {
+  const size_t perChunk = largest.size() / config.heldChunks;
+  for (auto [index, words] : llvm::enumerate(largest)) {
+    SmallVector<Value> bits = math.unpackMagnitudes(words);
+    int64_t chunk = index / perChunk;
+    int64_t first = (index % perChunk) * bits.size();
+    for (size_t i = 0; i < bits.size(); i += kPassed) {
+      b.createBarrier();
+      b.store(b.packWords(ArrayRef(bits).slice(i, kPassed)),
+              b.offsetBytes(columnMemory, b.mul(b.getThread(), kVectorBytes)),
+              kVectorBytes);
+      b.createBarrier();
+      for (int64_t turn : llvm::seq(kPassed)) {
+        Value word = b.add(b.getThread(), turn * config.threads);
+        Value owner = b.add(b.divU(word, kPassed), chunk * config.threads);
+        Value column = b.add(b.add(b.mul(owner, kOutputChunk), first + i),
+                             b.remU(word, kPassed));
+        b.createIf(b.less(column, getNumColumns()), [&] {
+          Value pointer = kernel.getMagnitude(segment, column);
+          Value magnitude = b.load(
+              b.getI32Type(),
+              b.offsetBytes(columnMemory, b.mul(word, kWordBytes)), kWordBytes);
+          kernel.enlarge(pointer, loadRelaxed(b, pointer), magnitude);
+        });
+      }
+    }
+  }
+}
+
+void fp8moe::buildRescaledLines(RescaledKernel &kernel,
+                                const QuantizeConfig &config,
+                                Value linesPerTile) {
+  KernelBuilder &b = kernel.getBuilder();
+  b.getHooks().requestResidentBlocks(b.getKernel(), config.residentBlocks);
+  RescaledLinesBuilder(kernel, config).build(linesPerTile);
+}

@@ -1,0 +1,177 @@
+//===- RescaledTiles.cpp - Columns from quantized rows --------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// The model of two kernels for both axes, of which the second one reads what
+// the first one wrote in place of the input:
+//
+//   traffic  the input and its lines in FP8, which are read again, and columns;
+//            magnitudes of all columns from every block
+//   latency  the lines of a block, one after the other
+//
+//===----------------------------------------------------------------------===//
+
+#include "Kernels/Quantize/RescaledBothAxes/RescaledTiles.h"
+
+#include "Kernels/Quantize/QuantizeCandidates.h"
+#include "Kernels/Quantize/QuantizeFamily.h"
+#include "Kernels/Quantize/RescaledBothAxes/RescaledCalibration.h"
+#include "fp8moe/Kernels/Model/NominalSizes.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// Threads of a block that quantizes lines at most: more of them wait longer
+/// for each other at every line.
+static constexpr int64_t kMostThreads = 512;
+/// Chunks of a line that a thread may hold, while it loads as many.
+static constexpr int64_t kMostChunks = 2;
+/// Threads of a multiprocessor, which have registers for one chunk of 16 bits
+/// each.
+static constexpr int64_t kResidentThreads = 1024;
+/// Blocks of a multiprocessor at most: each combines the magnitudes of all
+/// columns with others' in memory.
+static constexpr int64_t kMostBlocks = 8;
+/// Launches: magnitudes are cleared, lines quantized, columns made of them.
+static constexpr int64_t kLaunches = 3;
+
+namespace {
+class RescaledBothAxesFamily : public BothAxesFamily {
+public:
+  RescaledBothAxesFamily()
+      : BothAxesFamily("rescaled_both_axes", QuantizeMethod::RescaledBothAxes) {
+  }
+  bool readTile(TileAttrInterface attr, QuantizeConfig &config) const override {
+    auto tile = dyn_cast<RescaledBothAxesTileAttr>(attr);
+    if (!tile)
+      return false;
+    config.columnsPerBlock = 1;
+    config.threads = tile.getThreads();
+    config.heldChunks = tile.getChunks();
+    config.residentBlocks = tile.getBlocks();
+    return true;
+  }
+  TileAttrInterface getTile(MLIRContext *context,
+                            const QuantizeConfig &config) const override {
+    return RescaledBothAxesTileAttr::get(
+        context, config.threads, config.heldChunks, config.residentBlocks);
+  }
+
+  SmallVector<QuantizeTileCost>
+  getTiles(ArrayRef<QuantizeWork> works,
+           const TargetInfo &target) const override;
+
+protected:
+  StringRef describeReads(const QuantizeTileCost &) const override {
+    return "read once, columns from what became of rows";
+  }
+};
+} // namespace
+
+/// Whether chunks of 16 elements are aligned in each row of a matrix.
+static bool hasAlignedRows(int64_t pitch, int64_t elementBytes) {
+  constexpr int64_t kAlignment = 16;
+  return !ShapedType::isDynamic(pitch) &&
+         pitch % (kAlignment / elementBytes) == 0;
+}
+
+/// Whether columns can be made of rows in FP8: scales are powers of two, rows
+/// are whole chunks and contiguous, and so are columns where they are written,
+/// aligned where the target needs it (the launch asks where nobody knows).
+static bool canRescale(const QuantizeWork &columns, const QuantizeWork &rows,
+                       const TargetInfo &target) {
+  // Others would be stored byte by byte, in several times the time of a kernel
+  // for each axis (docs/lab/measurements.md, "Held rows").
+  if (!target.has(Feature::UnalignedVectors) && hasUnalignedColumns(columns))
+    return false;
+  // Segments of both are the same dimension, not only as many.
+  bool haveSegments = columns.jagged
+                          ? rows.segments == 1
+                          : rows.segments == columns.segments &&
+                                rows.segmentDim == columns.segmentDim;
+  bool isPadded = columns.outputPadding > 1;
+  return columns.powerOfTwo && rows.powerOfTwo && !rows.jagged &&
+         haveSegments && rows.inputRowStride == 1 &&
+         rows.outputRowStride == 1 && columns.outputRowStride == 1 &&
+         !ShapedType::isDynamic(rows.rows) && rows.rows == columns.columns &&
+         rows.rows % kOutputChunk == 0 && rows.rows > 0 &&
+         hasAlignedRows(rows.inputColumnStride, rows.inputBytes) &&
+         hasAlignedRows(rows.outputColumnStride, 1) &&
+         (!isPadded || (columns.outputPadding % rescaled::kLineAlignment == 0 &&
+                        rescaled::kTile % columns.outputPadding == 0));
+}
+
+/// The tiles where groups are those of `columns`. Sizes are nominal.
+static SmallVector<QuantizeTileCost> rankTiles(const QuantizeWork &columns,
+                                               const TargetInfo &target) {
+  const RescaledCalibration *calibration = getRescaledCalibration(target.chip);
+  int64_t chunks = columns.columns / kOutputChunk;
+  int64_t perThread = llvm::divideCeil(chunks, kMostThreads);
+  if (!calibration || perThread > kMostChunks)
+    return {};
+  QuantizeTileCost tile{};
+  QuantizeConfig &config = tile.config;
+  config.kind = QuantizeConfig::OuterTransposing;
+  config.method = QuantizeMethod::RescaledBothAxes;
+  config.columnsPerBlock = 1;
+  config.heldChunks = perThread;
+  config.threads =
+      llvm::alignTo(llvm::divideCeil(chunks, perThread), target.warpSize);
+  int64_t wordsOfChunk = perThread * columns.inputBytes / 2;
+  config.residentBlocks = std::clamp<int64_t>(
+      kResidentThreads / wordsOfChunk / config.threads, 1, kMostBlocks);
+
+  int64_t lines = columns.rows * (columns.jagged ? 1 : columns.segments);
+  int64_t resident = target.multiprocessors * config.residentBlocks;
+  int64_t perTile = rescaled::countLinesPerTile(lines, resident);
+  tile.workTiles = llvm::divideCeil(lines, perTile);
+  tile.residentWorkTiles = std::max<int64_t>(resident, 1);
+
+  double elements = static_cast<double>(lines) * columns.columns;
+  auto getTime = [&](double bytes, int64_t percent) {
+    bytes = std::min<double>(bytes, kMostModelledBytes);
+    tile.cost.bytes += static_cast<int64_t>(bytes);
+    return estimateBytes(static_cast<int64_t>(bytes), target).time * 100 /
+           percent;
+  };
+  tile.trafficTime =
+      getTime(elements * (columns.inputBytes + 1), *calibration->linesPercent) +
+      getTime(2 * elements, *calibration->columnsPercent);
+  double magnitudes =
+      static_cast<double>(std::max(tile.workTiles, columns.segments)) *
+      columns.columns;
+  tile.latencyTime = static_cast<int64_t>(
+      std::min(static_cast<double>(perTile) * *calibration->lineTime +
+                   magnitudes * *calibration->magnitudeTime,
+               1e18));
+  bool hasEdges = columns.jagged && columns.outputPadding == 1;
+  double edges = hasEdges ? static_cast<double>(columns.segments) *
+                                columns.columns * *calibration->edgeTime
+                          : 0.0;
+  tile.cost.time =
+      kLaunches * estimateTraffic(0, target).time + *calibration->fillTime +
+      std::max(tile.trafficTime, tile.latencyTime) +
+      static_cast<int64_t>(std::min(edges, 1e18)) +
+      estimateUnalignedStores(columns, *calibration->unalignedStoreTime);
+  return {tile};
+}
+
+SmallVector<QuantizeTileCost>
+RescaledBothAxesFamily::getTiles(ArrayRef<QuantizeWork> works,
+                                 const TargetInfo &target) const {
+  if (works.size() != 2 || !canRescale(works[0], works[1], target))
+    return {};
+  return rankTiles(withNominalSizes(works[0]), target);
+}
+
+namespace mlir::fp8moe {
+const KernelFamily &getRescaledBothAxesFamily() {
+  static const RescaledBothAxesFamily family;
+  return family;
+}
+} // namespace mlir::fp8moe

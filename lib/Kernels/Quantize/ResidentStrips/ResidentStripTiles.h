@@ -1,0 +1,58 @@
+//===- ResidentStripTiles.h - Strips that are held in registers -*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_KERNELS_QUANTIZE_RESIDENTSTRIPS_RESIDENTSTRIPTILES_H
+#define FP8MOE_LIB_KERNELS_QUANTIZE_RESIDENTSTRIPS_RESIDENTSTRIPTILES_H
+
+#include "Kernels/Quantize/TwoPass/TwoPassTiles.h"
+#include "fp8moe/Dialect/FP8MoE/IR/SizeMath.h"
+
+/// Constants on which the kernel, its launch and the model must agree. A
+/// *piece* is the rows of a strip that a block holds.
+namespace mlir::fp8moe::resident_strips {
+
+/// Threads of a block that has so many columns.
+constexpr int64_t countThreads(int64_t columns) {
+  return columns / two_pass::kTileVector * two_pass::kTileThreads;
+}
+
+inline int64_t getHeldRows(const QuantizeConfig &config) {
+  return config.heldTiles * two_pass::kTileRowBytes;
+}
+
+/// The pieces of a strip of `rows` rows; one of no rows has a scale, too.
+template <typename T>
+T countPieces(const QuantizeConfig &config, const T &rows) {
+  return maxOf(ceilDiv(rows, T(getHeldRows(config))), T(1));
+}
+
+/// At least as many as all strips at the same columns have pieces. Each jagged
+/// segment begins a piece, and so do the rows behind the last one.
+template <typename T>
+T countAllPieces(const QuantizeConfig &config, bool jagged, const T &segments,
+                 const T &rows) {
+  return jagged ? rows / T(getHeldRows(config)) + segments + T(1)
+                : segments * countPieces(config, rows);
+}
+
+/// Where pieces of the same columns post their magnitudes.
+template <typename T>
+T countSlots(const QuantizeConfig &config, bool jagged, const T &segments,
+             const T &rows) {
+  return jagged ? (rows / T(getHeldRows(config)) + T(1)) * T(2)
+                : segments * countPieces(config, rows);
+}
+
+/// Bytes of a slot: a word for each column.
+inline int64_t getSlotBytes(const QuantizeConfig &config) {
+  return config.columnsPerBlock * static_cast<int64_t>(sizeof(int32_t));
+}
+
+} // namespace mlir::fp8moe::resident_strips
+
+#endif // FP8MOE_LIB_KERNELS_QUANTIZE_RESIDENTSTRIPS_RESIDENTSTRIPTILES_H

@@ -1,0 +1,177 @@
+//===- Begin.cpp - How the single-pass outer kernel begins ----------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// No tile is loaded before mbarriers are initialised and the first tiles worked
+// out, and scales wait until the partial slots of all blocks are zero. So the
+// warps share what is to be done: the producer asks for the ends of segments
+// and goes on to work out its tiles, reduce warps initialise mbarriers, the
+// first scale warp begins to meet the other blocks, and convert and row warps
+// zero partial slots. (With rows, the producer also waits until other roles
+// have given up registers, and so for all of that.)
+//
+//===----------------------------------------------------------------------===//
+
+#include "Kernels/Emit/NVIDIA/DependentLaunch.h"
+#include "Kernels/Emit/NVIDIA/TensorCopies.h"
+#include "Kernels/Emit/NVIDIA/WarpRoles.h"
+#include "Kernels/Quantize/SinglePassOuter/Kernel.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+using namespace mlir::fp8moe::single_pass_outer;
+
+/// So many warps, the first ones, initialise what the producer uses.
+static constexpr int64_t kProducerInitWarps = 2;
+static constexpr int64_t kOtherInitWarps = 2;
+
+/// The steps that other blocks wait for come first, while memory is idle: once
+/// tiles are on their way, each trip to memory takes several times longer.
+void SinglePassOuterKernel::initialize(Value numSlots) {
+  createDependentLaunchTrigger(b);
+  int64_t firstScaleWarp = tile.getFirstScaleWarp();
+  int64_t producerWarp = tile.getProducerWarp();
+  GridBarrierState none = gridBarrier->createNoState();
+  TypeRange types = ValueRange(none).getTypes();
+  auto beginToMeet = [&] {
+    createDependentLaunchWait(b);
+    return b.createIf(
+        b.equal(warp, firstScaleWarp), types,
+        [&] { return gridBarrier->createBegin(); }, [&] { return none; });
+  };
+  auto prepareBarriersAndSlots = [&] {
+    initializeBarriers();
+    createDependentLaunchWait(b);
+    Value zeroes = both(b.lessEqual(b.i32(tile.reduceWarps), warp),
+                        b.less(warp, firstScaleWarp));
+    b.createIf(zeroes, [&] {
+      zeroEntries(numSlots, tile.reduceWarps, firstScaleWarp);
+    });
+    return none;
+  };
+  gridBarrierState = b.createIf(
+      b.equal(warp, producerWarp), types,
+      [&] {
+        if (problem.jagged)
+          prefetchEnds();
+        b.syncSubgroup();
+        return none;
+      },
+      [&] {
+        GridBarrierState state =
+            b.createIf(b.lessEqual(b.i32(firstScaleWarp), warp), types,
+                       beginToMeet, prepareBarriersAndSlots);
+        b.syncSubgroup();
+        createNamedBarrier(b, b.i32(kOthersBarrier),
+                           producerWarp * b.getSubgroupSize());
+        return state;
+      });
+}
+
+/// Asks the L2 cache for the ends of the first segments, before the kernels
+/// before have ended: a sector a lane, 256 ends, of which the first tiles need
+/// 32. (Rows of the input, asked for as early, are so many that the end of
+/// these kernels takes longer.)
+void SinglePassOuterKernel::prefetchEnds() {
+  Value offset = b.mul(lane, kSectorBytes);
+  b.createIf(b.less(offset, b.mul(segments, kWordBytes)),
+             [&] { createSectorPrefetch(b, b.offsetBytes(offsets, offset)); });
+}
+
+/// To initialise one takes ten cycles and there are over a hundred, so a lane
+/// each of several warps shares them (lanes of one warp would take turns). They
+/// are not in loops, which would take longer.
+void SinglePassOuterKernel::initializeBarriers() {
+  auto initializeRing = [&] {
+    for (Value map : {tileMap, twoRowMap, boxMap, shareMap})
+      createMapPrefetch(b, map);
+    // Every thread of the reduce warps and of one convert team releases a
+    // stage.
+    ring.createInit(/*fullArrivals=*/1,
+                    (tile.reduceWarps + SinglePassOuterTile::kTeamWarps) *
+                        b.getSubgroupSize());
+    // TMA arrives here.
+    createBarrierInitFence(b);
+  };
+  auto initializeSlots = [&](auto getBarrier, int64_t arrivals) {
+    for (int64_t slot : llvm::seq(tile.getPanelSlots()))
+      createBarrierInit(b, getBarrier(b.i32(slot)), arrivals);
+  };
+  auto initializePublished = [&] {
+    initializeSlots([&](Value slot) { return getPublishedBarrier(slot); }, 1);
+    if (tile.hasRows())
+      initializeRows();
+  };
+  auto initializePosted = [&] {
+    initializeSlots([&](Value slot) { return getPostedBarrier(slot); },
+                    tile.reduceWarps);
+    createBarrierInit(b, readyBarrier, 1);
+  };
+  auto initializeScales = [&] {
+    initializeSlots([&](Value slot) { return getScalesBarrier(slot); },
+                    b.getSubgroupSize());
+  };
+  const function_ref<void()> forProducer[kProducerInitWarps] = {
+      initializeRing, initializePublished};
+  const function_ref<void()> forOthers[kOtherInitWarps] = {initializePosted,
+                                                           initializeScales};
+  assert(kProducerInitWarps + kOtherInitWarps <= tile.reduceWarps);
+  for (auto [i, part] : llvm::enumerate(
+           llvm::concat<const function_ref<void()>>(forProducer, forOthers)))
+    b.createIf(both(isFirstLane, b.equal(warp, i)), part);
+  b.syncSubgroup();
+  b.createIf(b.less(warp, kProducerInitWarps), [&] {
+    createNamedArrive(b, b.i32(kProducerBarrier), getProducerThreads());
+  });
+}
+
+void SinglePassOuterKernel::initializeRows() {
+  for (int64_t stage : llvm::seq(tile.rowStages)) {
+    createBarrierInit(b, getRowBarrier(b.i32(stage)), 1);
+    b.store(b.i32(-1), getRowNumber(b.i32(stage)), kWordBytes);
+  }
+  b.store(b.i32(0), getTileProgress(), kWordBytes);
+  b.store(b.i32(0), getRowProgress(), kWordBytes);
+  // Bulk copies arrive here.
+  createBarrierInitFence(b);
+}
+
+int64_t SinglePassOuterKernel::getProducerThreads() const {
+  return (kProducerInitWarps + 1) * b.getSubgroupSize();
+}
+
+void SinglePassOuterKernel::beginProducer() {
+  createNamedBarrier(b, b.i32(kProducerBarrier), getProducerThreads());
+}
+
+/// Partial slots of a span belong to the block that has it, which alone posts
+/// to them before all blocks have met. Warps [firstWarp, endWarp) of the block
+/// take part.
+void SinglePassOuterKernel::zeroEntries(Value numSlots, int64_t firstWarp,
+                                        int64_t endWarp) {
+  int64_t firstThread = firstWarp * b.getSubgroupSize();
+  int64_t threads = endWarp * b.getSubgroupSize() - firstThread;
+  Value thread = b.sub(b.getThread(), firstThread);
+  Value threadSlot = b.divU(thread, kLineChunks);
+  Value grid = b.zeroExtend(b.getI64Type(), numBlocks);
+  Value chunk = b.mul(b.remU(thread, kLineChunks), kChunkBytes);
+  Value log = widen(spanLog);
+  Value span = b.add(b.getBlock(), b.mul(b.shiftRight(threadSlot, log), grid));
+  Value inSpan = b.bitAnd(threadSlot, widen(b.sub(spanTiles, 1)));
+  Value first = b.add(b.shiftLeft(span, log), inSpan);
+  Value step = b.mul(grid, threads / kLineChunks);
+  b.createFor(first, numSlots, step, [&](Value slot) {
+    Value offset = b.add(b.mul(slot, kLineBytes), chunk);
+    b.store(b.zeroWords(), b.offsetBytes(partialSlots, offset), kChunkBytes);
+  });
+}
+
+void SinglePassOuterKernel::meetOtherBlocks() {
+  gridBarrier->createWait(gridBarrierState);
+  b.createIf(isFirstLane, [&] { createArrive(b, readyBarrier); });
+}

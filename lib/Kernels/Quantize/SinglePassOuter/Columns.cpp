@@ -1,0 +1,307 @@
+//===- Columns.cpp - Stores the columns of a tile -------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Kernels/Quantize/SinglePassOuter/Columns.h"
+
+#include "Kernels/Emit/MemoryAccess.h"
+#include "Kernels/Emit/NVIDIA/Opaque.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+using namespace mlir::fp8moe::single_pass_outer;
+
+ColumnStores::ColumnStores(SinglePassOuterKernel &kernel, Value warp)
+    : k(kernel), b(kernel.b) {
+  position = b.remU(k.lane, kCellLanes);
+  exchange = k.getExchange(warp, b.divU(k.lane, kCellLanes));
+}
+
+void ColumnStores::store(const CellWords &words, const StoredRows &rows,
+                         function_ref<ColumnSeams()> createSeams) {
+  b.createIf(
+      k.isAligned, [&] { storeAligned(words, rows); },
+      [&] { storeShifted(words, rows, createSeams()); });
+}
+
+/// The pointer of each column, from that of the first one.
+SmallVector<Value> ColumnStores::getPointers(Value first, size_t columns) {
+  SmallVector<Value> pointers{first};
+  while (pointers.size() < columns)
+    pointers.push_back(b.offsetBytes(pointers.back(), k.sizes.outParallel));
+  return pointers;
+}
+
+/// The `bytes` from `index` on, a multiple of so many, of four words.
+static Value createPiece(KernelBuilder &b, ArrayRef<Value> words, Value index,
+                         int64_t bytes) {
+  Value upper = b.compare(arith::CmpIPredicate::ne, b.bitAnd(index, 8), 0);
+  if (bytes == 8)
+    return b.packWords({b.select(upper, words[2], words[0]),
+                        b.select(upper, words[3], words[1])});
+  Value odd = b.compare(arith::CmpIPredicate::ne, b.bitAnd(index, 4), 0);
+  Value word = b.select(odd, b.select(upper, words[3], words[1]),
+                        b.select(upper, words[2], words[0]));
+  if (bytes == kWordBytes)
+    return word;
+  return b.truncate(b.getIntegerType(8 * bytes),
+                    b.shiftRight(word, b.mul(b.bitAnd(index, 3), 8)));
+}
+
+/// Part of an aligned cell, in pieces of 1 to 8 bytes: ever larger ones up to
+/// an address that fits the larger ones, then ever smaller ones.
+void ColumnStores::storeCutCell(const CellWords &words,
+                                ArrayRef<Value> pointers, Value low,
+                                Value high) {
+  Value at = low;
+  auto storePiece = [&](int64_t bytes, bool isGrowing) {
+    Value fits = b.lessEqual(b.add(at, bytes), high);
+    if (isGrowing)
+      fits = k.both(fits, k.isNonZero(b.bitAnd(at, bytes)));
+    at =
+        b.createIf(
+             fits, b.getI32Type(),
+             [&] {
+               for (auto [column, pointer] : llvm::zip_equal(words, pointers)) {
+                 b.store(createPiece(b, column, at, bytes),
+                         b.offsetBytes(pointer, k.widen(at)), bytes);
+               }
+               return SmallVector<Value>{b.add(at, bytes)};
+             },
+             [&] { return SmallVector<Value>{at}; })
+            .front();
+  };
+  for (int64_t bytes : {1, 2, 4})
+    storePiece(bytes, /*isGrowing=*/true);
+  for (int64_t bytes : {8, 4, 2, 1})
+    storePiece(bytes, /*isGrowing=*/false);
+}
+
+void ColumnStores::storeAligned(const CellWords &words,
+                                const StoredRows &rows) {
+  Value firstRow = b.mul(position, kCellRows);
+  SmallVector<Value> pointers =
+      getPointers(b.offsetBytes(rows.pointer, k.widen(firstRow)), words.size());
+  Value low = b.sub(rows.low, firstRow);
+  Value high = b.sub(rows.high, firstRow);
+  Value isWhole =
+      k.both(b.lessEqual(low, 0), b.lessEqual(b.i32(kCellRows), high));
+  b.createIf(
+      isWhole,
+      [&] {
+        for (auto [column, pointer] : llvm::zip_equal(words, pointers))
+          b.store(b.packWords(column), pointer, kChunkBytes);
+      },
+      [&] {
+        Value first = b.maxS(low, 0);
+        Value end = b.minS(high, kCellRows);
+        b.createIf(b.less(first, end),
+                   [&] { storeCutCell(words, pointers, first, end); });
+      });
+}
+
+//===----------------------------------------------------------------------===//
+// Columns that begin anywhere
+//===----------------------------------------------------------------------===//
+
+// A *window* is the aligned 16 bytes in which the cell of a lane begins; the
+// cell above completes it. Memory takes much longer for part of a window than
+// for all of it, so one that has rows of two tiles is written by the lower one.
+// Cells are put below each other in shared memory, as they are in a column of
+// the output, and windows are read from there. By shuffles, and choices between
+// words, that took a third more instructions, and where tiles are few what
+// convert teams have to do is the limit (9001x1536 in 33 groups).
+
+/// Where the first row of the tile is in a column of the lane's.
+Value ColumnStores::getSharedColumn(Value index) {
+  return b.offsetBytes(exchange,
+                       b.add(b.mul(index, kExchangeColumnBytes), kCellRows));
+}
+
+/// Column number `index` of the cells of the lanes below each other, whose
+/// first row is at `pointer`.
+ColumnStores::Column ColumnStores::getColumn(Value pointer, Value index) {
+  Value address = LLVM::PtrToIntOp::create(b, b.getI64Type(), pointer);
+  return {pointer, getSharedColumn(index),
+          k.narrow(b.bitAnd(address, kChunkBytes - 1))};
+}
+
+/// Stores the cells of the warp and those above.
+void ColumnStores::exchangeColumns(const CellWords &words,
+                                   ArrayRef<Value> above) {
+  // Others may still read those of the tile before.
+  b.syncSubgroup();
+  Value row = b.mul(position, kCellRows);
+  for (auto [index, cell] : llvm::enumerate(words))
+    for (int64_t i : {0, 2}) {
+      Value place = b.offsetBytes(getSharedColumn(b.i32(index)),
+                                  b.add(row, i * kWordBytes));
+      b.store(b.packWords({cell[i], cell[i + 1]}), place, 2 * kWordBytes);
+    }
+  Value firstColumn =
+      b.mul(b.remU(position, 2), above.size() * kExchangeColumnBytes);
+  Value inColumn = b.mul(b.divU(position, 2), kLaneRowsAbove);
+  Value place = b.offsetBytes(exchange, b.add(firstColumn, inColumn));
+  for (auto [i, word] : llvm::enumerate(above))
+    b.store(word, b.offsetBytes(place, i * kExchangeColumnBytes), kWordBytes);
+  b.syncSubgroup();
+}
+
+/// The window that begins at row `first` of a column in shared memory, of five
+/// words. Words behind the tile are not there, nor needed, and others are
+/// loaded instead: the fifth where a window ends with the tile; any where it
+/// `mayPassEnd`, which takes a minimum for each.
+Value ColumnStores::loadWindow(Value shared, Value first, bool mayPassEnd) {
+  constexpr int64_t kInWord = kWordBytes - 1;
+  Value row = b.bitAnd(first, ~kInWord);
+  Value place = b.offsetBytes(shared, row);
+  SmallVector<Value> words;
+  for (int64_t i = 0; i <= kChunkBytes; i += kWordBytes) {
+    Value pointer =
+        mayPassEnd || i == kChunkBytes
+            ? b.offsetBytes(shared, b.minS(b.add(row, i), kLines - kWordBytes))
+            : b.offsetBytes(place, i);
+    words.push_back(b.load(b.getI32Type(), pointer, kWordBytes));
+  }
+  return createFunnelShift(b, words, b.mul(b.bitAnd(first, kInWord), 8));
+}
+
+void ColumnStores::storeShifted(const CellWords &words, const StoredRows &rows,
+                                const ColumnSeams &seams) {
+  exchangeColumns(words, seams.above);
+  SmallVector<Column> columns;
+  for (auto [index, pointer] :
+       llvm::enumerate(getPointers(rows.pointer, words.size())))
+    columns.push_back(getColumn(pointer, b.i32(index)));
+  b.createIf(
+      seams.ownsSeams, [&] { storeWhole(columns, rows.high); },
+      [&] {
+        storeWholeWindows(columns, rows, seams);
+        storePartOfWindow(locateEnd(rows, seams, columns.size()));
+      });
+}
+
+/// The lane's window of each column.
+SmallVector<Value> ColumnStores::loadWindows(ArrayRef<Column> columns) {
+  Value row = b.mul(position, kCellRows);
+  return llvm::map_to_vector(columns, [&](const Column &column) {
+    return loadWindow(column.shared, b.sub(row, column.shift),
+                      /*mayPassEnd=*/false);
+  });
+}
+
+void ColumnStores::storeWindow(const Column &column, Value window) {
+  Value row = k.widen(b.mul(position, kCellRows));
+  Value cell = b.offsetBytes(column.pointer, row);
+  Value aligned =
+      LLVM::PtrMaskOp::create(b, cell.getType(), cell, b.i64(-kChunkBytes));
+  b.store(window, aligned, kChunkBytes);
+}
+
+/// Stores a tile that has the rows above it and leaves its last ones: which
+/// lanes store does not depend on the shift. `high` is before all rows where
+/// there is no column.
+void ColumnStores::storeWhole(ArrayRef<Column> columns, Value high) {
+  Value end = b.add(b.mul(position, kCellRows), kCellRows);
+  b.createIf(b.lessEqual(end, high), [&] {
+    for (auto [column, window] : llvm::zip_equal(columns, loadWindows(columns)))
+      storeWindow(column, window);
+  });
+}
+
+/// Stores, for any tile, the windows all rows of which are to be stored.
+void ColumnStores::storeWholeWindows(ArrayRef<Column> columns,
+                                     const StoredRows &rows,
+                                     const ColumnSeams &seams) {
+  // The window of a cell has the rows [row - shift, row - shift + 16), which
+  // are all to be stored if the shift is from `leastShift` to `mostShift`.
+  // Where the tile leaves its last rows, `high` is a multiple of 16, also if
+  // the segment ends above them: any shift will do, or none.
+  static_assert(kSectorRows % kCellRows == 0);
+  Value row = b.mul(position, kCellRows);
+  Value leastShift = b.sub(b.add(row, kCellRows), rows.high);
+  Value mostShift = b.select(seams.hasAbove, b.i32(kCellRows),
+                             b.sub(row, b.maxS(rows.low, 0)));
+  // LLVM would move each into its branch, where it would be waited for alone.
+  SmallVector<Value> windows = loadWindows(columns);
+  for (Value &window : windows)
+    window = createOpaque(b, window);
+  for (auto [column, window] : llvm::zip_equal(columns, windows)) {
+    Value isWhole = k.both(b.lessEqual(leastShift, column.shift),
+                           b.lessEqual(column.shift, mostShift));
+    b.createIf(isWhole, [&, &column = column, window = window] {
+      storeWindow(column, window);
+    });
+  }
+}
+
+/// Each of the lanes below each other takes one of their columns, with its
+/// first or its last window, of which part may be to be stored. Storing in
+/// turns, two bytes a lane, took three times as many instructions.
+ColumnStores::ColumnEnd ColumnStores::locateEnd(const StoredRows &rows,
+                                                const ColumnSeams &seams,
+                                                int64_t numColumns) {
+  assert(2 * numColumns <= kCellLanes && "windows that no lane has");
+  Value index = b.divU(position, 2);
+  Value pointer =
+      b.offsetBytes(rows.pointer, b.mul(k.widen(index), k.sizes.outParallel));
+  Column column = getColumn(pointer, index);
+  Value isLast = k.isNonZero(b.remU(position, 2));
+  Value high = b.minS(rows.high, kLines);
+  Value begin = b.select(seams.hasAbove, b.sub(b.i32(0), column.shift),
+                         b.maxS(rows.low, 0));
+  Value end = b.select(seams.leavesLast, b.sub(high, column.shift), high);
+  Value hasRows = k.both(b.less(index, b.i32(numColumns)), b.less(begin, end));
+  return {column, isLast, hasRows, begin, end};
+}
+
+/// Stores what is left of a window, or of both where they are one.
+void ColumnStores::storePartOfWindow(const ColumnEnd &column) {
+  auto getInWindow = [&](Value row) {
+    return b.bitAnd(b.add(row, column.shift), kCellRows - 1);
+  };
+  auto getWindowRow = [&](Value row) { return b.sub(row, getInWindow(row)); };
+  Value inFirst = getInWindow(column.begin);
+  Value isOne = k.both(k.isNonZero(inFirst), b.equal(getWindowRow(column.begin),
+                                                     getWindowRow(column.end)));
+  Value count = b.select(column.isLast, getInWindow(column.end),
+                         b.bitAnd(b.sub(b.i32(0), inFirst), kCellRows - 1));
+  b.createIf(k.both(column.hasRows, k.negate(isOne)), [&] {
+    Value row = getWindowRow(b.select(column.isLast, column.end, column.begin));
+    Value window = loadWindow(column.shared, row, /*mayPassEnd=*/true);
+    storePieces(b.unpackWords(window),
+                b.offsetBytes(column.pointer, k.widen(row)), count,
+                column.isLast);
+  });
+  // Rare, so byte by byte, by the lane that has the first one.
+  b.createIf(
+      k.both(k.both(column.hasRows, isOne), k.negate(column.isLast)), [&] {
+        b.createFor(column.begin, column.end, b.i32(1), [&](Value row) {
+          Value byte =
+              b.load(b.getI8Type(), b.offsetBytes(column.shared, row), 1);
+          b.store(byte, b.offsetBytes(column.pointer, k.widen(row)), 1);
+        });
+      });
+}
+
+/// The first `count` bytes of a window, or the last ones, fewer than all, in
+/// pieces of 8 to 1.
+void ColumnStores::storePieces(ArrayRef<Value> window, Value pointer,
+                               Value count, Value areFirst) {
+  for (int64_t bytes : {8, 4, 2, 1}) {
+    b.createIf(k.isNonZero(b.bitAnd(count, bytes)), [&] {
+      // Behind the larger pieces, seen from the end of the window they are at.
+      // From the last end, a piece begins at 16 - bytes - larger, which is a
+      // XOR, as `larger` has none but these bits.
+      Value larger = b.bitAnd(count, kChunkBytes - 2 * bytes);
+      Value place =
+          b.select(areFirst, larger, b.bitXor(larger, kChunkBytes - bytes));
+      b.store(createPiece(b, window, place, bytes),
+              b.offsetBytes(pointer, k.widen(place)), bytes);
+    });
+  }
+}

@@ -1,0 +1,206 @@
+//===- Reduce.cpp - Magnitudes of tiles in the ring -----------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// Warp w of the four reads chunks 2w and 2w + 1 (16 bytes) of every line: each
+// lane four lines, 32 apart. A lane keeps the largest magnitudes of its columns
+// until the block's last tile of a panel; then the warp combines them and posts
+// eight words.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Kernels/Emit/AtomicWords.h"
+#include "Kernels/Quantize/SinglePassOuter/Kernel.h"
+
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+using namespace mlir::fp8moe::single_pass_outer;
+
+/// Chunks of 16 bytes of a line that a warp reads, and words in them.
+static constexpr int64_t kChunks = 2;
+static constexpr int64_t kWords = kChunks * 4;
+// All warps together read whole lines.
+static_assert(SinglePassOuterTile().reduceWarps * kChunks == kLineChunks);
+
+namespace {
+class ReduceBuilder {
+public:
+  ReduceBuilder(SinglePassOuterKernel &kernel, Value warp);
+
+  void build();
+
+private:
+  int64_t getLinesPerLane() const { return kLines / b.getSubgroupSize(); }
+  Value getRow(Value line, Value isTwoRow) {
+    // The second half of a two-row line is the next row.
+    Value secondHalf = b.bitAnd(isTwoRow, lineHalf);
+    return b.add(b.shiftLeft(line, isTwoRow), secondHalf);
+  }
+  SmallVector<Value> reduce(const TileRecord &record, Value stage,
+                            ValueRange largest);
+  void post(const TileRecord &record, ValueRange largest);
+  void storeScalesOfEmptySegments();
+
+  SinglePassOuterKernel &k;
+  KernelBuilder &b;
+  Value warp;
+  /// Whether the warp's chunks are in the second halves of lines (i32).
+  Value lineHalf;
+  /// The lane's lines, and where the warp's first chunk of them is in a stage.
+  SmallVector<Value> lines, fullOffsets, twoRowOffsets;
+};
+} // namespace
+
+ReduceBuilder::ReduceBuilder(SinglePassOuterKernel &kernel, Value warp)
+    : k(kernel), b(kernel.b), warp(warp),
+      lineHalf(b.divU(warp, k.tile.reduceWarps / 2)) {
+  assert(k.tile.reduceWarps * kChunks == kLineChunks &&
+         "warps do not read whole lines");
+  for (int64_t i : llvm::seq(getLinesPerLane())) {
+    Value line = b.add(k.lane, i * b.getSubgroupSize());
+    lines.push_back(line);
+    Value chunk = b.mul(warp, kChunks);
+    fullOffsets.push_back(k.getChunkOffset(line, chunk));
+    twoRowOffsets.push_back(
+        k.getTwoRowChunkOffset(line, lineHalf, b.remU(chunk, kLineChunks / 2)));
+  }
+}
+
+/// The largest magnitudes of the tile's rows and of `largest`, in chunks.
+SmallVector<Value> ReduceBuilder::reduce(const TileRecord &record, Value stage,
+                                         ValueRange largest) {
+  Value tile = k.getStage(stage);
+  Value hasTwoRow = tile_flags::kTwoRow.isSet(b, record.flags);
+  SmallVector<Value> offsets, chunks;
+  for (auto [full, twoRow] : llvm::zip_equal(fullOffsets, twoRowOffsets))
+    offsets.push_back(b.select(hasTwoRow, twoRow, full));
+  for (Value offset : offsets)
+    for (int64_t chunk : llvm::seq(kChunks))
+      chunks.push_back(
+          b.load(b.getWordsType(),
+                 b.offsetBytes(tile, b.bitXor(offset, chunk * kChunkBytes)),
+                 kChunkBytes));
+  k.releaseStage(stage);
+
+  Value isTwoRow = k.toWord(hasTwoRow);
+  Value low = TileRecord::kLow.get(b, record.bounds);
+  Value high = TileRecord::kHigh.get(b, record.bounds);
+  SmallVector<Value> result(largest);
+  for (auto [i, line] : llvm::enumerate(lines)) {
+    Value row = getRow(line, isTwoRow);
+    Value isData = k.both(b.lessEqual(low, row), b.less(row, high));
+    // In one mask, what is not data and the signs.
+    Value word = b.select(isData, b.i32(~k.getSignBits()), 0);
+    Value mask = vector::BroadcastOp::create(b, b.getWordsType(), word);
+    for (int64_t chunk : llvm::seq(kChunks)) {
+      Value elements = chunks[i * kChunks + chunk];
+      result[chunk] = k.math.createMax(
+          result[chunk], arith::AndIOp::create(b, elements, mask));
+    }
+  }
+  return result;
+}
+
+void ReduceBuilder::post(const TileRecord &record, ValueRange largest) {
+  SmallVector<Value> words;
+  for (Value chunk : largest)
+    llvm::append_range(words, b.unpackWords(chunk));
+  // Lanes 4i to 4i + 3 share word i.
+  int64_t sharing = b.getSubgroupSize() / kWords;
+  Value word = k.createScatteredMax(words, b.getSubgroupSize() / 2);
+  for (int64_t mask = sharing / 2; mask > 0; mask /= 2)
+    word = k.createMaxWord(word, b.shuffleXor(word, mask));
+  Value index = b.add(b.mul(warp, kWords), b.divU(k.lane, sharing));
+  b.createIf(b.equal(b.remU(k.lane, sharing), 0), [&] {
+    Value offset = b.add(b.mul(k.widen(record.slot), kLineBytes),
+                         b.mul(k.widen(index), kWordBytes));
+    storeRelaxed(b, b.bitOr(word, k.getSignBits()),
+                 b.offsetBytes(k.partialSlots, offset));
+  });
+}
+
+void ReduceBuilder::build() {
+  Type i32 = b.getI32Type();
+  SmallVector<Value> zero(kChunks, b.zeroWords());
+  RingPosition begin = k.ring.getPosition(b.i32(0));
+  SmallVector<Value> init{begin.stage, begin.parity};
+  llvm::append_range(init, zero);
+  SmallVector<Type> types{i32, i32};
+  types.append(kChunks, b.getWordsType());
+  k.createWhile(
+      init, types,
+      [&](ValueRange carried) {
+        k.ring.createWaitFull({carried[0], carried[1]});
+        return std::pair(k.negate(k.isEnd(carried[0])),
+                         llvm::to_vector_of<Value>(carried));
+      },
+      [&](ValueRange carried) {
+        RingPosition position{carried[0], carried[1]};
+        ValueRange largest = carried.drop_front(2);
+        TypeRange chunkTypes = ArrayRef(types).drop_front(2);
+        TileRecord record = k.loadTileRecord(position.stage);
+        SmallVector<Value> reduced = b.createIf(
+            tile_flags::kReduce.isSet(b, record.flags), chunkTypes,
+            [&] { return reduce(record, position.stage, largest); },
+            [&] {
+              k.releaseStage(position.stage);
+              return llvm::to_vector_of<Value>(largest);
+            });
+        SmallVector<Value> kept = b.createIf(
+            tile_flags::kPost.isSet(b, record.flags), chunkTypes,
+            [&] {
+              post(record, reduced);
+              k.signalPosted(record.panel);
+              return zero;
+            },
+            [&] { return reduced; });
+        RingPosition next = k.ring.getNext(position);
+        SmallVector<Value> result{next.stage, next.parity};
+        llvm::append_range(result, kept);
+        return result;
+      });
+  storeScalesOfEmptySegments();
+}
+
+/// Segments without rows have no panel. The blocks of the grid take turns; the
+/// lanes look together at the segments between one and the next.
+void ReduceBuilder::storeScalesOfEmptySegments() {
+  if (!k.problem.jagged)
+    return;
+  auto max = [&](Value lhs, Value rhs) -> Value { return b.maxS(lhs, rhs); };
+  Value scale = k.math.createScale(b.i32(0));
+  Value first = b.add(b.mul(warp, b.getSubgroupSize()), k.lane);
+  b.createFor(k.block, k.segments, k.numBlocks, b.i32(0),
+              [&](Value segment, ValueRange carried) {
+                Value seen = b.maxS(b.sub(segment, k.numBlocks), 0);
+                Value largest =
+                    b.createFor(b.add(seen, k.lane), segment,
+                                b.getSubgroupSize(), carried[0],
+                                [&](Value before, ValueRange carried) {
+                                  return SmallVector<Value>{
+                                      b.maxS(carried[0], k.loadEnd(before))};
+                                })
+                        .front();
+                Value previousEnd = b.reduceLanes(largest, /*stride=*/1, max);
+                b.createIf(b.lessEqual(k.loadEnd(segment), previousEnd), [&] {
+                  b.createFor(first, k.columns,
+                              k.tile.reduceWarps * b.getSubgroupSize(),
+                              [&](Value column) {
+                                k.storeScale(segment, column, scale);
+                              });
+                });
+                return SmallVector<Value>{previousEnd};
+              });
+}
+
+void fp8moe::buildSinglePassOuterReduce(SinglePassOuterKernel &kernel,
+                                        Value warp) {
+  ReduceBuilder(kernel, warp).build();
+}

@@ -1,0 +1,289 @@
+//===- Scale.cpp - Collects magnitudes of all blocks ----------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// A warp takes every n-th panel of the block. Eight lanes read the chunks of
+// one partial slot (16 bytes each), four slots at a time; a word
+// without its sign bits has not been posted yet and is read again. Only these
+// warps read what others post, and only after their own block has posted: more
+// readers, and reads that are too early, would fill the cache's queues. For the
+// same reason few blocks read what all have posted, where many post: relays,
+// whose result the others read. Final panels, with nothing left to load, have
+// none.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Kernels/Emit/AtomicWords.h"
+#include "Kernels/Emit/NVIDIA/BoundedWait.h"
+#include "Kernels/Emit/NVIDIA/DeviceMemory.h"
+#include "Kernels/Quantize/SinglePassOuter/Kernel.h"
+
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+using namespace mlir::fp8moe::single_pass_outer;
+
+/// Lanes that read one partial slot, and partial slots that a warp reads at a
+/// time.
+static constexpr int64_t kSlotLanes = kLineBytes / kChunkBytes;
+static_assert(kTripSlots * kSlotLanes % 32 == 0 &&
+                  kFinalEntries * kSlotLanes % 32 == 0,
+              "all lanes of a warp read as many chunks in a trip");
+
+namespace {
+class ScaleBuilder {
+public:
+  ScaleBuilder(SinglePassOuterKernel &kernel, Value warp);
+
+  void build();
+
+private:
+  /// The largest magnitudes of some partial slots: a chunk of the lane's eighth
+  /// of the columns, over the partial slots that the lane has read.
+  Value collect(const PanelRecord &record);
+  /// By a relay: posts the largest of what its contributors posted.
+  void relay(const PanelRecord &record);
+  struct Reads {
+    SmallVector<Value> pointers, chunks;
+  };
+  Reads beginReads(Value pointer, Value distance, Value count,
+                   int64_t most = kTripSlots);
+  Value finishReads(const Reads &reads);
+  /// The lane's chunk of a partial slot, and the bytes from that of a
+  /// contributor to the next one's.
+  Value getPointer(Value slot);
+  Value getDistance(Value interleave);
+  Value isMissing(Value chunk);
+  /// The scales of the lane's word of such a chunk.
+  SmallVector<Value> createScales(Value chunk, const PanelRecord &record);
+  void handle(Value panel, const PanelRecord &record);
+
+  SinglePassOuterKernel &k;
+  KernelBuilder &b;
+  Value warp;
+  /// The lane's chunk of a partial slot, and which partial slot it begins with.
+  Value chunkOfLane, slotOfLane;
+  int64_t slotsAtOnce;
+};
+} // namespace
+
+ScaleBuilder::ScaleBuilder(SinglePassOuterKernel &kernel, Value warp)
+    : k(kernel), b(kernel.b), warp(warp),
+      chunkOfLane(b.remU(k.lane, kSlotLanes)),
+      slotOfLane(b.divU(k.lane, kSlotLanes)),
+      slotsAtOnce(b.getSubgroupSize() / kSlotLanes) {}
+
+Value ScaleBuilder::isMissing(Value chunk) {
+  SmallVector<Value> words = b.unpackWords(chunk);
+  Value all = words[0];
+  for (Value word : ArrayRef(words).drop_front())
+    all = b.bitAnd(all, word);
+  int64_t signs = k.getSignBits();
+  return b.compare(arith::CmpIPredicate::ne, b.bitAnd(all, signs), signs);
+}
+
+/// Begins to read the lane's chunks of the first `count` partial slots, `most`
+/// of them at most, from `pointer` on, which are `distance` bytes apart.
+ScaleBuilder::Reads ScaleBuilder::beginReads(Value pointer, Value distance,
+                                             Value count, int64_t most) {
+  Type words = b.getWordsType();
+  Value posted = vector::BroadcastOp::create(b, words, b.i32(k.getSignBits()));
+  Reads reads;
+  Value slot = slotOfLane;
+  Value source =
+      b.offsetBytes(pointer, b.mul(k.widen(slot), k.widen(distance)));
+  Value step = k.widen(b.mul(distance, slotsAtOnce));
+  for (int64_t i = 0; i < most / slotsAtOnce; ++i) {
+    reads.pointers.push_back(source);
+    reads.chunks.append(b.createIf(
+        b.less(slot, count), words,
+        [&] { return SmallVector<Value>{createRelaxedLoadWords(b, source)}; },
+        [&] { return SmallVector<Value>{posted}; }));
+    slot = b.add(slot, slotsAtOnce);
+    source = b.offsetBytes(source, step);
+  }
+  return reads;
+}
+
+/// Waits until all chunks were posted; the largest magnitudes in them.
+Value ScaleBuilder::finishReads(const Reads &reads) {
+  SmallVector<Value> complete = createBoundedWait(
+      b, WaitClock::Cycles, reads.chunks,
+      [&](ValueRange carried) {
+        Value missing = b.i1(false);
+        for (Value chunk : carried)
+          missing = b.bitOr(missing, isMissing(chunk));
+        return b.voteAny(missing);
+      },
+      [&](ValueRange carried) {
+        SmallVector<Value> next;
+        for (auto [chunk, pointer] : llvm::zip_equal(carried, reads.pointers))
+          next.append(b.createIf(
+              isMissing(chunk), b.getWordsType(),
+              [&, pointer = pointer] {
+                return SmallVector<Value>{createRelaxedLoadWords(b, pointer)};
+              },
+              [&, chunk = chunk] { return SmallVector<Value>{chunk}; }));
+        return next;
+      });
+  Value largest = complete.front();
+  for (Value chunk : ArrayRef(complete).drop_front())
+    largest = k.math.createMax(largest, chunk);
+  return largest;
+}
+
+Value ScaleBuilder::getPointer(Value slot) {
+  Value offset = b.add(b.mul(k.widen(slot), kLineBytes),
+                       b.mul(k.widen(chunkOfLane), kChunkBytes));
+  return b.offsetBytes(k.partialSlots, offset);
+}
+
+void ScaleBuilder::relay(const PanelRecord &record) {
+  Value distance = getDistance(record.interleave);
+  Value own =
+      b.offsetBytes(getPointer(record.slot),
+                    b.mul(k.widen(record.contributor), k.widen(distance)));
+  Value count =
+      b.minS(b.sub(record.contributors, record.contributor), kTripSlots);
+  Value largest = finishReads(beginReads(own, distance, count));
+  SmallVector<Value> words = b.unpackWords(largest);
+  for (Value &word : words)
+    for (int64_t mask = b.getSubgroupSize() / 2; mask >= kSlotLanes; mask /= 2)
+      word = k.createMaxWord(word, b.shuffleXor(word, mask));
+  b.createIf(b.equal(slotOfLane, 0), [&] {
+    for (auto [i, word] : llvm::enumerate(words))
+      storeRelaxed(b, word, b.offsetBytes(own, kLineBytes + i * kWordBytes));
+  });
+}
+
+Value ScaleBuilder::getDistance(Value interleave) {
+  return b.shiftLeft(b.i32(kLineBytes), b.add(interleave, k.spanLog));
+}
+
+Value ScaleBuilder::collect(const PanelRecord &record) {
+  Type words = b.getWordsType();
+  Value first = getPointer(record.slot);
+  Value distance = getDistance(record.interleave);
+  auto collectDirectly = [&](int64_t most) {
+    return SmallVector<Value>{
+        finishReads(beginReads(first, distance, record.contributors, most))};
+  };
+  auto collectFromRelays = [&] {
+    Value isRelay = b.equal(b.remU(record.contributor, kTripSlots), 0);
+    b.createIf(isRelay, [&] { relay(record); });
+    Value relays = b.ceilDiv(record.contributors, kTripSlots);
+    Value relayDistance = b.mul(distance, kTripSlots);
+    Value pointer = b.offsetBytes(first, kLineBytes);
+    return b.createFor(
+        b.i32(0), relays, kTripSlots, b.zeroWords(),
+        [&](Value begin, ValueRange carried) {
+          Value source = b.offsetBytes(
+              pointer, b.mul(k.widen(begin), k.widen(relayDistance)));
+          Value largest = finishReads(
+              beginReads(source, relayDistance, b.sub(relays, begin)));
+          return SmallVector<Value>{k.math.createMax(carried[0], largest)};
+        });
+  };
+  auto collectInTrips = [&] {
+    return b.createIf(
+        b.lessEqual(record.contributors, kTripSlots), words,
+        [&] { return collectDirectly(kTripSlots); }, collectFromRelays);
+  };
+  if (k.problem.jagged)
+    return collectInTrips().front();
+  Value hasNoRelays = k.both(k.isNonZero(record.isFinal),
+                             b.lessEqual(record.contributors, kFinalEntries));
+  return b
+      .createIf(
+          hasNoRelays, words, [&] { return collectDirectly(kFinalEntries); },
+          collectInTrips)
+      .front();
+}
+
+SmallVector<Value> ScaleBuilder::createScales(Value chunk,
+                                              const PanelRecord &record) {
+  // Word i of the chunk goes to the lanes that began with partial slot i.
+  Value word =
+      k.createScatteredMax(b.unpackWords(chunk), b.getSubgroupSize() / 2);
+  // The halves of two-row lines are the same columns.
+  Value other = b.shuffleXor(word, kSlotLanes / 2);
+  word = b.select(k.isNonZero(record.isTwoRow), k.createMaxWord(word, other),
+                  word);
+  SmallVector<Value> scales;
+  for (Value magnitude : k.unpackMagnitudes(word))
+    scales.push_back(k.math.createScale(magnitude));
+  return scales;
+}
+
+void ScaleBuilder::handle(Value panel, const PanelRecord &record) {
+  // The previous segment has usually posted already: its words are read
+  // meanwhile.
+  Value needsFixUp = k.isNonZero(record.hasFixUp);
+  Reads fixUpReads;
+  if (k.haveFixUps())
+    fixUpReads = beginReads(
+        getPointer(record.previousSlot), getDistance(/*interleave=*/b.i32(0)),
+        b.select(needsFixUp, record.previousContributors, b.i32(0)));
+  k.waitForPosted(panel);
+  SmallVector<Value> scales = createScales(collect(record), record);
+  // Virtual columns count the elements of a line.
+  int64_t perWord = scales.size();
+  Value virtualColumn =
+      b.mul(b.add(b.mul(chunkOfLane, 4), slotOfLane), perWord);
+  auto storeShared = [&](ArrayRef<Value> scales, Value pointer) {
+    for (auto [i, scale] : llvm::enumerate(scales))
+      b.store(
+          scale,
+          b.offsetBytes(pointer, b.mul(b.add(virtualColumn, i), sizeof(float))),
+          sizeof(float));
+  };
+  storeShared(scales, k.getPanelScales(panel));
+  if (k.haveFixUps())
+    b.createIf(needsFixUp, [&] {
+      storeShared(createScales(finishReads(fixUpReads), record),
+                  k.getFixUpScales(panel));
+    });
+  k.signalScales(panel);
+
+  Value limit = b.select(k.isNonZero(record.isTwoRow),
+                         b.i32(k.getTileColumns() / 2), k.getTileColumns());
+  Value isMine =
+      k.both(b.equal(record.contributor, 0), b.less(virtualColumn, limit));
+  for (auto [i, scale] : llvm::enumerate(scales)) {
+    Value column = b.add(b.add(record.column, virtualColumn), i);
+    b.createIf(k.both(isMine, b.less(column, k.columns)), [&, scale = scale] {
+      k.storeScale(record.segment, column, scale);
+    });
+  }
+}
+
+void ScaleBuilder::build() {
+  b.createIf(
+      b.equal(warp, 0), [&] { k.meetOtherBlocks(); },
+      [&] { k.waitForGridReady(); });
+  b.syncSubgroup();
+  Type i32 = b.getI32Type();
+  SmallVector<Type> types(1, i32);
+  k.createWhile(
+      warp, types,
+      [&](ValueRange carried) {
+        k.waitForPanel(carried[0]);
+        return std::pair(k.negate(k.isEndPanel(carried[0])),
+                         llvm::to_vector_of<Value>(carried));
+      },
+      [&](ValueRange carried) {
+        handle(carried[0], k.loadPanelRecord(carried[0]));
+        return SmallVector<Value>{b.add(carried[0], k.tile.scaleWarps)};
+      });
+}
+
+void fp8moe::buildSinglePassOuterScale(SinglePassOuterKernel &kernel,
+                                       Value warp) {
+  ScaleBuilder(kernel, warp).build();
+}

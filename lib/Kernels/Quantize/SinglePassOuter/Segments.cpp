@@ -1,0 +1,273 @@
+//===- Segments.cpp - Which segments tiles are in -------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+// Where segments are all alike, that of a tile is a quotient. The lanes of the
+// producer warp look at 32 jagged segments at a time: by prefix sums
+// and maxima they work out where each begins, which tiles it has and how they
+// are assigned. Then each lane searches them for that of its tile.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Kernels/Quantize/SinglePassOuter/Producer.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+using namespace mlir::fp8moe::single_pass_outer;
+
+/// Panels that would take all stages have two-row tiles: half as many columns
+/// of twice as many rows a tile. While a panel waits for its scales its tiles
+/// occupy stages and the registers of convert teams, as do those of the next
+/// panel, which are being loaded. Still, full lines are worth it: one group of
+/// 163840 rows, 9.7 tiles a block, reaches 81% of a copy instead of 73%.
+static Value getTwoRowTilesPerBlock(SinglePassOuterKernel &k) {
+  return k.b.sub(k.usedStages, 1);
+}
+
+/// Panels of more tiles than these, of which four together have at most
+/// kInterleaveTilesPerBlock a block, are interleaved: shorter ones are read
+/// next to their neighbours anyway. Jagged ones gain from 12 on (32768x7168 in
+/// 8 groups 84% -> 86% of a copy), and so do segments that are all alike and
+/// few (4 of 5120x8192 93% -> 95%), if no set of four has less. Blocks do not
+/// stay side by side for long: more of these lose below 96 (16 of them 96% ->
+/// 91%, 64 of 2048x7168 98% -> 90%), and so do tiles beside rows.
+static constexpr int64_t kInterleaveTiles = 12;
+static constexpr int64_t kInterleaveWholeTiles = 96;
+static constexpr int64_t kInterleaveTilesPerBlock = 6;
+/// Few are as many as have at most so many tiles a block together.
+static constexpr int64_t kFewTilesPerBlock = 256;
+
+/// A sector that two segments share is written by the second one, which needs
+/// the scales of the first: only if these are quickly collected again.
+static constexpr int64_t kFixUpTiles = kShortTiles;
+static_assert(kFixUpTiles <= kInterleaveTiles,
+              "entries of a segment before a seam lie behind each other");
+static_assert(kFixUpTiles <= kTripSlots,
+              "they are read in one trip, without relays");
+
+/// The 32 segments before the first one, none of which has tiles.
+SegmentState ProducerBuilder::getFirstWindow() {
+  SegmentState window;
+  for (auto member : SegmentState::members())
+    window.*member = b.i32(0);
+  window.segment = b.sub(k.lane, b.getSubgroupSize());
+  return window;
+}
+
+/// `value` of the previous lane; the first lane has that of the last lane of
+/// `last`.
+Value ProducerBuilder::shiftLanes(Value value, Value last) {
+  Value below = b.shiftLanes(value, k.lane);
+  return b.select(k.isFirstLane, getLastLane(last), below);
+}
+
+/// The end of a segment's rows whose predecessor ends at `end`; the same when
+/// there is no such segment.
+Value ProducerBuilder::createEndAfter(Value segment, Value end) {
+  Value exists = b.less(segment, k.segments);
+  Value loaded = k.loadEnd(b.minS(segment, b.sub(k.segments, 1)));
+  return b.select(exists, b.maxS(loaded, end), end);
+}
+
+/// Whether the segment after [start, end), which ends at `nextEnd`, writes the
+/// sector that both share. Both sides ask this.
+Value ProducerBuilder::createCut(Value start, Value end, Value tiles,
+                                 Value nextEnd) {
+  if (hasPadding())
+    return b.i1(false);
+  Value sector = b.bitAnd(end, -kSectorRows);
+  Value isShared = b.compare(arith::CmpIPredicate::ne, sector, end);
+  // Where columns begin anywhere, its owner has rows above it to write, too.
+  Value reach = b.select(k.isAligned, b.i32(0), kChunkBytes);
+  Value hasTwoOwners = k.both(b.lessEqual(b.add(start, reach), sector),
+                              b.lessEqual(b.add(sector, kSectorRows), nextEnd));
+  // Panels of a two-row segment have other columns.
+  Value nextRows = b.sub(nextEnd, sector);
+  Value isNextFull = b.less(
+      nextRows, b.mul(k.numBlocks, b.mul(getTwoRowTilesPerBlock(k), kLines)));
+  Value isShort =
+      k.both(b.lessEqual(tiles, kFixUpTiles), b.less(b.i32(0), tiles));
+  return k.both(k.both(isShared, hasTwoOwners), k.both(isNextFull, isShort));
+}
+
+/// Above how many tiles of a panel panels are interleaved.
+Value ProducerBuilder::getInterleaveTiles(Value panels, Value tiles) {
+  if (k.problem.jagged)
+    return b.i32(k.tile.hasRows() ? kInterleaveWholeTiles : kInterleaveTiles);
+  // The blocks that a panel goes to are always the same, also those of none.
+  Value areSets = b.equal(b.bitAnd(panels, kInterleavedPanels - 1), 0);
+  Value areFew = haveAtMost(panels, tiles, kFewTilesPerBlock);
+  return b.select(k.both(areSets, areFew), b.i32(kInterleaveTiles),
+                  kInterleaveWholeTiles);
+}
+
+/// How a segment is divided, which its length and its first row in the output
+/// say: its tiles, panels and shape, less what its neighbours have to do with
+/// it.
+void ProducerBuilder::divideSegment(SegmentState &state) {
+  Value extent = b.add(b.roundUp(state.length, k.problem.outputPadding),
+                       b.bitAnd(state.outStart, kSectorRows - 1));
+  Value tiles =
+      b.select(b.less(b.i32(0), state.length), b.ceilDiv(extent, kLines), 0);
+  Value isTwoRow = b.less(b.mul(k.numBlocks, getTwoRowTilesPerBlock(k)), tiles);
+  Value panels = b.ceilDiv(k.columns, k.getTileColumns());
+  constexpr int64_t mask = kInterleavedPanels - 1;
+  assert(kInterleaveTilesPerBlock <=
+             getStagesWithRowsAbove(k.tile) + k.tile.getTilesInTeams() &&
+         "a block has all of its tiles of a set before the scales of one");
+  Value isInterleaved =
+      k.both(k.both(b.less(getInterleaveTiles(panels, tiles), tiles),
+                    b.lessEqual(b.shiftLeft(tiles, kInterleaveLog),
+                                b.mul(k.numBlocks, kInterleaveTilesPerBlock))),
+             b.equal(b.bitAnd(k.numBlocks, mask), 0));
+
+  panels =
+      b.select(isInterleaved, b.bitAnd(b.add(panels, mask), ~mask), panels);
+  Value twoRowPanels = b.ceilDiv(k.columns, k.getTileColumns() / 2);
+  state.panels = b.select(isTwoRow, twoRowPanels, panels);
+  state.tiles = b.select(isTwoRow, b.ceilDiv(extent, 2 * kLines), tiles);
+  state.shape =
+      b.bitOr(kInterleaveBits.place(
+                  b, b.select(isInterleaved, b.i32(kInterleaveLog), 0)),
+              kTwoRowBit.setIf(b, isTwoRow));
+}
+
+//===----------------------------------------------------------------------===//
+// Segments that are all alike
+//===----------------------------------------------------------------------===//
+
+/// The state that all segments of one length have in common.
+SegmentState ProducerBuilder::createLikeSegment() {
+  SegmentState like;
+  for (auto member : SegmentState::members())
+    like.*member = b.i32(0);
+  like.length = k.rows;
+  divideSegment(like);
+  return like;
+}
+
+SegmentState ProducerBuilder::findLikeSegment(Value tileNumber,
+                                              const SegmentState &like) {
+  SegmentState state = like;
+  Value tiles = b.mul(getNumbers(like.tiles), like.panels);
+  state.segment = b.divU(tileNumber, tiles);
+  state.firstTile = b.mul(state.segment, tiles);
+  return state;
+}
+
+/// Whether a set of panels, of which the first tile is number `firstInSegment`
+/// of its segment, and all later ones are within one round of spans (i32). Not
+/// asked of jagged segments, where each instruction of the producer counts.
+Value ProducerBuilder::isFinalSet(const SegmentState &state,
+                                  Value firstInSegment) {
+  if (k.problem.jagged)
+    return b.i32(0);
+  Value tiles = b.mul(getNumbers(state.tiles), state.panels);
+  Value left =
+      b.sub(b.mul(b.sub(k.segments, state.segment), tiles), firstInSegment);
+  return k.toWord(b.lessEqual(left, b.shiftLeft(k.numBlocks, k.spanLog)));
+}
+
+//===----------------------------------------------------------------------===//
+// Jagged segments
+//===----------------------------------------------------------------------===//
+
+/// The 32 segments after those of `last`, one for each lane.
+SegmentState ProducerBuilder::createNextWindow(const SegmentState &last) {
+  int64_t padding = k.problem.outputPadding;
+  auto sum = [&](Value lhs, Value rhs) -> Value { return b.add(lhs, rhs); };
+  auto max = [&](Value lhs, Value rhs) -> Value { return b.maxS(lhs, rhs); };
+  SegmentState next;
+  next.segment = b.add(last.segment, b.getSubgroupSize());
+  Value lastEnd = b.add(last.start, last.length);
+  Value end = createEndAfter(next.segment, getLastLane(lastEnd));
+  end = b.scanLanes(end, k.lane, max);
+  next.start = shiftLanes(end, lastEnd);
+  next.length = b.sub(end, next.start);
+  Value nextEnd = createEndAfter(b.add(next.segment, 1), end);
+  if (hasPadding()) {
+    Value lastOutEnd = b.add(last.outStart, b.roundUp(last.length, padding));
+    Value outEnd =
+        b.add(getLastLane(lastOutEnd),
+              b.scanLanes(b.roundUp(next.length, padding), k.lane, sum));
+    next.outStart = shiftLanes(outEnd, lastOutEnd);
+  } else {
+    next.outStart = next.start;
+  }
+  divideSegment(next);
+  Value lastTileEnd = getTileEnd(last);
+  Value tileEnd = b.add(
+      getLastLane(lastTileEnd),
+      b.scanLanes(b.mul(getNumbers(next.tiles), next.panels), k.lane, sum));
+  next.firstTile = shiftLanes(tileEnd, lastTileEnd);
+  next.previousFirst = shiftLanes(next.firstTile, last.firstTile);
+  next.previousTiles = shiftLanes(next.tiles, last.tiles);
+
+  Value isCut = k.both(k.negate(kTwoRowBit.isSet(b, next.shape)),
+                       createCut(next.start, end, next.tiles, nextEnd));
+  Value cut = kCutBit.setIf(b, isCut);
+  Value needsFixUp = kCutBit.isSet(b, shiftLanes(cut, last.shape));
+  next.shape =
+      b.bitOr(next.shape, b.bitOr(kFixUpBit.setIf(b, needsFixUp), cut));
+  return next;
+}
+
+/// The segment of `window` that a lane's tile is in: the last one that begins
+/// at or before it, as segments without tiles begin where the next one does.
+SegmentState ProducerBuilder::lookUp(Value tileNumber,
+                                     const SegmentState &window) {
+  Value index = b.i32(0);
+  for (int64_t step = b.getSubgroupSize() / 2; step > 0; step /= 2) {
+    Value candidate = b.add(index, step);
+    Value first = b.shuffleIndex(window.firstTile, candidate);
+    index = b.select(b.lessEqual(first, tileNumber), candidate, index);
+  }
+  SegmentState state;
+  for (auto member : SegmentState::members())
+    state.*member = b.shuffleIndex(window.*member, index);
+  return state;
+}
+
+/// The segments of the lanes' tiles, whose numbers never decrease from lane to
+/// lane and from call to call. `window` moves on as far as needed.
+SegmentState ProducerBuilder::findSegments(Value tileNumber,
+                                           SegmentState &window) {
+  constexpr size_t kSize = SegmentState::kSize;
+  SegmentState none = window;
+  none.segment = k.segments;
+  SmallVector<Value> init = window.toValues();
+  llvm::append_range(init, none.toValues());
+  SmallVector<Type> types(2 * kSize, b.getI32Type());
+  SmallVector<Value> result = k.createWhile(
+      init, types,
+      [&](ValueRange carried) {
+        SegmentState window =
+            SegmentState::fromValues(carried.take_front(kSize));
+        SegmentState found =
+            SegmentState::fromValues(carried.drop_front(kSize));
+        Value isBehind =
+            b.lessEqual(getLastLane(getTileEnd(window)), tileNumber);
+        Value isHere = k.both(k.negate(isBehind), k.negate(isInRange(found)));
+        SegmentState candidate = lookUp(tileNumber, window);
+        SmallVector<Value> values = window.toValues();
+        for (auto member : SegmentState::members())
+          values.push_back(b.select(isHere, candidate.*member, found.*member));
+        Value hasMore =
+            b.less(b.add(getLastLane(window.segment), 1), k.segments);
+        return std::pair(k.both(hasMore, b.voteAny(isBehind)), values);
+      },
+      [&](ValueRange carried) {
+        SmallVector<Value> values =
+            createNextWindow(
+                SegmentState::fromValues(carried.take_front(kSize)))
+                .toValues();
+        llvm::append_range(values, carried.drop_front(kSize));
+        return values;
+      });
+  window = SegmentState::fromValues(ValueRange(result).take_front(kSize));
+  return SegmentState::fromValues(ValueRange(result).drop_front(kSize));
+}

@@ -1,0 +1,77 @@
+//===- SinglePassModels.h - What single passes ask and count ----*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Expressions that the compiler works out from types and the host plan from
+// sizes, written once for both: T is int64_t, HostSize or OpFoldResult.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_KERNELS_QUANTIZE_SINGLEPASSOUTER_SINGLEPASSMODELS_H
+#define FP8MOE_LIB_KERNELS_QUANTIZE_SINGLEPASSOUTER_SINGLEPASSMODELS_H
+
+#include "Kernels/Quantize/QuantizeSizes.h"
+#include "Kernels/Quantize/SinglePassOuter/SinglePassOuterTiles.h"
+#include "Kernels/Quantize/SizeDemand.h"
+#include "fp8moe/Dialect/FP8MoE/IR/SizeMath.h"
+
+namespace mlir::fp8moe {
+
+namespace single_pass_outer {
+/// `hasSegmentDim`: segments are a dimension of the input.
+template <typename T>
+SmallVector<SizeDemand<T>> getSizeDemands(const QuantizeSizes<T> &sizes,
+                                          int64_t inputBytes,
+                                          bool hasSegmentDim) {
+  using Demand = SizeDemand<T>;
+  SmallVector<Demand> demands;
+  int64_t pitch = nvidia::kTensorMapAddressAlignment / inputBytes;
+  demands.push_back({sizes.inReduction, Demand::MultipleOf, pitch});
+  if (hasSegmentDim)
+    demands.push_back({sizes.inSegment, Demand::MultipleOf, pitch});
+  demands.push_back(
+      {sizes.parallel, Demand::MultipleOf, kCellBytes / inputBytes});
+  // Tensor maps have no empty dimensions.
+  for (T count : {sizes.segments, sizes.reduction, sizes.parallel})
+    demands.push_back({count, Demand::MoreThan, 0});
+  for (T count : {sizes.segments, sizes.reduction, sizes.parallel})
+    demands.push_back({count, Demand::LessThan, kMaxCount});
+  return demands;
+}
+
+/// Panels of one row a line: tiles below each other, of one segment.
+template <typename T>
+T countPanels(const T &columns, const T &segments, int64_t inputBytes) {
+  return ceilDiv(columns, kLineBytes / inputBytes) * segments;
+}
+
+/// The numbers of the tiles of a panel's columns, of all segments together, at
+/// most: each panel's as if its spans were whole.
+template <typename T>
+T countNumbers(const T &rows, const T &segments, bool jagged) {
+  auto count = [&](int64_t rowsOfNumber, int64_t moreOfSegment) {
+    return ceilDiv(rows, T(rowsOfNumber)) + segments * T(moreOfSegment);
+  };
+  // A segment begins up to 31 rows into its first tile, so that its panels have
+  // at most length / 128 + 1.24 tiles, and less than a span more numbers.
+  // Two-row tiles are twice as tall and panels twice as many: length / 128 +
+  // 2.24, and less than two spans more. These are of more than 512 rows, of
+  // which a third more covers the rest.
+  constexpr int64_t kRows = kLines * 3 / 4;
+  if (!jagged)
+    return count(kRows, 1 + (int64_t(1) << kLongSpanLog));
+  // A short panel has two numbers for each tile: at most length / 64 + 2.5, and
+  // two of two-row tiles length / 64 + 4.5. That is too many of long segments:
+  // those have one for each tile, and short ones as many again.
+  return minOf(count(kRows / 2, 3),
+               count(kRows, 1 + (int64_t(1) << kSpanLog) + 2 * kShortTiles));
+}
+} // namespace single_pass_outer
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_KERNELS_QUANTIZE_SINGLEPASSOUTER_SINGLEPASSMODELS_H

@@ -1,0 +1,52 @@
+//===- TwoPassInner.cpp - A subgroup quantizes a slice --------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// Input and output are contiguous along the rows, so each slice (the rows of
+// one column of one segment) is read and written by one subgroup: once for the
+// magnitude, and, from the cache, once more to quantize. Nothing is shared
+// between subgroups.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Kernels/Quantize/TwoPass/TwoPassKernel.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+static void quantizeSlice(QuantizeKernel &kernel, Value slice) {
+  KernelBuilder &b = kernel.b;
+  SegmentView segment =
+      kernel.createSegment(b.divU(slice, kernel.sizes.parallel));
+  Value column = b.remU(slice, kernel.sizes.parallel);
+  Plane input = kernel.getInputPlane(segment, Along::Rows);
+
+  Team team = kernel.getSubgroupTeam();
+  Value scale = kernel.math.createScale(kernel.reduceSubgroup(
+      kernel.createSliceMagnitude(input, column, segment.rows, team)));
+  b.createIf(b.equal(team.thread, 0),
+             [&] { kernel.storeScale(segment, column, scale); });
+  if (kernel.problem.scalesOnly)
+    return;
+  Plane output = kernel.getOutputPlane(segment, Along::Rows);
+  kernel.createSliceQuantize(input, output, column, scale, segment.rows, team);
+  kernel.createSliceZeroFill(output, column, segment.zeroRows, team);
+}
+
+void fp8moe::buildTwoPassInner(QuantizeKernel &kernel,
+                               const QuantizeConfig &config) {
+  KernelBuilder &b = kernel.b;
+  Value slices = b.mul(kernel.getNumSegments(), kernel.sizes.parallel);
+  b.forEachWorkTile(
+      b.ceilDiv(slices, config.columnsPerBlock), [&](Value workTile) {
+        Value slice =
+            b.add(b.mul(workTile, config.columnsPerBlock), b.getSubgroup());
+        b.createIf(b.less(slice, slices),
+                   [&] { quantizeSlice(kernel, slice); });
+      });
+}

@@ -1,0 +1,48 @@
+//===- TwoPassTiles.h - Tiles that read twice -------------------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_KERNELS_QUANTIZE_TWOPASS_TWOPASSTILES_H
+#define FP8MOE_LIB_KERNELS_QUANTIZE_TWOPASS_TWOPASSTILES_H
+
+#include "fp8moe/Kernels/Quantize/QuantizeTiles.h"
+
+namespace mlir::fp8moe::two_pass {
+
+/// Columns of consecutive input that one thread has in a transposed tile, and
+/// rows (or the reverse) that it packs into one word.
+inline constexpr int64_t kTileVector = 8;
+inline constexpr int64_t kTilePack = 4;
+/// Bytes of a row of a transposed tile in shared memory.
+inline constexpr int64_t kTileRowBytes = 128;
+/// Threads side by side on such a row, and buffers for tiles.
+inline constexpr int64_t kTileThreads = kTileRowBytes / kTilePack;
+inline constexpr int64_t kTileBuffers = 2;
+
+/// Bytes of shared memory, 0 for what a kind does without.
+struct SharedMemory {
+  /// By column of the strip, and by subgroup and column.
+  int64_t scales = 0, magnitudes = 0;
+  int64_t transposedTiles = 0;
+
+  SharedMemory(const QuantizeConfig &config, int64_t subgroupSize) {
+    if (config.kind == QuantizeConfig::Inner)
+      return;
+    scales = config.columnsPerBlock * sizeof(float);
+    if (config.kind != QuantizeConfig::InnerTransposing)
+      magnitudes = config.threads / subgroupSize * scales;
+    if (config.kind != QuantizeConfig::Outer)
+      transposedTiles = kTileBuffers * kTileVector *
+                        (config.threads / kTileThreads) * kTileRowBytes;
+  }
+
+  int64_t getTotal() const { return scales + magnitudes + transposedTiles; }
+};
+
+} // namespace mlir::fp8moe::two_pass
+
+#endif // FP8MOE_LIB_KERNELS_QUANTIZE_TWOPASS_TWOPASSTILES_H

@@ -1,0 +1,195 @@
+//===- QuantizeModelsTest.cpp - What the host counts as the compiler ------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Kernels/Quantize/QuantizeModels.h"
+#include "Kernels/Quantize/QuantizeSizes.h"
+#include "Kernels/Quantize/ResidentStrips/ResidentStripTiles.h"
+
+#include "Model/HostSizes.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "llvm/ADT/SmallVectorExtras.h"
+#include "gtest/gtest.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+TEST(QuantizeModelsTest, MeanLengthsOnTheHostAreThoseOfTheCompiler) {
+  HostSizes sizes;
+  for (int i = 0; i < 1000; ++i)
+    for (bool jagged : {false, true}) {
+      int64_t rows = sizes.draw(1 << 20) - 1, segments = sizes.draw(300);
+      EXPECT_EQ(computeMeanLength(jagged, sizes.getKnown(rows),
+                                  sizes.getKnown(segments))
+                    .getKnown(),
+                computeMeanLength(jagged, rows, segments));
+    }
+  EXPECT_EQ(sizes.countOperations(), 0);
+  EXPECT_EQ(computeMeanLength<int64_t>(/*jagged=*/true, 17, 4), 5);
+  EXPECT_EQ(computeMeanLength<int64_t>(/*jagged=*/false, 17, 4), 17);
+}
+
+/// Tensors of experts 4 x rows 100 x columns 32, quantized along the rows.
+static QuantizeTensors<int64_t> getExperts() {
+  static constexpr int64_t kSizes[] = {4, 100, 32};
+  static constexpr int64_t kInput[] = {3200, 32, 1};
+  static constexpr int64_t kOutput[] = {3200, 1, 100};
+  static constexpr int64_t kScales[] = {32, 1};
+  return {0, 1, kSizes, kInput, kOutput, kScales, std::nullopt};
+}
+
+TEST(QuantizeModelsTest, SizesOfAQuantization) {
+  QuantizeTensors<int64_t> tensors = getExperts();
+  QuantizeSizes<int64_t> sizes =
+      getQuantizeSizes(tensors, /*axis=*/1, QuantizeDims{0, 2});
+  EXPECT_EQ(sizes.segments, 4);
+  EXPECT_EQ(sizes.reduction, 100);
+  EXPECT_EQ(sizes.parallel, 32);
+  EXPECT_EQ(sizes.extent, 0);
+  EXPECT_EQ(sizes.inSegment, 3200);
+  EXPECT_EQ(sizes.inReduction, 32);
+  EXPECT_EQ(sizes.inParallel, 1);
+  EXPECT_EQ(sizes.outReduction, 1);
+  EXPECT_EQ(sizes.outParallel, 100);
+  // Scales have no dimension of rows.
+  EXPECT_EQ(sizes.scaleSegment, 32);
+  EXPECT_EQ(sizes.scaleParallel, 1);
+
+  // Scales alone have no output, one slice nothing besides its rows.
+  tensors.outputStrides = {};
+  sizes = getQuantizeSizes(tensors, /*axis=*/1, QuantizeDims());
+  EXPECT_EQ(sizes.segments, 1);
+  EXPECT_EQ(sizes.parallel, 1);
+  EXPECT_EQ(sizes.inParallel, 0);
+  EXPECT_EQ(sizes.outReduction, 0);
+  EXPECT_EQ(sizes.scaleParallel, 0);
+}
+
+TEST(QuantizeModelsTest, GroupsTakeThePlaceOfSegments) {
+  static constexpr int64_t kSizes[] = {1000, 32};
+  static constexpr int64_t kStrides[] = {32, 1};
+  QuantizeTensors<int64_t> tensors{0,        1,        kSizes, kStrides,
+                                   kStrides, kStrides, 8};
+  QuantizeSizes<int64_t> sizes =
+      getQuantizeSizes(tensors, /*axis=*/0, QuantizeDims{std::nullopt, 1});
+  EXPECT_EQ(sizes.segments, 8);
+  EXPECT_EQ(sizes.inSegment, 0);
+  EXPECT_EQ(sizes.scaleSegment, 32);
+  EXPECT_EQ(sizes.scaleParallel, 1);
+}
+
+TEST(QuantizeModelsTest, SizesOnTheHostAreThoseOfTheCompiler) {
+  MLIRContext context;
+  auto toHost = [&](ArrayRef<int64_t> numbers) {
+    return getAsIndexOpFoldResult(&context, numbers);
+  };
+  QuantizeTensors<int64_t> tensors = getExperts();
+  SmallVector<OpFoldResult> extents = toHost(tensors.sizes),
+                            input = toHost(tensors.inputStrides),
+                            output = toHost(tensors.outputStrides),
+                            scales = toHost(tensors.scaleStrides);
+  for (QuantizeDims dims : {QuantizeDims{0, 2}, QuantizeDims{2, 0},
+                            QuantizeDims{std::nullopt, 2}, QuantizeDims()}) {
+    QuantizeTensors<OpFoldResult> ofHost{
+        toHost({0})[0], toHost({1})[0], extents,     input,
+        output,         scales,         std::nullopt};
+    QuantizeSizes<int64_t> known = getQuantizeSizes(tensors, /*axis=*/1, dims);
+    QuantizeSizes<OpFoldResult> sizes =
+        getQuantizeSizes(ofHost, /*axis=*/1, dims);
+    for (auto [from, to] :
+         llvm::zip_equal(QuantizeSizes<OpFoldResult>::members(),
+                         QuantizeSizes<int64_t>::members()))
+      EXPECT_EQ(getConstantIntValue(sizes.*from), known.*to);
+  }
+}
+
+TEST(QuantizeModelsTest, WorkTilesOnTheHostAreThoseOfTheCompiler) {
+  HostSizes sizes;
+  QuantizeConfig config;
+  config.threads = 256;
+  for (int i = 0; i < 1000; ++i)
+    for (bool withRemainder : {false, true}) {
+      config.method =
+          i % 2 ? QuantizeMethod::TwoPass : QuantizeMethod::RegisterResident;
+      config.kind = i % 3 ? QuantizeConfig::Inner : QuantizeConfig::Outer;
+      config.columnsPerBlock = int64_t(1) << (i % 7);
+      config.rounds = config.method == QuantizeMethod::TwoPass ? 1 : 4;
+      int64_t segments = sizes.draw(300), columns = sizes.draw(1 << 15);
+      EXPECT_EQ(countWorkTiles(config, sizes.getKnown(segments),
+                               sizes.getKnown(columns), withRemainder)
+                    .getKnown(),
+                countWorkTiles(config, segments, columns, withRemainder));
+    }
+  EXPECT_EQ(sizes.countOperations(), 0);
+}
+
+TEST(QuantizeModelsTest, RemainderRowsAreOneMoreSegment) {
+  auto count = [](QuantizeConfig config, bool withRemainder) {
+    return countWorkTiles<int64_t>(config, /*segments=*/3, /*columns=*/1000,
+                                   withRemainder);
+  };
+  QuantizeConfig config;
+  config.threads = 256;
+  config.kind = QuantizeConfig::Outer;
+  config.columnsPerBlock = 64;
+  EXPECT_EQ(count(config, false), 3 * 16);
+  EXPECT_EQ(count(config, true), 4 * 16);
+  config.kind = QuantizeConfig::Inner;
+  config.columnsPerBlock = 8;
+  EXPECT_EQ(count(config, false), 375);
+  EXPECT_EQ(count(config, true), 500);
+  // They are zeroed only: many strips of them make a work tile.
+  config.method = QuantizeMethod::RegisterResident;
+  config.rounds = 4;
+  EXPECT_EQ(count(config, false), 3 * 32);
+  EXPECT_EQ(count(config, true), 3 * 32 + 2);
+}
+
+TEST(QuantizeModelsTest, PiecesOnTheHostAreThoseOfTheCompiler) {
+  HostSizes sizes;
+  QuantizeConfig config;
+  for (int i = 0; i < 1000; ++i)
+    for (bool jagged : {false, true}) {
+      config.heldTiles = int64_t(1) << (i % 4);
+      int64_t segments = sizes.draw(300), rows = sizes.draw(1 << 20) - 1;
+      EXPECT_EQ(
+          resident_strips::countAllPieces(
+              config, jagged, sizes.getKnown(segments), sizes.getKnown(rows))
+              .getKnown(),
+          resident_strips::countAllPieces(config, jagged, segments, rows));
+      EXPECT_EQ(resident_strips::countSlots(config, jagged,
+                                            sizes.getKnown(segments),
+                                            sizes.getKnown(rows))
+                    .getKnown(),
+                resident_strips::countSlots(config, jagged, segments, rows));
+    }
+  EXPECT_EQ(sizes.countOperations(), 0);
+}
+
+/// However rows are cut into segments: the host knows only how many there are.
+TEST(QuantizeModelsTest, PiecesAreEnoughForAllSegments) {
+  QuantizeConfig config;
+  config.heldTiles = 2;
+  const std::vector<std::vector<int64_t>> cuts = {{0},
+                                                  {0, 0, 0},
+                                                  {256},
+                                                  {257},
+                                                  {1, 257, 0, 513, 1},
+                                                  {255, 255, 255, 3},
+                                                  {257, 257, 257}};
+  for (const std::vector<int64_t> &lengths : cuts) {
+    int64_t rows = 0, pieces = 0;
+    for (int64_t length : lengths) {
+      rows += length;
+      pieces += resident_strips::countPieces(config, length);
+    }
+    // The rows behind the last segment are one more piece.
+    EXPECT_GE(resident_strips::countAllPieces<int64_t>(config, /*jagged=*/true,
+                                                       lengths.size(), rows),
+              pieces + 1);
+  }
+}

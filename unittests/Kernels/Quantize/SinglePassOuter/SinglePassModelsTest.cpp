@@ -1,0 +1,142 @@
+//===- SinglePassModelsTest.cpp - What single passes ask and count --------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Kernels/Quantize/SinglePassOuter/SinglePassModels.h"
+
+#include "Model/HostSizes.h"
+#include "llvm/ADT/STLExtras.h"
+#include "gtest/gtest.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+namespace {
+
+/// Sizes of experts 4 x rows 100 x columns 32 that lie dense.
+QuantizeSizes<int64_t> getExperts() {
+  QuantizeSizes<int64_t> sizes{};
+  sizes.segments = 4;
+  sizes.reduction = 100;
+  sizes.parallel = 32;
+  sizes.inSegment = 3200;
+  sizes.inReduction = 32;
+  sizes.inParallel = 1;
+  return sizes;
+}
+
+bool mayRunOuter(const QuantizeSizes<int64_t> &sizes, int64_t inputBytes = 2,
+                 bool hasSegmentDim = true) {
+  return llvm::all_of(
+      single_pass_outer::getSizeDemands(sizes, inputBytes, hasSegmentDim),
+      mayHold);
+}
+
+TEST(SinglePassModelsTest, TensorMapsAskForAlignedPitches) {
+  QuantizeSizes<int64_t> sizes = getExperts();
+  EXPECT_TRUE(mayRunOuter(sizes));
+  // 8 bytes are not the 16 that tensor maps take, in either dimension.
+  sizes.inReduction = 36;
+  EXPECT_FALSE(mayRunOuter(sizes));
+  EXPECT_TRUE(mayRunOuter(sizes, /*inputBytes=*/4));
+  sizes.inReduction = ShapedType::kDynamic;
+  EXPECT_TRUE(mayRunOuter(sizes));
+  sizes.inSegment = 3204;
+  EXPECT_FALSE(mayRunOuter(sizes));
+  EXPECT_TRUE(mayRunOuter(sizes, /*inputBytes=*/2, /*hasSegmentDim=*/false));
+}
+
+TEST(SinglePassModelsTest, TensorMapsHaveNoEmptyDimensions) {
+  for (auto member :
+       {&QuantizeSizes<int64_t>::segments, &QuantizeSizes<int64_t>::reduction,
+        &QuantizeSizes<int64_t>::parallel}) {
+    QuantizeSizes<int64_t> sizes = getExperts();
+    sizes.*member = 0;
+    EXPECT_FALSE(mayRunOuter(sizes));
+    sizes.*member = kMaxCount;
+    EXPECT_FALSE(mayRunOuter(sizes));
+    sizes.*member = ShapedType::kDynamic;
+    EXPECT_TRUE(mayRunOuter(sizes));
+  }
+}
+
+TEST(SinglePassModelsTest, PanelsOnTheHostAreThoseOfTheCompiler) {
+  EXPECT_EQ(single_pass_outer::countPanels<int64_t>(65, 3, /*inputBytes=*/2),
+            6);
+  HostSizes sizes;
+  for (int i = 0; i < 1000; ++i) {
+    int64_t columns = sizes.draw(1 << 20), segments = sizes.draw(300);
+    EXPECT_EQ(single_pass_outer::countPanels(sizes.getKnown(columns),
+                                             sizes.getKnown(segments), 2)
+                  .getKnown(),
+              single_pass_outer::countPanels(columns, segments, 2));
+  }
+  EXPECT_EQ(sizes.countOperations(), 0);
+}
+
+/// The numbers that the kernel gives to the tiles of a panel's columns, of a
+/// segment that begins `begin` rows into its first tile (Producer.cpp).
+int64_t countOnDevice(int64_t length, int64_t begin, bool jagged,
+                      int64_t spanLog, int64_t blocks, int64_t stages) {
+  using namespace single_pass_outer;
+  int64_t tiles = ceilDiv(begin + length, kLines), panels = 1;
+  if (tiles > blocks * (stages - 1)) {
+    tiles = ceilDiv(begin + length, 2 * kLines);
+    panels = 2;
+  }
+  int64_t spans = ceilDiv(tiles, int64_t(1) << spanLog);
+  if (jagged && tiles <= kShortTiles)
+    spans = tiles;
+  return (spans << spanLog) * panels;
+}
+
+// The scratch has a slot for each: blocks write to it.
+TEST(SinglePassModelsTest, JaggedTilesHaveNoMoreNumbersThanCounted) {
+  constexpr int64_t kSegments = 100;
+  for (int64_t length = 1; length < 30000; length += length < 5000 ? 1 : 61)
+    for (int64_t begin : {0, 31})
+      for (int64_t blocks : {1, 2, 3, 14, 132})
+        for (int64_t stages : {5, 6, 7, 8, 9, 10, 13})
+          // With one segment, rounding up leaves room that each of many does
+          // not have.
+          for (int64_t segments : {int64_t(1), kSegments})
+            ASSERT_LE(segments * countOnDevice(length, begin, /*jagged=*/true,
+                                               single_pass_outer::kSpanLog,
+                                               blocks, stages),
+                      single_pass_outer::countNumbers(segments * length,
+                                                      segments, true))
+                << segments << " of " << length << " rows that begin in row "
+                << begin << ", " << blocks << " blocks, " << stages
+                << " stages";
+}
+
+TEST(SinglePassModelsTest, LikeTilesHaveNoMoreNumbersThanCounted) {
+  for (int64_t length = 1; length < 30000; length += length < 5000 ? 1 : 61)
+    for (int64_t spanLog :
+         {single_pass_outer::kSpanLog, single_pass_outer::kLongSpanLog})
+      for (int64_t blocks : {1, 3, 132})
+        for (int64_t stages : {10, 13})
+          ASSERT_LE(
+              7 * countOnDevice(length, /*begin=*/0, /*jagged=*/false, spanLog,
+                                blocks, stages),
+              single_pass_outer::countNumbers<int64_t>(7 * length, 7, false));
+}
+
+TEST(SinglePassModelsTest, NumbersOnTheHostAreThoseOfTheCompiler) {
+  HostSizes sizes;
+  for (int i = 0; i < 1000; ++i) {
+    int64_t rows = sizes.draw(1 << 20), segments = sizes.draw(300);
+    for (bool jagged : {false, true})
+      EXPECT_EQ(single_pass_outer::countNumbers(
+                    sizes.getKnown(rows), sizes.getKnown(segments), jagged)
+                    .getKnown(),
+                single_pass_outer::countNumbers(rows, segments, jagged));
+  }
+  EXPECT_EQ(sizes.countOperations(), 0);
+}
+
+} // namespace
