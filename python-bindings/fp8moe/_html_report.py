@@ -92,6 +92,8 @@ def with_tokens(text: str, tokens: int) -> str:
     """The IR with every unknown size replaced by `tokens`, where all of them are numbers of tokens."""
     if re.search(r"tensor<\?xi32|tensor<\?x\d+x\d+x", text):
         raise Error("No plot over tokens: the number of experts is unknown in this IR. Compile it with a number.")
+    if "tensor<?" in text and re.search(r"groups<dim = \d+, pad = ", text):
+        raise Error("No plot over tokens: this IR has padded groups, whose extents follow from the number of tokens.")
     return re.sub(r"(?<=[<x])\?(?=x)", str(tokens), text)
 
 

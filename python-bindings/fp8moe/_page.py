@@ -11,7 +11,7 @@ from typing import Iterable, Sequence, Union
 
 STYLE = """
 :root { color-scheme: light dark; }
-body { font: 15px/1.5 Helvetica, Arial, sans-serif; max-width: 940px; margin: 2em auto; padding: 0 1em; }
+body { font: 15px/1.5 Helvetica, Arial, sans-serif; max-width: 1080px; margin: 2em auto; padding: 0 1em; }
 table { border-collapse: collapse; margin: 1em 0; } td, th { text-align: left; padding: .2em 1em .2em 0; vertical-align: top; }
 .bar { display: inline-block; height: .8em; background: #0b6e99; } .copy .bar, .bad .bar { background: #d9730d; }
 .number { text-align: right; white-space: nowrap; } .good { color: #2f8f5b; } .bad { color: #d9730d; }

@@ -67,6 +67,13 @@ def test_unknown_experts(tmp_path):
     assert "No plot over tokens: the number of experts is unknown" in page
 
 
+def test_padded_groups(tmp_path):
+    """Their extents follow from the number of tokens, which only the host computes."""
+    padded = "tensor<?x64xbf16, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 128>>>"
+    page = read_page(write_report(tmp_path, CHAIN.replace("%x: tensor<?x64xbf16>)", f"%x: tensor<?x64xbf16>, %p: {padded})"), "--target=cpu"))
+    assert page.paragraphs[-1].startswith("No plot over tokens: this IR has padded groups")
+
+
 def test_folder_is_refused(tmp_path):
     command = [sys.executable, "-m", "fp8moe", "report", tmp_path, "--html", tmp_path / "report.html"]
     result = subprocess.run(command, capture_output=True, text=True)

@@ -27,7 +27,9 @@ _USES = ("forward", "grad of x", "grad of weights")
 
 def write_plan(title: str, matmuls: Sequence[PlannedMatmul], rules: Sequence[Tuple[str, str]], path: _Path) -> str:
     """`matmuls` are those that the table of the plan shows: with its rules."""
-    table = Table("tntnttttt", ["matmul", "layers", "experts x in x out", "rows", *_USES, "recipe", "reason"])
+    has_reasons = any(matmul.reason for matmul in matmuls)
+    head = ["matmul", "layers", "experts x in x out", "rows", *_USES, "recipe"]
+    table = Table("tnnnnnntt", [*head, "reason"] if has_reasons else head)
     for matmul in matmuls:
         sizes = " x ".join(str(size) for size in (matmul.experts, matmul.K, matmul.N) if size)
         uses = map(_say_use, matmul.decide(), matmul.bf16_us, matmul.fp8_us)
