@@ -104,7 +104,8 @@ def draw(runs: Runs, title: str) -> str:
     def place(step: float, loss: float) -> Tuple[float, float]:
         return left + width * step / steps, top + height * (high - loss) / (high - low or 1.0)
 
-    parts = [f'<text x="{left}" y="24">{html.escape(title)}</text>']
+    # The ground keeps the text readable on a dark page.
+    parts = ['<rect width="100%" height="100%" fill="#ffffff"/>', f'<text x="{left}" y="24">{html.escape(title)}</text>']
     for i in range(5):
         loss = low + (high - low) * i / 4
         _, y = place(0, loss)

@@ -26,7 +26,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "python-bindings/fp8moe"))
-from _svg import COLORS, GREY, INK, Canvas  # noqa: E402
+from _svg import COLORS, GREY, GROUND, INK, Canvas  # noqa: E402
 
 sys.path.pop()  # the folder has a `torch`, too
 
@@ -117,13 +117,21 @@ def plot_bars(result):
     canvas = Canvas(width, 60 + step * len(bars), f"{result.about['title']}: {name}")
     scale = (width - left - 70) / max(value for _, value in bars)
     canvas.text(left, 22, f"{name}, {result.about['card']}, {result.about['date']}", size=13)
+    canvas.line(left + scale, 32, left + scale, 42 + step * len(bars), INK, stroke_dasharray="4 3")
     for number, (label, value) in enumerate(bars):
         y = 38 + step * number
         canvas.text(left - 8, y + 11, label, "end", 11)
-        canvas.rect(left, y, value * scale, step - 4, COLORS[0] if value >= 1 else COLORS[1])
-        canvas.text(left + value * scale + 5, y + 11, result.cell(value, name), size=11)
-    canvas.line(left + scale, 32, left + scale, 42 + step * len(bars), INK, stroke_dasharray="4 3")
+        canvas.rect(left, y, value * scale, step - 4, color_of(label))
+        # A halo keeps the number readable where the line at 1x crosses it.
+        halo = {"stroke": GROUND, "stroke_width": 4, "paint_order": "stroke"}
+        canvas.text(left + value * scale + 5, y + 11, result.cell(value, name), size=11, **halo)
     return canvas
+
+
+def color_of(label):
+    """Of a contender that the label of a bar names; other bars are fp8moe's."""
+    contenders = {"torchao": COLORS[1], "torch": GREY}
+    return next((color for name, color in contenders.items() if name in label), COLORS[0])
 
 
 def plot_lines(result):

@@ -24,4 +24,4 @@ fi
 export PYTHONPATH="$ROOT/scripts" NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true
 "$ENVIRONMENT/bin/python" scripts/site_pages.py
 "$ENVIRONMENT/bin/mkdocs" build --strict --quiet
-say "the site is in build/site"
+say "the site is in build/site; python3 -m http.server -d build/site serves it, with search"
