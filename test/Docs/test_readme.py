@@ -5,8 +5,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""README.md answers in a minute: at most 120 lines. Pages that are read have sentences of at most 25 words: all but the
-laboratory's and those that are made of ODS. Pages that people write stay within 4,500 lines in all, and pages that scripts
+"""README.md answers in a minute: at most 120 lines. Pages that are read have sentences of at most 25 words: all but two of
+the laboratory's and those that are made of ODS. Pages that people write stay within 4,500 lines in all, and pages that scripts
 write are current.
 """
 
@@ -22,7 +22,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 GENERATED = {"FP8MoEDialect.md", "PlanDialect.md", "Passes.md"}
 FOLDERS = ("users", "design", "reference", "results")
-PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "docs/README.md")]
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "docs/README.md", "docs/lab/history.md", "docs/lab/ideas.md")]
 PAGES += [page for folder in FOLDERS for page in sorted((ROOT / "docs" / folder).glob("*.md")) if page.name not in GENERATED]
 
 # The end of a sentence, perhaps in bold or in brackets.
