@@ -12,16 +12,17 @@
 //
 //   fp8moe_artifact *artifact;
 //   fp8moe_artifact_load("out/sm_90a", "cuda:0", &artifact);
-//   const fp8moe_program *program = fp8moe_artifact_find_program(artifact,
-//   "f");
+//   const fp8moe_program *program =
+//       fp8moe_artifact_find_program(artifact, "f");
 //
-//   fp8moe_call *call;                       // once per set of shapes
+//   // Once per set of shapes: allocate outputs and workspace of these sizes.
+//   fp8moe_call *call;
 //   fp8moe_program_resolve(program, tensors, num_tensors, &call);
-//   fp8moe_call_output(call, 0)->bytes;      // allocate outputs and workspace
+//   fp8moe_call_output(call, 0)->bytes;
 //   fp8moe_call_workspace_bytes(call);
 //
-//   fp8moe_call_run(call, inputs, outputs, workspace, bytes, stream);   //
-//   often
+//   // As often as you like.
+//   fp8moe_call_run(call, inputs, outputs, workspace, bytes, stream);
 //
 //   fp8moe_call_destroy(call);
 //   fp8moe_artifact_unload(artifact);

@@ -128,7 +128,11 @@ LogicalResult SelectPrecision::readOptions() {
     target = &card->info;
   if (!target)
     return module.emitError("cannot decide for ")
-           << describeUnknownTarget(chip);
+           << describeUnknownTarget(chip) << "; known cards: "
+           << llvm::join(llvm::map_range(
+                             knownCards(),
+                             [](const CardInfo &card) { return card.name; }),
+                         ", ");
   return success();
 }
 

@@ -76,7 +76,7 @@ def _add_compile(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--precision-filter", action="append", default=[], metavar="TEXT",
                         help="leave those in bf16 whose names have this in them (may be repeated)")
     parser.add_argument("--precision-for", default="", metavar="CHIP",
-                        help="decide by the predicted times of this chip")
+                        help="decide by the predicted times of this chip or card")
     parser.add_argument("--optimize-layouts", type=_boolean, default=True, metavar="BOOL",
                         help="remove copies that only change an order")
     parser.add_argument("--list-targets", action="store_true", help="print the known chips")

@@ -13,7 +13,7 @@
 // TENSOR: error: policy 'cost' predicts no times for recipe 'tensorwise', which has no kernels; use recipe rowwise, or policy torchao, all or none
 
 // RUN: not fp8moe-opt %s --fp8moe-select-precision="for=sm_1" 2>&1 | FileCheck %s --check-prefix=CHIP
-// CHIP: error: cannot decide for unknown target 'sm_1'; known targets: cpu, {{.*}}sm_90a
+// CHIP: error: cannot decide for unknown target 'sm_1'; known targets: cpu, {{.*}}sm_90a{{.*}}; known cards: h200, {{.*}}h100
 
 // RUN: not fp8moe-opt %s --fp8moe-select-precision="tokens=-1" 2>&1 | FileCheck %s --check-prefix=TOKENS
 // TOKENS: error: option tokens expects an integer from 0 to 67108864, found -1

@@ -93,8 +93,9 @@ struct Options {
       cl::cat(category)};
   cl::opt<std::string> card{
       "card", cl::value_desc("name"),
-      cl::desc("With --report, the card whose times are predicted (h200, h100, "
-               "h100-pcie, gh200, h20); what is compiled is the same"),
+      cl::desc("With --report, predict times of this card (h200, h100, "
+               "h100-pcie, gh200, h20); compiled code stays the same, and "
+               "precision follows --precision-for"),
       cl::cat(category)};
   cl::opt<tools::Integer<int64_t, 1, kMostModelledSize>> tokens{
       "tokens", cl::value_desc("N"), cl::init(kDefaultReportTokens),
@@ -139,8 +140,8 @@ struct Options {
   cl::opt<std::string> precisionFor{
       "precision-for", cl::value_desc("chip"),
       cl::desc(
-          "Decide by the predicted times of this chip (default: that which "
-          "is compiled for)"),
+          "Decide precision by the predicted times of this chip or card "
+          "(default: the chip that is compiled for)"),
       cl::cat(category)};
   cl::opt<bool> sweepTiles{
       "sweep",
