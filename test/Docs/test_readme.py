@@ -6,7 +6,7 @@
 #
 # ===----------------------------------------------------------------------===#
 """README.md answers in a minute: at most 120 lines. Pages that are read have sentences of at most 25 words: all but two of
-the laboratory's and those that are made of ODS. Pages that people write stay within 4,500 lines in all, and pages that scripts
+the laboratory's and those of the dialects. Pages that people write stay within 4,500 lines in all, and pages that scripts
 write are current.
 """
 
@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 GENERATED = {"FP8MoEDialect.md", "PlanDialect.md", "Passes.md"}
 FOLDERS = ("users", "design", "reference", "results")
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "docs/README.md", "docs/lab/history.md", "docs/lab/ideas.md")]
-PAGES += [page for folder in FOLDERS for page in sorted((ROOT / "docs" / folder).glob("*.md")) if page.name not in GENERATED]
+PAGES += [page for folder in FOLDERS for page in sorted((ROOT / "docs" / folder).glob("*.md")) if not page.name.endswith("Dialect.md")]
 
 # The end of a sentence, perhaps in bold or in brackets.
 END = re.compile(r"(?<=[.:!?])\s+|(?<=[.:!?]\*\*)\s+|(?<=[.:!?]\))\s+")
@@ -33,7 +33,7 @@ def sentences(text):
     """Of prose: without code, tables and pictures; the text of a link counts, its target does not."""
     text = re.sub(r"```[\s\S]*?```|^\|.*$|^#.*$|!\[.*?\]\(.*?\)|<!--.*?-->", "\n\n", text, flags=re.MULTILINE)
     text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
-    for paragraph in re.split(r"\n\s*\n|^\s*\* ", text, flags=re.MULTILINE):
+    for paragraph in re.split(r"\n\s*\n|^\s*[*-] ", text, flags=re.MULTILINE):
         yield from (s for s in END.split(" ".join(paragraph.split())) if s)
 
 

@@ -171,10 +171,10 @@ def PlanCPUEntries : Pass<"fp8moe-plan-cpu-entries", "::mlir::ModuleOp"> {
 def PlanCPUWorkspaces : Pass<"fp8moe-plan-cpu-workspaces", "::mlir::ModuleOp"> {
   let summary = "Take intermediate buffers from the caller's workspace (CPU)";
   let description = [{
-    Runs after `convert-fp8moe-to-loops`. A `memref.alloc` in the entry block of a
-    function that `fp8moe-plan-cpu-entries` made a program of, whose size follows from
-    the sizes of the function's arguments, becomes a `fp8moe_plan.workspace` of the
-    program and an argument of the function. So an allocation that fails is found by
+    Runs after `convert-fp8moe-to-loops`. Takes functions that
+    `fp8moe-plan-cpu-entries` made programs of. A `memref.alloc` in the entry block becomes
+    a `fp8moe_plan.workspace` of the program and an argument of the function. Its size must
+    follow from those of the arguments. So an allocation that fails is found by
     the caller, who owns all memory, and not by the kernel. Buffers in regions and
     buffers of other sizes stay as they are.
 
@@ -223,10 +223,9 @@ def DefineCPUEntries : Pass<"fp8moe-define-cpu-entries", "::mlir::ModuleOp"> {
 def ExpandFP8Casts : Pass<"fp8moe-expand-fp8-casts"> {
   let summary = "Turn casts to and from fp8 and bf16 into integer arithmetic";
   let description = [{
-    Rewrites `arith.extf` and `arith.truncf` between `f32`, `bf16`, `f16` and
-    the 8-bit types `f8E4M3FN`, `f8E5M2`, `f8E4M3FNUZ` and `f8E5M2FNUZ` into
-    arithmetic on `i32`, for targets whose code generator has no such
-    conversion. Casts between `f32` and `bf16` are expanded too, because a CPU
+    Rewrites `arith.extf` and `arith.truncf` into arithmetic on `i32`, for targets
+    whose code generator has no such conversion. It takes `f32`, `bf16`, `f16` and
+    the 8-bit types `f8E4M3FN`, `f8E5M2`, `f8E4M3FNUZ` and `f8E5M2FNUZ`. Casts between `f32` and `bf16` are expanded too, because a CPU
     without bf16 instructions would call a runtime library for them.
 
     Truncation rounds to nearest, ties to even, and keeps subnormals. A NaN
@@ -280,9 +279,8 @@ def DelayWarps : Pass<"fp8moe-delay-warps", "::mlir::gpu::GPUModuleOp"> {
   let description = [{
     Inserts a pause at the start of every kernel and before every operation that other warps
     can observe: barriers, atomics, bulk copies; but not while matrix products are in
-    flight. One in eight is up to eight microseconds
-    long, which ones depends on the block, the warp, the place and `seed`; all lanes of
-    a warp pause together. Results must not change. Runs on kernels in the LLVM dialect;
+    flight. One pause in eight takes up to eight microseconds. Block, warp, place and `seed`
+    decide which ones. All lanes of a warp pause together. Results must not change. Runs on kernels in the LLVM dialect;
     `fp8moe-compile --delay-warps=SEED` runs it last.
 
     ```mlir

@@ -43,8 +43,8 @@ def VerifyLayouts : Pass<"fp8moe-verify-layouts"> {
     - `tensor.dim`, which reads a size only, and `tensor.extract`, which reads an element,
     - `tensor.cast` between types with the same encoding and element type.
 
-    Everything else is an error at the operation, and so is a tensor with more bytes than
-    signed 64-bit integers count, as far as its sizes are known.
+    Everything else is an error at the operation. So is a tensor whose known sizes make more
+    bytes than signed 64-bit integers count.
   }];
 }
 
@@ -57,9 +57,9 @@ def SelectPrecision : Pass<"fp8moe-select-precision", "::mlir::ModuleOp"> {
 
     `policy`:
 
-    - `cost`: what is predicted to take the least time in each function, with the
-      quantizations and copies of operands, each once for all matmuls that share it. bf16 is
-      kept where FP8 gains less than 13%.
+    - `cost`: the least predicted time of each function, with the quantizations and copies
+      of operands. Each of these counts once for all matmuls that share it. bf16 is kept
+      where FP8 gains less than 13%.
     - `torchao`: by the weights' N and K alone, with torchao's thresholds for `recipe`.
     - `all`, `none`: FP8 wherever N and K are multiples of 16, or nowhere.
 
@@ -104,11 +104,12 @@ def ApplyPrecision
     : InterfacePass<"fp8moe-apply-precision", "::mlir::FunctionOpInterface"> {
   let summary = "Quantize the operands of matmuls that were decided to be FP8";
   let description = [{
-    A bf16 matmul with the decision `fp8` becomes one of FP8 operands, quantized along the
-    dimension that it contracts with power-of-two scales, per group where groups are
-    contracted; by recipe `mxfp8` with `mx_quantize`, and scales of blocks. Matmuls of a block that quantize the same tensor alike, perhaps through
-    transposes, share one quantization; along two axes `fp8moe-fuse-quantize` makes them
-    one. Matmuls in bf16 and undecided ones stay.
+    A bf16 matmul with the decision `fp8` becomes one of FP8 operands. These are quantized
+    along the dimension that it contracts, per group where groups are contracted. Scales are
+    powers of two, or by recipe `mxfp8` those of blocks, written by `mx_quantize`. Matmuls of
+    a block that quantize one tensor alike, perhaps through transposes, share the
+    quantization. `fp8moe-fuse-quantize` joins those along two axes. Matmuls in bf16 and
+    undecided ones stay.
 
     Needs `fp8moe.target` on the module, for the flavour of FP8.
 
@@ -179,22 +180,22 @@ def UnrollLoops : InterfacePass<"fp8moe-unroll-loops", "::mlir::FunctionOpInterf
 def FoldViews : InterfacePass<"fp8moe-fold-views", "::mlir::FunctionOpInterface"> {
   let summary = "Compose transposes and reshapes, and move them below kernels";
   let description = [{
-    Erases what nobody reads. Then a chain of views becomes the shortest chain of its root
-    that shows the same, at most a reshape, a transpose and a reshape, mostly one of them;
-    what undoes itself vanishes. Copies inside a chain move to its end, or vanish when views of the tensor
-    before the copy show the same bytes; no copy becomes two.
+    Erases operations whose results are not read. Then a chain of views becomes the shortest
+    equal chain: at most a reshape, a transpose and a reshape, mostly one of them. Views that
+    undo each other vanish. Copies inside a chain move to its end, or vanish when views of
+    the tensor before the copy show the same bytes. No copy becomes two.
 
-    A kernel that works on slices of a transposed tensor, or of plain copies of one, reads
-    the tensor itself; its results are transposed instead, and keep their types.
+    A kernel that works on slices of a transposed tensor, or of a plain copy of one, reads
+    the tensor itself. Its results are transposed instead, and keep their types.
 
-    A kernel that reads a reshape reads the tensor in its own shape when the program
-    views the results back into it, or when the reshape needs a copy that the tensor itself
-    does not: the results are reshaped instead, and meet the program's views. Merged dimensions that the kernel reduces over stay above, but for
-    `mx_quantize`, whose blocks of 32 stay within the innermost of them when its size is
-    a multiple of 32. Its block scales then lie otherwise, and are copied to where the
-    program wants them when that spares a copy of the data.
+    A kernel that reads a reshape reads the tensor in its own shape in two cases: the program
+    views the results back into it, or the reshape needs a copy that the tensor itself does
+    not. The results are reshaped instead, and fold with the program's views. Merged
+    dimensions that the kernel reduces over stay merged. `mx_quantize` is the exception, as
+    its blocks stay within an innermost dimension whose size is a multiple of 32. Its block
+    scales then have another layout, and are copied when that spares a copy of the data.
 
-    Copies that pad what was packed, pack what was padded, or go to tiles and back become
+    Copies that pad packed data, pack padded data, or go to tiles and back become
     one or none where that keeps every bit (docs/design/layouts.md).
 
     Example, weights `[E, N, K]` cast as a matrix:
@@ -221,11 +222,11 @@ def FuseQuantize : InterfacePass<"fp8moe-fuse-quantize", "::mlir::FunctionOpInte
     - `scale` and the `quantize` by it become `dynamic_quantize`, `jagged_scale` and the
       `quantize` with the same groups `jagged_dynamic_quantize`. Other users of the scales
       read those of the fused operation.
-    - What an earlier operation of the block computed is not computed again. Data in another
+    - Results of an earlier operation of the block are not computed again. Data in another
       layout are a copy of the first ones, when that is predicted to take less time.
-    - Quantizations along two axes become one with two, when the cost model predicts
-      less time on some card of the target, and no more on its own: when the tensor is
-      read once for both. A jagged one stays first, and columns come before rows. One that
+    - Two quantizations along one axis each become one along both, which reads the tensor
+      once. The cost model must predict less time on some card of the target, and no more on
+      the target's own. A jagged one stays first, and columns come before rows. One that
       no kernel does at once is split.
     - MX quantizations along two axes become one, where a kernel of the target reads the
       tensor once for both.
@@ -265,10 +266,10 @@ def PlaceLayouts : InterfacePass<"fp8moe-place-layouts", "::mlir::FunctionOpInte
     the copies is merged, and branches and loops that only pass on a tensor go away. The
     method and its contract are in docs/design/layouts.md.
 
-    Where uses disagree, each reads the tensor or a copy of it, whichever sum of kernels
-    and copies is least; uses that want the same copy share it, and of two copies that pad,
-    pack or tile one tensor alike one may serve for both. What flows through
-    `scf.if` and `scf.for` has one layout on all ways. Without a gain nothing changes.
+    Where uses prefer different layouts, each reads the tensor or a copy of it, so that the
+    sum of kernels and copies is least. Uses of the same copy share it. Of two copies that
+    pad, pack or tile one tensor alike, one may serve both. Values that flow through `scf.if`
+    and `scf.for` have one layout on all paths. Without a gain nothing changes.
 
     On GPUs a dense or K-grouped matmul may be given a result by columns: it becomes the
     one with exchanged operands, whose rows these are.
@@ -324,14 +325,14 @@ def PlaceLayouts : InterfacePass<"fp8moe-place-layouts", "::mlir::FunctionOpInte
 def SettleLayouts : InterfacePass<"fp8moe-settle-layouts", "::mlir::FunctionOpInterface"> {
   let summary = "Run the layout passes until nothing changes";
   let description = [{
-    Runs `fp8moe-fold-views`, `fp8moe-fuse-quantize` and `fp8moe-place-layouts` in turns:
-    copies that placement takes away let views compose and quantizations fuse, and what they
-    become may lie otherwise. A pass that changed nothing preserves all analyses, which
-    tells that no round is needed after it; layouts are placed again only if something has
-    changed since.
+    Runs `fp8moe-fold-views`, `fp8moe-fuse-quantize` and `fp8moe-place-layouts` in turns.
+    Copies that placement removes let views compose and quantizations fuse, which allows other
+    layouts. A pass that changed nothing preserves all analyses, so no round is needed after
+    it. Layouts are placed again only if something has changed since.
 
-    Each of them changes a program only for less predicted time or fewer operations. A remark
-    says so if there is no end within ten rounds. What is not fused is said of the end only.
+    Each pass changes a program only for less predicted time or fewer operations. A remark
+    says so if there is no end within ten rounds. Remarks about quantizations that were not
+    fused describe the end only.
 
     Needs `fp8moe.target` on the module.
   }];
@@ -344,11 +345,12 @@ def SettleLayouts : InterfacePass<"fp8moe-settle-layouts", "::mlir::FunctionOpIn
 def PadGroups : InterfacePass<"fp8moe-pad-groups", "::mlir::FunctionOpInterface"> {
   let summary = "Pad the groups that K-grouped matmuls contract";
   let description = [{
-    A kernel that contracts over jagged groups masks what belongs to a neighbour, unless
-    every group begins at a multiple of the kernel's stage and is zero up to the next one.
-    Where the target has a kernel for a 2D x 2D `grouped_matmul` of FP8 operands, and both are
-    jagged data, seen through transposes, that nobody else reads, the quantizations write
-    groups padded to 128 elements: only types change, and no copy is made. Operands in bf16,
+    A kernel that contracts over jagged groups masks the data of neighbouring groups. It need
+    not where every group begins at a multiple of the kernel's stage, with zeros up to the
+    next one. So quantizations write groups padded to 128 elements. The target must have a
+    kernel for a 2D x 2D `grouped_matmul` of FP8 operands. Both operands must be jagged
+    data, perhaps transposed, that nothing else reads. Only types change, and no
+    copy is made. Operands in bf16,
     and those that are padded already or come from elsewhere, stay as they are. On a target
     without such a kernel, as on the CPU, nothing is padded. Predicted times are not asked.
 
@@ -379,12 +381,15 @@ def PadGroups : InterfacePass<"fp8moe-pad-groups", "::mlir::FunctionOpInterface"
 def VerifyKernels : Pass<"fp8moe-verify-kernels"> {
   let summary = "Reject kernels that the target cannot run on their layouts";
   let description = [{
-    Asks of every operation whether the module's target has a kernel for it, and can run it on
-    the layouts that its tensors have, when they are final; and of every tile that an operation
-    names whether it is legal for them, and of all together whether something takes every size.
-    Calls that inlining left are errors on every target: programs are lowered one function at a
-    time.
-    What only a call knows (the pitch of a tensor with unknown sizes) the host plan checks.
+    Runs when layouts are final, and checks three things of every operation:
+
+    - the module's target has a kernel for it, which takes the layouts of its tensors;
+    - each tile that the operation names is legal for these layouts;
+    - the tiles together take every size.
+
+    Calls that inlining left are errors on every target, as programs are lowered one function
+    at a time. The host plan checks values that only a call knows, such as the pitch of a
+    tensor with unknown sizes.
 
     Needs `fp8moe.target` on the module.
 
@@ -399,21 +404,20 @@ def VerifyKernels : Pass<"fp8moe-verify-kernels"> {
 def SelectTiles : InterfacePass<"fp8moe-select-tiles", "::mlir::FunctionOpInterface"> {
   let summary = "Write the tiles of every kernel";
   let description = [{
-    Gives every operation whose kernels have tiles (quantizations, matmuls) a choice of the
-    legal ones of least predicted time for its layouts on the module's target. Where a size
-    that decides is not known when compiling, there are several, with the sizes that each is
-    for. Behind a kernel that does not take every address, pitch and size stands one that
-    does. An operation along several axes that no kernel does at once is split.
+    Gives every quantization and matmul the legal tiles of least predicted time, for its
+    layouts on the module's target. Where a deciding size is not known when compiling, there
+    are several tiles, each with its range of sizes. A kernel that does not take every
+    address, pitch and size is followed by one that does. An operation along several axes that no kernel does at once is split.
 
     Nothing later chooses: the conversion makes what the choice says. A choice that is there
     is kept, and must be legal; what takes everything is added where it lacks. Operations
     without a kernel on the target are left to `fp8moe-verify-kernels`. The CPU has no tiles;
     nothing changes there.
 
-    `print-candidates` emits a remark for every way to read the input of a quantization, as
-    it is or after a copy to another order of its dimensions, with the predicted time of each
-    tile. So a person sees what placement and selection weigh against each other. For a
-    matmul it lists all tiles.
+    `print-candidates` emits remarks with the predicted time of each tile of a quantization.
+    There is one remark for the input as it is, and one for a copy to each other order of its
+    dimensions. They show the alternatives of placement and selection. For a matmul the
+    remark lists all tiles.
 
     Needs `fp8moe.target` on the module.
 
@@ -440,10 +444,10 @@ def SelectTiles : InterfacePass<"fp8moe-select-tiles", "::mlir::FunctionOpInterf
 def SweepTiles : Pass<"fp8moe-sweep-tiles", "::mlir::ModuleOp"> {
   let summary = "Add a function for every tile that a kernel can have";
   let description = [{
-    Clones every public function once for each legal tile of each of its quantizations, scales and grouped matmuls,
-    so that one artifact has a program for every candidate and they can be measured beside
-    each other. Runs after `fp8moe-select-tiles`; the functions themselves stay, with
-    what the model chose. A clone's name says what is different:
+    Clones every public function once for each legal tile of each of its quantizations, scales
+    and grouped matmuls. So one artifact has a program for every candidate, and they can be
+    measured beside each other. Runs after `fp8moe-select-tiles`. The functions themselves
+    stay, with the tiles that the model chose. A clone's name says which tile differs:
     `FUNCTION/N/two_pass,columns=C,threads=T`, where N counts the quantizations of the
     function from 0. Those of scales are named `FUNCTION/sN/...`, those of a
     `grouped_matmul` `FUNCTION/mN/...` with the kind and the fields of its tile.
@@ -467,11 +471,11 @@ def SweepTiles : Pass<"fp8moe-sweep-tiles", "::mlir::ModuleOp"> {
 def GroupLaunches : InterfacePass<"fp8moe-group-launches", "::mlir::FunctionOpInterface"> {
   let summary = "Launch jagged quantizations of the same groups together";
   let description = [{
-    Two jagged quantizations in a block that share offsets, do not depend on each other,
-    and have one tile each, with equally many threads and of the same kind, are moved next to
-    each other and get one number as `fp8moe.launch_group`. On GPUs they become one
-    kernel, whose first blocks do the work of the first operation and whose others that
-    of the second: the predicted time is less by that of a launch. The CPU ignores it.
+    Moves two jagged quantizations next to each other and gives both one number as
+    `fp8moe.launch_group`. They share offsets, do not depend on each other, and have one tile
+    each, of the same kind and with equally many threads. On GPUs they become one kernel,
+    whose first blocks do the work of the first operation. This saves the time of a launch.
+    The CPU ignores the attribute.
 
     The attribute can be written by hand; `convert-fp8moe-to-gpu` checks it. Operations
     with one are left as they are. Runs after tile selection, as it compares tiles.
@@ -499,10 +503,10 @@ def GroupLaunches : InterfacePass<"fp8moe-group-launches", "::mlir::FunctionOpIn
 def ReportCopies : InterfacePass<"fp8moe-report-copies", "::mlir::FunctionOpInterface"> {
   let summary = "Say of every copy that is left why it stays";
   let description = [{
-    A remark (category `fp8moe-layout`, name `copy-kept`) at the line of every copy: who
-    takes which layout, what there is instead, why the kernels beside it do not do without
-    it (what they cannot read or write, or predicted times), and what would have to be true
-    for the copy to go. Nothing changes.
+    Emits a remark (category `fp8moe-layout`, name `copy-kept`) at the line of every copy.
+    It says which layout is needed and which one there is. It gives the reason: a layout that
+    a kernel cannot read or write, or predicted times. It ends with the condition under which
+    the copy would go. Nothing changes.
 
     Needs `fp8moe.target` on the module, where there are remarks.
 
@@ -517,9 +521,9 @@ def ReportCopies : InterfacePass<"fp8moe-report-copies", "::mlir::FunctionOpInte
 def ReportTraffic : InterfacePass<"fp8moe-report-traffic", "::mlir::FunctionOpInterface"> {
   let summary = "Print the predicted traffic of every kernel";
   let description = [{
-    A remark on every kernel says how many bytes the whole sectors are that it touches,
-    and how much that is of the bytes of its tensors; one on the function gives the sums
-    and the predicted time. Dynamic sizes count with their nominal value. Nothing changes.
+    A remark on every kernel gives the bytes of the sectors that it touches, and their ratio
+    to the bytes of its tensors. A remark on the function gives the sums and the predicted
+    time. Dynamic sizes count with their nominal value. Nothing changes.
 
     Needs `fp8moe.target` on the module, and is run on its functions, as all passes on these:
     `--pass-pipeline='builtin.module(fp8moe-attach-target{chip=CHIP},func.func(fp8moe-report-traffic))'`.
