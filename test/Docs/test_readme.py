@@ -56,6 +56,32 @@ def test_pages_are_few():
     assert sum(len(page.read_text().splitlines()) for page in pages) <= 4500
 
 
+def figures(text, pattern):
+    """Of prose and tables: without code, pictures, and the rows that results.py writes."""
+    text = re.sub(r"<!-- results: .*?results end -->|```.*?```|!\[.*?\]", "", text, flags=re.DOTALL)
+    return set(re.findall(pattern, text))
+
+
+def test_figures_stand_in_one_place():
+    """A measured ratio is in docs/results or in the laboratory; no other figure is on two pages."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    places = {}
+    for page in pages:
+        if page.parent.name == "lab" or page.name.endswith("Dialect.md"):
+            continue
+        if page.parent.name != "results":
+            assert figures(page.read_text(), r"(?<![\w.,])\d+\.\d\d+x\b") == set(), page
+        for figure in figures(page.read_text(), r"(?<![\w.,])\d[\d,.]*\d (?:us|ms|TFLOP/s|GiB)\b"):
+            places.setdefault(figure, []).append(str(page.relative_to(ROOT)))
+    assert {figure: found for figure, found in places.items() if len(found) > 1} == {}
+
+
+def test_figures_are_found():
+    text = "![1.23x](a.svg) 4.56x, 2.5x, 78 us and 1,234.5 us\n```\n9.99x\n```\n"
+    assert figures(text, r"(?<![\w.,])\d+\.\d\d+x\b") == {"4.56x"}
+    assert figures(text, r"(?<![\w.,])\d[\d,.]*\d (?:us|ms|TFLOP/s|GiB)\b") == {"78 us", "1,234.5 us"}
+
+
 def test_results_are_added(tmp_path, monkeypatch):
     """The rows of a benchmark's JSON replace those of a topic; its title, text and commands stay."""
     spec = importlib.util.spec_from_file_location("results", ROOT / "scripts/results.py")
