@@ -17,9 +17,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 CODE = {".cpp", ".h", ".td", ".py", ".sh", ".mlir"}
 MAX_LINES = 800
 LEFTOVERS = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
-# Lines of comments that begin without their subject, and how many of them there may be.
-NO_SUBJECT = re.compile(r"\s*(///?|#|\*)\s+(What|Those|That of|The same|Of|Who|Whose|Else|Nobody|Whoever)\b")
-MAX_NO_SUBJECT = 20
+# Lines of comments, and docstrings, that begin without their subject, and how many of them there may be.
+NO_SUBJECT = re.compile(r"\s*((///?|#|\*)\s+|\"\"\")(What|Those|That of|The same|Of|Who|Whose|Else|Nobody|Whoever)\b")
+MAX_NO_SUBJECT = 88
 INCLUDE = re.compile(r'\s*#?\s*include\s+"([^"]+)"')
 
 # A folder of lib/ and that of the same name in include/fp8moe/ are one: lib/Kernels and

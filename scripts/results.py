@@ -56,7 +56,7 @@ BEGIN, END = "<!-- results: written by scripts/results.py -->\n", "<!-- results 
 
 
 class Result:
-    """What one benchmark printed on one card."""
+    """Output of one benchmark on one card."""
 
     def __init__(self, path):
         self.path, self.card, self.topic = path, path.parent.name, path.stem
@@ -129,7 +129,7 @@ def plot_bars(result):
 
 
 def color_of(label):
-    """Of a contender that the label of a bar names; other bars are fp8moe's."""
+    """The color of the contender that a bar's label names; other bars are fp8moe's."""
     contenders = {"torchao": COLORS[1], "torch": GREY}
     return next((color for name, color in contenders.items() if name in label), COLORS[0])
 

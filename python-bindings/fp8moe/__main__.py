@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The tools of the project from Python: python -m fp8moe compile|run|opt|report|advise|prepare|cache|doctor.
 
-The main options of fp8moe-compile and fp8moe-run are there, by the same names and with the same meanings; docs/users/python.md
+The main options of fp8moe-compile and fp8moe-run have the same names and meanings here. docs/users/python.md
 says what is left out or differs. opt takes a pipeline or passes, and none of the other options of fp8moe-opt.
 """
 
@@ -218,7 +218,7 @@ def _report(options: argparse.Namespace) -> None:
 
 
 def _report_folder(folder: str, as_json: bool) -> None:
-    """What the manifests say about decisions; needs no compiler."""
+    """Decisions, as the manifests have them; needs no compiler."""
     from .runtime import find_folders
 
     targets = []
@@ -315,7 +315,7 @@ def _compile_input(options: argparse.Namespace) -> Any:
 
 
 def _read_inputs(program: Program, options: argparse.Namespace) -> Dict[str, Any]:
-    """What the file has of the program's inputs; all of them, unless the others are random."""
+    """The program's inputs that the file has; all of them, unless the others are random."""
     file = _safetensors.read(options.inputs)
     names = [buffer.name for buffer in program.inputs]
     has = f"the file has: {', '.join(file)}"

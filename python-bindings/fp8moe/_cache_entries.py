@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What the compile cache holds, for `python -m fp8moe cache`: an entry of another compiler is never
+"""Entries of the compile cache, for `python -m fp8moe cache`: an entry of another compiler is never
 found by this one, so whoever upgrades may want to remove it."""
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def remove(entry: Entry) -> bool:
 
 
 def _digest_folders(folder: str) -> Iterator[str]:
-    """Those in `folder`, which may be missing, whose names are digests."""
+    """Folders in `folder`, which may be missing, whose names are digests."""
     names = sorted(filter(_DIGEST.fullmatch, os.listdir(folder))) if os.path.isdir(folder) else []
     yield from filter(os.path.isdir, (os.path.join(folder, name) for name in names))
 

@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What the compiler reports, as exceptions and warnings of Python."""
+"""Diagnostics of the compiler, as exceptions and warnings of Python."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def _bytes_table(operations: Sequence[Mapping[str, Any]], most: float) -> Table:
 
 
 def _remarks(remarks: Sequence[Mapping[str, Any]]) -> object:
-    """Which copies went and which stay, which launches became one, and the reason of each."""
+    """Copies that went, copies that stay and launches that became one, with the reason of each."""
     table = Table("tt")
     for remark in remarks:
         table.add(f"line {remark.get('line', '?')}", remark["text"], kind="" if remark["done"] else "bad")
@@ -137,7 +137,7 @@ def _tiles_plot(line: int, curves: Mapping[str, Mapping[int, float]]) -> Canvas:
 
 
 def _work(text: str, chip: str, tokens: int) -> Dict[int, Tuple[float, str]]:
-    """Of the matmul of each line its operations, and the key of the peak that they have."""
+    """For each line with a matmul: its operations, and the key of the peak that bounds them."""
     module = optimize(ir.Module.parse(text), chip)
     work = {}
     for kind in (ops.GroupedMatmulOp, ops.LinearOp):

@@ -179,7 +179,7 @@ class _TorchCall:
         address_of: Callable[[Any], int] = torch.Tensor.data_ptr
         layout = _tensors.torch_bytes_layout(torch, workspace_bytes, align)
         make_local, get_device = _tensors.torch_local_allocator(torch, device)
-        # What makes the outputs, and the workspace; the second one where `get_device`, if it is there, gives this device.
+        # Functions that make the outputs, and the workspace; the second one where `get_device`, if it is there, gives this device.
         elsewhere = self._makes, functools.partial(_tensors.torch_allocator(torch, device), *layout)
         local = self._partials(make_local), functools.partial(make_local, *layout)
         # The address of a GPU's current stream by its number; None on the CPU.
@@ -229,7 +229,7 @@ _T = TypeVar("_T")
 
 
 class _Calls(Dict[Any, _T]):
-    """What calls need for the last sets of shapes. Looking up is a plain dictionary's;
+    """Resolved calls of the last sets of shapes. Looking up is a plain dictionary's;
     when it is full the oldest half is dropped."""
 
     def __init__(self) -> None:
@@ -289,16 +289,17 @@ class Program:
         shapes, strides (in elements) and types.
 
         Returns the output, or a named tuple of several. They are arrays of
-        NumPy, or of torch if an input is one; `out` gives tensors to write to
-        instead: a mapping from names (others, or those that are None, are
-        allocated), a sequence, or the tensor of a single output; where the
-        manifest says `may_overwrite`, that may be the input itself. `stream` is a
-        stream of torch or CuPy, or the address of the driver's; by default torch's
-        current one, without torch the device's default. A GPU is not waited for.
+        NumPy, or of torch if an input is one. `out` gives tensors to write to
+        instead: a mapping from names, a sequence, or the tensor of a single
+        output. Outputs that it lacks, or has as None, are allocated. Where the
+        manifest says `may_overwrite`, an output may be the input itself. `stream`
+        is a stream of torch or CuPy, or the address of the driver's. By default it
+        is torch's current one, or the device's default without torch. A call does
+        not wait for a GPU.
 
         Raises TypeError for inputs or outputs that are missing, too many, or no
-        tensors, InvalidArgumentError for tensors that do not fit the program
-        (nothing has run then), and other subclasses of fp8moe.Error.
+        tensors. Raises InvalidArgumentError for tensors that do not fit the
+        program, before anything runs, and other subclasses of fp8moe.Error.
         """
         tensors: Sequence[Any] = args
         if kwargs or len(args) != len(self.inputs):
@@ -314,9 +315,9 @@ class Program:
     # --- torch: what training loops do, so it is short ---------------------------
 
     def _call_torch(self, torch: Any, tensors: Sequence[Any], out: Any) -> Optional[Sequence[Any]]:
-        """The results if every tensor is torch's; else None. The key has all that
-        the full check looks at, so what passed it once is right every time but for
-        its addresses, which the runtime checks."""
+        """The results if every tensor is torch's; else None. The key has all
+        properties that the full check compares. So tensors that passed it once pass
+        every time, except for their addresses, which the runtime checks."""
         tensor_type = torch.Tensor
         try:
             for tensor in tensors:
@@ -409,7 +410,7 @@ class Program:
         return results
 
     def describe(self, /, *args: Any, **kwargs: Any) -> Dict[str, Any]:
-        """What a call with these inputs would do: all sizes and launches. An
+        """Describes a call with these inputs: all sizes and launches. An
         input is a tensor, a shape (dense row-major) or a TensorSpec."""
         views = []
         for value, buffer in zip(self._bind(args, kwargs), self.inputs):

@@ -22,7 +22,7 @@ _Extents = Tuple[Optional[int], ...]
 
 
 class _Layout(NamedTuple):
-    """What is drawn."""
+    """A layout to draw."""
 
     title: str
     shape: _Extents
@@ -204,7 +204,7 @@ def _of_tensor(tensor: Any) -> _Layout:
 
 
 def picture(what: Any) -> Picture:
-    """What `show` shows, as an object."""
+    """The picture that `show` shows, as an object."""
     if isinstance(what, str):
         from . import ir  # the text of a type or of a layout
 
@@ -224,8 +224,8 @@ def picture(what: Any) -> Picture:
 
 
 def show(what: Any) -> None:
-    """Shows how a tensor lies in memory: a tensor type or a layout of fp8moe.ir, its
-    text, an input or output of a program, an array of NumPy or a tensor of torch.
+    """Shows how a tensor lies in memory. Takes a tensor type or a layout of fp8moe.ir
+    or its text, an input or output of a program, or an array or tensor.
     Prints, and draws in a notebook."""
     found = picture(what)
     ipython: Any = sys.modules.get("IPython")

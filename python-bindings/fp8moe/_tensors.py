@@ -187,7 +187,7 @@ def _view_numpy(array: Any, what: str) -> View:
 
 
 def view_torch(torch: Any, tensor: Any, what: str) -> View:
-    """The same of a tensor of torch."""
+    """A view of a tensor of torch."""
     device = tensor.device
     kind = device.type
     if kind not in ("cpu", "cuda"):
@@ -390,6 +390,6 @@ def torch_bytes(torch: Any, count: int, align: int, device: Any) -> Tuple[Any, i
 @functools.lru_cache(maxsize=None)
 def torch_stream(torch: Any) -> Callable[[int], int]:
     """A function from a device's number to the address of its current stream."""
-    # What torch's own compiler uses; a Stream object takes ten times as long.
+    # torch's own compiler uses it; a Stream object takes ten times as long.
     get: Optional[Callable[[int], int]] = getattr(torch._C, "_cuda_getCurrentRawStream", None)
     return get or (lambda ordinal: int(torch.cuda.current_stream(ordinal).cuda_stream))

@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Which matmuls of a model are worth FP8, before anything is trained and without a GPU.
+"""Predicts which matmuls of a model are worth FP8, before anything is trained and without a GPU.
 
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config)
@@ -57,7 +57,7 @@ class MatmulAdvice:
 
 @dataclass(frozen=True)
 class Advice:
-    """What `advise` found: `str(advice)` is a table, `advice.matmuls` has its lines as data."""
+    """Result of `advise`: `str(advice)` is a table, `advice.matmuls` has its lines as data."""
 
     matmuls: Tuple[MatmulAdvice, ...]
     tokens: int
@@ -151,8 +151,8 @@ _USES = ("forward", "dgrad", "wgrad")
 def find_matmuls(model: Any) -> List[Matmul]:
     """The linear layers and experts of a torch module, one entry for each name; weights may be on the meta device.
 
-    Experts are parameters with three dimensions, [experts, N, K], or [experts, K, N] in modules whose attribute
-    `is_transposed` is true (gpt-oss of transformers) or whose projections fit only so (Llama 4)."""
+    Experts are parameters with three dimensions, [experts, N, K] or [experts, K, N]. The second order is that of modules whose attribute
+    `is_transposed` is true (gpt-oss of transformers), or whose projections fit only so (Llama 4)."""
     found = []
     for name, module in model.named_modules():
         if hasattr(module, "in_features") and hasattr(module, "out_features"):
@@ -427,7 +427,7 @@ def _experts_per_token(model: Any) -> int:
 
 
 def _count_rows(model: Any, matmuls: Iterable[Matmul], tokens: int, expert_rows: Optional[int]) -> Optional[int]:
-    """Of all experts of a layer; None where there are none."""
+    """Rows of all experts of a layer; None where there are none."""
     most_experts = max(m.experts for m in matmuls)
     if not most_experts:
         return None
@@ -448,17 +448,16 @@ def advise(
     card: str = "",
     microbatches: int = 1,
 ) -> Advice:
-    """Which matmuls of a model are worth FP8 when it is trained with so many tokens on a GPU at once, in seconds.
+    """Predicts which matmuls of a model are worth FP8 when a GPU trains so many tokens at once. It takes seconds.
 
-    `model` is a torch module, perhaps on the meta device (its linear layers and experts are found), or a list of
-    (name, N, K) and (name, N, K, experts). `expert_rows` is how many rows all experts of a layer get together; without
-    it, the tokens times the experts of each token that the model's configuration, or one inside of it, names. Recipe, policy
-    and filters are those of fp8moe-select-precision (docs/users/precision.md); `card` is the product whose times decide, as "h100", by default
+    `model` is a torch module, perhaps on the meta device, whose linear layers and experts are found. It may also be a list of
+    (name, N, K) and (name, N, K, experts). `expert_rows` is the number of rows of all experts of a layer together. By default it
+    is the tokens times the experts of each token, which the model's configuration names. Recipe, policy
+    and filters are those of fp8moe-select-precision (docs/users/precision.md). `card` is the product whose times decide, such as "h100", by default
     that of the target. So many `microbatches` share weights that are quantized once; times are those of one of them. torch is not needed.
 
-    Raises ValueError: sizes and numbers that cannot be; experts without `expert_rows` and without a configuration that names
-    one number of experts of each token; more than compiler.MOST_TOKENS tokens or rows. CompilerError: a target, recipe or
-    policy that is not known."""
+    Raises ValueError for impossible sizes and numbers, and for more than compiler.MOST_TOKENS tokens or rows. Experts need `expert_rows`,
+    or a configuration that names one number of experts of each token. Raises CompilerError for an unknown target, recipe or policy."""
     filters = [filter_fqns] if isinstance(filter_fqns, str) else list(filter_fqns)
     if not all(filters):
         raise ValueError("filter_fqns: expected filters that have text, found an empty one, which is in every name")

@@ -83,7 +83,7 @@ class Request(NamedTuple):
 
 
 def _digest(*parts: Union[str, bytes]) -> str:
-    """Of all parts and where each ends."""
+    """Digest of all parts, and of where each ends."""
     total = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -126,12 +126,12 @@ def find(request: Request) -> Optional[str]:
 
 def get(request: Request, *, quiet: bool = False) -> str:
     """The folder of the artifact, for fp8moe.load: from FP8MOE_ARTIFACTS, from a cache, or compiled
-    now. If the first cache cannot be used, for whatever reason, the artifact stays in a temporary folder that lives as
-    long as the process, and a warning says so once. Unless `quiet`, what takes more than two seconds is a warning of the
-    logger "fp8moe", which Python prints where nobody has said otherwise.
+    now. If the first cache cannot be used, the artifact stays in a temporary folder that lives as
+    long as the process. A warning says so once. Unless `quiet`, a compilation of more than two seconds is a warning of the
+    logger "fp8moe", which Python prints by default.
 
-    Raises CacheError if it is missing and there is no compiler (the message has the command that makes
-    it), and CompilerError if it does not compile.
+    Raises CacheError if the artifact is missing and there is no compiler; the message has the command that makes
+    it. Raises CompilerError if it does not compile.
     """
     if found := find(request):
         return found
@@ -236,7 +236,7 @@ def _find_compiler(chip: str) -> Optional[_Compiler]:
 
 @functools.lru_cache(maxsize=None)
 def _identify_extension() -> Optional[bytes]:
-    """What the compiler was built from, or None if there is none."""
+    """Identifies the sources that the compiler was built from; None if there is no compiler."""
     try:
         from . import _mlir, compiler  # noqa: F401  # both, as a wheel of the runtime half has neither
     except ImportError:

@@ -38,7 +38,7 @@ def require_modelled(what: str, count: int) -> None:
 
 @dataclass(frozen=True)
 class Report:
-    """What a compilation did: `str(report)` for people, `report.data` for programs
+    """Report of a compilation: `str(report)` for people, `report.data` for programs
     (its keys are described in docs/users/python.md)."""
 
     data: Mapping[str, Any]
@@ -54,7 +54,7 @@ class Report:
         raise KeyError(f"there is no target '{chip}' in the report, only {chips}")
 
     def decisions(self, chip: str) -> List[Mapping[str, Any]]:
-        """What was decided for each kernel: layouts, tile, predicted time, reason."""
+        """Decisions for each kernel: layouts, tile, predicted time, reason."""
         return list(self.target(chip)["decisions"])
 
     def __str__(self) -> str:
@@ -69,7 +69,7 @@ class Report:
 
 
 class Artifact:
-    """What `compile` wrote: a folder with one artifact per target. A temporary one is
+    """Result of `compile`: a folder with one artifact per target. A temporary one is
     deleted with the last of this object and of what was loaded from it."""
 
     def __init__(self, path: Union[_Path, TemporaryFolder], report: Report) -> None:
@@ -225,5 +225,5 @@ def targets() -> Dict[str, str]:
 
 
 def version() -> str:
-    """Of the compiler, and of its LLVM."""
+    """Versions of the compiler and of its LLVM."""
     return _mlir.version()

@@ -98,15 +98,15 @@ def list_bf16_uses(recipe: str) -> Tuple[str, ...]:
 
 
 def linear_input(K: int) -> str:
-    """A module with the quantizations of the input of a linear layer, for any number M of rows, a multiple of ROWS_MULTIPLE where there are
-    columns:
+    """A module with the quantizations of the input of a linear layer, for any number M of rows. Programs with columns need a multiple of
+    ROWS_MULTIPLE:
 
         quantize_rows(x) -> x_rows, row_scales
         quantize_columns(x) -> x_columns, column_scales
         quantize_both(x) -> x_rows, row_scales, x_columns, column_scales
 
-    x is bf16 [M, K], row-major. x_rows is e4m3 [M, K], row-major, with scales f32 [M], as the forward contracts it; x_columns is
-    e4m3 [M, K], contiguous along the rows, with scales f32 [K], as the gradient of weights does.
+    x is bf16 [M, K], row-major. The forward reads x_rows: e4m3 [M, K], row-major, with scales f32 [M]. The gradient of weights reads
+    x_columns: e4m3 [M, K], contiguous along the rows, with scales f32 [K].
     """
     types = _list_types(*_check(K, 1))
     forms = {"rows": ["x_rows"], "columns": ["x_columns"], "both": ["x_rows", "x_columns"]}
@@ -126,10 +126,10 @@ def linear(K: int, N: int, *, recipe: str = "rowwise") -> str:
         grad_x(grad_y, weights) -> grad_x
         grad_weights(grad_y, x_columns, column_scales) -> grad_weights
 
-    x, grad_x are bf16 [M, K], y and grad_y bf16 [M, N], weights and grad_weights bf16 [N, K], all row-major. What else the forward takes is
-    of `linear_input`; what it does not read, x and the columns, is there for its gradients. From programs.LARGE_WEIGHTS weights on there is no
-    `backward`, whose workspace would hold all that is quantized. What a recipe leaves in bf16 reads x or weights in the place of forms;
-    where that is the gradient of weights there is no `forward_with_columns`.
+    x, grad_x are bf16 [M, K], y and grad_y bf16 [M, N], weights and grad_weights bf16 [N, K], all row-major. The forward's other inputs are
+    results of `linear_input`. It does not read x and the columns, which its gradients need. From programs.LARGE_WEIGHTS weights on there is no
+    `backward`, whose workspace would hold all quantized operands. Matmuls that a recipe leaves in bf16 read x or weights themselves.
+    If the gradient of weights is one of them, there is no `forward_with_columns`.
 
     Raises ValueError for sizes below 1, and for recipes that are not known or have nothing in FP8.
     """

@@ -124,8 +124,8 @@ _COLUMNS = {
 """,
 }
 
-# What quantizes what the forward had reads something of the gradient, too, although it computes nothing with it: what
-# partitions a traced graph would put it into the forward otherwise, and hold it until the backward.
+# quantize_x also takes grad_y, and computes nothing with it. Without that operand the partitioner of a traced graph would
+# move the operator into the forward, and hold its results until the backward.
 _PARTS = {
     "quantize_x": """\
   func.func @quantize_x({x}, {grad_y}, {offsets}) -> ({x_columns}, {x_scales}) {{
@@ -309,8 +309,8 @@ def grouped_mm(K: int, N: int, E: int, *, weights: str = "NK", recipe: str = "ro
         multiply_grad_x(grad_y_rows, row_scales, weights_n, scales_n, offsets) -> grad_x
         multiply_grad_weights(grad_y_columns, column_scales, x_columns, x_scales, offsets) -> grad_weights
 
-    x and grad_x are bf16 [M, K], y and grad_y bf16 [M, N], all row-major; weights and grad_weights
-    are bf16 [E, K, N] and lie in memory as `weights`, one of WEIGHTS, says; offsets are i32 [E], the
+    x and grad_x are bf16 [M, K], y and grad_y bf16 [M, N], all row-major. weights and grad_weights
+    are bf16 [E, K, N], in the layout that `weights` names, one of WEIGHTS. offsets are i32 [E], the
     end of each group's rows. `recipe` is one of RECIPES, which says which gradients are multiplied in bf16. The same
     arguments give the same text.
 
@@ -394,7 +394,7 @@ _RESULTS = ("y", "grad_x", "grad_weights", "total", *_VALUES)
 
 
 class _Shape(NamedTuple):
-    """What a module is for: sizes, and what the functions below take."""
+    """Sizes of a module, and the choices that the functions below take."""
 
     K: int
     N: int
@@ -435,7 +435,7 @@ def _name_layouts(shape: _Shape) -> Dict[str, Any]:
 
 
 def _list_types(shape: _Shape, layouts: Mapping[str, Any]) -> Dict[str, str]:
-    """Of what programs read and return."""
+    """Types of operands and results of programs."""
     K, N, E = shape.K, shape.N, shape.E
     weights = f"tensor<{E}x{K}x{N}xbf16, {layouts['layout']}>"
     total = f"tensor<{E}x{N}x{K}xf32>" if shape.weights == "NK" else f"tensor<{E}x{K}x{N}xf32>"
@@ -479,7 +479,7 @@ def _name_operands(shape: _Shape, types: Mapping[str, str]) -> Dict[str, str]:
 
 
 def _name_sum(shape: _Shape, types: Mapping[str, str]) -> Dict[str, str]:
-    """What the matmul of the gradient of weights writes."""
+    """Name of the result of the matmul for the gradient of weights."""
     if shape.adds:
         total = types["total"]
         return {"sum": "total", "sum_type": total, "accumulate": f"\n        accumulate(%so_far : {total})"}
@@ -540,7 +540,7 @@ def _format(
 def grouped_mm_request(
     K: int, N: int, E: int, chip: str, *, weights: str = "NK", recipe: str = "rowwise", kept: bool = False
 ) -> Request:
-    """What fp8moe.cache needs to find or make the artifact of `grouped_mm`, or of `kept_grouped_mm`, for a chip; with BF16 that of
+    """Request of fp8moe.cache to find or make the artifact of `grouped_mm`, or of `kept_grouped_mm`, for a chip; with BF16 that of
     `bf16_grouped_mm`."""
     if recipe == BF16:
         return bf16_grouped_mm_request(K, N, E, chip, weights=weights)
@@ -562,7 +562,7 @@ def bf16_grouped_mm_request(K: int, N: int, E: int, chip: str, *, weights: str =
 
 
 def add_grad_weights_request(K: int, N: int, E: int, chip: str, *, weights: str = "NK", recipe: str = "rowwise") -> Request:
-    """The same of `add_grad_weights`."""
+    """Request for the artifact of `add_grad_weights`."""
     return _make_request(add_grad_weights, K, N, E, chip, weights, recipe, least_n=16)
 
 

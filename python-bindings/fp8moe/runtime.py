@@ -130,12 +130,12 @@ def load(path: Any, device: str = "cpu", library: Optional[_Path] = None) -> Loa
     """Loads an artifact on "cpu", "cuda:N" or "hip:N"; on "none" its programs can be
     described, but not run.
 
-    `path` is the folder of one artifact, or one with artifacts of several chips
-    below, of which the first that the device can run is taken, or what
-    fp8moe.compile returned. `library` is the path of libfp8moe_runtime.so if it is
+    `path` is the folder of one artifact, or the result of fp8moe.compile. It may
+    also be a folder with artifacts of several chips, of which the first that the
+    device can run is taken. `library` is the path of libfp8moe_runtime.so if it is
     in no usual place. An artifact is code: load only what you trust.
     """
-    # What fp8moe.compile returned holds its folder where that is temporary.
+    # The result of fp8moe.compile holds its folder where that is temporary.
     temporary: Optional[TemporaryFolder] = getattr(path, "_folder", None)
     path = getattr(path, "path", path)
     if not isinstance(path, (str, os.PathLike)):

@@ -6,10 +6,11 @@
 #
 # ===----------------------------------------------------------------------===#
 """README.md answers in a minute: at most 120 lines. Pages that are read have sentences of at most 25 words: all but two of
-the laboratory's and those of the dialects. Pages that people write stay within 4,500 lines in all, and pages that scripts
-write are current.
+the laboratory's and those of the dialects. So have docstrings of the package. Pages that people write stay within 4,500
+lines in all, and pages that scripts write are current.
 """
 
+import ast
 import importlib.util
 import json
 import re
@@ -30,7 +31,7 @@ END = re.compile(r"(?<=[.:!?])\s+|(?<=[.:!?]\*\*)\s+|(?<=[.:!?]\))\s+")
 
 
 def sentences(text):
-    """Of prose: without code, tables and pictures; the text of a link counts, its target does not."""
+    """Sentences of prose: without code, tables and pictures; the text of a link counts, its target does not."""
     text = re.sub(r"```[\s\S]*?```|^\|.*$|^#.*$|!\[.*?\]\(.*?\)|<!--.*?-->", "\n\n", text, flags=re.MULTILINE)
     text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
     for paragraph in re.split(r"\n\s*\n|^\s*[*-] ", text, flags=re.MULTILINE):
@@ -46,6 +47,19 @@ def test_sentences(page):
     assert [s for s in sentences(page.read_text()) if len(s.split()) > 25] == []
 
 
+def docstrings(path):
+    """Docstrings of a file of Python, without the code in them."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield re.sub(r"^    .*$", "\n", ast.get_docstring(node) or "", flags=re.MULTILINE)
+
+
+def test_sentences_of_docstrings():
+    files = sorted((ROOT / "python-bindings/fp8moe").rglob("*.py"))
+    long = [(path.name, s) for path in files for text in docstrings(path) for s in sentences(text) if len(s.split()) > 25]
+    assert files and long == []
+
+
 def test_sentences_are_counted():
     text = "# Long heading here\n\nOne [two](x.md) three. **Four\nfive.** (Five.) 5.\n\n* Six.\n* Seven eight\n\n```\nnot this\n```\n| nor | this |\n"
     assert list(sentences(text)) == ["One two three.", "**Four five.**", "(Five.)", "5.", "Six.", "Seven eight"]
@@ -57,7 +71,7 @@ def test_pages_are_few():
 
 
 def figures(text, pattern):
-    """Of prose and tables: without code, pictures, and the rows that results.py writes."""
+    """Figures of prose and tables: without code, pictures, and the rows that results.py writes."""
     text = re.sub(r"<!-- results: .*?results end -->|```.*?```|!\[.*?\]", "", text, flags=re.DOTALL)
     return set(re.findall(pattern, text))
 

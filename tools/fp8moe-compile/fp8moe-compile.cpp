@@ -139,9 +139,8 @@ struct Options {
       cl::cat(category)};
   cl::opt<std::string> precisionFor{
       "precision-for", cl::value_desc("chip"),
-      cl::desc(
-          "Decide precision by the predicted times of this chip or card "
-          "(default: the chip that is compiled for)"),
+      cl::desc("Decide precision by the predicted times of this chip or card "
+               "(default: the chip that is compiled for)"),
       cl::cat(category)};
   cl::opt<bool> sweepTiles{
       "sweep",

@@ -1,8 +1,8 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A grouped matmul and its gradients in bf16, by torch's own; on the CPU, and for sizes that it does not take, by a loop
-over groups. What `inspect` compares with."""
+"""A grouped matmul and its gradients in bf16, by torch's own. A loop over groups computes them on the CPU, and for sizes that
+torch's does not take. `inspect` compares with them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ torch.library.register_fake(_REFERENCE, _make_result)
 
 
 def _grouped_mm(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-    """What is of no group, and what belongs to empty groups of columns, may hold anything."""
+    """Rows of no group, and results of empty groups of columns, may hold anything."""
     takes = all(min(t.stride()[-2:]) == 1 and max(t.stride()[-2:]) % MULTIPLE == 0 for t in (a, b))
     if a.device.type == "cpu" or not takes:
         return torch.ops.fp8moe.reference_grouped_mm(a, b, offsets)

@@ -12,9 +12,9 @@ import torch
 
 
 def make_check(tensors: Sequence[torch.Tensor]) -> Optional[Callable[..., bool]]:
-    """A function of as many tensors: whether each has the type of Python, shape, strides, dtype, device and dispatch keys (which
-    those of lazily negated ones are part of) of these, and none is given twice. None where one of these is, and where torch has no
-    such function, or another one."""
+    """A function of as many tensors: whether each has the Python type, shape, strides, dtype, device and dispatch keys of these.
+    A lazily negated tensor has a dispatch key of its own, and no tensor may be given twice. The result is None where one of these is
+    given twice, and where torch has no such function, or another one."""
     return _make_check(tensors) if _is_right() else None
 
 

@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Which linear layers of a model are in FP8, and makes them so."""
+"""Finds the linear layers of a model that are worth FP8, and converts them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Filter = Callable[[torch.nn.Module, str], bool]
 
 @dataclass(frozen=True)
 class ConvertedLayer:
-    """What `convert` did with a layer; `recipe` is "bf16" where it is torch's."""
+    """Result of `convert` for a layer; `recipe` is "bf16" where it is torch's."""
 
     name: str
     #: Of the weights [N, K] that this rank multiplies.
@@ -47,7 +47,7 @@ class ConvertedLayer:
 
 @dataclass(frozen=True)
 class Conversion:
-    """What `convert` did: `str(conversion)` is a table, `conversion.layers` has its lines as data."""
+    """Result of `convert`: `str(conversion)` is a table, `conversion.layers` has its lines as data."""
 
     layers: Tuple[ConvertedLayer, ...]
     #: None where no times were predicted.
@@ -89,9 +89,12 @@ def convert(
     that read one tensor (wq, wk and wv; w1 and w3; ...) quantize it once. Call it after parallelize_module, whose local sizes count, and
     before fully_shard and torch.compile.
 
-    Layers stay in bf16 that have a forward of their own, whose weights another module has, too (tied embeddings), or are no
-    plain floating-point tensors, on a GPU without kernels, with a width that is no multiple of 16, and, without a filter, the last one of language models (`lm_head`,
-    `output`) and routers (`gate`, `router`). The result says which, and why.
+    The result says which layers stay in bf16, and why:
+
+    * layers with a forward of their own;
+    * layers whose weights another module has, too (tied embeddings), or whose weights are no plain floating-point tensors;
+    * layers on a GPU without kernels, or with a width that is no multiple of 16;
+    * without a filter, the last layer of language models (`lm_head`, `output`), and routers (`gate`, `router`).
 
     Args:
         tokens: rows that a rank multiplies at once. With it the compiler decides for each layer whether FP8 pays, and by which recipe, as

@@ -24,8 +24,8 @@ _Weights = Union[torch.Tensor, QuantizedWeights]
 
 
 def run_down_last(x: Any, gate_up: _Weights, down: _Weights, offsets: Any, recipe: str) -> Optional[torch.Tensor]:
-    """What `experts` with SwiGLU returns, in code that Dynamo traces; None where this order saves nothing, and where tensors are not
-    as programs take them, of which grouped_mm says what is wrong, or casts them."""
+    """Result of `experts` with SwiGLU, in code that Dynamo traces. None where this order saves nothing. None also where programs do not
+    take the tensors as they are: grouped_mm then casts them, or says what is wrong."""
     forms: Tuple[torch.Tensor, ...] = ()
     given = gate_up, down
     if isinstance(gate_up, QuantizedWeights) and isinstance(down, QuantizedWeights):
@@ -50,7 +50,7 @@ def run_down_last(x: Any, gate_up: _Weights, down: _Weights, offsets: Any, recip
     if not guard_or_false(max(least, 2 * (M * D + gate_up.numel()) + computed) + operands < least + computed):
         return None
     gate_up, down = _lay_out(gate_up)[0], _lay_out(down)[0]
-    # Of which one asks for the rows only.
+    # One of them asks for the rows only.
     with_columns = (keeps_columns(x, gate_up, "rowwise"), keeps_columns(x, down, "rowwise"))
     options = _Options(with_columns, bool(guard_or_false(x_first <= x_last)), x.is_cuda and has_kernels("_glu_kernels"))
     y: torch.Tensor = _DownLast.apply(x.contiguous(), gate_up, down, offsets.contiguous(), options, *forms)

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Weights that FSDP2 divides are quantized where it has gathered them, once for all that happens until it frees them.
 
-FSDP2 looks for the hooks of its all-gather on the local tensor of a parameter, and only a subclass of Tensor keeps them
-through all that makes that tensor of the whole one. What it gathers is a plain tensor, which autograd and the optimizer
-see as ever; that its memory belongs to quantized forms is written down here."""
+FSDP2 looks for the hooks of its all-gather on the local tensor of a parameter. Only a subclass of Tensor keeps them
+while that tensor is made of the whole one. FSDP2 gathers a plain tensor, which autograd and the optimizer
+see as ever. This module knows which quantized forms belong to its memory."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def keep_gathered(model: torch.nn.Module) -> List[str]:
             fully_shard(layer, mesh=mesh)
 
     grouped_mm and experts then find the quantized forms of gathered weights by themselves, as if `quantize_weights` had
-    made them: in the forward and, where FSDP2 keeps what it gathered (`reshard_after_forward=False`), in the backward, and
-    in all microbatches of a step (`set_reshard_after_backward(False)`); otherwise each all-gather quantizes once, for
-    recomputation in checkpointing, too. Bits are the same. The forms take two bytes for each weight, one with recipe "forward_only",
-    while it is gathered; FSDP2 frees them with it. Code that torch.compile traces finds them when it runs.
+    made them. Each all-gather quantizes once, for recomputation in checkpointing, too. With `reshard_after_forward=False` FSDP2 keeps
+    gathered weights, so the backward finds the forms of the forward. With `set_reshard_after_backward(False)` all microbatches of a
+    step do. Bits are the same. The forms take two bytes for each weight, one with recipe "forward_only",
+    while it is gathered. FSDP2 frees them with it. Code that torch.compile traces finds them when it runs.
 
     Args:
         model: modules are found as `prepare` finds them. Their parameters become `ShardedWeights`, in all modules that
@@ -143,7 +143,7 @@ class ShardedWeights(torch.Tensor):
         )
 
     def plain(self) -> torch.Tensor:
-        """The same memory."""
+        """A plain tensor of that memory."""
         with torch._C._DisableTorchDispatch():
             return torch.Tensor._make_subclass(torch.Tensor, self)
 
@@ -156,7 +156,7 @@ class ShardedWeights(torch.Tensor):
     def fsdp_pre_all_gather(
         self, mesh: Any, outer_size: torch.Size, outer_stride: Tuple[int, ...], module: torch.nn.Module, mp_policy: Any
     ) -> Tuple[Tuple[torch.Tensor, ...], Any]:
-        """What is sent. All ranks raise the same errors, so that none waits for others."""
+        """Returns the tensors to gather. All ranks raise the same errors, so that none waits for others."""
         dtype = mp_policy.param_dtype or self.dtype
         if dtype != torch.bfloat16:
             raise ValueError(
@@ -179,8 +179,8 @@ class ShardedWeights(torch.Tensor):
         *,
         out: Optional[torch.Tensor] = None,
     ) -> Any:
-        """Quantizes what has come. Without `out` it returns the parameter and what is freed with it; with `out`, the
-        parameter of an earlier call, their memory is there again and is filled. `metadata` is the shape of the parameter."""
+        """Quantizes the gathered weights. Without `out` it returns the parameter and the tensors that are freed with it. `out` is
+        the parameter of an earlier call: its memory is there again and is filled. `metadata` is the shape of the parameter."""
         (weights,) = all_gather_outputs
         if out is None:
             # FSDP2 has put what was divided along another dimension in its place, but gives it the shape of shards, one on another.

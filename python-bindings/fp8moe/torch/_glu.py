@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What experts have between their matmuls: `activation(gate) * up`."""
+"""The activation between the matmuls of experts: `activation(gate) * up`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _formula(h: torch.Tensor, activation: str) -> torch.Tensor:
 
 
 def compute_swiglu_gradient(gradient: torch.Tensor, h: torch.Tensor, by_kernel: bool) -> torch.Tensor:
-    """Of h, dense, in code that is traced; by_kernel says whether has_kernels."""
+    """Gradient of h, dense, in code that is traced; by_kernel is the result of has_kernels."""
     if by_kernel:
         result: torch.Tensor = torch.ops.fp8moe.swiglu_backward(gradient.contiguous(), h)
         return result

@@ -19,7 +19,7 @@ _BLOCK = 1024
 
 @triton.jit
 def _places(size, H: tl.constexpr, BLOCK: tl.constexpr):
-    """Of these elements [M, H]: their places in a, and in the gate's half of h [M, 2H]."""
+    """Places of these elements [M, H] in a, and in the gate's half of h [M, 2H]."""
     index = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     return index, index // H * (2 * H) + index % H, index < size
 

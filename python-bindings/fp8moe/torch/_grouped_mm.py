@@ -102,7 +102,7 @@ def find_shape(weights: Any) -> Optional[torch.Size]:
 
 
 class Names(NamedTuple):
-    """What messages call a function that multiplies, and what it was given."""
+    """Names in messages of a function that multiplies, and of its arguments."""
 
     function: str
     x: str
@@ -319,19 +319,26 @@ def quantize_weights(weights: torch.Tensor, *, recipe: recipes.Recipe = "rowwise
             grouped_mm(x, weights, offsets)...
 
     Results and gradients are those of `weights` themselves, bit for bit. Takes two bytes for each of the
-    weights, one with recipe "forward_only". Gradients go to `weights`; after each step of the optimizer call it again, or `refresh()` of
-    what it returned, which keeps the memory of the forms. Calls with weights that have changed are refused, whatever changed them: a step
-    of a torch.optim.Optimizer on their memory, an operation in place, `parameter.data = other`, and, as each call compares 2^18
-    elements of the weights' memory, also writes past autograd: collectives, `parameter.data.copy_`, kernels and other libraries. On GPUs
-    and in graphs, which do not wait for that comparison, such a call gives NaN, and on GPUs the next one raises. Not seen are single elements of
-    more weights, changes of a parameter that the caller has copied (`parameter.bfloat16()`), and a module whose parameter is another
-    one now (`load_state_dict(assign=True)`).
+    weights, one with recipe "forward_only". Gradients go to `weights`. After each step of the optimizer call it again, or `refresh()` of
+    the result, which keeps the memory of the forms.
+
+    Calls with weights that have changed are refused. These changes are seen:
+
+    * a step of a torch.optim.Optimizer on their memory, an operation in place, and `parameter.data = other`;
+    * writes past autograd, by collectives, `parameter.data.copy_`, kernels and other libraries: each call compares 2^18 elements of the
+      weights' memory. GPUs and graphs do not wait for that comparison. Such a call gives NaN there, and on GPUs the next one raises.
+
+    These changes are not seen:
+
+    * single elements of more than 2^18 weights;
+    * changes of a parameter that the caller has copied (`parameter.bfloat16()`);
+    * another parameter in the module (`load_state_dict(assign=True)`).
 
     The result cannot be copied (copy.deepcopy) or saved: copy or save the weights, and quantize those.
 
-    Nothing is gained by torch.no_grad around it: what is quantized is detached already. A view made there, as `parameter.transpose(-2, -1)`,
-    does not lead to the parameter, and outside of torch.compile calls that would lose its gradient are refused; those under
-    torch.no_grad, as of inference, are not.
+    torch.no_grad around it gains nothing, as quantized forms are detached already. A view made there, such as `parameter.transpose(-2, -1)`,
+    does not lead to the parameter. Outside of torch.compile calls that would lose its gradient are refused. Calls under
+    torch.no_grad, as in inference, are not.
 
     Args:
         weights: bf16 [E, K, N], as grouped_mm takes them; under autocast others are cast.
@@ -447,7 +454,7 @@ def _check(x: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor, names:
 
 
 def find_layout(weights: torch.Tensor) -> str:
-    """Of the programs for these weights, one of fp8moe.programs.WEIGHTS."""
+    """Layout of the programs for these weights, one of fp8moe.programs.WEIGHTS."""
     # Whether the transpose is contiguous, without making it: a mode would see it.
     expected = 1
     for dim in (1, 2, 0):
@@ -534,8 +541,8 @@ _FEW = 2**22
 
 
 class _Parts(NamedTuple):
-    """Both gradients by programs.PARTS. Each is an operator of its own, so that what it reads is freed as soon as nobody
-    else does, and Inductor, which sees their sizes, may choose another order."""
+    """Both gradients by programs.PARTS. Each is an operator of its own, so its operands are freed after their last
+    use. Inductor, which sees their sizes, may choose another order."""
 
     #: Where the forward has kept columns of x, they are quantized already.
     quantize_x: Optional[Op]
@@ -574,7 +581,7 @@ class _Parts(NamedTuple):
 
 
 def _is_x_first(M: int, sizes: Sequence[int], frees_columns: bool) -> bool:
-    """Which gradient to compute first, so that the most that is held at a time is the least."""
+    """Whether the gradient of x is computed first, which gives the least peak of memory."""
     if not isinstance(M, int):  # a symbol, which stays one
         return True
     x_first, weights_first = _estimate_bytes(M, sizes, frees_columns)

@@ -1,8 +1,8 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What quantization does to a model while it trains: for each matmul of its experts the range, the scales and the
-error of each operand and result, and the operation that first made a NaN."""
+"""Records effects of quantization while a model trains: the range, the scales and the error of each operand and result of
+the experts' matmuls. It also names the operation that first made a NaN."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Record:
 
 
 class Inspection:
-    """What `inspect` records; a context manager."""
+    """Records of `inspect`; a context manager."""
 
     def __init__(self, model: torch.nn.Module, every: int, log_dir: Optional[str], least_db: float) -> None:
         if not isinstance(model, torch.nn.Module):
@@ -158,7 +158,7 @@ class Inspection:
             raise RuntimeError("inspect: the model is called in another thread than the one that entered the context; enter it there")
         self._end_sample()
         if self.steps % self._every == 0:
-            # What torch.compile returns holds the model.
+            # The result of torch.compile holds the model.
             model = getattr(self._model, "_orig_mod", self._model)
             self._sample = _Sample(model, is_running=model is self._model)
         self.steps += 1
@@ -203,12 +203,12 @@ def inspect(
     A step is a call of the model, with what follows until the next one. Each `every`-th is sampled: it runs eagerly,
     also where the model is compiled, and takes a multiple of its time and memory. Results do not change. Others run
     as ever, unless the model itself was compiled in place by `model.compile()`: then all run eagerly. In sampled steps
-    every operation is looked at for NaNs; `every=1` finds the first one of a run. Offsets that are no ends of groups, which
-    nobody checks otherwise, are a warning there, and so are kept weights (`quantize_weights`) whose forms are not those of all
+    the results of every operation are checked for NaNs; `every=1` finds the first one of a run. Offsets that are no ends of groups are a
+    warning there, which no other code checks. So are kept weights (`quantize_weights`) whose forms are not those of all
     their elements.
 
-    The model may be one of DDP, FSDP, expert or tensor parallelism: looked at is what this process has, without a collective.
-    What an asynchronous collective writes is looked at where it is waited for.
+    The model may be one of DDP, FSDP, expert or tensor parallelism: each process checks its own tensors, without a collective.
+    The result of an asynchronous collective is checked where it is waited for.
 
     Args:
         model: its name for modules are those of the records.
@@ -283,7 +283,7 @@ class _Sample(TorchDispatchMode):
         return [layer for layer, is_stale in self._stale if is_stale]
 
     def find_wrong_offsets(self) -> Optional[str]:
-        """What is wrong with the first ones that are."""
+        """Describes the first wrong offsets."""
         for layer, are_no_ends, are_sizes in self._offsets:
             if are_sizes:
                 return (
@@ -308,7 +308,7 @@ class _Sample(TorchDispatchMode):
             if self._modules:
                 self._modules.pop()
             for tensor in output if isinstance(output, (tuple, list)) else (output,):
-                # Of modules that return the same tensor the innermost one comes first.
+                # If modules return the same tensor, the innermost one comes first.
                 if isinstance(tensor, torch.Tensor) and tensor.requires_grad and tensor not in self._followed:
                     self._followed[tensor] = name
                     tensor.register_hook(arrive)
@@ -423,7 +423,7 @@ class _Sample(TorchDispatchMode):
 
 
 class _Busy:
-    """What runs in it is not looked at."""
+    """A context in which operations are not recorded."""
 
     def __init__(self, sample: _Sample) -> None:
         self._sample = sample

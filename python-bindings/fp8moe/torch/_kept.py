@@ -46,8 +46,8 @@ _by_memory: "weakref.WeakValueDictionary[Tuple[Any, ...], _Entry]" = weakref.Wea
 
 
 def keep(parameter: torch.Tensor, is_transposed: bool, recipe: str, what: str) -> QuantizedWeights:
-    """Forms of `parameter` [E, K, N], or [E, N, K] where it `is_transposed`, that an earlier call has made since the last step, or
-    new ones. Raises ValueError where a GPU says that an earlier call read stale ones."""
+    """Forms of `parameter` [E, K, N], or [E, N, K] where it `is_transposed`. An earlier call has made them since the last step, or
+    they are new. Raises ValueError where a GPU says that an earlier call read stale ones."""
     form = _auto.forms_recipe(recipe)
     key = (identity(parameter), parameter.storage_offset(), parameter.shape, parameter.stride(), is_transposed)
     made_at = (count_steps(), read_version(parameter), parameter.data_ptr(), form)

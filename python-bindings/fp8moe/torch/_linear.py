@@ -34,9 +34,12 @@ class Linear(torch.nn.Linear):
     """torch.nn.Linear in FP8, with its parameters and their names; `convert` makes them of the layers of a model.
 
     The input has any leading dimensions, of which all rows together are quantized. Weights are quantized in each forward and each
-    backward. It is torch's own linear, in bf16, in evaluation (`model.eval()`), for fewer than `least_rows` rows, where a
-    width is no multiple of 16, in exported programs, on GPUs without kernels, of which one line of the log says so, and where the layer does
-    not compute in bf16, of which training warns once.
+    backward. It is torch's own linear in these cases:
+
+    * in evaluation (`model.eval()`), in exported programs, and for fewer than `least_rows` rows;
+    * where a width is no multiple of 16;
+    * on GPUs without kernels, which one line of the log says;
+    * where the layer does not compute in bf16, which training warns of once.
 
     Args:
         recipe: how operands are quantized, one of fp8moe.programs.RECIPES, or "bf16".
@@ -152,8 +155,8 @@ class _Entry(NamedTuple):
 class SharedInput:
     """The quantized forms of the last input of layers that read one tensor, until all of them have.
 
-    A layer takes forms that a sibling made of the same tensor at the same version, and each at most once: the second call of a layer
-    always quantizes, so a buffer that is written to between steps, which no version may say, is never taken for what it was.
+    A layer takes forms that a sibling made of the same tensor at the same version, and each at most once. The second call of a layer
+    always quantizes. So a buffer that is written to between steps, perhaps without a new version, never has stale forms.
     torch.compile needs none of it: equal operations of a graph are one."""
 
     def __init__(self, layers: int, rows: bool, columns: bool) -> None:
@@ -316,7 +319,7 @@ def _multiply(layer: Linear, x: torch.Tensor, rows: torch.Tensor, weights: torch
 
 
 def _find_programs(layer: Linear, rows: torch.Tensor, weights: torch.Tensor) -> Programs:
-    """Of an eager call with gradients."""
+    """Programs of an eager call with gradients."""
     (N, K), device = weights.shape, rows.device
     read = _find_forms(layer, weights.requires_grad)
     ops = _list_linear_ops(int(K), int(N), layer.fp8moe_recipe, chip_of(device.type, device.index or 0))

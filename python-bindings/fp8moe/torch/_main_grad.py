@@ -53,7 +53,7 @@ def multiply_adding(
     total = _find_total(call, main_grad, names)
     ops = _find_programs(call, recipe)
     _check_alignment(total, ops.add_grad_weights, f"{names.function}: {names.main_grad}")
-    # Of a view, the engine can say whether anybody wants the gradient; of a leaf it cannot.
+    # The engine knows whether the gradient of a view is wanted, but not that of a leaf.
     tensors = call.x.resolve_neg(), call.weights.view_as(call.weights)
     result: torch.Tensor = _Adding.apply(*tensors, call.offsets, call.forms, total, ops)
     return result
@@ -190,8 +190,8 @@ class _Adding(torch.autograd.Function):
         tensors.update(grad_y=grad_y.contiguous().resolve_neg(), so_far=ctx.total)
         (asks_x,) = find_asked(ctx, ctx.needs_input_grad[:1])
         grad_x = _run(ops.grad_x, tensors) if asks_x else None
-        # Whoever asks for the gradient of x alone (torch.autograd.grad) adds nothing. Where torch does not tell who asks, that is an
-        # error and not, as for gradients that are returned, a yes: a sum that nobody asked for would stay.
+        # A pass for the gradient of x alone (torch.autograd.grad) adds nothing. Where torch does not know which gradients are
+        # requested, it raises an error. Unlike a gradient that is returned, a sum that nobody asked for would stay.
         if ctx.needs_input_grad[1] and torch._C._will_engine_execute_node(ctx.next_functions[1][0]):
             assert ops.add_grad_weights is not None
             _add(ops.add_grad_weights, ctx.total, ctx.layout, tensors)

@@ -217,7 +217,7 @@ class Op:
     def call_directly(
         self, tensors: Tuple[torch.Tensor, ...], fit: Callable[[Tuple[torch.Tensor, ...]], bool] = _take_any
     ) -> Any:
-        """What the operator returns, in code that is neither traced nor transformed nor looked at: nobody would see that
+        """Calls the operator's program, in code that is neither traced nor transformed nor looked at: nobody would see that
         it goes past torch's dispatcher, which takes several times as long as the launches. None if any of this does not
         hold, if the program is not loaded yet, or if tensors unlike those before do not `fit`."""
         # Eager steps spend their time here: one pass over the tensors, and few calls.
@@ -277,7 +277,7 @@ class Op:
         return found[0].run(found[1]) if found else program(*tensors)  # which says what is wrong
 
     def _dispatch(self, keyset: Any, *tensors: torch.Tensor) -> Any:
-        """What the dispatcher calls first."""
+        """The kernel that the dispatcher calls first."""
         below = keyset & _below_autograd
         if is_forward_mode() and any(map(has_tangent, tensors)):
             # Below autograd tangents would be lost, and count as zeros.
@@ -336,7 +336,7 @@ class Op:
         plans, places = self._choose(needs)
         if sum(needs) > 1:
             fewer = self._choose(find_asked(ctx, needs))
-            # What a backward of its own reads beside that was not saved.
+            # A backward of its own also reads operands that were not saved.
             if set(fewer.saved) <= set(places):
                 plans = fewer.plans
         saved = dict(zip(places, ctx.saved_tensors))
@@ -413,7 +413,7 @@ def is_traced() -> Any:
 
 
 def find_asked(ctx: Any, needs: Sequence[bool]) -> Tuple[bool, ...]:
-    """Of the first inputs of an autograd.Function, where `needs` says which require a gradient, those whose gradient goes anywhere
+    """Whether the gradients of the first inputs of an autograd.Function go anywhere, of those that require one by `needs`,
     in this pass: torch.autograd.grad and `backward(inputs=...)` ask for some, as zero-bubble pipelines do, which have one
     pass for inputs and one for weights."""
     if _is_compiling():  # compiled autograd traces passes; what is not asked for is dead code there
@@ -425,8 +425,8 @@ def _is_asked(node: Any) -> bool:
     try:
         return bool(torch._C._will_engine_execute_node(node))
     except RuntimeError:
-        # What torch says of leaves that torch.autograd.grad was given, and outside of passes of its engine, as compiled
-        # autograd's that run eagerly: returning what nobody asked for is right, too.
+        # torch raises it for leaves that torch.autograd.grad was given, and outside of passes of its engine, such as eager
+        # ones of compiled autograd. A gradient that nobody asked for is right, too.
         return True
 
 
@@ -488,9 +488,9 @@ def load_ops(request: cache.Request, names: Sequence[str]) -> Dict[str, Op]:
 
 
 def load_operators(folder: Union[str, "os.PathLike[str]"]) -> List[str]:
-    """Makes the operators of all artifacts in a folder and below, as the compile cache or a folder for FP8MOE_ARTIFACTS, and returns their
-    names. What another process exported, compiled ahead (AOTInductor) or pickled as a graph calls operators by names that follow from
-    their artifacts, so call this before it is loaded. An artifact is code: load only what you trust.
+    """Makes the operators of all artifacts in a folder and below, such as the compile cache or a folder for FP8MOE_ARTIFACTS. Returns their
+    names. Call it before loading a program that another process exported, compiled ahead (AOTInductor) or pickled as a graph: such programs
+    call operators by names that follow from their artifacts. An artifact is code: load only what you trust.
 
     Raises ValueError where there is no artifact, and others as fp8moe.load.
     """
@@ -532,10 +532,10 @@ class _Chosen(NamedTuple):
 
 
 def differentiable(forward: Op, backwards: Sequence[Union[Op, Formula]]) -> Op:
-    """Declares programs, or formulas, that compute the gradients of `forward`, which is returned. Names say what
-    is what: an input "x" of a backward is the input or output "x" of the forward, an input "grad_y"
-    the gradient of the output "y", an output "grad_x" the gradient of the input "x". In each backward
-    pass the one runs that gives all gradients asked for and the fewest others; where none gives all, several run,
+    """Declares programs, or formulas, that compute the gradients of `forward`, which is returned. Operands are matched by
+    name: an input "x" of a backward is the input or output "x" of the forward. An input "grad_y" is the
+    gradient of the output "y", and an output "grad_x" the gradient of the input "x". Each backward
+    pass runs the program that gives all requested gradients and the fewest others. Where none gives all, several run,
     those that give the most first.
 
     Floating-point inputs of the forward that no backward has a gradient of get none. The

@@ -96,7 +96,7 @@ def write_inspection(
 
 
 def _draw_results(results: Dict[str, List[Tuple[int, float]]], least_db: float) -> Canvas:
-    """Those that are worst in some step."""
+    """Draws the results that are worst in some step."""
     names = sorted(results, key=lambda name: min(db for _, db in results[name]))[:_SHOWN]
     steps = sorted({step for name in names for step, _ in results[name]})
     values = [least_db, *(db for name in names for _, db in results[name])]

@@ -149,7 +149,7 @@ def _wide(tensor: torch.Tensor) -> torch.dtype:
 
 
 def _spread(tokens: torch.Tensor, slots: torch.Tensor, k: int) -> torch.Tensor:
-    """Of each row its token."""
+    """Gathers for each row its token."""
     return tokens[slots // k]
 
 
@@ -179,7 +179,7 @@ def _sum_slots(
 def _spread_used(
     gradient: torch.Tensor, offsets: torch.Tensor, slots: torch.Tensor, k: int, weights: Optional[torch.Tensor] = None
 ) -> torch.Tensor:
-    """Of each row the gradient of its token, times its weight; zeros for rows past the last offset."""
+    """Gradient of each row: that of its token, times its weight; zeros for rows past the last offset."""
     if kernels := find_kernels("_permute_kernels", gradient, *(() if weights is None else (weights,))):
         return kernels.spread(gradient, offsets, slots, k, weights)
     rows = _spread(gradient, slots, k)

@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What _permute.py computes, each in one kernel of Triton, for eager code: torch's own operations take a pass over memory for
+"""Computations of _permute.py, each in one kernel of Triton, for eager code: torch's own operations take a pass over memory for
 each step of a sum. Under torch.compile Inductor makes such kernels itself."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _sum_kernel(rows, places, offsets, weights, result, D, E, stride, K: tl.cons
     total = tl.zeros((BLOCK,), tl.float32)
     for j in tl.static_range(K):
         place = tl.load(places + token * K + j)
-        # What is elsewhere is not read: it may hold what no number is.
+        # Other places are not read: they may hold NaN.
         mask = columns < tl.where(place < end, D, 0)
         part = tl.load(rows + place * stride + columns, mask=mask, other=0.0).to(tl.float32)
         if WEIGHTED:
@@ -87,7 +87,7 @@ def sum_slots(
 def dot_slots(
     rows: torch.Tensor, offsets: torch.Tensor, places: torch.Tensor, gradient: torch.Tensor, dtype: torch.dtype
 ) -> torch.Tensor:
-    """Of each slot the product of its row with the gradient of its token."""
+    """Writes for each slot the product of its row with the gradient of its token."""
     rows, gradient, D = _by_rows(rows), _by_rows(gradient), rows.shape[1]
     result = rows.new_empty(places.shape, dtype=dtype)
     strides = rows.stride(0), gradient.stride(0)
@@ -101,7 +101,7 @@ def dot_slots(
 def spread(
     tokens: torch.Tensor, offsets: torch.Tensor, slots: torch.Tensor, K: int, weights: Optional[torch.Tensor] = None
 ) -> torch.Tensor:
-    """Of each row its token, times the weight of its slot; zeros for rows past the last offset."""
+    """Writes for each row its token, times the weight of its slot; zeros for rows past the last offset."""
     tokens, D = _by_rows(tokens), tokens.shape[1]
     result = tokens.new_empty(len(slots), D)
     weights = None if weights is None else weights.contiguous()

@@ -56,7 +56,7 @@ class PlannedMatmul:
     reason: str = ""
 
     def decide(self) -> Tuple[bool, bool, bool]:
-        """Which of recipes.USES are FP8 for `rows`."""
+        """For each of recipes.USES, whether it is FP8 for `rows`."""
         ranges = recipes.parse(self.recipe)
         return (True, True, True) if ranges is None else ranges.decide(self.rows)
 
@@ -66,7 +66,7 @@ class PlannedMatmul:
 
 @dataclass
 class Plan:
-    """What `plan` returns: `print` shows a table, `set` changes recipes by name, `save` and `load` keep it as JSON."""
+    """Result of `plan`: `print` shows a table, `set` changes recipes by name, `save` and `load` keep it as JSON."""
 
     card: recipes.Card
     tokens: int
@@ -87,7 +87,7 @@ class Plan:
         return self
 
     def find_recipe(self, name: str) -> Optional[recipes.Recipe]:
-        """Of the matmul with this name; None where the plan says nothing."""
+        """Recipe of the matmul with this name; None where the plan has none."""
         recipe = self._find_rule(name)
         if recipe is not None:
             return recipe
@@ -203,7 +203,7 @@ def plan(
     card: recipes.Card = "h200",
     expert_rows: Optional[int] = None,
 ) -> Plan:
-    """Which matmuls of a model are worth FP8, by use, on one rank of a training job; in seconds, without a GPU.
+    """Predicts which matmuls of a model are worth FP8, by use, on one rank of a training job. It takes seconds, and no GPU.
 
     Args:
         model: a torch module, perhaps on the meta device, or a list of (name, N, K) and (name, N, K, experts).
@@ -305,7 +305,7 @@ def _shard(matmul: Any, ep: int, tp: int) -> Any:
 
 @dataclass(frozen=True)
 class Applied:
-    """What `apply` did to a module."""
+    """Result of `apply` for a module."""
 
     module: str
     recipe: Union[str, Tuple[str, ...]]
@@ -320,8 +320,8 @@ def apply(model: torch.nn.Module, plan: Plan) -> List[Applied]:
     `fp8moe.torch.torchtitan.fp8_experts`. Those that torchao has converted get `torchao.patch`, whose recipe is "auto", or what they were
     before where the plan says bf16. Modules with a method `fp8moe_weights` get an attribute `fp8moe_recipe`, which they pass on: a
     recipe, or a tuple with one for each of their weights.
-    Linear layers are converted as by `convert`: for calls with at least 1024 rows, or `plan.tokens` where these are fewer; siblings
-    share the quantizations of their input; and layers that `convert` leaves in bf16 without a filter stay in bf16, whatever the plan says.
+    Linear layers are converted as by `convert`, for calls with at least 1024 rows, or `plan.tokens` where these are fewer. Siblings
+    share the quantizations of their input. Layers that `convert` leaves in bf16 without a filter stay in bf16, whatever the plan says.
 
     Raises:
         TypeError: the model is no module, or the plan is none.

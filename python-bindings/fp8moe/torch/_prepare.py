@@ -45,13 +45,16 @@ def prepare(
 ) -> List[Prepared]:
     """Compiles, or finds, the programs of all experts and linear layers of `model`, so that its first step waits for no compiler.
 
-    Experts are known of models of transformers with an implementation of `fp8moe.torch.transformers.register`, of
-    modules that torchao has converted after `fp8moe.torch.torchao.patch`, of torchtitan's with the override, of linear layers that `convert` made, and of
-    any module with a method `fp8moe_weights()` that returns the tensors [E, K, N] that it gives to grouped_mm or
-    experts, with their recipe, or one for each of them, as attribute `fp8moe_recipe` if it is not "auto".
+    These modules are found:
 
-    Of parameters that are DTensors it takes the part that a rank multiplies: what FSDP2 gathers, and what expert and tensor parallelism
-    leave. Call it before other things divide parameters. Each rank may call it; one of a host compiles while the others wait.
+    * models of transformers with an implementation of `fp8moe.torch.transformers.register`;
+    * modules that torchao has converted after `fp8moe.torch.torchao.patch`, and torchtitan's with the override;
+    * linear layers that `convert` made;
+    * any module with a method `fp8moe_weights()`, which returns the tensors [E, K, N] that the module gives to grouped_mm or
+      experts. Its attribute `fp8moe_recipe` is their recipe, or one for each of them, if it is not "auto".
+
+    The sizes of DTensors are those that a rank multiplies: after FSDP2 has gathered them, and after expert and tensor parallelism have
+    divided them. Call it before other things divide parameters. Each rank may call it; one of a host compiles while the others wait.
 
     Args:
         model: its parameters may be on the device "meta".

@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What quantization does to an operand, by expert, in torch's operations. Nothing waits for the device."""
+"""Effects of quantization on an operand, by expert, in torch's operations. Nothing waits for the device."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Groups:
 
 
 def of_rows(tensor: torch.Tensor, groups: Groups, by_column: bool) -> Statistics:
-    """Of an operand [M, K], scaled by row, or by group and column."""
+    """Statistics of an operand [M, K], scaled by row, or by group and column."""
     size = tensor.float().abs()
     if by_column:
         amax = groups.largest(size)
@@ -75,7 +75,7 @@ def of_rows(tensor: torch.Tensor, groups: Groups, by_column: bool) -> Statistics
 
 
 def of_weights(weights: torch.Tensor, dim: int) -> Statistics:
-    """Of an operand [E, K, N] with a scale for each slice along `dim`; one expert at a time, which takes less memory."""
+    """Statistics of an operand [E, K, N] with a scale for each slice along `dim`; one expert at a time, which takes less memory."""
     experts = []
     for matrix in weights.unbind():
         amax = matrix.abs().amax(dim - 1, keepdim=True)
@@ -86,7 +86,7 @@ def of_weights(weights: torch.Tensor, dim: int) -> Statistics:
 
 
 def of_result(result: torch.Tensor, exact: torch.Tensor, total: Callable[[torch.Tensor], torch.Tensor]) -> Statistics:
-    """Of what was computed from quantized operands beside the same in bf16."""
+    """Statistics of a result of quantized operands, beside the result in bf16."""
     return {
         "signal": total(exact.double().square()),
         "noise": total((result.double() - exact.double()).square()),

@@ -21,10 +21,9 @@ TYPES = frozenset((torch.bfloat16, torch.float16, torch.float32))
 
 
 def find_kernels(module: str, *tensors: torch.Tensor) -> Any:
-    """The module of this package with kernels for these tensors, or None: where Inductor fuses what is written in torch's
-    operations, somebody looks on or wants to differentiate what they write, sums are not in float32, or there is no Triton.
-    A profile shows the kernels that run without it."""
-    if torch.compiler.is_compiling() or is_traced():
+    """The module of this package with kernels for these tensors, or None. There are none where Inductor fuses torch's
+    operations, a mode or tracer sees calls, or results are differentiated. They need sums in float32, and Triton."""
+    if torch.compiler.is_compiling() or is_watched():
         return None
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
         return None

@@ -135,7 +135,7 @@ class QuantizedWeights:
 
     @property
     def nbytes(self) -> int:
-        """Of the quantized forms and their scales."""
+        """Bytes of the quantized forms and their scales."""
         return sum(form.nbytes for form in self.forms)
 
     def is_current(self) -> bool:
@@ -176,8 +176,8 @@ class QuantizedWeights:
             )
 
     def take_forms(self) -> Sequence[torch.Tensor]:
-        """The forms for one use. On GPUs and in graphs, where nothing waits, scales of forms whose weights have changed are NaN, so
-        that results are, and the next call raises what `require_current` does."""
+        """The forms for one use. GPUs and graphs do not wait for the comparison. If the weights have changed, scales are NaN there, and
+        so are results. The next call raises what `require_current` does."""
         sample = self._sample
         is_compiling = torch.compiler.is_compiling()
         if sample is None or not (is_compiling or self.weights.is_cuda):
@@ -224,8 +224,8 @@ class QuantizedWeights:
             return torch.stack([(_bits(kept) != _bits(form)).any() for kept, form in pairs]).any()
 
     def is_cut_off(self) -> bool:
-        """Whether a gradient is required and would not arrive: a view of a parameter that is made under torch.no_grad, or before the
-        parameter required a gradient, does not lead to it, though it says that it requires one."""
+        """Whether a gradient is required and would not arrive. A view that is made under torch.no_grad, or before its
+        parameter required a gradient, does not lead to the parameter. It says all the same that it requires one."""
         source = self._source
         if not source.requires_grad:
             return False
@@ -257,7 +257,7 @@ def read_version(tensor: torch.Tensor) -> Optional[int]:
 
 
 def _read_address(tensor: torch.Tensor) -> int:
-    """Which differs after `parameter.data = other`. Those of no other kinds of tensors are asked."""
+    """Address, which differs after `parameter.data = other`. Those of no other kinds of tensors are asked."""
     return tensor.data_ptr() if type(tensor) in (torch.Tensor, torch.nn.Parameter) else 0
 
 
@@ -275,7 +275,7 @@ def _sample(tensor: torch.Tensor) -> Optional[Sample]:
 
 
 class _Memory:
-    """That of weights whose forms are kept."""
+    """Memory of weights whose forms are kept."""
 
     def __init__(self, storage: torch.UntypedStorage) -> None:
         #: Held, so that no other memory gets its identity or address.
@@ -325,7 +325,7 @@ def _count_step(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> Non
 
 
 def find_plain(tensor: Any) -> Iterator[torch.Tensor]:
-    """What holds the numbers: of DTensors the local ones."""
+    """Tensors that hold the numbers: local ones of DTensors."""
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter) and hasattr(tensor, "__tensor_flatten__"):
         for name in tensor.__tensor_flatten__()[0]:
             yield from find_plain(getattr(tensor, name))

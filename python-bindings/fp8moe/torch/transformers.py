@@ -37,11 +37,12 @@ def register(
     """Makes `experts_forward` with that recipe of grouped_mm an implementation of experts of that name, for
     `experts_implementation=name`. Registering twice is the same as once.
 
-    On GPUs for which there are no kernels experts are multiplied in torch's bf16, and one line says so; with `fallback=None`
+    On GPUs without kernels experts are multiplied in torch's bf16, and one line of the log says so. With `fallback=None`
     recipes other than "auto" are an error there.
 
-    With `keep="step"` weights are quantized once between two steps of optimizers, for all microbatches, evaluation and decoding, in eager
-    code and in what torch.compile traces, for parameters in bf16: two bytes more for each of them, one with recipe "forward_only" (`quantize_weights` says which changes are seen).
+    With `keep="step"` weights are quantized once between two steps of optimizers, for all microbatches, evaluation and decoding. Parameters must be in
+    bf16, and take two bytes more for each weight, or one with recipe "forward_only". It works in eager code and in torch.compile.
+    `quantize_weights` says which changes are seen.
 
     Raises ImportError if transformers is absent or has no such implementations (before 5.0),
     and ValueError for a recipe that is not known, or another `keep`.
