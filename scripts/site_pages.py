@@ -119,7 +119,11 @@ def main():
     pages |= {"CONTRIBUTING.md", "CHANGELOG.md"}
     wanted = set()
     for page in sorted(pages):
-        write(place_of(page), relink((ROOT / page).read_text(), page, wanted))
+        text = (ROOT / page).read_text()
+        if page.endswith("Dialect.md"):
+            # The site has a list of the page's headings: operations and attributes, without the parts of each.
+            text = re.sub(r"^#### (\w+:)$", r"**\1**", text.replace("[TOC]\n", ""), flags=re.MULTILINE)
+        write(place_of(page), relink(text, page, wanted))
     for path in sorted(wanted - pages):
         if not path.startswith("docs/"):
             write(place_of(path), source_page(path))
