@@ -405,7 +405,7 @@ def _advise(options: argparse.Namespace) -> None:
 def _add_prepare(parser: argparse.ArgumentParser) -> None:
     from . import programs
 
-    parser.add_argument("program", choices=["grouped_mm", "bf16_grouped_mm", "kept_grouped_mm", "add_grad_weights", "linear"],
+    parser.add_argument("program", choices=["grouped_mm", "bf16_grouped_mm", "kept_grouped_mm", "add_grad_weights", "linear", "kept_linear"],
                         help="what fp8moe.programs and fp8moe.linear_programs describe")
     parser.add_argument("--sizes", action="append", required=True, metavar="K,N,E",
                         help="of each expert's matrix, and their number; K,N of a linear layer (may be repeated)")
@@ -429,7 +429,7 @@ def _prepare(options: argparse.Namespace) -> None:
 
 
 def _parse_sizes(options: argparse.Namespace, text: str) -> Tuple[int, int, int]:
-    is_linear = options.program == "linear"
+    is_linear = options.program in ("linear", "kept_linear")
     try:
         K, N, E = map(int, f"{text},1".split(",") if is_linear else text.split(","))
     except ValueError:
@@ -441,9 +441,10 @@ def _list_requests(options: argparse.Namespace, sizes: Tuple[int, int, int], chi
     from . import linear_programs, programs
 
     recipe = "rowwise" if options.recipe == "auto" else options.recipe
-    if options.program == "linear":
+    if options.program in ("linear", "kept_linear"):
         K, N, _ = sizes
-        return [linear_programs.linear_input_request(K, chip), linear_programs.linear_request(K, N, chip, recipe=recipe)]
+        of_layer = linear_programs.linear_request(K, N, chip, recipe=recipe, kept=options.program == "kept_linear")
+        return [linear_programs.linear_input_request(K, chip), of_layer]
     bf16 = [programs.bf16_grouped_mm_request(*sizes, chip, weights=options.weights)]
     if options.program == "bf16_grouped_mm":
         return bf16

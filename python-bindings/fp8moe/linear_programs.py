@@ -47,11 +47,17 @@ _QUANTIZE_X_COLUMNS = """\
     %xc, %xcs = fp8moe.dynamic_quantize %x along [0] rounding pow2 : {x} -> {x_columns}, {column_scales}
 """
 
+_QUANTIZE_WEIGHTS_K = """\
+    %wk, %wks = fp8moe.dynamic_quantize %weights along [1] rounding pow2 : {weights} -> {weights_k}, {scales_k}
+"""
+
+_QUANTIZE_WEIGHTS_N = """\
+    %wn, %wns = fp8moe.dynamic_quantize %weights along [0] rounding pow2 : {weights} -> {weights_n}, {scales_n}
+"""
+
 _Y = """\
-    %wk, %wks = fp8moe.dynamic_quantize %weights along [1] rounding pow2
-        : {weights} -> tensor<{N}x{K}x!fp8moe.e4m3>, tensor<{N}xf32>
-    %wt = fp8moe.transpose %wk [1, 0] : tensor<{N}x{K}x!fp8moe.e4m3> -> tensor<{K}x{N}x!fp8moe.e4m3, #transposed>
-    %y = fp8moe.linear %xq, %wt scales(%xs, %wks : {row_scales}, tensor<{N}xf32>) direction quantize
+    %wt = fp8moe.transpose %wk [1, 0] : {weights_k} -> tensor<{K}x{N}x!fp8moe.e4m3, #transposed>
+    %y = fp8moe.linear %xq, %wt scales(%xs, %wks : {row_scales}, {scales_k}) direction quantize
         : {x_rows}, tensor<{K}x{N}x!fp8moe.e4m3, #transposed> -> {y}
 """
 
@@ -62,10 +68,8 @@ _Y_BF16 = """\
 
 _GRAD_X = """\
     %gq, %gs = fp8moe.dynamic_quantize %grad_y along [1] rounding pow2 : {y} -> tensor<?x{N}x!fp8moe.e4m3>, tensor<?xf32>
-    %wn, %wns = fp8moe.dynamic_quantize %weights along [0] rounding pow2
-        : {weights} -> tensor<{N}x{K}x!fp8moe.e4m3>, tensor<{K}xf32>
-    %grad_x = fp8moe.linear %gq, %wn scales(%gs, %wns : tensor<?xf32>, tensor<{K}xf32>) direction quantize
-        : tensor<?x{N}x!fp8moe.e4m3>, tensor<{N}x{K}x!fp8moe.e4m3> -> {x}
+    %grad_x = fp8moe.linear %gq, %wn scales(%gs, %wns : tensor<?xf32>, {scales_n}) direction quantize
+        : tensor<?x{N}x!fp8moe.e4m3>, {weights_n} -> {x}
 """
 
 _GRAD_X_BF16 = """\
@@ -85,8 +89,13 @@ _GRAD_WEIGHTS_BF16 = """\
 """
 
 #: Names, in the IR, of the tensors that programs hand to each other.
-_VALUES = {"x_rows": "xq", "row_scales": "xs", "x_columns": "xc", "column_scales": "xcs", "grad_y": "grad_y", "x": "x", "weights": "weights"}
+_VALUES = {
+    **{"x_rows": "xq", "row_scales": "xs", "x_columns": "xc", "column_scales": "xcs", "grad_y": "grad_y", "x": "x", "weights": "weights"},
+    **{"weights_k": "wk", "scales_k": "wks", "weights_n": "wn", "scales_n": "wns"},
+}  # fmt: skip
 _FORMS = {"x_rows": ("x_rows", "row_scales"), "x_columns": ("x_columns", "column_scales")}
+_KEPT_FORMS = {"forward": ("weights_k", "scales_k"), "grad_x": ("weights_n", "scales_n")}
+_QUANTIZE_WEIGHTS = {"forward": _QUANTIZE_WEIGHTS_K, "grad_x": _QUANTIZE_WEIGHTS_N}
 
 
 def list_bf16_uses(recipe: str) -> Tuple[str, ...]:
@@ -117,7 +126,7 @@ def linear_input(K: int) -> str:
     )
 
 
-def linear(K: int, N: int, *, recipe: str = "rowwise") -> str:
+def linear(K: int, N: int, *, recipe: str = "rowwise", kept: bool = False) -> str:
     """A module with the programs of a differentiable linear layer, for any number M of rows, as `linear_input`:
 
         forward(x, weights, x_rows, row_scales) -> y
@@ -131,35 +140,47 @@ def linear(K: int, N: int, *, recipe: str = "rowwise") -> str:
     `backward`, whose workspace would hold all quantized operands. Matmuls that a recipe leaves in bf16 read x or weights themselves.
     If the gradient of weights is one of them, there is no `forward_with_columns`.
 
+    With `kept`, weights are quantized by a program of their own, and programs take its results behind weights:
+
+        quantize_weights(weights) -> weights_k, scales_k, weights_n, scales_n
+        forward(x, weights, weights_k, scales_k, ...) -> y, and forward_with_columns
+        backward(grad_y, weights, weights_n, scales_n, ...) -> grad_x, grad_weights, and grad_x
+
+    weights_k is e4m3 [N, K], row-major, with scales f32 [N]; weights_n is e4m3 [N, K], contiguous along N, with scales f32 [K]. A recipe with grad_x in bf16 has no weights_n.
+
     Raises ValueError for sizes below 1, and for recipes that are not known or have nothing in FP8.
     """
     sizes, bf16 = _check(K, N), list_bf16_uses(recipe)
     if set(bf16) == set(USES):
         raise ValueError(f"linear: recipe {recipe!r} has nothing in FP8; use torch's own linear layer")
-    types = _list_types(*sizes)
+    types = _list_types(*sizes, kept)
     columns = [] if "grad_weights" in bf16 else list(_FORMS["x_columns"])
     rows = [] if "forward" in bf16 else list(_FORMS["x_rows"])
-    y = _Y_BF16 if "forward" in bf16 else _Y
-    grad_x = _GRAD_X_BF16 if "grad_x" in bf16 else _GRAD_X
+    fp8 = [use for use in _KEPT_FORMS if use not in bf16]
+    forms = {use: list(_KEPT_FORMS[use]) if kept and use in fp8 else [] for use in _KEPT_FORMS}
+    quantize = {use: _QUANTIZE_WEIGHTS[use] if use in fp8 and not kept else "" for use in _KEPT_FORMS}
+    y = _Y_BF16 if "forward" in bf16 else quantize["forward"] + _Y
+    grad_x = _GRAD_X_BF16 if "grad_x" in bf16 else quantize["grad_x"] + _GRAD_X
     grad_weights = _GRAD_WEIGHTS_BF16 if "grad_weights" in bf16 else _GRAD_WEIGHTS
     operands = columns or ["x"]
     functions = {
-        "forward": (["x", "weights", *rows], ["y"], y),
-        "forward_with_columns": (["x", "weights", *rows, *columns], ["y"], y),
-        "backward": (["grad_y", "weights", *operands], ["grad_x", "grad_weights"], grad_x + grad_weights),
-        "grad_x": (["grad_y", "weights"], ["grad_x"], grad_x),
+        "quantize_weights": (["weights"], forms["forward"] + forms["grad_x"], "".join(_QUANTIZE_WEIGHTS[use] for use in fp8)),
+        "forward": (["x", "weights", *forms["forward"], *rows], ["y"], y),
+        "forward_with_columns": (["x", "weights", *forms["forward"], *rows, *columns], ["y"], y),
+        "backward": (["grad_y", "weights", *forms["grad_x"], *operands], ["grad_x", "grad_weights"], grad_x + grad_weights),
+        "grad_x": (["grad_y", "weights", *forms["grad_x"]], ["grad_x"], grad_x),
         "grad_weights": (["grad_y", *operands], ["grad_weights"], grad_weights),
     }
-    return _module(_function(name, *functions[name], types) for name in list_linear(*sizes, recipe))
+    return _module(_function(name, *functions[name], types) for name in list_linear(*sizes, recipe, kept))
 
 
-def list_linear(K: int, N: int, recipe: str) -> Tuple[str, ...]:
+def list_linear(K: int, N: int, recipe: str, kept: bool = False) -> Tuple[str, ...]:
     """The programs of `linear`, in their order."""
     left_out = {"forward_with_columns"} if "grad_weights" in list_bf16_uses(recipe) else set()
     if K * N >= programs.LARGE_WEIGHTS:
         left_out.add("backward")
     names = ("forward", "forward_with_columns", "backward", "grad_x", "grad_weights")
-    return tuple(name for name in names if name not in left_out)
+    return (*(("quantize_weights",) if kept else ()), *(name for name in names if name not in left_out))
 
 
 def linear_input_request(K: int, chip: str) -> Request:
@@ -167,16 +188,18 @@ def linear_input_request(K: int, chip: str) -> Request:
     return _request(linear_input(K), chip, f"linear_input of K = {K}", K, 16, "rowwise")
 
 
-def linear_request(K: int, N: int, chip: str, *, recipe: str = "rowwise") -> Request:
+def linear_request(K: int, N: int, chip: str, *, recipe: str = "rowwise", kept: bool = False) -> Request:
     """Returns the request by which fp8moe.cache finds or makes the artifact of `linear` for a chip."""
-    return _request(linear(K, N, recipe=recipe), chip, f"linear of K = {K}, N = {N}, recipe {recipe}", K, N, recipe)
+    name = "kept_linear" if kept else "linear"
+    text = linear(K, N, recipe=recipe, kept=kept)
+    return _request(text, chip, f"{name} of K = {K}, N = {N}, recipe {recipe}", K, N, recipe, name)
 
 
-def _request(text: str, chip: str, what: str, K: int, N: int, recipe: str) -> Request:
+def _request(text: str, chip: str, what: str, K: int, N: int, recipe: str, name: str = "linear") -> Request:
     programs.require_kernels("linear", chip)
     odd = [f"{name} = {size} is no multiple of 16" for name, size in (("K", K), ("N", N)) if size % 16]
     hint = f"{' and '.join(odd)}, and GPUs read 16 bytes at a time; keep the layer in bf16" if odd and chip != "cpu" else ""
-    return Request(text, chip, what, f"python -m fp8moe prepare linear --sizes={K},{N} --recipe={recipe}", hint)
+    return Request(text, chip, what, f"python -m fp8moe prepare {name} --sizes={K},{N} --recipe={recipe}", hint)
 
 
 def _check(K: int, N: int) -> Tuple[int, int]:
@@ -188,7 +211,8 @@ def _check(K: int, N: int) -> Tuple[int, int]:
     return sizes["K"], sizes["N"]
 
 
-def _list_types(K: int, N: int) -> Dict[str, str]:
+def _list_types(K: int, N: int, kept: bool = False) -> Dict[str, str]:
+    # As the gradient of x contracts weights along N; where they are no tensors of programs, the compiler chooses.
     types = {
         "x": f"tensor<?x{K}xbf16>",
         "y": f"tensor<?x{N}xbf16>",
@@ -197,6 +221,10 @@ def _list_types(K: int, N: int) -> Dict[str, str]:
         "row_scales": "tensor<?xf32>",
         "x_columns": f"tensor<?x{K}x!fp8moe.e4m3, #columns>",
         "column_scales": f"tensor<{K}xf32>",
+        "weights_k": f"tensor<{N}x{K}x!fp8moe.e4m3>",
+        "scales_k": f"tensor<{N}xf32>",
+        "weights_n": f"tensor<{N}x{K}x!fp8moe.e4m3{', #transposed' if kept else ''}>",
+        "scales_n": f"tensor<{K}xf32>",
     }
     return {**types, "grad_y": types["y"], "grad_x": types["x"], "grad_weights": types["weights"], "K": str(K), "N": str(N)}
 

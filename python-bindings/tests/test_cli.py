@@ -255,6 +255,8 @@ def test_prepare_linear(ir, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("FP8MOE_ARTIFACTS", str(tmp_path))
     for request in (linear_programs.linear_input_request(16, "cpu"), linear_programs.linear_request(16, 32, "cpu")):
         assert cache.get(request).startswith(str(tmp_path))
+    assert main(["prepare", "kept_linear", "--sizes=16,32", "--target=cpu", "-o", str(tmp_path)]) == 0
+    assert "kept_linear of K = 16, N = 32, recipe rowwise on cpu" in capsys.readouterr().out
     assert main(["prepare", "linear", "--sizes=16,32,2", "--target=cpu"]) == 1
     assert "--sizes: '16,32,2' is not of the form K,N" in capsys.readouterr().err
     hint = "K = 24 is no multiple of 16, and GPUs read 16 bytes at a time; keep the layer in bf16"

@@ -19,7 +19,7 @@ from __future__ import annotations
 import functools
 import logging
 import operator
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union, cast
+from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple, Union, cast
 
 import torch
 from torch.fx.experimental.symbolic_shapes import has_static_value
@@ -29,7 +29,7 @@ from .._library import UnsupportedError
 from . import _bf16
 from ._constant import assume_constant_result, forget_warnings, warn_once
 from ._grouped_mm import FIXED, Names, chip_of, find_layout, join_parts, list_ops, multiply, resolve, take_weights
-from ._ops import Formula, Op, find_asked
+from ._ops import TAGS, Formula, Op, find_asked
 from ._weights import QuantizedWeights
 
 _log = logging.getLogger("fp8moe")
@@ -358,9 +358,6 @@ def _find_both(side: _Side, is_fp8: bool) -> Any:
 
 # --- As operators ---------------------------------------------------------------------
 
-TAGS: List[torch.Tag] = [torch.Tag.pt2_compliant_tag, getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order)]
-
-
 def _fake_forward(x: torch.Tensor, weights: torch.Tensor, *_: Any) -> torch.Tensor:
     return x.new_empty(x.shape[0], weights.shape[2])
 
@@ -373,9 +370,9 @@ def fake_backward(
     return grad_x, grad_weights if asks_weights else grad_y.new_empty(0)
 
 
-def define(name: str, schema: str, run: Any, fake: Any, tags: Sequence[torch.Tag] = TAGS) -> None:
+def define(name: str, schema: str, run: Any, fake: Any, tags: Sequence[torch.Tag] = ()) -> None:
     qualified = f"fp8moe::{name}"
-    torch.library.define(qualified, schema, tags=tags)
+    torch.library.define(qualified, schema, tags=[*TAGS, *tags])
     torch.library.impl(qualified, ("cpu", "cuda"), run)
     torch.library.register_fake(qualified, fake)
 

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple, get_args
+from typing import Any, Callable, Dict, List, Literal, Mapping, Optional, Sequence, Set, Tuple, get_args
 
 import torch
 from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
-from .. import linear_programs, recipes
+from .. import recipes
 from ._auto import why_not_device
 from ._grouped_mm import chip_of
-from ._linear import LEAST_ROWS, MULTIPLE, Linear, convert_linear, local_shape, share_inputs
+from ._linear import LEAST_ROWS, MULTIPLE, Linear, check_options, convert_linear, local_shape, share_inputs
 
 #: Layers whose errors cost more than others', by the last part of their names: those of logits, and of where tokens go.
 _SENSITIVE = {
@@ -80,6 +80,7 @@ def convert(
     filter: Optional[Filter] = None,
     least_rows: Optional[int] = None,
     target: Optional[str] = None,
+    keep: Optional[Literal["step"]] = None,
 ) -> Conversion:
     """Makes linear layers of `model` multiply in FP8, in place.
 
@@ -105,16 +106,17 @@ def convert(
         filter: `filter(module, name)` says whether a layer may be in FP8, in the place of these rules about names and widths.
         least_rows: rows below which a call is in bf16, as of a single token's decoding; by default 1024, or `tokens` where these are fewer.
         target: the chip to predict for, by default that of the model's device, "sm_90a" where that is no GPU.
+        keep: "step" quantizes weights in bf16 once between two steps of optimizers, for all microbatches and for recomputation, for two
+            bytes more for each weight.
 
     Raises:
         TypeError: the model is no module.
-        ValueError: the recipe is not known, or fully_shard was called before.
+        ValueError: the recipe, or `keep`, is not known, or fully_shard was called before.
         ImportError: `tokens` are given, and the compiler is not installed.
     """
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"convert: model is of type {type(model).__name__}, expected a torch.nn.Module")
-    if recipe is not None:
-        linear_programs.list_bf16_uses(recipe)
+    check_options("convert", recipe or "bf16", keep)
     found = list_layers(model)
     if least_rows is None:
         least_rows = LEAST_ROWS if tokens is None else min(tokens, LEAST_ROWS)
@@ -130,7 +132,7 @@ def convert(
         of_layer, why = chosen.get(name, ("bf16", reasons[name] or ""))
         N, K = (0, 0) if _is_lazy(module) else local_shape(module.weight)
         layers.append(ConvertedLayer(name or recipes.ROOT, N, K, of_layer, why))
-    convert_layers(model, {name: layer.recipe for (name, _), layer in zip(found, layers)}, least_rows)
+    convert_layers(model, {name: layer.recipe for (name, _), layer in zip(found, layers)}, least_rows, keep)
     return Conversion(tuple(layers), tokens)
 
 
@@ -139,12 +141,14 @@ def list_layers(model: torch.nn.Module) -> List[Tuple[str, torch.nn.Linear]]:
     return [(name, module) for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)]
 
 
-def convert_layers(model: torch.nn.Module, chosen: Mapping[str, recipes.LinearRecipe], least_rows: int) -> None:
+def convert_layers(
+    model: torch.nn.Module, chosen: Mapping[str, recipes.LinearRecipe], least_rows: int, keep: Optional[Literal["step"]] = None
+) -> None:
     """Gives layers of `list_layers` recipes by name, and lets siblings share quantizations. Layers without a recipe stay as they are."""
     for name, module in list_layers(model):
         recipe = chosen.get(name)
         if recipe is not None and (recipe != "bf16" or isinstance(module, Linear)):
-            convert_linear(module, recipe, least_rows=least_rows)
+            convert_linear(module, recipe, least_rows=least_rows, keep=keep)
     share_inputs(model)
 
 

@@ -2,7 +2,7 @@
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Quantized forms that calls find by themselves: of parameters between two steps of optimizers (`register(keep="step")`), and of
-weights that FSDP2 has gathered (`keep_gathered`); and the operator that finds them in a graph.
+weights that FSDP2 has gathered (`keep_gathered`); and the operators that find them in a graph.
 
     traced      kept_by_rows(x, weights, offsets)       forms are no tensors of the graph
     run         forms of the memory that weights have then, made now if there are none or if they are stale
@@ -14,16 +14,16 @@ So a graph has no guard on forms, holds none that could be stale, and serves all
 from __future__ import annotations
 
 import weakref
-from typing import Any, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 
 import torch
 from torch.utils.weak import WeakIdKeyDictionary
 
-from . import _auto
+from . import _auto, _ops
 from ._constant import assume_constant_result
 from ._grouped_mm import Names, is_exporting, quantize_weights, resolve
-from ._ops import find_asked
-from ._weights import QuantizedWeights, count_steps, find_gathered, gathered, identity, read_version
+from ._ops import PLAIN_TYPES, Op, find_asked, is_watched
+from ._weights import QuantizedWeights, count_steps, find_gathered, gathered, held_until_step, identity, read_version
 
 #: Where forms come from. Parameters are given as they are stored, since their views in a graph have no version.
 _GATHERED, _STEP, _STEP_TRANSPOSED = "gathered", "step", "step, transposed"
@@ -39,9 +39,9 @@ class _Entry:
         self.made_at, self.kept = made_at, kept
 
 
-#: By parameter.
+#: By parameter, and there by key.
 _entries: Any = WeakIdKeyDictionary()
-#: By memory: what autograd hands a recomputed backward is another tensor on that of the parameter.
+#: By key, which has the memory: what autograd hands a recomputed backward is another tensor on that of the parameter.
 _by_memory: "weakref.WeakValueDictionary[Tuple[Any, ...], _Entry]" = weakref.WeakValueDictionary()
 
 
@@ -49,9 +49,22 @@ def keep(parameter: torch.Tensor, is_transposed: bool, recipe: str, what: str) -
     """Forms of `parameter` [E, K, N], or [E, N, K] where it `is_transposed`. An earlier call has made them since the last step, or
     they are new. Raises ValueError where a GPU says that an earlier call read stale ones."""
     form = _auto.forms_recipe(recipe)
-    key = (identity(parameter), parameter.storage_offset(), parameter.shape, parameter.stride(), is_transposed)
-    made_at = (count_steps(), read_version(parameter), parameter.data_ptr(), form)
-    entry = _by_memory.get(key)
+
+    def quantize(weights: torch.Tensor) -> QuantizedWeights:
+        return quantize_weights(weights.transpose(-2, -1) if is_transposed else weights, recipe=form)
+
+    return find_or_make(parameter, (is_transposed, form), quantize, what)
+
+
+def find_or_make(
+    parameter: torch.Tensor, kind: Tuple[Any, ...], quantize: Callable[[torch.Tensor], QuantizedWeights], what: str
+) -> QuantizedWeights:
+    """As `keep`, of forms of some kind that `quantize` makes."""
+    # Replays of a CUDA graph write memory of its own, and quantize again.
+    is_captured = parameter.is_cuda and torch.cuda.is_current_stream_capturing()
+    key = (identity(parameter), parameter.storage_offset(), parameter.shape, parameter.stride(), *kind)
+    made_at = (count_steps(), read_version(parameter), parameter.data_ptr())
+    entry = None if is_captured else _by_memory.get(key)
     if entry is not None and entry.made_at == made_at:
         if entry.kept.has_differed():
             entry.kept.require_current(what)
@@ -59,11 +72,57 @@ def keep(parameter: torch.Tensor, is_transposed: bool, recipe: str, what: str) -
             return entry.kept
     # Not tensors of inference mode, which autograd does not save.
     with torch.inference_mode(False), torch.no_grad():
-        weights = parameter.detach()
-        kept = quantize_weights(weights.transpose(-2, -1) if is_transposed else weights, recipe=form)
-    if not (parameter.is_cuda and torch.cuda.is_current_stream_capturing()):  # memory of the captured graph, which its replays write
-        _entries[parameter] = _by_memory[key] = _Entry(made_at, kept)
+        kept = quantize(parameter.detach())
+    if not is_captured:
+        # The part of a DTensor that a rank has comes as another tensor in each call.
+        held = _entries.setdefault(parameter, {}) if type(parameter) is torch.nn.Parameter else held_until_step
+        held[key] = _by_memory[key] = _Entry(made_at, kept)
     return kept
+
+
+# --- As an operator --------------------------------------------------------------------
+
+# A CUDA graph would read the forms of its capture for as long as it lives.
+_TAGS = [torch.Tag.cudagraph_unsafe] if hasattr(torch.Tag, "cudagraph_unsafe") else []
+
+#: Forms, as programs name them.
+FORMS = ("weights_k", "scales_k", "weights_n", "scales_n")
+
+
+class KeptOp(Op):
+    """A program that finds forms of its input `weights` when it runs."""
+
+    def __init__(self, op: Op, find: Callable[[torch.Tensor], Sequence[torch.Tensor]]) -> None:
+        self._inner, self._find = op, find
+        self._names = [tensor.name for tensor in op.signature.inputs]
+        namespace, name = op.qualified_name.split("::")
+        signature = op.signature.without(FORMS)
+        self._weights = [tensor.name for tensor in signature.inputs].index("weights")
+        super().__init__(op._artifact, signature, op._kind, f"{namespace}::kept_{name}", _TAGS)
+
+    def call_directly(self, tensors: Tuple[torch.Tensor, ...], fit: Any = None) -> Any:
+        if not _ops.past_dispatcher or is_watched() or not all(type(t) in PLAIN_TYPES and not t.is_neg() for t in tensors):
+            return None
+        return self.run_differentiable(lambda: self._run(*tensors), tensors)
+
+    def _run(self, *tensors: torch.Tensor) -> Any:
+        forms = dict(zip(FORMS, self._find(tensors[self._weights])))
+        given = iter(tensors)
+        inputs = tuple(forms[name] if name in forms else next(given) for name in self._names)
+        results = self._inner.call_directly(inputs)
+        return self._inner._run(*inputs) if results is None else results
+
+
+_kept_ops: Dict[str, KeptOp] = {}
+
+
+def as_kept_op(op: Op, find: Callable[[torch.Tensor], Sequence[torch.Tensor]]) -> Op:
+    """`op` itself where it reads no forms."""
+    if all(tensor.name not in FORMS for tensor in op.signature.inputs):
+        return op
+    if op.qualified_name not in _kept_ops:
+        _kept_ops[op.qualified_name] = KeptOp(op, find)
+    return _kept_ops[op.qualified_name]
 
 
 # --- In a graph -----------------------------------------------------------------------
@@ -161,9 +220,6 @@ def _fake_backward(
     view = weights.transpose(-2, -1) if where == _STEP_TRANSPOSED else weights
     return _as_stored(_auto.fake_backward(grad_y, x, view, (), offsets, recipe, asks_x, asks_weights), asks_weights, where)
 
-
-# A CUDA graph would read the forms of its capture for as long as it lives.
-_TAGS = [*_auto.TAGS, *([torch.Tag.cudagraph_unsafe] if hasattr(torch.Tag, "cudagraph_unsafe") else [])]
 
 _auto.define("kept_by_rows", "(Tensor x, Tensor weights, Tensor offsets, str recipe, str where) -> Tensor", _run_forward, _fake_forward, _TAGS)
 _auto.define(

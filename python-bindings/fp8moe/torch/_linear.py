@@ -9,7 +9,7 @@ import functools
 import math
 import warnings
 import weakref
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple, Type
+from typing import Any, Callable, Dict, List, Literal, NamedTuple, Optional, Set, Tuple, Type
 
 import torch
 from torch.fx.experimental.symbolic_shapes import guard_or_false
@@ -18,9 +18,10 @@ from .. import cache, linear_programs, recipes
 from ._auto import has_kernels, is_trained
 from ._constant import assume_constant_result
 from ._grouped_mm import chip_of, is_exporting, observers
+from ._kept import as_kept_op, find_or_make
 from ._linear_eager import KnownCalls, Programs, multiply_again
 from ._ops import Op, differentiable, load_ops
-from ._weights import read_version
+from ._weights import Maker, QuantizedWeights, read_version
 
 #: Rows below which a layer multiplies in bf16: quantizing its weights takes longer than FP8 gains. `advise` predicts for an
 #: H200 that with 1024 rows the layers of Llama3 8B from 4096 x 4096 on gain, and with 256 rows none.
@@ -34,16 +35,15 @@ class Linear(torch.nn.Linear):
     """torch.nn.Linear in FP8, with its parameters and their names; `convert` makes them of the layers of a model.
 
     The input has any leading dimensions, of which all rows together are quantized. Weights are quantized in each forward and each
-    backward. It is torch's own linear in these cases:
-
-    * in evaluation (`model.eval()`), in exported programs, and for fewer than `least_rows` rows;
-    * where a width is no multiple of 16;
-    * on GPUs without kernels, which one line of the log says;
-    * where the layer does not compute in bf16, which training warns of once.
+    backward without `keep`. It is torch's own linear, in bf16, in evaluation (`model.eval()`), for fewer than `least_rows` rows, where a
+    width is no multiple of 16, in exported programs, on GPUs without kernels, of which one line of the log says so, and where the layer does
+    not compute in bf16, of which training warns once.
 
     Args:
         recipe: how operands are quantized, one of fp8moe.programs.RECIPES, or "bf16".
         least_rows: rows below which the layer stays in bf16.
+        keep: "step" quantizes weights once between two steps of optimizers, where they are a parameter in bf16, for two bytes more for
+            each of them.
         Others as torch.nn.Linear.
     """
 
@@ -51,6 +51,7 @@ class Linear(torch.nn.Linear):
     fp8moe_least_rows: int = LEAST_ROWS
     fp8moe_shared: Optional["SharedInput"] = None
     fp8moe_known: Optional[KnownCalls] = None
+    fp8moe_keep: Optional[Literal["step"]] = None
 
     def __init__(
         self,
@@ -62,10 +63,11 @@ class Linear(torch.nn.Linear):
         *,
         recipe: recipes.LinearRecipe = "rowwise",
         least_rows: int = LEAST_ROWS,
+        keep: Optional[Literal["step"]] = None,
     ) -> None:
         super().__init__(in_features, out_features, bias, device, dtype)
-        linear_programs.list_bf16_uses(recipe)  # raises where it is not known
-        self.fp8moe_recipe, self.fp8moe_least_rows = recipe, least_rows
+        check_options("Linear", recipe, keep)
+        self.fp8moe_recipe, self.fp8moe_least_rows, self.fp8moe_keep = recipe, least_rows, keep
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         # The first condition comes first: graphs have no guard on the others.
@@ -95,16 +97,20 @@ def _is_sharded(tensor: torch.Tensor) -> bool:
 
 
 def convert_linear(
-    module: torch.nn.Module, recipe: recipes.LinearRecipe = "rowwise", *, least_rows: int = LEAST_ROWS
+    module: torch.nn.Module,
+    recipe: recipes.LinearRecipe = "rowwise",
+    *,
+    least_rows: int = LEAST_ROWS,
+    keep: Optional[Literal["step"]] = None,
 ) -> torch.nn.Module:
     """Makes a torch.nn.Linear one of FP8, in place: it stays the same object, with the same parameters, hooks and buffers. For a
-    layer that is converted already the recipe changes; "bf16" makes it torch's again.
+    layer that is converted already the options change; "bf16" makes it torch's again.
 
     Raises:
         TypeError: the module is no torch.nn.Linear, or has a forward of its own (`why_not` says so before).
-        ValueError: the recipe is not known.
+        ValueError: the recipe, or `keep`, is not known.
     """
-    linear_programs.list_bf16_uses(recipe)
+    check_options("convert_linear", recipe, keep)
     if not isinstance(module, Linear):
         if not isinstance(module, torch.nn.Linear) or type(module).forward is not torch.nn.Linear.forward:
             raise TypeError(
@@ -115,8 +121,17 @@ def convert_linear(
         original: Any = type(module)
         module.__class__ = _class_of(original)
     assert isinstance(module, Linear)
-    module.fp8moe_recipe, module.fp8moe_least_rows = recipe, least_rows
+    module.fp8moe_recipe, module.fp8moe_least_rows, module.fp8moe_keep = recipe, least_rows, keep
+    if keep:
+        module.fp8moe_known = None  # whose programs quantize weights
     return module
+
+
+def check_options(function: str, recipe: str, keep: Optional[str]) -> None:
+    """Raises ValueError for options that are not known."""
+    linear_programs.list_bf16_uses(recipe)
+    if keep not in (None, "step"):
+        raise ValueError(f"{function}: keep is {keep!r}, expected 'step' or None")
 
 
 @functools.lru_cache(maxsize=None)
@@ -226,12 +241,16 @@ def multiply_local(
         if result is not None:
             return result
     rows = x.reshape(-1, K).contiguous()
-    y = _multiply(layer, x, rows, weights)
+    is_kept = _is_kept(layer, weight, decided)
+    y = _multiply(layer, x, rows, weights, is_kept)
     if is_inspected:
         ends = torch.full((1,), rows.shape[0], dtype=torch.int32, device=rows.device)
-        observers[-1](rows, weights.t()[None], ends, y, layer.fp8moe_recipe)
+        operand: Any = weights.t()[None]
+        if is_kept:
+            operand = _keep(weights, layer.fp8moe_recipe, chip_of(x.device.type, x.device.index or 0)).replace_view(operand)
+        observers[-1](rows, operand, ends, y, layer.fp8moe_recipe)
     y = y.view(*x.shape[:-1], N)
-    if not is_compiling and rows.shape[0] % linear_programs.ROWS_MULTIPLE == 0:
+    if not is_compiling and not is_kept and rows.shape[0] % linear_programs.ROWS_MULTIPLE == 0:
         if layer.fp8moe_known is None:
             layer.fp8moe_known = KnownCalls()
         tensors = (x, weights) if bias is None else (x, weights, bias)
@@ -300,7 +319,13 @@ def _find_forms(layer: Linear, is_trained: bool) -> _Forms:
     return _Forms(which, slice(begin, end), slice(2 * with_rows, 4 if with_columns else 0), with_columns)
 
 
-def _multiply(layer: Linear, x: torch.Tensor, rows: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+def _is_kept(layer: Linear, weight: torch.Tensor, is_sharded: bool) -> bool:
+    """Whether the layer reads forms that are kept. Weights that are computed from others (adapters, casts) have none."""
+    is_parameter = is_sharded or type(weight) is torch.nn.Parameter
+    return bool(layer.fp8moe_keep and is_parameter and weight.dtype == torch.bfloat16 and weight.is_contiguous())
+
+
+def _multiply(layer: Linear, x: torch.Tensor, rows: torch.Tensor, weights: torch.Tensor, is_kept: bool) -> torch.Tensor:
     read = _find_forms(layer, weights.requires_grad and torch.is_grad_enabled())
     device, (M, K), N = rows.device, rows.shape, weights.shape[0]
     missing = -M % linear_programs.ROWS_MULTIPLE if read.which in _WITH_COLUMNS else 0
@@ -313,7 +338,7 @@ def _multiply(layer: Linear, x: torch.Tensor, rows: torch.Tensor, weights: torch
             forms = _as_tuple(quantize(rows.detach()))
         else:
             forms = layer.fp8moe_shared.get(layer, x, read.which, lambda: _as_tuple(quantize(rows.detach())))
-    op = _find_op(int(K), int(N), layer.fp8moe_recipe, read.with_columns, device)
+    op = _find_op(int(K), int(N), layer.fp8moe_recipe, read.with_columns, is_kept, device)
     result: torch.Tensor = op(rows, weights, *forms[read.read])
     return result[:M] if missing else result
 
@@ -354,9 +379,13 @@ def list_input_ops(K: int, chip: str) -> Dict[str, Op]:
 
 
 @functools.lru_cache(maxsize=None)
-def make_linear_op(K: int, N: int, recipe: str, chip: str, with_columns: bool) -> Op:
+def make_linear_op(K: int, N: int, recipe: str, chip: str, with_columns: bool, kept: bool = False) -> Op:
     """The forward of `linear_programs.linear`, differentiable."""
-    ops = _list_linear_ops(K, N, recipe, chip)
+    ops = _list_linear_ops(K, N, recipe, chip, kept)
+    if kept:
+        finds = {False: lambda weights: _keep(weights, recipe, chip).take_forms(), True: lambda weights: _keep(weights, recipe, chip).forms}
+        # Backwards compare nothing again.
+        ops = {name: as_kept_op(op, finds[not name.startswith("forward")]) for name, op in ops.items()}
     if with_columns:
         return differentiable(ops["forward_with_columns"], [ops[name] for name in ("backward", "grad_x", "grad_weights") if name in ops])
     has_all = "grad_weights" in linear_programs.list_bf16_uses(recipe)
@@ -365,9 +394,22 @@ def make_linear_op(K: int, N: int, recipe: str, chip: str, with_columns: bool) -
 
 
 @functools.lru_cache(maxsize=None)
-def _list_linear_ops(K: int, N: int, recipe: str, chip: str) -> Dict[str, Op]:
-    request = linear_programs.linear_request(K, N, chip, recipe=recipe)
-    return load_ops(request, linear_programs.list_linear(K, N, recipe))
+def _list_linear_ops(K: int, N: int, recipe: str, chip: str, kept: bool = False) -> Dict[str, Op]:
+    request = linear_programs.linear_request(K, N, chip, recipe=recipe, kept=kept)
+    return load_ops(request, linear_programs.list_linear(K, N, recipe, kept))
+
+
+def _keep(weights: torch.Tensor, recipe: str, chip: str) -> QuantizedWeights:
+    """Forms of weights [N, K] that an earlier call has made since the last step, or new ones."""
+    N, K = weights.shape
+
+    def quantize(weights: torch.Tensor) -> QuantizedWeights:
+        op = _list_linear_ops(K, N, recipe, chip, True)["quantize_weights"]
+        # `inspect` compares forms with weights that it has as [1, K, N].
+        maker = Maker(lambda source: source[0].t() if source.dim() == 3 else source, op.overload, op.write)
+        return QuantizedWeights(weights, recipe, op(weights), weights, maker)
+
+    return find_or_make(weights, (recipe,), quantize, "fp8moe.torch.Linear: weight")
 
 
 def forget_linear_operators() -> None:
@@ -382,10 +424,10 @@ def _find_input_op(K: int, which: str, device: torch.device) -> Any:
     return list_input_ops(K, chip_of(device.type, device.index or 0))[which]
 
 
-def _find_op(K: int, N: int, recipe: str, with_columns: bool, device: torch.device) -> Any:
+def _find_op(K: int, N: int, recipe: str, with_columns: bool, kept: bool, device: torch.device) -> Any:
     if torch.compiler.is_compiling():
-        return getattr(torch.ops.fp8moe, _name_op(K, N, recipe, with_columns, device.type, device.index or 0))
-    return make_linear_op(K, N, recipe, chip_of(device.type, device.index or 0), with_columns)
+        return getattr(torch.ops.fp8moe, _name_op(K, N, recipe, with_columns, kept, device.type, device.index or 0))
+    return make_linear_op(K, N, recipe, chip_of(device.type, device.index or 0), with_columns, kept)
 
 
 # These run while Dynamo traces, so that only operators are in the graph.
@@ -395,8 +437,8 @@ def _name_input_op(K: int, which: str, device: str, index: int) -> str:
 
 
 @assume_constant_result
-def _name_op(K: int, N: int, recipe: str, with_columns: bool, device: str, index: int) -> str:
-    return make_linear_op(K, N, recipe, chip_of(device, index), with_columns).qualified_name.split("::")[1]
+def _name_op(K: int, N: int, recipe: str, with_columns: bool, kept: bool, device: str, index: int) -> str:
+    return make_linear_op(K, N, recipe, chip_of(device, index), with_columns, kept).qualified_name.split("::")[1]
 
 
 # --- Before the first step -----------------------------------------------------------
@@ -409,19 +451,20 @@ class LinearNeed(NamedTuple):
     N: int
     recipe: str
     chip: str
+    keeps: bool
 
     def list_requests(self, kept: bool, main_grad: bool) -> List[cache.Request]:
         return [
             linear_programs.linear_input_request(self.K, self.chip),
-            linear_programs.linear_request(self.K, self.N, self.chip, recipe=self.recipe),
+            linear_programs.linear_request(self.K, self.N, self.chip, recipe=self.recipe, kept=self.keeps),
         ]
 
     def load(self, kept: bool, main_grad: bool) -> None:
         """Makes the operators, as the first call would."""
         list_input_ops(self.K, self.chip)
-        make_linear_op(self.K, self.N, self.recipe, self.chip, False)
+        make_linear_op(self.K, self.N, self.recipe, self.chip, False, self.keeps)
         if "grad_weights" not in linear_programs.list_bf16_uses(self.recipe):
-            make_linear_op(self.K, self.N, self.recipe, self.chip, True)
+            make_linear_op(self.K, self.N, self.recipe, self.chip, True, self.keeps)
 
 
 def is_layer(module: torch.nn.Module) -> bool:
@@ -439,7 +482,8 @@ def find_need(module: torch.nn.Module, device: Optional[torch.device]) -> Option
     if not has_kernels(target):
         return None
     N, K = local_shape(module.weight)
-    return LinearNeed(K, N, module.fp8moe_recipe, chip_of(target.type, target.index or 0))
+    keeps = module.fp8moe_keep is not None and module.weight.dtype == torch.bfloat16
+    return LinearNeed(K, N, module.fp8moe_recipe, chip_of(target.type, target.index or 0), keeps)
 
 
 def local_shape(weight: torch.Tensor) -> Tuple[int, int]:

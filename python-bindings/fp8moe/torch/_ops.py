@@ -6,6 +6,7 @@ signature that the manifest has."""
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import keyword
@@ -65,6 +66,13 @@ class Signature:
         self.outputs = self._tensors("output")
         #: Of each input, its index among all buffers.
         self._places = [i for i, buffer in enumerate(self._buffers) if buffer["role"] == "input"]
+
+    def without(self, names: Sequence[str]) -> "Signature":
+        """This signature without some inputs, which no shape of an output refers to."""
+        rest = copy.copy(self)
+        rest.inputs = [tensor for tensor in self.inputs if tensor.name not in names]
+        rest._places = [place for tensor, place in zip(self.inputs, self._places) if tensor.name not in names]
+        return rest
 
     def _tensors(self, role: str) -> List[_Tensor]:
         return [
@@ -147,6 +155,10 @@ _ARITHMETIC: Dict[str, Callable[..., Any]] = {
 }
 
 
+#: Inductor must keep the strides of inputs: they decide whether a program takes them.
+TAGS: List[torch.Tag] = [torch.Tag.pt2_compliant_tag, getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order)]
+
+
 def _take_any(tensors: Tuple[torch.Tensor, ...]) -> bool:
     return True
 
@@ -154,7 +166,9 @@ def _take_any(tensors: Tuple[torch.Tensor, ...]) -> bool:
 class Op:
     """A program as an operator; `as_op` makes it. Calling it calls the operator."""
 
-    def __init__(self, artifact: LoadedArtifact, signature: Signature, kind: str, qualified: str) -> None:
+    def __init__(
+        self, artifact: LoadedArtifact, signature: Signature, kind: str, qualified: str, tags: Sequence[torch.Tag] = ()
+    ) -> None:
         self.signature = signature
         #: "fp8moe::NAME_DIGEST".
         self.qualified_name = qualified
@@ -178,9 +192,7 @@ class Op:
         self._differentiable: List[int] = []
         if artifact.device != "none":
             self._programs[torch.device(artifact.device)] = artifact.program(signature.name)
-        # Inductor must keep the strides of inputs: they decide whether a program takes them.
-        tags = [torch.Tag.pt2_compliant_tag, getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order)]
-        torch.library.define(qualified, signature.schema, tags=tags)
+        torch.library.define(qualified, signature.schema, tags=[*TAGS, *tags])
         torch.library.impl(qualified, ("cpu", "cuda"), self._run)
         torch.library.register_fake(qualified, signature.fake)
         # Not register_autograd, whose layers take longer than a launch.
@@ -232,9 +244,11 @@ class Op:
             if found is None:
                 return None
             call, addresses = found
-        if _is_grad_enabled() and _any_requires_grad(*tensors):
-            return _apply_past_wrapper(self, lambda: call.run(addresses), *tensors)
-        return call.run(addresses)
+        return self.run_differentiable(lambda: call.run(addresses), tensors)
+
+    def run_differentiable(self, run: Callable[[], Any], tensors: Tuple[torch.Tensor, ...]) -> Any:
+        """What `run` computes, with gradients where any is asked for."""
+        return _apply_past_wrapper(self, run, *tensors) if _is_grad_enabled() and _any_requires_grad(*tensors) else run()
 
     def _find_call(self, tensors: Tuple[torch.Tensor, ...], fit: Callable[[Tuple[torch.Tensor, ...]], bool]) -> Optional[FoundCall]:
         key: List[Any] = []

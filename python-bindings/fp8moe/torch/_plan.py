@@ -17,13 +17,13 @@ import re
 import sys
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
-from typing import Any, Dict, List, Optional, Sequence, Set, Tuple, Union, cast
+from typing import Any, Dict, List, Literal, Optional, Sequence, Set, Tuple, Union, cast
 
 import torch
 
 from .. import linear_programs, programs, recipes
 from . import _convert, _pages, torchao, transformers
-from ._linear import LEAST_ROWS
+from ._linear import LEAST_ROWS, check_options
 from ._prepare import find_weights
 
 __all__ = ["Applied", "Plan", "PlannedMatmul", "apply", "plan"]
@@ -313,7 +313,7 @@ class Applied:
     reason: str = ""
 
 
-def apply(model: torch.nn.Module, plan: Plan) -> List[Applied]:
+def apply(model: torch.nn.Module, plan: Plan, *, keep: Optional[Literal["step"]] = None) -> List[Applied]:
     """Makes the modules of a model multiply as the plan says, in place, and returns which.
 
     Experts of transformers get the implementation of `transformers.register`, those of torchtitan the class of
@@ -323,19 +323,24 @@ def apply(model: torch.nn.Module, plan: Plan) -> List[Applied]:
     Linear layers are converted as by `convert`, for calls with at least 1024 rows, or `plan.tokens` where these are fewer. Siblings
     share the quantizations of their input. Layers that `convert` leaves in bf16 without a filter stay in bf16, whatever the plan says.
 
+    Args:
+        keep: "step" quantizes weights once between two steps of optimizers, those of linear layers as `convert` does, and of experts of
+            transformers as `transformers.register` does, unless the model has an implementation of it already.
+
     Raises:
         TypeError: the model is no module, or the plan is none.
-        ValueError: no module of the model is one that the plan names; a linear layer has a recipe that only experts have; or
+        ValueError: `keep` is not known; no module of the model is one that the plan names; a linear layer has a recipe that only experts have; or
             fully_shard was called before and the plan has linear layers in FP8. The model is as it was.
     """
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"apply: model is of type {type(model).__name__}, expected a torch.nn.Module")
     if not isinstance(plan, Plan):
         raise TypeError(f"apply: plan is of type {type(plan).__name__}, expected what fp8moe.torch.plan or Plan.load returns")
+    check_options("apply", programs.BF16, keep)
     _require_named(model, plan)
     reasons = _convert.find_reasons(model)
     layers = _find_layer_recipes(model, plan, reasons)
-    _use_experts(model)
+    _use_experts(model, keep)
     applied = []
     for name, module in list(model.named_modules()):
         _, weights = find_weights(module)
@@ -354,7 +359,7 @@ def apply(model: torch.nn.Module, plan: Plan) -> List[Applied]:
         planned = plan.find_recipe(name)
         if name in layers and planned != "bf16":
             applied.append(Applied(name, layers[name], reasons[name] or ""))
-    _convert.convert_layers(model, layers, min(plan.tokens, LEAST_ROWS))
+    _convert.convert_layers(model, layers, min(plan.tokens, LEAST_ROWS), keep)
     if not applied and not layers:
         named = plan.matmuls[0].name if plan.matmuls else plan.rules[0][0]
         raise ValueError(f"apply: the plan names modules, as {named}, but none that apply knows: experts and linear layers")
@@ -393,13 +398,13 @@ def _find_layer_recipes(model: torch.nn.Module, plan: Plan, reasons: Dict[str, O
     return found
 
 
-def _use_experts(model: torch.nn.Module) -> None:
+def _use_experts(model: torch.nn.Module, keep: Optional[Literal["step"]]) -> None:
     """Lets clients' modules of experts multiply with fp8moe, where they do not yet."""
     config = getattr(model, "config", None)
     if hasattr(model, "set_experts_implementation") and config is not None:
         is_ours = any(transformers.find_weights(module) for module in model.modules())
         if not is_ours and any(hasattr(module, "is_transposed") and hasattr(module, "has_gate") for module in model.modules()):
-            transformers.register()
+            transformers.register(keep=keep)
             model.set_experts_implementation("fp8moe")
     titan = sys.modules.get("torchtitan.models.common.moe")
     if titan is not None and any(isinstance(module, titan.GroupedExperts) for module in model.modules()):

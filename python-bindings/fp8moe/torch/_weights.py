@@ -296,6 +296,9 @@ def _watch(tensor: torch.Tensor) -> Optional[_Memory]:
 #: Steps of all optimizers together.
 _all_steps = 0
 
+#: What is of no use after the next of them.
+held_until_step: Dict[Any, Any] = {}
+
 
 def count_steps() -> int:
     """Steps of optimizers since the first call."""
@@ -312,6 +315,7 @@ def _register_hook() -> None:
 def _count_step(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
     global _all_steps
     _all_steps += 1
+    held_until_step.clear()
     if not _watched:
         return
     for group in optimizer.param_groups:

@@ -15,6 +15,7 @@ import torch.multiprocessing as multiprocessing  # noqa: E402
 
 import fp8moe.torch  # noqa: E402
 from fp8moe.torch import Linear, _ops  # noqa: E402
+from fp8moe.torch._weights import QuantizedWeights  # noqa: E402
 
 RANKS = 2
 WIDTH, HIDDEN, BATCH, LENGTH = 32, 64, 2, 16
@@ -204,6 +205,40 @@ def check_fsdp_and_tensor_parallel_checkpoints(rank):
     assert all(map(torch.equal, state.values(), Block().state_dict().values()))
 
 
+def divide_fully(model):
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = dist.init_device_mesh("cpu", (RANKS,))
+    for layer in (model.w1, model.w2):
+        fully_shard(layer, mesh=mesh)
+    return fully_shard(model, mesh=mesh)
+
+
+def check_kept_weights(rank):
+    """Two steps of two microbatches, with weights that are quantized once a step and in each call, bit for bit."""
+    for divide, compiles in ((parallelize, False), (parallelize, True), (divide_fully, False), (divide_fully, True)):
+        models, made = [Block(), Block()], []
+        for keep, model in zip(("step", None), models):
+            convert(model, least_rows=0, keep=keep)
+            divide(model)
+        optimizers = [torch.optim.AdamW(model.parameters(), lr=0.05) for model in models]
+        with pytest.MonkeyPatch.context() as patch:
+            init = QuantizedWeights.__init__
+            patch.setattr(QuantizedWeights, "__init__", lambda self, *args, **options: made.append(1) or init(self, *args, **options))
+            calls = [torch.compile(model, backend="aot_eager") if compiles else model for model in models]
+            for _ in range(2):
+                for _ in range(2):
+                    found, expected = (train_step(call, *find_parts(rank)) for call in calls)
+                    for result, exact in zip(found, expected):
+                        assert torch.equal(*(getattr(tensor, "_local_tensor", tensor) for tensor in (result, exact)))
+                if divide is parallelize:  # FSDP2 gathers to other memory
+                    assert len(made) == 4, (len(made), compiles)
+                made.clear()
+                for optimizer in optimizers:
+                    optimizer.step()
+                    optimizer.zero_grad()
+
+
 CHECKS = [
     check_tensor_parallel,
     check_siblings_share_an_input_that_each_wraps,
@@ -211,6 +246,7 @@ CHECKS = [
     check_parts_that_are_no_width_of_fp8,
     check_fsdp,
     check_fsdp_and_tensor_parallel_checkpoints,
+    check_kept_weights,
 ]
 
 
