@@ -113,7 +113,7 @@ class QuantizedWeights:
             self._address = _read_address(self._owner)
             self._memory = _watch(source)
             self._sample = _sample(source)
-            if self._sample is not None and weights.is_cuda:
+            if self._sample is not None and weights.is_cuda and not torch.cuda.is_current_stream_capturing():
                 self._has_differed = torch.zeros((), dtype=torch.bool, pin_memory=True)
         if self._memory is not None:
             self._steps = self._memory.steps

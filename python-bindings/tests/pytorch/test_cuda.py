@@ -150,6 +150,39 @@ def test_graphs_of_kept_weights():
     assert torch.equal(y, expected * 2)
 
 
+@pytest.mark.parametrize("mode", ["eager", None, "reduce-overhead"])
+def test_linear_layers_keep_weights(mode):
+    """Bits are those of a layer that quantizes in each call, after steps, and in a graph that quantizes in each replay."""
+    bf16 = dict(device="cuda", dtype=torch.bfloat16)
+    layer, plain = (fp8moe.torch.Linear(512, 768, **bf16, least_rows=1, keep=keep) for keep in ("step", None))
+    plain.load_state_dict(layer.state_dict())
+    optimizers = [torch.optim.AdamW(each.parameters(), lr=0.1, fused=True) for each in (layer, plain)]
+    call = layer if mode == "eager" else torch.compile(layer, mode=mode)
+    for _ in range(6):
+        x, gradient = torch.randn(256, 512, **bf16), torch.randn(256, 768, **bf16)
+        results = []
+        for each, function in ((layer, call), (plain, plain)):
+            torch.compiler.cudagraph_mark_step_begin()
+            each.zero_grad()
+            given = x.clone().requires_grad_()
+            y = function(given)
+            y.backward(gradient)
+            results.append([y.detach().clone(), given.grad, each.weight.grad.clone()])
+        assert all(map(torch.equal, *results))
+        for optimizer in optimizers:
+            optimizer.step()
+    graph = torch.cuda.CUDAGraph()
+    with torch.no_grad():
+        layer(x)
+        torch.cuda.synchronize()
+        with torch.cuda.graph(graph):
+            y = layer(x)
+        for each in (layer, plain):
+            each.weight.data.mul_(2)
+        graph.replay()
+        assert torch.equal(y, plain(x))
+
+
 @pytest.mark.parametrize("mode", [None, "reduce-overhead"])
 def test_compiled_code_reads_forms_of_the_last_step(mode):
     """Also where torch.compile makes CUDA graphs."""

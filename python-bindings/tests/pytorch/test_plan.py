@@ -204,8 +204,9 @@ def test_apply_converts_linear_layers_as_convert_does(monkeypatch):
     x = torch.randn(256, D).bfloat16().requires_grad_()
     sum(getattr(model, name)(x) for name in siblings).float().sum().backward()
     assert Counter(ran) == {"quantize_both": 1, "forward_with_columns": 3, "backward": 3}
-    fp8moe.torch.apply(model, plan.set("k_proj", "bf16"))
+    fp8moe.torch.apply(model, plan.set("k_proj", "bf16"), keep="step")
     assert model.k_proj.fp8moe_recipe == "bf16" and model.k_proj.fp8moe_shared is None
+    assert model.q_proj.fp8moe_keep == "step"
 
 
 def test_plans_decide_as_convert_does():
@@ -341,8 +342,9 @@ def test_transformers(tmp_path, capsys):
     ids = torch.randint(0, 64, (2, 16))
     expected = model(ids).logits
     plan.set("**.mlp.experts.*", "rowwise").set("model.layers.0.**", "bf16")
-    assert [each.recipe for each in fp8moe.torch.apply(model, plan)] == ["bf16", "rowwise"]
+    assert [each.recipe for each in fp8moe.torch.apply(model, plan, keep="step")] == ["bf16", "rowwise"]
     assert model.config._experts_implementation == "fp8moe"
+    assert transformers.integrations.moe.ALL_EXPERTS_FUNCTIONS["fp8moe"].keywords["keep"] == "step"
     logits = model(ids).logits
     assert not torch.equal(logits, expected)
     assert (logits - expected).norm() < 0.1 * expected.norm()
