@@ -30,6 +30,7 @@ if _found and tuple(map(int, _found.groups())) < _OLDEST:
 
 from . import torchao, transformers
 from ._convert import Conversion, ConvertedLayer, convert
+from ._expert_parallel import Exchange, combine, dispatch, expert_parallel
 from ._experts import experts
 from ._fsdp import ShardedWeights, keep_gathered
 from ._glu import ACTIVATIONS
@@ -47,6 +48,7 @@ __all__ = [
     "Applied",
     "Conversion",
     "ConvertedLayer",
+    "Exchange",
     "Inspection",
     "Linear",
     "Op",
@@ -59,9 +61,12 @@ __all__ = [
     "ShardedWeights",
     "apply",
     "as_op",
+    "combine",
     "convert",
     "convert_linear",
     "differentiable",
+    "dispatch",
+    "expert_parallel",
     "experts",
     "grouped_mm",
     "inspect",

@@ -14,7 +14,7 @@ import torch
 from .._library import Error
 from ._grouped_mm import require_dense
 from ._ops import find_asked, has_tangent, is_forward_mode, is_transformed
-from ._triton import find_kernels
+from ._triton import TYPES, find_kernels
 
 _INT_TYPES = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
@@ -51,18 +51,23 @@ def permute(x: torch.Tensor, experts: torch.Tensor, num_experts: int) -> Tuple[t
     """
     _require_backward("permute", x)
     _check(x, experts, num_experts)
+    routing = route(experts, num_experts)
+    return _Permute.apply(x, *routing), routing
+
+
+def route(experts: torch.Tensor, num_experts: int) -> Routing:
+    """The order that `permute` has, for integers [T, k]."""
     # Few bits make fewer passes of the sort.
     key_type = torch.int16 if num_experts < 2**15 else torch.int32
     # The type of experts may have no number for what is elsewhere: 256 in uint8.
     experts = experts.to(torch.promote_types(experts.dtype, torch.int32))
     none = (experts < 0) | (experts >= num_experts)
     keys, slots = torch.sort(torch.where(none, num_experts, experts).to(key_type).flatten(), stable=True)
-    numbers = torch.arange(num_experts, device=x.device, dtype=key_type)
+    numbers = torch.arange(num_experts, device=experts.device, dtype=key_type)
     offsets = torch.searchsorted(keys, numbers, right=True, out_int32=True)
-    rows = torch.arange(slots.shape[0], device=x.device)
+    rows = torch.arange(slots.shape[0], device=experts.device)
     places = torch.empty_like(slots).scatter_(0, slots, rows).view(experts.shape)
-    routing = Routing(offsets, slots, places)
-    return _Permute.apply(x, *routing), routing
+    return Routing(offsets, slots, places)
 
 
 def unpermute(rows: torch.Tensor, routing: Routing, weights: Optional[torch.Tensor] = None) -> torch.Tensor:
@@ -158,7 +163,7 @@ def _gather_slots(rows: torch.Tensor, offsets: torch.Tensor, places: torch.Tenso
     elsewhere = places >= offsets[-1]
     for j in range(places.shape[1]):
         # Not multiplied by zero, which would keep a NaN.
-        yield rows[places[:, j]].masked_fill_(elsewhere[:, j : j + 1], 0.0), elsewhere[:, j : j + 1]
+        yield rows[places[:, j].clamp(max=rows.shape[0] - 1)].masked_fill_(elsewhere[:, j : j + 1], 0.0), elsewhere[:, j : j + 1]
 
 
 def _sum_slots(
@@ -187,6 +192,20 @@ def _spread_used(
         rows = (rows * weights.flatten()[slots].to(_wide(rows)).unsqueeze(1)).to(gradient.dtype)
     is_used = (torch.arange(rows.shape[0], device=rows.device) < offsets[-1]).unsqueeze(1)
     return torch.where(is_used, rows, 0.0)
+
+
+def dot_slots(
+    rows: torch.Tensor, offsets: torch.Tensor, places: torch.Tensor, gradient: torch.Tensor, dtype: torch.dtype
+) -> torch.Tensor:
+    """Of each slot the product of its row with the gradient of its token: the gradient of its weight."""
+    if dtype in TYPES and (kernels := find_kernels("_permute_kernels", rows, gradient)):
+        result: torch.Tensor = kernels.dot_slots(rows, offsets, places, gradient, dtype)
+        return result
+    columns = [
+        (part.to(_wide(rows)) * gradient).sum(1, keepdim=True).masked_fill(elsewhere, 0.0)
+        for part, elsewhere in _gather_slots(rows, offsets, places)
+    ]
+    return torch.cat(columns, 1).to(dtype)
 
 
 class _Permute(torch.autograd.Function):
@@ -238,12 +257,5 @@ class _WeightedSum(torch.autograd.Function):
         if asks_rows:
             grad_rows = _spread_used(gradient, offsets, slots, places.shape[1], weights)
         if asks_weights:
-            if kernels := find_kernels("_permute_kernels", rows, weights, gradient):
-                grad_weights = kernels.dot_slots(rows, offsets, places, gradient, weights.dtype)
-            else:
-                columns = [
-                    (part.to(_wide(rows)) * gradient).sum(1, keepdim=True).masked_fill(elsewhere, 0.0)
-                    for part, elsewhere in _gather_slots(rows, offsets, places)
-                ]
-                grad_weights = torch.cat(columns, 1).to(weights.dtype)
+            grad_weights = dot_slots(rows, offsets, places, gradient, weights.dtype)
         return grad_rows, grad_weights, None, None, None

@@ -2,8 +2,8 @@
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Two processes train one layer over gloo: with the batch divided (DDP), with the parameters divided too (FSDP2, also
-with weights that are quantized where they are gathered), and with the experts divided (expert parallelism). Results and gradients are those of one process, bit for bit
-where sums have the same order."""
+with weights that are quantized where they are gathered). Results and gradients are those of one process, bit for bit
+where sums have the same order. test_expert_parallel.py divides the experts."""
 
 import copy
 import importlib.util
@@ -452,59 +452,6 @@ def check_what_cannot_be_kept(rank):
         fully_shard(layer, mesh=mesh)(x, expert)
 
 
-class Exchange(torch.autograd.Function):
-    """Rows to other ranks; gradients go back."""
-
-    @staticmethod
-    def forward(ctx, x, sent, received):
-        ctx.sizes = sent, received
-        result = x.new_empty(sum(received), x.shape[1])
-        dist.all_to_all_single(result, x.contiguous(), received, sent)
-        return result
-
-    @staticmethod
-    def backward(ctx, gradient):
-        sent, received = ctx.sizes
-        result = gradient.new_empty(sum(sent), gradient.shape[1])
-        dist.all_to_all_single(result, gradient.contiguous(), sent, received)
-        return result, None, None
-
-
-def check_expert_parallel(rank):
-    """A buffer with room for all tokens takes those of this rank's experts, and what is in the rest counts for nothing."""
-    mine = E // RANKS
-    x, expert, gradient = local(rank)
-    x.requires_grad_()
-    parameters = [p.detach()[rank * mine : (rank + 1) * mine].clone().requires_grad_() for p in Layer().parameters()]
-
-    order = torch.argsort(expert, stable=True)
-    counts = torch.bincount(expert, minlength=E)
-    everyone = [torch.empty_like(counts) for _ in range(RANKS)]
-    dist.all_gather(everyone, counts)
-    here = torch.stack(everyone)[:, rank * mine : (rank + 1) * mine]  # of each rank, for each expert
-    sizes = counts.view(RANKS, mine).sum(1).tolist(), here.sum(1).tolist()
-    arrived = Exchange.apply(x[order], *sizes)
-    by_expert = torch.argsort(torch.arange(mine).repeat(RANKS).repeat_interleave(here.flatten()), stable=True)
-
-    buffer = torch.full((RANKS * TOKENS, D), float("nan")).bfloat16()
-    filled = torch.cat([arrived[by_expert], buffer[len(arrived) :]])
-    offsets = here.sum(0).cumsum(0).to(torch.int32)
-    y = experts(filled, *(p.transpose(-2, -1) for p in parameters), offsets)
-    assert not y[len(arrived) :].any()
-    back = torch.empty_like(arrived).index_copy(0, by_expert, y[: len(arrived)])
-    y = torch.empty_like(x).index_copy(0, order, Exchange.apply(back, *sizes[::-1]))
-    y.backward(gradient)
-
-    layer, (all_x, all_experts, all_gradients) = Layer(), batch()
-    all_x.requires_grad_()
-    expected = layer(all_x, all_experts)
-    expected.backward(all_gradients)
-    rows = slice(rank * TOKENS, (rank + 1) * TOKENS)
-    assert torch.equal(y, expected[rows]) and torch.equal(x.grad, all_x.grad[rows])
-    for parameter, whole in zip(parameters, layer.parameters()):
-        assert torch.equal(parameter.grad, whole.grad[rank * mine : (rank + 1) * mine])
-
-
 def work(rank, port, check):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=RANKS)
@@ -530,7 +477,6 @@ CHECKS = [
     check_kept_weights_made_on_meta,
     check_kept_weights_divided_along_another_dimension,
     check_what_cannot_be_kept,
-    check_expert_parallel,
 ]
 
 

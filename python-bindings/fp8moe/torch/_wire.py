@@ -1,0 +1,91 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Tokens as rows of bytes, so that one collective moves all that belongs to a token:
+
+    bf16    D x bf16                      k x i32 experts     k x f32 weights     padding to 16 bytes
+    fp8     D x e4m3, f32 scale           k x i32 experts     k x f32 weights     padding to 16 bytes
+
+An e4m3 element times the scale of its token is the number. Scales are powers of two, the smallest ones by which no element exceeds 448, as
+those of quantized rows (docs/reference/semantics.md, Q2 and Q3, whose scales are their reciprocals). So quantizing received rows along the
+same dimension is exact. A token that holds a NaN or an infinity arrives as NaN.
+"""
+
+from __future__ import annotations
+
+from typing import Optional, Tuple
+
+import torch
+
+from ._triton import find_kernels
+
+#: The largest e4m3 number, and the least amax (Q2).
+FP8_MAX, LEAST_AMAX = 448.0, 1e-12
+
+
+def _round_up(number: int, multiple: int) -> int:
+    return (number + multiple - 1) // multiple * multiple
+
+
+def _layout(D: int, is_fp8: bool, ids: int, weights: int) -> Tuple[int, int, int, int]:
+    """The first bytes of the scale, of the experts and of the weights, and the number of bytes."""
+    scale = _round_up(D if is_fp8 else 2 * D, 4)
+    experts = scale + 4 * is_fp8
+    return scale, experts, experts + 4 * ids, _round_up(experts + 4 * ids + 4 * weights, 16)
+
+
+def pack(
+    x: torch.Tensor, is_fp8: bool, ids: Optional[torch.Tensor] = None, weights: Optional[torch.Tensor] = None
+) -> torch.Tensor:
+    """u8 [T, bytes] of tokens x bf16 [T, D], with i32 [T, k] and f32 [T, k] where they are given."""
+    x = x.contiguous()
+    T, D = x.shape
+    extra = [0 if tensor is None else tensor.shape[1] for tensor in (ids, weights)]
+    scale_at, ids_at, weights_at, width = _layout(D, is_fp8, *extra)
+    if not is_fp8 and width == 2 * D and x.storage_offset() % 8 == 0:
+        return x.view(torch.uint8)
+    result = torch.empty(T, width, dtype=torch.uint8, device=x.device)
+    if is_fp8:
+        _quantize(x, result, scale_at)
+    else:
+        result[:, : 2 * D].view(torch.bfloat16).copy_(x)
+    if ids is not None:
+        result[:, ids_at : ids_at + 4 * extra[0]].view(torch.int32).copy_(ids)
+    if weights is not None:
+        result[:, weights_at : weights_at + 4 * extra[1]].view(torch.float32).copy_(weights)
+    return result
+
+
+def take(tokens: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    """Rows of bytes by their numbers."""
+    return tokens.view(torch.int64)[index].view(torch.uint8)
+
+
+def unpack(
+    tokens: torch.Tensor, D: int, is_fp8: bool, k: int = 0, has_ids: bool = True
+) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """bf16 [R, D], which may be a view of tokens, i32 [R, k] and f32 [R, k]."""
+    scale_at, ids_at, weights_at, _ = _layout(D, is_fp8, k if has_ids else 0, k)
+    data = _dequantize(tokens, D, scale_at) if is_fp8 else tokens[:, : 2 * D].view(torch.bfloat16)
+    ids = tokens[:, ids_at : ids_at + 4 * k * has_ids].view(torch.int32)
+    return data, ids, tokens[:, weights_at : weights_at + 4 * k].view(torch.float32).contiguous()
+
+
+def _quantize(x: torch.Tensor, result: torch.Tensor, scale_at: int) -> None:
+    if kernels := find_kernels("_wire_kernels", x):
+        kernels.quantize(x, result, scale_at)
+        return
+    wide = x.float()
+    fraction, exponent = torch.frexp(wide.abs().amax(1, keepdim=True).clamp(min=LEAST_AMAX))  # a NaN stays one
+    scale = torch.ldexp(torch.ones_like(fraction), exponent - 9 + (fraction > FP8_MAX / 512).int())
+    scale = torch.where(fraction.isfinite(), scale, torch.nan)
+    result[:, : x.shape[1]].view(torch.float8_e4m3fn).copy_((wide / scale).to(torch.float8_e4m3fn))
+    result[:, scale_at : scale_at + 4].view(torch.float32).copy_(scale)
+
+
+def _dequantize(tokens: torch.Tensor, D: int, scale_at: int) -> torch.Tensor:
+    if kernels := find_kernels("_wire_kernels", tokens.view(torch.float32)):
+        result: torch.Tensor = kernels.dequantize(tokens, D, scale_at)
+        return result
+    scale = tokens[:, scale_at : scale_at + 4].view(torch.float32)
+    return (tokens[:, :D].view(torch.float8_e4m3fn).float() * scale).to(torch.bfloat16)

@@ -1,0 +1,265 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""fp8moe.torch.expert_parallel on two gloo processes, against one process that computes the parts of both ranks."""
+
+import datetime
+import os
+import re
+import socket
+import time
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed; scripts/test.sh torch installs it and runs these")
+
+import torch.distributed as dist  # noqa: E402
+import torch.multiprocessing as multiprocessing  # noqa: E402
+
+import fp8moe  # noqa: E402
+from fp8moe.torch import _wire, combine, dispatch, expert_parallel, experts, permute, unpermute  # noqa: E402
+
+if not dist.is_available() or not dist.is_gloo_available():
+    pytest.skip("torch has no gloo", allow_module_level=True)
+
+RANKS, D, H, E, K = 2, 64, 48, 4, 2
+MINE = E // RANKS
+
+
+def parameters():
+    """gate_up and down of all experts."""
+    generator = torch.Generator().manual_seed(0)
+    return [(torch.randn(shape, generator=generator) * shape[2] ** -0.5).bfloat16() for shape in ((E, 2 * H, D), (E, D, H))]
+
+
+def make_network(rank):
+    """The network of a rank's experts, and its parameters."""
+    mine = [whole[rank * MINE : (rank + 1) * MINE].clone().requires_grad_() for whole in parameters()]
+    gate_up, down = (parameter.transpose(-2, -1) for parameter in mine)
+    return lambda rows, offsets: experts(rows, gate_up, down, offsets, recipe="rowwise"), mine
+
+
+def batch(tokens, choices=range(-1, E + 1)):
+    """Tokens of all ranks, their experts (also some that there are not), weights and gradients; `tokens` are each rank's."""
+    generator = torch.Generator().manual_seed(1)
+    T = sum(tokens)
+    x, gradient = (torch.randn(T, D, generator=generator).bfloat16() for _ in range(2))
+    ids = torch.tensor(list(choices))[torch.randint(len(choices), (T, K), generator=generator)]
+    return x, ids, torch.rand(T, K, generator=generator).bfloat16(), gradient
+
+
+def local(tensors, tokens, rank):
+    begin = sum(tokens[:rank])
+    return [tensor[begin : begin + tokens[rank]].clone() for tensor in tensors]
+
+
+def expected(tensors):
+    """The result, the gradients of x and of weights, and those of each rank's parameters. The sum over the experts of a rank is rounded before
+    the sum over ranks, as documented."""
+    x, ids, weights, gradient = tensors
+    x, weights = x.clone().requires_grad_(), weights.clone().requires_grad_()
+    parts, of_ranks = [], []
+    for rank in range(RANKS):
+        network, mine = make_network(rank)
+        rows, routing = permute(x, ids - rank * MINE, MINE)
+        parts.append(unpermute(network(rows, routing.offsets), routing, weights))
+        of_ranks.append(mine)
+    y = sum(part.float() for part in parts).bfloat16()
+    y.backward(gradient)
+    return y, x.grad, weights.grad, [[parameter.grad for parameter in mine] for mine in of_ranks]
+
+
+def run(rank, tensors, tokens, wire="bf16", function=expert_parallel):
+    x, ids, weights, gradient = local(tensors, tokens, rank)
+    x.requires_grad_()
+    weights.requires_grad_()
+    network, mine = make_network(rank)
+    y = function(x, ids, weights, network, num_experts=E, wire=wire)
+    y.backward(gradient)
+    return y.detach(), x.grad, weights.grad, [parameter.grad for parameter in mine]
+
+
+def check_values(rank):
+    """Bits are those of one process: ranks with as many tokens, uneven ones, empty ones, and ranks that nobody sends anything."""
+    for tokens, choices in (((40, 40), range(-1, E + 1)), ((13, 50), range(E)), ((0, 30), range(E)), ((20, 20), range(MINE)), ((9, 9), [E])):
+        tensors = batch(tokens, choices)
+        y, grad_x, grad_weights, grads = expected(tensors)
+        found = run(rank, tensors, tokens)
+        for mine, all_of_them in zip(found[:3], (y, grad_x, grad_weights)):
+            assert torch.equal(mine, *local([all_of_them], tokens, rank)), (tokens, choices)
+        assert all(map(torch.equal, found[3], grads[rank])), (tokens, choices)
+
+
+def find_sqnr(found, exact):
+    exact = exact.float()
+    return float(10 * torch.log10(exact.square().sum() / (found.float() - exact).square().sum()))
+
+
+def check_fp8_wire(rank):
+    """Rows that are quantized again along the same dimension keep their bits, so the forward is that of bf16. Gradients lose what one
+    quantization more loses."""
+    tokens = (40, 23)
+    tensors = batch(tokens, range(E))
+    exact = run(rank, tensors, tokens)
+    found = run(rank, tensors, tokens, wire="fp8")
+    assert torch.equal(found[0], exact[0])
+    for mine, other in zip((*found[1:3], *found[3]), (*exact[1:3], *exact[3])):
+        assert not torch.equal(mine, other) and find_sqnr(mine, other) > 20, find_sqnr(mine, other)
+
+
+def check_nan(rank):
+    """A token with a NaN makes NaN of its own result, and of no other."""
+    for wire in ("bf16", "fp8"):
+        x, ids, weights, _ = batch((10,), range(E))
+        x[3, 5] = torch.nan if rank else torch.inf
+        y = expert_parallel(x, ids, weights, lambda rows, offsets: rows * 1, num_experts=E, wire=wire)
+        is_bad = ~y.isfinite().all(1)
+        assert is_bad.nonzero().tolist() == [[3]]
+
+
+def check_compiled(rank):
+    """In a graph the numbers of rows are data; without the option of Dynamo the graph breaks around the exchange."""
+    for captures in (True, False):
+        torch._dynamo.reset()
+        for tokens in ((40, 40), (30, 0)):
+            tensors = batch(tokens, range(E))
+            exact = run(rank, tensors, tokens)
+            with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=captures):
+                compiled = torch.compile(expert_parallel, backend="aot_eager", fullgraph=captures, dynamic=True)
+                found = run(rank, tensors, tokens, function=compiled)
+            for mine, other in zip((*found[:3], *found[3]), (*exact[:3], *exact[3])):
+                assert torch.equal(mine, other), (tokens, captures)
+
+
+def check_late(rank):
+    """Nobody computes with what has not arrived."""
+    tensors = batch((8, 8), range(E))
+    exact = run(rank, tensors, (8, 8))
+    time.sleep(2 * rank)
+    assert torch.equal(run(rank, tensors, (8, 8))[1], exact[1])
+
+
+def check_messages(rank):
+    x, ids, weights, _ = batch((4,), range(E))
+    for change, message in (
+        (dict(num_experts=5), "2 ranks cannot divide 5 experts equally"),
+        (dict(wire="fp16"), "wire is 'fp16', expected 'bf16' or 'fp8'"),
+        (dict(x=x.float()), "x is torch.float32, expected torch.bfloat16; cast it"),
+        (dict(weights=weights[:, :1]), r"weights have shape \(4, 1\), expected that of experts, \(4, 2\)"),
+        (dict(experts=ids[:3]), r"x has shape \(4, 64\) and experts \(3, 2\)"),
+        (dict(experts=ids.float()), "experts are torch.float32, expected integers"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            expert_parallel(**{**dict(x=x, experts=ids, weights=weights, network=None, num_experts=E), **change})
+    with pytest.raises(TypeError, match="group is of type str, expected a ProcessGroup"):
+        expert_parallel(x, ids, weights, None, num_experts=E, group="world")
+    rows, exchange = dispatch(x, ids, weights, num_experts=E)
+    with pytest.raises(ValueError, match="expected .M, D. with the M of dispatch"):
+        combine(rows[:-1], exchange)
+
+
+CHECKS = [check_values, check_fp8_wire, check_nan, check_compiled, check_late, check_messages]
+
+
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def join(rank, port, timeout=600.0):
+    torch.set_num_threads(1)
+    method = f"tcp://127.0.0.1:{port}"
+    dist.init_process_group("gloo", init_method=method, rank=rank, world_size=RANKS, timeout=datetime.timedelta(seconds=timeout))
+
+
+def work(rank, port):
+    join(rank, port)
+    try:
+        for check in CHECKS:
+            check(rank)
+            dist.barrier()  # nobody leaves while another one still talks
+    finally:
+        dist.destroy_process_group()
+
+
+def test_two_processes(ir):
+    multiprocessing.spawn(work, (free_port(),), nprocs=RANKS)
+
+
+def fail(rank, port, how, results):
+    """Rank 1 ends, or sleeps beyond the timeout, between the halves of a layer; rank 0 writes down what it is told, and when."""
+    join(rank, port, timeout=5.0 if how == "sleeps" else 600.0)
+    x, ids, weights, _ = batch((8,), range(E))
+    rows, exchange = dispatch(x, ids, weights, num_experts=E)
+    begin = time.monotonic()
+    if rank == 1:
+        if how == "sleeps":
+            time.sleep(15)
+        os._exit(7)
+    try:
+        combine(rows, exchange)
+    except fp8moe.Error as error:
+        results.send((str(error), time.monotonic() - begin))
+    os._exit(0)
+
+
+@pytest.mark.parametrize("how", ["dies", "sleeps"])
+def test_rank_that_fails(how):
+    """The other ends with a message, within a minute; nothing hangs."""
+    context = multiprocessing.get_context("spawn")
+    (reader, writer), port = context.Pipe(duplex=False), free_port()
+    processes = [context.Process(target=fail, args=(rank, port, how, writer)) for rank in range(RANKS)]
+    for process in processes:
+        process.start()
+    try:
+        assert reader.poll(60)
+        message, seconds = reader.recv()
+    finally:
+        for process in processes:
+            process.kill()
+    assert re.search("rank 0 of 2 could not exchange tokens with the others: another rank may have ended", message), message
+    assert seconds < 30
+
+
+# --- One process ------------------------------------------------------------------------
+
+
+def test_without_a_group(ir):
+    """Without torch.distributed it is permute, network and unpermute."""
+    x, ids, weights, _ = batch((20,), range(-1, MINE + 1))
+    network, _ = make_network(0)
+    rows, routing = permute(x, ids, MINE)
+    y = unpermute(network(rows, routing.offsets), routing, weights)
+    assert torch.equal(expert_parallel(x, ids, weights, network, num_experts=MINE), y)
+
+
+def test_wire():
+    """Whatever rows are: quantized once more they keep their bits, and the error is that of e4m3."""
+    generator = torch.Generator().manual_seed(2)
+    for D in (16, 30, 63):
+        x = torch.randn(200, D, generator=generator) * torch.exp(8 * torch.randn(200, 1, generator=generator))
+        x[0], x[1, 3], x[2] = 0.0, 448.0, 1e-20
+        x = x.bfloat16()
+        ids, weights = torch.randint(-5, 5, (200, 3), dtype=torch.int32), torch.rand(200, 3)
+        for is_fp8 in (False, True):
+            tokens = _wire.pack(x, is_fp8, ids, weights)
+            assert tokens.shape[1] % 16 == 0
+            data, found_ids, found_weights = _wire.unpack(tokens, D, is_fp8, 3)
+            assert torch.equal(found_ids, ids) and torch.equal(found_weights, weights)
+            assert torch.equal(_wire.take(tokens, torch.tensor([5, 2])), tokens[[5, 2]])
+            if not is_fp8:
+                assert torch.equal(data, x)
+                continue
+            again, *_ = _wire.unpack(_wire.pack(data.contiguous(), True), D, True)
+            assert torch.equal(again, data)
+            assert not data[0].any() and ((data - x).abs() <= x.abs() / 16 + x.abs().amax(1, keepdim=True) * 2**-16)[3:].all()
+            assert find_sqnr(data[3:] / x[3:].abs().amax(1, keepdim=True), x[3:] / x[3:].abs().amax(1, keepdim=True)) > 30
+
+
+def test_wire_has_the_scales_of_the_matmul():
+    """The amax of each row is at most 448 times its scale, and more than 224 times."""
+    x = torch.linspace(1, 4, 500).unsqueeze(1).bfloat16()
+    tokens = _wire.pack(x, True)
+    scale = tokens[:, 4:8].view(torch.float32)
+    assert torch.equal(scale, 1 / 2 ** torch.floor(torch.log2(448 / x.float())))
