@@ -28,23 +28,30 @@ are enough. Without one it is --size=cpu: a model of toy size for a few steps, w
     python examples/train_moe.py --contenders bf16 fp8moe --steps 1000 --compile --repeats 4
     python examples/train_moe.py --contenders fp8moe --inspect 50  # what FP8 does to each expert, every 50 steps
 
-On several processes, one for each GPU (on the CPU with gloo), experts and windows are divided between them, tokens go to their
-experts by an all-to-all and back, and gradients of all other parameters are averaged; a step sees the same bytes as that of one process:
+On several processes, one for each GPU (on the CPU with gloo), windows are divided between them, and a step sees the same bytes as that of
+one process. Experts are divided between --ep of them (all), to which tokens go by an all-to-all and back (fp8moe.torch.expert_parallel).
+Everything else is replicated (DDP) or divided (FSDP2), and so are experts between the ranks that have the same ones:
 
-    torchrun --nproc-per-node=2 examples/train_moe.py --contenders bf16 fp8moe
+    torchrun --nproc-per-node=4 examples/train_moe.py --contenders bf16 fp8moe                      # EP = 4
+    torchrun --nproc-per-node=4 examples/train_moe.py --contenders fp8moe --wire fp8                # tokens travel in FP8
+    torchrun --nproc-per-node=4 examples/train_moe.py --contenders fp8moe --ep 1 --data fsdp        # FSDP2, or DDP: --data ddp
+    torchrun --nproc-per-node=4 examples/train_moe.py --contenders fp8moe --ep 2 --data fsdp        # EP = 2 and FSDP2
+
+torchrun ends all processes when one has ended. A collective that waits longer than --timeout seconds ends its process with a message.
 
 On a machine without the compiler, make the programs elsewhere first and name their folder:
 
     python -m fp8moe prepare grouped_mm $(python examples/train_moe.py --size=gpu --print-sizes) --target=sm_90a -o FOLDER
     FP8MOE_ARTIFACTS=FOLDER python examples/train_moe.py
 
-For N processes give --print-sizes --ranks=N.
+For --ep=N give --print-sizes --ranks=N.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import datetime
 import functools
 import json
 import os
@@ -62,7 +69,7 @@ os.environ.setdefault("TORCHAO_FORCE_SKIP_LOADING_SO_FILES", "1")
 CONTENDERS = ("bf16", "torchao", "fp8moe")
 RECIPES = ("rowwise", "rowwise_bf16_grad_weights", "forward_only")  # fp8moe.programs.RECIPES
 SIZES: Dict[str, Dict[str, Any]] = {
-    "cpu": dict(hidden=64, moe_hidden=48, experts=4, top_k=2, layers=2, heads=4, length=48, batch=2, steps=8, rate=3e-3, validation=8),
+    "cpu": dict(hidden=64, moe_hidden=48, experts=4, top_k=2, layers=2, heads=4, length=48, batch=4, steps=8, rate=3e-3, validation=8),
     "gpu": dict(
         hidden=2048, moe_hidden=1408, experts=64, top_k=8, layers=4, heads=16, length=2048, batch=8, steps=300, rate=2e-4,
         validation=32,
@@ -121,33 +128,37 @@ def cut(data: Any, begins: List[int], size: Dict[str, Any], options: argparse.Na
 # --- Models -----------------------------------------------------------------------
 
 
-def make_model(contender: str, size: Dict[str, Any], seed: int, options: argparse.Namespace) -> Any:
-    import torch
+def make_config(size: Dict[str, Any]) -> Any:
     import transformers
 
-    config = transformers.Qwen3MoeConfig(
+    return transformers.Qwen3MoeConfig(
         vocab_size=256, hidden_size=size["hidden"], num_hidden_layers=size["layers"], head_dim=size["hidden"] // size["heads"],
         num_attention_heads=size["heads"], num_key_value_heads=size["heads"], max_position_embeddings=size["length"],
         num_experts=size["experts"], num_experts_per_tok=size["top_k"], moe_intermediate_size=size["moe_hidden"],
         intermediate_size=size["moe_hidden"], norm_topk_prob=True, output_router_logits=True, use_cache=False,
     )  # fmt: skip
+
+
+def make_model(contender: str, config: Any, seed: int, options: argparse.Namespace) -> Any:
+    import torch
+    import transformers
+
     implementation = {"bf16": "grouped_mm", "torchao": "torchao", "fp8moe": "fp8moe"}[contender]
-    if options.world > 1:
+    options.experts = config.num_experts
+    if options.ep > 1:
         implementation = f"{contender} on several ranks"
-        register_experts(implementation, network_of(contender, options), options.world)
+        register_experts(implementation, network_of(contender, options), options, options.wire if contender == "fp8moe" else "bf16")
     elif contender == "fp8moe":
         import fp8moe.torch
 
         fp8moe.torch.transformers.register(recipe=options.recipe)
     elif contender == "torchao":
-        register_experts(implementation, network_of(contender, options))
+        register_experts(implementation, network_of(contender, options), options)
     torch.manual_seed(seed)
     with torch.device(options.device):
         model = transformers.AutoModelForCausalLM.from_config(
             config, dtype=torch.bfloat16, experts_implementation=implementation
         )
-    if options.world > 1:
-        divide_experts(model, options)
     return model.train()
 
 
@@ -198,123 +209,114 @@ def run_torchao(module: Any, rows: Any, ends: Any) -> Any:
     return padded[places]
 
 
-def register_experts(name: str, network: Callable[[Any, Any, Any], Any], world: int = 1) -> None:
-    """Experts of transformers of that name whose tokens are moved as fp8moe's are, so that only the matmuls differ; with
-    several ranks each has a part of the experts, in the order of ranks."""
+def register_experts(name: str, network: Callable[[Any, Any, Any], Any], options: argparse.Namespace, wire: Any = "bf16") -> None:
+    """Experts of transformers of that name whose tokens are moved as fp8moe's are, so that only the matmuls differ."""
     import torch
     from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
 
-    from fp8moe.torch import permute, unpermute
+    from fp8moe.torch import expert_parallel
+
+    group = options.mesh["experts"].get_group() if options.ep > 1 else None
 
     def experts(self: Any, hidden_states: Any, top_k_index: Any, top_k_weights: Any) -> Any:
-        mine = self.gate_up_proj.shape[0]
-        rows, routing = permute(hidden_states, top_k_index, world * mine)
-        if world == 1:
-            rows = network(self, rows, routing.offsets)
-        else:
-            rows = run_elsewhere(self, rows, routing.offsets, network, mine, world)
-        return unpermute(rows, routing, top_k_weights)
+        run = functools.partial(network, self)
+        return expert_parallel(
+            hidden_states, top_k_index, top_k_weights, run, num_experts=options.experts, group=group, wire=wire
+        )
 
-    # The split sizes of an all-to-all are known on the host only: torch.compile takes what is called here, not this itself.
-    ALL_EXPERTS_FUNCTIONS.register(name, experts if world == 1 else torch.compiler.disable(experts, recursive=False))
+    # How many rows arrive is data, of which not all matmuls can make a graph: torch.compile takes what is called here, not this itself.
+    ALL_EXPERTS_FUNCTIONS.register(name, torch.compiler.disable(experts, recursive=False) if options.ep > 1 else experts)
 
 
 # --- Several processes ------------------------------------------------------------
 
 
-def run_elsewhere(module: Any, rows: Any, ends: Any, network: Callable[[Any, Any, Any], Any], mine: int, world: int) -> Any:
-    """Rows sorted by expert, through the networks of the ranks that have these experts, and back."""
+def parallelize(model: Any, options: argparse.Namespace) -> Any:
+    """The model with its experts divided between --ep ranks, and everything else (the experts, too, between ranks that have the same ones)
+    by --data: as DDP, or divided by FSDP2. `options.average` are the parameters that neither of them averages."""
     import torch
     import torch.distributed as dist
 
-    from fp8moe.torch import permute, unpermute
+    experts = [layer.mlp.experts for layer in model.model.layers]
+    if options.ep > 1:
+        for module in experts:
+            divide_experts(module, options)
+    parameters = {parameter for module in experts if options.ep > 1 for parameter in module.parameters()}
+    if options.data == "ddp":
+        names = [name for name, parameter in model.named_parameters() if parameter in parameters]
+        torch.nn.parallel.DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, names)
+        for parameter in parameters:
+            parameter.register_post_accumulate_grad_hook(functools.partial(average_gradient, options=options))
+        return torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
+    from torch.distributed.fsdp import fully_shard
 
-    counts = torch.diff(ends, prepend=ends.new_zeros(1)).view(world, mine)  # for each rank, of each of its experts
-    arriving = torch.empty_like(counts)
-    dist.all_to_all_single(arriving, counts)
-    sent, received = torch.stack([counts.sum(1), arriving.sum(1)]).tolist()  # waits for the device
-    arrived = exchange(rows, sent, received)
-    # Rows come by rank, then by expert: of each its expert here.
-    numbers = torch.arange(mine, device=rows.device).repeat(world)
-    expert = torch.repeat_interleave(numbers, arriving.flatten(), output_size=len(arrived))
-    by_expert, routing = permute(arrived, expert.unsqueeze(1), mine)
-    return exchange(unpermute(network(module, by_expert, routing.offsets), routing), received, sent)
-
-
-def exchange(rows: Any, sent: List[int], received: List[int]) -> Any:
-    """An all-to-all of rows, and of their gradients the other way."""
-    return exchange_function().apply(rows, sent, received)
-
-
-@functools.lru_cache(maxsize=None)
-def exchange_function() -> Any:
-    import torch
-    import torch.distributed as dist
-
-    def move(rows: Any, sent: List[int], received: List[int]) -> Any:
-        result = rows.new_empty(sum(received), rows.shape[1])
-        dist.all_to_all_single(result, rows.contiguous(), received, sent)
-        return result
-
-    class Exchange(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any, rows: Any, sent: List[int], received: List[int]) -> Any:
-            ctx.sizes = received, sent
-            return move(rows, sent, received)
-
-        @staticmethod
-        def backward(ctx: Any, gradient: Any) -> Any:
-            return move(gradient, *ctx.sizes), None, None
-
-    return Exchange
+    mesh, copies = dist.init_device_mesh(options.device, (options.world,)), options.world // options.ep
+    ignored = parameters if copies == 1 else set()
+    for parameter in ignored:
+        parameter.register_post_accumulate_grad_hook(functools.partial(average_gradient, options=options))
+    for layer in model.model.layers:
+        if parameters and copies > 1:
+            fully_shard(layer.mlp.experts, mesh=options.mesh["data"])  # the mean over these ranks
+        fully_shard(layer, mesh=mesh, ignored_params=ignored)
+    return fully_shard(model, mesh=mesh, ignored_params=ignored)
 
 
-def divide_experts(model: Any, options: argparse.Namespace) -> None:
-    """Leaves each module of experts those of this rank, and lets `prepare` know what they multiply."""
+def divide_experts(module: Any, options: argparse.Namespace) -> None:
+    """Leaves a module of experts those of this rank, and lets `prepare` know what they multiply."""
     import torch
 
-    for module in model.modules():
-        if not hasattr(module, "gate_up_proj") or module.gate_up_proj.dim() != 3:
-            continue
-        for name in ("gate_up_proj", "down_proj"):
-            part = getattr(module, name).detach().chunk(options.world)[options.rank].clone()
-            setattr(module, name, torch.nn.Parameter(part))
-            getattr(module, name).is_divided = True
-        module.fp8moe_recipe = options.recipe
-        module.fp8moe_weights = functools.partial(list_weights, module)
+    for name in ("gate_up_proj", "down_proj"):
+        part = getattr(module, name).detach().chunk(options.ep)[options.mesh["experts"].get_local_rank()].clone()
+        setattr(module, name, torch.nn.Parameter(part))
+        getattr(module, name).is_divided = True
+    module.fp8moe_recipe = options.recipe
+    module.fp8moe_weights = functools.partial(list_weights, module)
 
 
 def list_weights(module: Any) -> List[Any]:
     return [module.gate_up_proj.transpose(-2, -1), module.down_proj.transpose(-2, -1)]
 
 
-def average_gradients(model: Any, world: int) -> None:
-    """The gradients of the mean of all ranks' losses. Those of experts have every rank's tokens in them already."""
+def average_gradient(parameter: Any, options: argparse.Namespace) -> None:
+    """Of an expert, as soon as it is there: it has the tokens of all ranks that share experts, for the mean of all ranks' losses."""
     import torch.distributed as dist
 
-    for parameter in model.parameters():
-        if parameter.grad is not None:
-            if not hasattr(parameter, "is_divided"):
-                dist.all_reduce(parameter.grad)
-            parameter.grad /= world
+    parameter.grad /= options.world
+    if options.world > options.ep:
+        options.pending.append(dist.all_reduce(parameter.grad, group=options.mesh["data"].get_group(), async_op=True))
 
 
-def clip_gradients(model: Any, world: int) -> None:
-    """To norm 1 over the parameters of all ranks."""
+def clip_gradients(model: Any, options: argparse.Namespace) -> None:
+    """To norm 1 over the parameters of all ranks, each of which has a part of them, or a copy."""
     import torch
     import torch.distributed as dist
 
-    if world == 1:
+    if options.world == 1:
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         return
-    whole, divided = (
-        [p.grad for p in model.parameters() if p.grad is not None and hasattr(p, "is_divided") == is_divided]
-        for is_divided in (False, True)
-    )
-    square = torch.nn.utils.get_total_norm(divided).float().square()
+    while options.pending:
+        options.pending.pop().wait()
+    gradients: Dict[int, List[Any]] = {}  # by the number of copies
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            grad, is_divided = parameter.grad, options.ep > 1 and hasattr(parameter, "is_divided")
+            if is_divided and options.data == "fsdp" and options.world > options.ep:
+                grad /= options.ep  # FSDP2 has the mean over ranks with the same experts
+            copies = 1 if options.data == "fsdp" else options.world // options.ep if is_divided else options.world
+            gradients.setdefault(copies, []).append(grad.to_local() if hasattr(grad, "to_local") else grad)
+    square = sum(torch.nn.utils.get_total_norm(some).float().square() / copies for copies, some in gradients.items())
     dist.all_reduce(square)
-    norm = (torch.nn.utils.get_total_norm(whole).float().square() + square).sqrt()
-    torch.nn.utils.clip_grads_with_norm_(model.parameters(), 1.0, norm)
+    scale = (1.0 / (square.sqrt() + 1e-6)).clamp(max=1.0)
+    for some in gradients.values():
+        torch._foreach_mul_(some, scale.to(some[0].dtype))
+
+
+def group_parameters(model: Any) -> List[Dict[str, Any]]:
+    """For an optimizer whose kernels take tensors of one kind: plain ones, or those of one mesh."""
+    groups: Dict[Any, List[Any]] = {}
+    for parameter in model.parameters():
+        groups.setdefault(getattr(parameter, "device_mesh", None), []).append(parameter)
+    return [{"params": parameters} for parameters in groups.values()]
 
 
 def reduce(number: float, options: argparse.Namespace, how: str) -> float:
@@ -349,14 +351,16 @@ def train(contender: str, size: Dict[str, Any], seed: int, options: argparse.Nam
 
     import fp8moe.torch
 
-    model = make_model(contender, size, seed, options)
+    model = make_model(contender, make_config(size), seed, options)
     on_gpu = options.device != "cpu"
-    if contender == "fp8moe":
-        fp8moe.torch.prepare(model, progress=options.rank == 0)
     if options.compile:
         for layer in model.model.layers:
             layer.compile(mode="reduce-overhead" if options.graphs else "default")
-    optimizer = torch.optim.AdamW(model.parameters(), lr=size["rate"], betas=(0.9, 0.95), fused=on_gpu)
+    if options.world > 1:
+        model = parallelize(model, options)
+    if contender == "fp8moe":
+        fp8moe.torch.prepare(model, progress=options.rank == 0)
+    optimizer = torch.optim.AdamW(group_parameters(model), lr=size["rate"], betas=(0.9, 0.95), fused=on_gpu)
     inspecting = contender == "fp8moe" and options.inspect > 0
     if on_gpu:
         torch.cuda.reset_peak_memory_stats()
@@ -372,9 +376,7 @@ def train(contender: str, size: Dict[str, Any], seed: int, options: argparse.Nam
                 group["lr"] = size["rate"] * min(1.0, (step + 1) / max(size["steps"] // 10, 1))
             loss = model(input_ids=tokens, labels=tokens).loss
             loss.backward()
-            if options.world > 1:
-                average_gradients(model, options.world)
-            clip_gradients(model, options.world)
+            clip_gradients(model, options)
             optimizer.step()
             optimizer.zero_grad()
             losses.append(reduce(loss.item(), options, "mean"))  # waits for the device
@@ -428,6 +430,10 @@ def parse(arguments: Optional[List[str]] = None) -> argparse.Namespace:
     parser.add_argument("--recipe", choices=RECIPES, default="rowwise", help="of fp8moe (default: rowwise)")
     parser.add_argument("--compile", action="store_true", help="compile each layer with torch.compile; the first step takes long")
     parser.add_argument("--graphs", action="store_true", help="with --compile: replay each layer, forward and backward, as CUDA graphs")
+    parser.add_argument("--ep", type=int, help="divide experts between so many processes (default: all)")
+    parser.add_argument("--data", choices=("ddp", "fsdp"), default="ddp", help="how several processes share all else (default: ddp)")
+    parser.add_argument("--wire", choices=("bf16", "fp8"), default="bf16", help="of tokens and of their gradients, for fp8moe (default: bf16)")
+    parser.add_argument("--timeout", type=float, default=600, help="seconds that a collective may wait for other processes (default: 600)")
     parser.add_argument("--inspect", type=int, default=0, metavar="N", help="look into fp8moe's run every N steps (slows those down)")
     parser.add_argument("--seed", type=int, default=0, help="of weights and batches (default: 0)")
     parser.add_argument("--repeats", type=int, default=1, metavar="N", help="train each with N seeds from --seed on (default: 1)")
@@ -436,6 +442,9 @@ def parse(arguments: Optional[List[str]] = None) -> argparse.Namespace:
     parser.add_argument("--ranks", type=int, default=1, help="for --print-sizes: of how many processes (default: 1)")
     options = parser.parse_args(arguments)
     options.rank, options.world = (int(os.environ.get(name, default)) for name, default in (("RANK", 0), ("WORLD_SIZE", 1)))
+    options.ep, options.pending = options.ep or options.world, []
+    if options.ep < 1 or options.world % options.ep:
+        parser.error(f"--ep: {options.world} processes cannot be divided into groups of {options.ep}")
     if options.steps is not None and options.steps < 1:
         parser.error(f"--steps: {options.steps} is less than 1")
     if options.repeats < 1:
@@ -448,8 +457,8 @@ def parse(arguments: Optional[List[str]] = None) -> argparse.Namespace:
         parser.error(f"--ranks: {options.ranks} processes cannot divide the experts of the model equally")
     if options.graphs and not options.compile:
         parser.error("--graphs is a mode of --compile: give both")
-    if options.graphs and options.world > 1:
-        parser.error("--graphs: a graph cannot hold the sizes of an all-to-all, which differ from step to step; leave it out under torchrun")
+    if options.graphs and options.ep > 1:
+        parser.error("--graphs: a graph cannot hold the sizes of an all-to-all, which differ from step to step; leave it out, or give --ep=1")
     if options.graphs and options.inspect:
         parser.error("--inspect reads what a step computes as it goes, which a replayed graph (--graphs) does not show")
     return options
@@ -475,13 +484,16 @@ def main() -> int:
     options.size = options.size or ("gpu" if options.device == "cuda" else "cpu")
     size = {**SIZES[options.size]}
     if options.world > 1:
-        for what in ("experts", "batch"):
-            if size[what] % options.world:
-                print(f"{options.world} processes cannot divide '{what}' of --size={options.size}, {size[what]}, equally", file=sys.stderr)
+        for what, ranks in (("experts", options.ep), ("batch", options.world)):
+            if size[what] % ranks:
+                print(f"{ranks} processes cannot divide '{what}' of --size={options.size}, {size[what]}, equally", file=sys.stderr)
                 return 1
         if options.device == "cuda":
             torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-        torch.distributed.init_process_group("nccl" if options.device == "cuda" else "gloo")
+        backend, timeout = "nccl" if options.device == "cuda" else "gloo", datetime.timedelta(seconds=options.timeout)
+        torch.distributed.init_process_group(backend, timeout=timeout)
+        shape = (options.world // options.ep, options.ep)
+        options.mesh = torch.distributed.init_device_mesh(options.device, shape, mesh_dim_names=("data", "experts"))
     try:
         return run(size, options)
     finally:

@@ -103,6 +103,19 @@ def test_expert_parallelism(ir, root, tmp_path):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU, which the example takes")
+@pytest.mark.parametrize("data", ["ddp", "fsdp"])
+def test_experts_and_data_in_parallel(root, tmp_path, data):
+    """Pairs of processes divide the experts, and both pairs have them all: gradients are means over what is copied, and no others."""
+    arguments = ["--steps=3", "--seed=3", "--contenders", "bf16"]
+    results = [run(root, *arguments, f"--out={tmp_path / '1'}")]
+    results.append(run_on_ranks(root, 4, *arguments, "--ep=2", f"--data={data}", f"--out={tmp_path / '4'}"))
+    for result in results:
+        assert result.returncode == 0, result.stderr
+    one, four = (json.loads((tmp_path / n / "training.json").read_text())["contenders"]["bf16"] for n in "14")
+    assert four["losses"] == pytest.approx(one["losses"], rel=0.001)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU, which the example takes")
 def test_ranks_that_divide_nothing(root):
     result = run_on_ranks(root, 3, "--steps=1")
     assert result.returncode != 0 and "3 processes cannot divide 'experts' of --size=cpu, 4, equally" in result.stderr
