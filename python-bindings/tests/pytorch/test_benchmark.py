@@ -143,3 +143,16 @@ def test_main_gradients(ir, root, tmp_path):
     (row,) = json.loads((tmp_path / "main_grad.json").read_text())
     in_place, added, bf16 = (min(figures["sqnr_db"]) for figures in row["contenders"].values())
     assert abs(in_place - added) < 0.1 and in_place + 15 < bf16
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU, where the others are for")
+def test_scaling(root, tmp_path):
+    """The table of benchmarks/scaling.py, on two processes over gloo."""
+    out = tmp_path / "rows.json"
+    arguments = ["--toy", "--models", "dsv3", "--modes", "ep", "--precisions", "bf16", "--gpus", "1", "2", "--steps=1", "--warm-up=1"]
+    result = run(root, *arguments, f"--json={out}", file="scaling.py")
+    assert result.returncode == 0, result.stderr
+    one, two = json.loads(out.read_text())
+    assert (one["GPUs"], one["mode"], one["scaling %"]) == (1, "", 100.0) and (two["GPUs"], two["mode"]) == (2, "ep")
+    assert two["scaling %"] == pytest.approx(50 * two["tokens/s"] / one["tokens/s"], abs=0.1) and two["over bf16"] == 1.0
+    assert "| model | mode | precision | GPUs |" in result.stdout
