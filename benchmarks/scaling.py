@@ -45,7 +45,7 @@ WAITS = ("cudaStreamSynchronize", "cudaEventSynchronize", "cudaDeviceSynchronize
 
 
 def make_config(model, experts, toy):
-    """Of transformers; `experts` is how many ranks share the experts."""
+    """A model of transformers; `experts` is how many ranks share the experts."""
     import train_moe
     import transformers
 

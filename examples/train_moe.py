@@ -278,7 +278,7 @@ def list_weights(module: Any) -> List[Any]:
 
 
 def average_gradient(parameter: Any, options: argparse.Namespace) -> None:
-    """Of an expert, as soon as it is there: it has the tokens of all ranks that share experts, for the mean of all ranks' losses."""
+    """Scales the gradient of an expert as soon as it is there: it has the tokens of all ranks that share experts, for the mean of all ranks' losses."""
     import torch.distributed as dist
 
     parameter.grad /= options.world
@@ -332,7 +332,7 @@ def reduce(number: float, options: argparse.Namespace, how: str) -> float:
 
 
 def why_not(contender: str, device: str) -> Optional[str]:
-    """What keeps it from running here."""
+    """The reason why it cannot run here."""
     if contender != "torchao":
         return None
     try:

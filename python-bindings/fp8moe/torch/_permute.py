@@ -197,7 +197,7 @@ def _spread_used(
 def dot_slots(
     rows: torch.Tensor, offsets: torch.Tensor, places: torch.Tensor, gradient: torch.Tensor, dtype: torch.dtype
 ) -> torch.Tensor:
-    """Of each slot the product of its row with the gradient of its token: the gradient of its weight."""
+    """The gradient of each weight: the product of its row with the gradient of its token."""
     if dtype in TYPES and (kernels := find_kernels("_permute_kernels", rows, gradient)):
         result: torch.Tensor = kernels.dot_slots(rows, offsets, places, gradient, dtype)
         return result

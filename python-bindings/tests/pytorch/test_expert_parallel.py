@@ -132,7 +132,7 @@ def check_compiled(rank):
 
 
 def check_late(rank):
-    """Nobody computes with what has not arrived."""
+    """No rank computes with rows that have not arrived."""
     tensors = batch((8, 8), range(E))
     exact = run(rank, tensors, (8, 8))
     time.sleep(2 * rank)

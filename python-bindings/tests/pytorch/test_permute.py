@@ -307,7 +307,7 @@ def test_unpermute_refuses(rows, weights, message):
 
 @pytest.mark.parametrize("function", ["permute", "unpermute", "weighted"])
 def test_other_ways_of_differentiation_are_refused_by_name(function):
-    """What torch says instead is about classes that nobody has heard of."""
+    """The error that torch raises instead is about classes that nobody has heard of."""
     x, experts = torch.randn(6, 4), torch.randint(3, (6, 2))
     rows, routing = permute(x, experts, 3)
     call, tensor = {
