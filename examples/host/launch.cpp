@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Runs a program of an artifact by the driver alone, as
-// docs/reference/manifest.md says, then through the runtime on the memory of
-// before, and compares the outputs.
+// docs/reference/manifest.md says. Runs it again through the runtime on the
+// same memory, and compares the outputs.
 //
 //===----------------------------------------------------------------------===//
 

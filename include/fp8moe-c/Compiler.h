@@ -78,9 +78,9 @@ fp8moeCompile(MlirModule module, MlirStringRef folder,
               const Fp8moeCompileOptions *options, MlirStringCallback text,
               MlirStringCallback json, void *userData);
 
-/// Compiles a copy of `module` for its only target up to one of the stages of
-/// fp8moe-compile's --emit ("tensor", "mlir", "llvm", "asm", "ptx", "cubin",
-/// "hsaco", "so") and gives the result to `output`.
+/// Compiles a copy of `module` for its only target, up to `stage`, and gives
+/// the result to `output`. Stages are those of fp8moe-compile's --emit:
+/// "tensor", "mlir", "llvm", "asm", "ptx", "cubin", "hsaco" and "so".
 MLIR_CAPI_EXPORTED MlirLogicalResult fp8moeEmit(
     MlirModule module, MlirStringRef stage, const Fp8moeCompileOptions *options,
     MlirStringCallback output, void *userData);

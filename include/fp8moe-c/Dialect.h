@@ -66,8 +66,8 @@ MLIR_CAPI_EXPORTED MlirAttribute
 fp8moeAttributeGetParameters(MlirAttribute attribute);
 
 /// The strides in elements that a ranked tensor has in memory, as a
-/// DenseI64ArrayAttr in which INT64_MIN stands for what is only known at run
-/// time; null when its layout is not strided.
+/// DenseI64ArrayAttr; null when its layout is not strided. INT64_MIN stands for
+/// a stride that is only known at run time.
 MLIR_CAPI_EXPORTED MlirAttribute fp8moeTensorTypeGetStrides(MlirType type);
 
 /// Which results an operation of the dialect infers: true when its result

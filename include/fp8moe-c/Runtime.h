@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Loads an artifact (a folder with manifest.json and a binary) and runs its
-// programs on the CPU, on NVIDIA GPUs (CUDA driver) and on AMD GPUs (HIP; no
-// card has run one yet).
+// Loads an artifact, a folder with manifest.json and a binary, and runs its
+// programs on the CPU, on NVIDIA GPUs (CUDA driver) and on AMD GPUs (HIP). No
+// AMD card has run one yet.
 //
 //   fp8moe_artifact *artifact;
 //   fp8moe_artifact_load("out/sm_90a", "cuda:0", &artifact);
@@ -27,9 +27,9 @@
 //   fp8moe_call_destroy(call);
 //   fp8moe_artifact_unload(artifact);
 //
-// A call is the program with every size known: checking shapes and evaluating
-// sizes happens once, in fp8moe_program_resolve; fp8moe_call_run allocates
-// nothing, never synchronises, and may be captured into a GPU graph. So sizes
+// A call is the program with every size known. fp8moe_program_resolve checks
+// shapes and evaluates sizes once. fp8moe_call_run allocates nothing, never
+// synchronises, and may be captured into a GPU graph. So sizes
 // take two passes: resolve says how large outputs and workspace are, the caller
 // allocates, and run fills them. Outputs and workspace may hold anything before
 // a run, and nothing in the workspace is needed after it: one workspace serves
@@ -243,9 +243,9 @@ fp8moe_program_input(const fp8moe_program *program, size_t index);
 FP8MOE_EXPORT const fp8moe_buffer *
 fp8moe_program_output(const fp8moe_program *program, size_t index);
 
-/// The index of the input whose very memory output `output` may be (the same
-/// address, for the same shape and strides), as fp8moe_call_run allows; -1 when
-/// there is none. Such outputs add to their input, as gradients of several
+/// The index of the input whose memory output `output` may be, or -1 when there
+/// is none. fp8moe_call_run then allows one address for both, with equal shapes
+/// and strides. Such outputs add to their input, as gradients of several
 /// microbatches do.
 FP8MOE_EXPORT int64_t fp8moe_program_output_may_overwrite(
     const fp8moe_program *program, size_t output);
@@ -273,19 +273,19 @@ FP8MOE_EXPORT const fp8moe_buffer *fp8moe_call_output(const fp8moe_call *call,
 FP8MOE_EXPORT uint64_t fp8moe_call_workspace_bytes(const fp8moe_call *call);
 FP8MOE_EXPORT uint64_t fp8moe_call_workspace_align(const fp8moe_call *call);
 
-/// Runs the program: on the CPU before this returns, on a GPU in `stream` (a
-/// CUstream or hipStream_t; null is the default stream, and the only choice on
-/// the CPU).
+/// Runs the program: on the CPU before this returns, on a GPU in `stream`, a
+/// CUstream or hipStream_t. Null is the default stream, and the only choice on
+/// the CPU.
 ///
 /// `inputs` and `outputs` hold the data pointers in the program's order: host
 /// memory on the CPU, else memory of the device. A pointer may be null when its
-/// tensor has no bytes, and so may the workspace. Refused: misaligned pointers,
-/// a workspace that is too small, an output or workspace whose bytes overlap
-/// those of anything else (but an output may be the very memory of the input
-/// that fp8moe_program_output_may_overwrite names), and tensors that a kernel's
-/// tensor maps cannot describe. Nothing was launched if this is
-/// FP8MOE_INVALID_ARGUMENT. Which of several variants of a kernel is launched
-/// may depend on how the addresses are aligned.
+/// tensor has no bytes, and so may the workspace. Refused are
+/// misaligned pointers, a workspace that is too small, and tensors that a
+/// kernel's tensor maps cannot describe. Outputs and the workspace may not
+/// overlap other memory. The exception is an output in the memory of the input
+/// that fp8moe_program_output_may_overwrite names. Nothing was launched if this
+/// is FP8MOE_INVALID_ARGUMENT. The alignment of addresses may decide which of
+/// several variants of a kernel is launched.
 FP8MOE_EXPORT fp8moe_status fp8moe_call_run(
     const fp8moe_call *call, const void *const *inputs, void *const *outputs,
     void *workspace, uint64_t workspace_bytes, void *stream);
