@@ -23,7 +23,7 @@ def FP8MoE_GroupPaddingAttr : FP8MoE_Attr<"GroupPadding", "groups"> {
   let summary = "padded jagged groups";
   let description = [{
     Each jagged group along `dim` is padded with zeros to a multiple of `pad`: group g
-    starts at `sum over earlier groups of round_up(length, pad)`, and the extent along
+    starts at `sum over earlier groups of round_up(length, pad)`. The extent along
     `dim` is `round_up(M + E * (pad - 1), pad)` for M rows in E groups. Starts are always
     derived from the offsets, never stored.
 
@@ -47,8 +47,8 @@ def FP8MoE_StridedEncodingAttr : FP8MoE_Attr<"StridedEncoding", "strided",
     to outer dimensions, and must not let elements overlap. The stride of a dimension of
     size 1 is never used. Operations write results with known or dense strides only.
 
-    `align`, a power of two in bytes, promises that the base address and every pitch
-    (stride of a dimension other than the innermost) are multiples of it. Nothing beyond
+    `align`, a power of two in bytes, promises that the base address and every pitch are
+    multiples of it. A pitch is the stride of a dimension other than the innermost. Nothing beyond
     the size of an element is assumed without it.
 
     `groups` says that jagged groups are padded; the size of that dimension is then a
@@ -80,13 +80,13 @@ def FP8MoE_ScaleBlockedEncodingAttr
      DeclareAttrInterfaceMethods<VerifiableTensorEncoding>]> {
   let summary = "block scales in the tiles that tensor cores read";
   let description = [{
-    For tensors of one-byte block scales `[rows, cols]` or `[experts, rows, cols]`: tiles of
-    128 rows by 4 columns take 512 bytes; element (r, c) of a tile is byte
-    `(r % 32) * 16 + (r / 32) * 4 + c`; tiles lie row-block-major; each expert by itself.
+    For tensors of one-byte block scales `[rows, cols]` or `[experts, rows, cols]`. Tiles of
+    128 rows by 4 columns take 512 bytes: element (r, c) of a tile is byte
+    `(r % 32) * 16 + (r / 32) * 4 + c`. Tiles lie row-block-major, each expert by itself.
     Rows are padded to 128 and columns to 4 with zero bytes.
 
     With `groups` the rows (`dim = 0, pad = 128`) or the columns (`dim = 1, pad = 4`) are
-    jagged, and each group starts at a multiple of `pad`; the extent of that dimension is
+    jagged. Each group starts at a multiple of `pad`. The extent of that dimension is
     the padded one.
 
     Examples: `#fp8moe.scale_blocked<128x4>`,

@@ -44,10 +44,10 @@ def FP8MoE_ReshapeOp : FP8MoE_Op<"reshape"> {
   let summary = "view that merges or splits dimensions";
   let description = [{
     Reads the same bytes under another shape; elements keep their row-major *logical*
-    order. Each run of input dimensions is merged into one result dimension or one input
-    dimension is split into a run, and merged dimensions must be adjacent in memory, so
-    that no byte moves; otherwise the operation is refused (use `fp8moe.contiguous`
-    first). A split may have at most one `?` in the result, which follows by division; the
+    order. A run of input dimensions is merged into one result dimension, or one input
+    dimension is split into a run. Merged dimensions must be adjacent in memory, so that no
+    byte moves. Otherwise the operation is refused: use `fp8moe.contiguous`
+    first. A split may have at most one `?` in the result, which follows by division; the
     known parts must divide the size that is split. Where `?` leaves several ways to match
     the dimensions, as from `[?, 4, ?]` to `[?, ?]`, the operation is refused.
     Tensors with padded groups or blocked scales cannot be reshaped.
@@ -103,7 +103,7 @@ def FP8MoE_RelayoutOp : FP8MoE_Op<"relayout"> {
     the same. Explicit strides of the result must all be known.
 
     When one side only has padded groups, `groups` gives their offsets. Padding a tensor
-    writes zeros between the groups and leaves out rows of no group; packing one leaves
+    writes zeros between the groups and leaves out rows of no group. Packing one leaves
     out the padding and makes rows of no group zero. When both sides pad their groups
     alike, the padded extent is copied as it is, without `groups`.
 

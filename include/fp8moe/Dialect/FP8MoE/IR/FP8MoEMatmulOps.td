@@ -93,11 +93,11 @@ def FP8MoE_GroupedMatmulOp : FP8MoE_MatmulOp<"grouped_matmul"> {
     Element types: both operands FP8 (`e4m3 x e4m3`, `e4m3 x e5m2` or `e5m2 x e4m3`, of one
     flavour) with scales, or both bf16 without. The result is bf16 or f32.
 
-    `direction` says which way the scales go; the product is multiplied by
-    `f32(1 / s)` for `quantize` scales and by the scale itself for `dequantize` ones.
-    Reference semantics: products summed in f64 in ascending order of the contraction,
-    rounded once to f32, times the scale of a (rounded to f32), times the scale of b
-    (rounded to f32), converted to the result type.
+    `direction` says which way the scales go. The product is multiplied by
+    `f32(1 / s)` for `quantize` scales, and by the scale itself for `dequantize` ones.
+    Reference semantics: products are summed in f64 in ascending order of the contraction.
+    The sum is rounded once to f32, and multiplied by the scale of a, then of b, each
+    rounded to f32. It is converted to the result type.
 
     b may have no scales where a has: those that its data were quantized with belong to the
     contraction, and whoever quantized a has divided its elements by them before.

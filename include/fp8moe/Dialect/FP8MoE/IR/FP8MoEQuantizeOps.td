@@ -178,7 +178,7 @@ def FP8MoE_JaggedDynamicQuantizeOp
     `q0, q1, s0, s1`.
 
     Elements of no group are zero in the jagged data. The jagged data may have padded
-    groups (`groups<dim = axes[0], pad = P>` in its layout); its extent along the jagged
+    groups (`groups<dim = axes[0], pad = P>` in its layout). Its extent along the jagged
     axis is then the padded one, and padding is zero.
 
     Shapes: input `[M, N]` with `axes[0] = 0` or `[N, M]` with `axes[0] = 1`, offsets `[E]`,
@@ -214,25 +214,25 @@ def FP8MoE_MXQuantizeOp : FP8MoE_Op<"mx_quantize", [FP8MoE_KernelOfPasses,
   let summary = "FP8 data with one power-of-two scale per 32 elements (MXFP8)";
   let description = [{
     OCP Microscaling: each block of 32 elements along an axis has one scale byte b of type
-    `f8E8M0FNU`, meaning 2^(b-127); data is `x / 2^(b-127)`, saturating, round to nearest
+    `f8E8M0FNU`, meaning 2^(b-127). Data is `x / 2^(b-127)`, saturating, round to nearest
     even. The last block may be short. A zero block has byte 0; a NaN or infinity in a
     block makes its byte 255 and the whole block NaN.
 
     With two axes the input is read once and quantized both ways. Results come as all data,
     then all scales: `q0, s0` or `q0, q1, s0, s1`. With `square` (weights), the largest
-    magnitude is that of 32 x 32 elements, so that both axes have the same data and
-    dequantize alike; each of the 32 lines of a block along an axis has its scale byte.
+    magnitude is that of 32 x 32 elements, so both axes have the same data and
+    dequantize alike. Each of the 32 slices of a block along an axis has its scale byte.
 
-    Shapes: input of rank 2 or 3; data of the input's shape in any strided layout; scales
+    Shapes: the input has rank 2 or 3, and data has its shape in any strided layout. Scales
     have the other dimensions of the input in order, and `ceil(size / 32)` last: `[M, K/32]`
     along 1 of `[M, K]`, `[K, M/32]` along 0, `[E, K, N/32]` along 1 of `[E, N, K]`. Scales are
     dense row-major or `#fp8moe.scale_blocked<128x4>`. Two axes, and those of square blocks,
     are the last two dimensions.
 
-    With `groups` (rank 2, groups are row ranges, blocked scales with padded groups): along
-    1 each group's scale rows start at a multiple of 128 (`groups<dim = 0, pad = 128>`); along 0
-    blocks start at each group's first row and each group's scale columns start at a multiple
-    of 4 (`groups<dim = 1, pad = 4>`). The padded extent of M is
+    With `groups` the input has rank 2, groups are row ranges, and blocked scales have padded
+    groups. Along 1 each group's scale rows start at a multiple of 128
+    (`groups<dim = 0, pad = 128>`). Along 0 blocks start at each group's first row, and each group's scale columns
+    at a multiple of 4 (`groups<dim = 1, pad = 4>`). The padded extent of M is
     `P = round_up(M + E * 127, 128)`, that of the columns `P / 32`. Rows of no group are zero.
 
     Example:

@@ -88,8 +88,8 @@ def FP8MoE_SinglePassBothAxesTileAttr
     : FP8MoE_TileAttr<"SinglePassBothAxesTile", "single_pass_both_axes"> {
   let summary = "the same, with warps that quantize rows besides";
   let description = [{
-    For an operation along two axes, the columns of jagged groups and whole rows of
-    `row_bytes` bytes, of which `row_stages` are in shared memory at once.
+    For an operation along two axes: the columns of jagged groups, and whole rows of
+    `row_bytes` bytes. `row_stages` rows are in shared memory at once.
 
     Example:
     `#fp8moe.single_pass_both_axes<columns = 64, stages = 9, row_bytes = 10240, row_stages = 4>`
@@ -102,12 +102,12 @@ def FP8MoE_RescaledBothAxesTileAttr
     : FP8MoE_TileAttr<"RescaledBothAxesTile", "rescaled_both_axes"> {
   let summary = "tile of two kernels, of which one rescales what the other wrote";
   let description = [{
-    For an operation along two axes, the columns of groups or experts and whole rows that
-    are contiguous in input and output, with scales that are powers of two. Blocks of
-    `threads` threads, of which a multiprocessor has `blocks`, quantize rows, of which a
-    thread holds `chunks` chunks of 16 elements, and collect the magnitudes of columns.
-    Columns are made of these bytes then: FP8 of another such scale differs in the
-    exponent alone, except where it is subnormal, where it is quantized from the input.
+    For an operation along two axes: the columns of groups or experts, and whole rows that
+    are contiguous in input and output. Scales are powers of two. Blocks of `threads`
+    threads quantize rows, and collect the magnitudes of columns. A multiprocessor has
+    `blocks` of them, and a thread holds `chunks` chunks of 16 elements. Columns are then
+    made of the bytes of rows: FP8 of another such scale differs in the exponent alone.
+    Elements that are subnormal in either form are quantized from the input.
 
     Example: `#fp8moe.rescaled_both_axes<threads = 320, chunks = 1, blocks = 3>`
   }];
@@ -150,8 +150,10 @@ def FP8MoE_WgmmaTileAttr : FP8MoE_TileAttr<"WgmmaTile", "wgmma"> {
     parts, and a second kernel adds these in their order, so that every run gives the
     same bits.
 
-    Examples: `#fp8moe.wgmma<rows = 128, columns = 128, stages = 6, schedule = ping_pong>`,
-    `#fp8moe.wgmma<rows = 128, columns = 128, stages = 6, schedule = cooperative, splits = 8>`
+    Examples:
+
+    - `#fp8moe.wgmma<rows = 128, columns = 128, stages = 6, schedule = ping_pong>`
+    - `#fp8moe.wgmma<rows = 128, columns = 128, stages = 6, schedule = cooperative, splits = 8>`
   }];
   let parameters = (ins "int64_t":$rows, "int64_t":$columns, "int64_t":$stages,
     EnumParameter<FP8MoE_WgmmaSchedule>:$schedule,

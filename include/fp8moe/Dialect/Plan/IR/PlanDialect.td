@@ -17,10 +17,9 @@ def Plan_Dialect : Dialect {
   let summary = "What the host does to run a program of kernels";
   let description = [{
     A program names the buffers that its caller provides, computes sizes from
-    their extents and launches kernels on them. It contains nothing else, so
-    that it can be serialised operation by operation into the `manifest.json` of
-    an artifact and executed by a runtime without LLVM, on the CPU and on GPUs
-    alike.
+    their extents and launches kernels on them. It contains nothing else.
+    So it can be serialised operation by operation into the `manifest.json` of
+    an artifact. A runtime without LLVM executes it, on the CPU and on GPUs.
 
     ```mlir
     module {
@@ -51,15 +50,15 @@ def Plan_Dialect : Dialect {
     manifest knows: `constant`, `addi`, `subi`, `muli`, `divsi`, `divui`,
     `ceildivsi`, `ceildivui`, `remsi`, `remui`, `maxsi`, `maxui`, `minsi`,
     `minui`, `cmpi`, `select`, and on `i1` also `andi`, `ori` and `xori`. The
-    runtime computes all of them in signed 64-bit arithmetic, where overflow and
-    division by zero are errors; the unsigned forms are accepted because sizes
+    runtime computes all of them in signed 64-bit arithmetic. Overflow and
+    division by zero are errors. The unsigned forms are accepted because sizes
     are never negative.
 
     Sizes may depend on the device (`device_attr`) and conditions also on the
     caller's pointers (`aligned`) where their operations say so; shapes never do.
 
     **Kernels** receive a memref as its bare pointer, an `index` as an `i64` and a
-    tensor map by value; their parameters are exactly the arguments of the launch,
+    tensor map by value. Their parameters are exactly the arguments of the launch,
     in order.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect"];

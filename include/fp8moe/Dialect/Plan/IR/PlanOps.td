@@ -116,13 +116,13 @@ def Plan_OutputOp : Plan_SizedBufferOp<"output", [
   let summary = "a buffer that the caller provides and the program writes";
   let description = [{
     The program computes the buffer's shape: `sizes` has one operand for every
-    dynamic extent of the type and `strides` one for every dynamic stride of a
-    `strided` layout, each in the order of the dimensions. The caller asks the
+    dynamic extent of the type. `strides` has one for every dynamic stride of a
+    `strided` layout. Both are in the order of the dimensions. The caller asks the
     runtime for the values and allocates.
 
-    `may_overwrite` names an input of the same type each of whose elements is read before
-    the element of the output at the same index is written, and not afterwards: a caller may
-    pass the same memory for both. The runtime refuses every other overlap.
+    `may_overwrite` names an input of the same type, whose memory the caller may pass for
+    the output, too. Each element of the input is read before the output's element at the
+    same index is written, and not afterwards. The runtime refuses every other overlap.
 
     ```mlir
     %m = fp8moe_plan.dim %x, 0 : memref<?x2048xbf16>
@@ -318,9 +318,9 @@ def Plan_RequireOp : Plan_Op<"require", [
   let summary = "a condition on the sizes that the caller passes";
   let description = [{
     The runtime refuses a call for which the condition is false, with the message,
-    before anything is launched. What the types cannot say (that two `?` are
-    equal, that a pitch is a multiple of 16 bytes) is said here, so that no kernel
-    ever reads out of bounds because of the sizes it was given.
+    before anything is launched. It states conditions that types cannot,
+    such as that two `?` are equal, or that a pitch is a multiple of 16 bytes. So no
+    kernel reads out of bounds because of the sizes that it was given.
 
     ```mlir
     %ok = arith.cmpi eq, %rows, %scales : index
@@ -344,21 +344,21 @@ def Plan_LaunchOp : Plan_Op<"launch", [
   let description = [{
     Launches the kernel on `grid` blocks of `block` threads, with `shared` bytes
     of dynamic shared memory. The kernel is a `gpu.func` or `llvm.func` of a
-    `gpu.module`, or, on the CPU, a `func.func` or `llvm.func` of the module;
-    there grid and block are all ones.
+    `gpu.module`. On the CPU it is a `func.func` or `llvm.func` of the module, with
+    a grid and a block of ones.
 
     `args` are the kernel's parameters in order: the bare pointer of a memref, an
-    `i64` for an `index`, or a tensor map by value. The verifier compares them with the parameters
-    of a kernel that is already at this level (only pointers, memrefs and
-    integers), and the block with the kernel's `known_block_size`.
+    `i64` for an `index`, or a tensor map by value. If a kernel has only pointers,
+    memrefs and integers as parameters, the verifier compares them with `args`. It
+    also compares the block with the kernel's `known_block_size`.
 
     A `cluster` is so many neighbouring blocks, at most 8, that run at the same
-    time on neighbouring multiprocessors; the grid must be a multiple of it.
+    time on neighbouring multiprocessors. The grid must be a multiple of it.
     `cooperative` promises that all blocks are resident at once, so that they may
-    wait for each other; the runtime refuses a grid that is too large for that.
+    wait for each other. The runtime refuses a grid that is too large for that.
     `programmatic` lets blocks begin while the kernels before them in the stream
-    end (CUDA's programmatic dependent launch); the kernel waits for these by
-    itself, with `nvvm.griddepcontrol wait`, before it reads or writes memory.
+    end (CUDA's programmatic dependent launch). The kernel itself waits for these
+    with `nvvm.griddepcontrol wait`, before it reads or writes memory.
     Only targets of kind `nvvm` have clusters and programmatic launches, and only
     GPUs launch cooperatively.
 
