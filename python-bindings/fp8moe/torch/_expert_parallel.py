@@ -8,11 +8,11 @@
     combine, backward   gradient of a token --one all-to-all--> times weights, to rows
     dispatch, backward  rows --sum of a token's experts here--> one all-to-all --> sum over ranks
 
-A token travels once to each rank that has any of its experts, with the numbers and weights of its experts in the same row of bytes.
+A token travels once to each rank that has any of its experts. The numbers and weights of its experts are in the same row of bytes.
 The host waits once, in dispatch, for the numbers of tokens; the backward has them.
 
-Ideas: tokens travel once for a rank, and quantized in dispatch only, as in DeepEP; operators whose number of rows is data in a graph, as in
-torchtitan.
+Ideas: tokens travel once for a rank, and quantized in dispatch only, as in DeepEP. In a graph, operators have a number of rows that is data, as
+in torchtitan.
 """
 
 from __future__ import annotations

@@ -35,9 +35,12 @@ class Linear(torch.nn.Linear):
     """torch.nn.Linear in FP8, with its parameters and their names; `convert` makes them of the layers of a model.
 
     The input has any leading dimensions, of which all rows together are quantized. Weights are quantized in each forward and each
-    backward without `keep`. It is torch's own linear, in bf16, in evaluation (`model.eval()`), for fewer than `least_rows` rows, where a
-    width is no multiple of 16, in exported programs, on GPUs without kernels, of which one line of the log says so, and where the layer does
-    not compute in bf16, of which training warns once.
+    backward without `keep`. It is torch's own linear, in bf16:
+
+    * in evaluation (`model.eval()`), and for fewer than `least_rows` rows,
+    * where a width is no multiple of 16, and in exported programs,
+    * on GPUs without kernels, of which one line of the log says so,
+    * where the layer does not compute in bf16, of which training warns once.
 
     Args:
         recipe: how operands are quantized, one of fp8moe.programs.RECIPES, or "bf16".

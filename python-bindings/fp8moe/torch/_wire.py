@@ -6,8 +6,8 @@
     bf16    D x bf16                      k x i32 experts     k x f32 weights     padding to 16 bytes
     fp8     D x e4m3, f32 scale           k x i32 experts     k x f32 weights     padding to 16 bytes
 
-An e4m3 element times the scale of its token is the number. Scales are powers of two, the smallest ones by which no element exceeds 448, as
-those of quantized rows (docs/reference/semantics.md, Q2 and Q3, whose scales are their reciprocals). So quantizing received rows along the
+An e4m3 element times the scale of its token is the number. Scales are powers of two, the smallest ones by which no element exceeds 448. They are
+the reciprocals of those of quantized rows (docs/reference/semantics.md, Q2 and Q3). So quantizing received rows along the
 same dimension is exact. A token that holds a NaN or an infinity arrives as NaN.
 """
 
