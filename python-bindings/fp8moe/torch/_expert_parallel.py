@@ -395,7 +395,7 @@ def _fake_combine_backward(gradient: torch.Tensor, rows: torch.Tensor, weights: 
 
 # Dynamo would trace what an operator calls, where a frame above is only skipped (torch.compiler.disable(recursive=False)).
 # Sizes differ from step to step, which a CUDA graph cannot hold.
-_TAGS = [*_auto.TAGS, *([torch.Tag.cudagraph_unsafe] if hasattr(torch.Tag, "cudagraph_unsafe") else [])]
+_TAGS = [torch.Tag.cudagraph_unsafe] if hasattr(torch.Tag, "cudagraph_unsafe") else []
 _HERE, _SENT = "Tensor offsets, Tensor places", "Tensor sent_offsets, Tensor sent_places"
 
 _auto.define(
