@@ -230,6 +230,26 @@ def check_include_cycles(files, args):
         del edges[cycle[0]]
 
 
+def check_hidden_edges(files, args):
+    """In Kernels a function is defined in the folder that declares it. Otherwise folders know of each other without an
+    include that check_include_cycles sees. The table of families is in the folder above, and may.
+    """
+    texts = {path: path.read_text() for path in files if is_source_of(path, ["Kernels"]) and path.suffix in (".cpp", ".h")}
+    declared = collections.defaultdict(set)
+    for path, text in texts.items():
+        if path.suffix == ".h":
+            for name in re.findall(r"^\w[^;{}=#]*?\b(\w+)\(", text, re.MULTILINE):
+                declared[name].add(get_folder(path))
+        else:
+            for name in re.findall(r"^(?!static\b)\w[\w:<>&* ]* [&*]?(\w+)\([^;{}()]*\);", text, re.MULTILINE):
+                yield f"{path.relative_to(ROOT)}: '{name}' is declared in a source; include the header that declares it"
+    for path, text in texts.items():
+        folder = get_folder(path)
+        for name in re.findall(r"^\w[^;{}()=#]*?\bfp8moe::(\w+)\(", text, re.MULTILINE):
+            if folder != "Kernels" and declared[name] and folder not in declared[name]:
+                yield f"{path.relative_to(ROOT)}: defines '{name}', which {sorted(declared[name])[0]} declares; move one of them"
+
+
 def check_neutral_folders(files, args):
     stale = set(NOT_YET_NEUTRAL)
     for path in files:
@@ -258,6 +278,7 @@ CHECKS = [
     check_subjects,
     check_links,
     check_include_cycles,
+    check_hidden_edges,
     check_neutral_folders,
 ]
 

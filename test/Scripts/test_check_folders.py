@@ -95,6 +95,20 @@ def test_edges_of_cycles_that_are_known(tree):
     assert tree.run("include_cycles") == [stale]
 
 
+def test_declarations_that_hide_an_edge(tree):
+    tree.add("lib/Kernels/Quantize/Kernel.h", "void build(Kernel &kernel,", "           const Config &config);", "int count();")
+    tree.add("lib/Kernels/Quantize/Kernel.cpp", "int fp8moe::count() { return 1; }")
+    tree.add("lib/Kernels/Quantize/TwoPass/TwoPass.cpp", "void fp8moe::build(Kernel &kernel, const Config &config) {}")
+    tree.add("lib/Kernels/Quantize/Rescaled/Tiles.cpp", "static int size();", "const Family &getTwoPassFamily();")
+    # The table of families.
+    tree.add("include/fp8moe/Kernels/Model/Family.h", "Families getFamilies();")
+    tree.add("lib/Kernels/Families.cpp", "Families fp8moe::getFamilies() { return {}; }")
+    assert tree.run("hidden_edges") == [
+        "lib/Kernels/Quantize/Rescaled/Tiles.cpp: 'getTwoPassFamily' is declared in a source; include the header that declares it",
+        "lib/Kernels/Quantize/TwoPass/TwoPass.cpp: defines 'build', which Kernels/Quantize declares; move one of them",
+    ]
+
+
 @pytest.mark.parametrize(
     "name, line, word",
     [
