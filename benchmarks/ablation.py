@@ -114,7 +114,7 @@ def main():
     action = actions.add_parser("measure", help="time the cells of an artifact")
     action.add_argument("artifact")
     action.add_argument("--rounds", type=int, default=25, help="timings of each cell (default: 25)")
-    action.add_argument("--seed", type=int, default=0, help="of inputs and groups (default: 0)")
+    action.add_argument("--seed", type=int, default=0, help="seed of inputs and groups (default: 0)")
     action.add_argument("--json", help="save the cells here")
     options = parser.parse_args()
     if options.action == "write":

@@ -202,7 +202,7 @@ def main():
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS), metavar="MODEL")
     parser.add_argument("--rows", type=int, nargs="+", default=ROWS)
     parser.add_argument("--rounds", type=int, default=11, help="timings of each contender (default: 11)")
-    parser.add_argument("--seed", type=int, default=0, help="of tensors and groups (default: 0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of tensors and groups (default: 0)")
     parser.add_argument("--json", help="save all figures here, after each line")
     options = parser.parse_args()
     sys.path.append(str(ROOT / "python-bindings"))  # behind an installed package, which may have the compiler

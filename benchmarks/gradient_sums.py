@@ -135,7 +135,7 @@ def main():
         "--shape", type=parse_shape, action="append", metavar="M,N,K,E,GROUPS", help="another shape instead (repeatable)"
     )
     parser.add_argument("--rounds", type=int, default=11, help="blocks of each contender (default: 11)")
-    parser.add_argument("--seed", type=int, default=0, help="of operands and groups (default: 0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of operands and groups (default: 0)")
     parser.add_argument("--json", help="save all figures here")
     options = parser.parse_args()
     shapes = options.shape or SHAPES

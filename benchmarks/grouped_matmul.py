@@ -638,7 +638,7 @@ def parse_options():
         metavar="PARAMETERS",
         help="also a kernel with this tile, as inside of #fp8moe.wgmma<...> (repeatable; with --ir, too)",
     )
-    parser.add_argument("--accumulation", choices=TOLERANCE, default="fast", help="of --tile (default: fast)")
+    parser.add_argument("--accumulation", choices=TOLERANCE, default="fast", help="accumulation of --tile (default: fast)")
     parser.add_argument(
         "--group-multiple",
         type=int,
@@ -647,7 +647,7 @@ def parse_options():
         help=f"tokens of a group are a multiple of N; with {DEEPGEMM_ROWS}, DeepGEMM takes part where it is installed",
     )
     parser.add_argument("--sweep", action="store_true", help="time all tiles instead of the peers")
-    parser.add_argument("--seed", type=int, default=0, help="of operands and groups (default: 0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of operands and groups (default: 0)")
     parser.add_argument("--json", help="save all figures here")
     options = parser.parse_args()
     shapes = SWEEP_SHAPES if options.sweep else SHAPES

@@ -36,7 +36,7 @@ def main():
     parser.add_argument("together", help="folder of the artifact with launch groups")
     parser.add_argument("apart", help="folder of the artifact without")
     parser.add_argument("--rounds", type=int, default=20, help="timings of each contender (default: 20)")
-    parser.add_argument("--seed", type=int, default=0, help="of inputs and groups (default: 0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of inputs and groups (default: 0)")
     options = parser.parse_args()
 
     rng = random.Random(options.seed)

@@ -334,12 +334,12 @@ def compare_losses(options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", nargs="?", type=pathlib.Path, help="what --build wrote")
+    parser.add_argument("folder", nargs="?", type=pathlib.Path, help="the folder that --build wrote")
     parser.add_argument("--build", type=pathlib.Path, metavar="FOLDER", help="write programs and decisions, and exit")
     parser.add_argument("--cpu-check", action="store_true", help="compare small layers on the CPU")
     parser.add_argument("--host", action="store_true", help="print the host's time of each layer and call, and nothing else")
     parser.add_argument("--rounds", type=int, default=11, help="blocks of each contender (default: 11)")
-    parser.add_argument("--seed", type=int, default=0, help="of tensors and windows (default: 0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of tensors and windows (default: 0)")
     options = parser.parse_args()
     if options.build:
         return build(options.build)

@@ -209,7 +209,7 @@ def main():
     parser.add_argument("--ir", action="store_true", help="print the IR of all shapes and exit")
     parser.add_argument("--rounds", type=int, default=21, help="timings of each contender (default: 21)")
     parser.add_argument("--no-torchao", action="store_true", help="leave torchao out, which tunes for half a minute")
-    parser.add_argument("--seed", type=int, default=0, help="of tensors and groups (default: 0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of tensors and groups (default: 0)")
     parser.add_argument("--json", help="save all figures here")
     options = parser.parse_args()
     if options.ir:

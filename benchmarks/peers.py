@@ -192,7 +192,7 @@ def measure(name, shape, make, options, rng):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", action="store_true", help="print what `python3 -m fp8moe prepare grouped_mm` is to be given")
-    parser.add_argument("--recipe", default="rowwise", help="of fp8moe (default: rowwise, which is FP8 everywhere)")
+    parser.add_argument("--recipe", default="rowwise", help="recipe of fp8moe (default: rowwise, which is FP8 everywhere)")
     parser.add_argument("--kernels", type=int, default=0, metavar="N", help="print the N kernels that take longest in each step of fp8moe")
     parser.add_argument("--json", help="save speeds over torch's bf16")
     options = parser.parse_args()

@@ -18,12 +18,12 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 def parse_options(description, build, rounds, has_tiles=False):
     """The options; with --build it builds, by `build(folder, programs, chip)`, and exits."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", nargs="?", type=pathlib.Path, help="what --build wrote")
+    parser.add_argument("folder", nargs="?", type=pathlib.Path, help="the folder that --build wrote")
     parser.add_argument("--build", type=pathlib.Path, metavar="FOLDER", help="write and compile the programs, and exit")
-    parser.add_argument("--target", default="sm_90a", metavar="CHIP", help="what --build compiles for (default: %(default)s)")
+    parser.add_argument("--target", default="sm_90a", metavar="CHIP", help="the chip that --build compiles for (default: %(default)s)")
     parser.add_argument("--bin", type=pathlib.Path, default=pathlib.Path("build/release/bin"), help="fp8moe's programs")
     parser.add_argument("--rounds", type=int, default=rounds, help=f"blocks of each contender (default: {rounds})")
-    parser.add_argument("--seed", type=int, default=0, help="of operands (default: 0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of operands (default: 0)")
     if has_tiles:
         parser.add_argument("--all", action="store_true", help="print the time of every tile, too")
     options = parser.parse_args()

@@ -321,13 +321,13 @@ def summarize(rows, decisions):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", nargs="?", type=pathlib.Path, help="what --build wrote")
+    parser.add_argument("folder", nargs="?", type=pathlib.Path, help="the folder that --build wrote")
     parser.add_argument("--build", type=pathlib.Path, metavar="FOLDER", help="write programs and decisions, and exit")
-    parser.add_argument("--target", default="sm_90a", metavar="CHIP", help="what --build compiles for (default: %(default)s)")
+    parser.add_argument("--target", default="sm_90a", metavar="CHIP", help="the chip that --build compiles for (default: %(default)s)")
     parser.add_argument("--bin", type=pathlib.Path, default=pathlib.Path("build/release/bin"), help="fp8moe's programs")
     parser.add_argument("--shapes", default="", help="numbers of shapes, such as 0,1,7 (default: all)")
     parser.add_argument("--rounds", type=int, default=7, help="blocks of each contender (default: 7)")
-    parser.add_argument("--seed", type=int, default=0, help="of operands and groups (default: 0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of operands and groups (default: 0)")
     parser.add_argument("--json", help="save all figures here")
     options = parser.parse_args()
     shapes = [SHAPES[int(i)] for i in options.shapes.split(",")] if options.shapes else SHAPES

@@ -84,7 +84,7 @@ def print_layer(shape, chip):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--chips", default="gfx942,gfx950", help=f"of {', '.join(PEAKS)} (default: %(default)s)")
+    parser.add_argument("--chips", default="gfx942,gfx950", help=f"chips, of {', '.join(PEAKS)} (default: %(default)s)")
     parser.add_argument("--shapes", type=int, default=len(moe_layer.SHAPES), help="the first so many (default: all)")
     options = parser.parse_args()
     chips = options.chips.split(",")

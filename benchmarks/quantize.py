@@ -241,7 +241,7 @@ def main():
         "--more-tokens", type=int, default=0, metavar="N", help="added to the tokens of each case that has any: 1 makes the pitches of columns odd"
     )
     parser.add_argument("--rounds", type=int, default=9, help="timings of each contender (default: 9); 0 only checks the results, once")
-    parser.add_argument("--seed", type=int, default=0, help="of inputs and groups (default: 0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of inputs and groups (default: 0)")
     parser.add_argument("--peers", default="torchao,torch.compile", help="default: torchao,torch.compile")
     parser.add_argument("--beside", help="folder of the same programs by another compiler, checked and timed in the same run")
     parser.add_argument("--json", help="save the table here")

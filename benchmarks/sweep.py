@@ -329,7 +329,7 @@ def main():
     action = actions.add_parser("measure", help="time all candidates of an artifact")
     action.add_argument("artifact")
     action.add_argument("--rounds", type=int, default=15, help="timings of each candidate (default: 15)")
-    action.add_argument("--seed", type=int, default=0, help="of inputs and groups (default: 0)")
+    action.add_argument("--seed", type=int, default=0, help="seed of inputs and groups (default: 0)")
     action.add_argument("--json", help="save all times here, after every shape")
     add_shapes(action)
     actions.add_parser("show", help="print the table of a --json file").add_argument("results")

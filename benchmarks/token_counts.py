@@ -89,9 +89,9 @@ def main():
     action = actions.add_parser("measure", help="time an artifact")
     action.add_argument("artifact")
     action.add_argument("--rounds", type=int, default=9, help="timings of each program (default: 9)")
-    action.add_argument("--seed", type=int, default=0, help="of inputs and groups (default: 0)")
+    action.add_argument("--seed", type=int, default=0, help="seed of inputs and groups (default: 0)")
     action.add_argument("--tokens", type=int, nargs="+", default=TOKENS, help="numbers of them")
-    action.add_argument("--kind", default="jagged", help="of groups, as in timing.py (default: jagged)")
+    action.add_argument("--kind", default="jagged", help="kind of groups, as in timing.py (default: jagged)")
     action.add_argument("--json", help="save all times here")
     options = parser.parse_args()
     if options.action == "write":

@@ -61,7 +61,7 @@ def measure(shape, rounds, rng):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5, help="blocks of each contender (default: 5)")
-    parser.add_argument("--seed", type=int, default=0, help="of operands and groups (default: 0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of operands and groups (default: 0)")
     options = parser.parse_args()
     sys.path[:0] = [str(ROOT / "python-bindings")]
     import timing

@@ -316,7 +316,7 @@ def main():
         help=f"tokens of a group are a multiple of N, itself one of {MULTIPLE} (default: {MULTIPLE}); with 128, DeepGEMM takes part",
     )
     parser.add_argument("--profile", action="store_true", help="print the kernels of each contender, too")
-    parser.add_argument("--seed", type=int, default=0, help="of tensors and groups (default: 0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of tensors and groups (default: 0)")
     parser.add_argument("--json", help="save all figures here")
     options = parser.parse_args()
     shapes = CPU_SHAPES if options.cpu_check else SHAPES

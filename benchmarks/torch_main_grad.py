@@ -120,7 +120,7 @@ def show(row):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=9, help="timings of each contender (default: 9)")
-    parser.add_argument("--seed", type=int, default=0, help="of inputs and groups (default: 0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of inputs and groups (default: 0)")
     parser.add_argument("--json", help="save the table here")
     parser.add_argument("--cpu-check", action="store_true", help="compare on the CPU, and time nothing")
     options = parser.parse_args()

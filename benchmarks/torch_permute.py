@@ -93,7 +93,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cpu-check", action="store_true", help="compare a small case on the CPU")
     parser.add_argument("--rounds", type=int, default=21, help="timings of each contender (default: 21)")
-    parser.add_argument("--seed", type=int, default=0, help="of tokens and experts (default: 0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of tokens and experts (default: 0)")
     parser.add_argument("--json", help="save all figures here")
     options = parser.parse_args()
     sys.path.append(str(ROOT / "python-bindings"))  # behind an installed package

@@ -13,7 +13,7 @@ from fp8moe import ir, ops
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("device", nargs="?", default="cpu", help="where it runs (default: cpu)")
-parser.add_argument("chip", nargs="?", default="cpu", choices=fp8moe.targets(), help="what it is compiled for (default: cpu)")
+parser.add_argument("chip", nargs="?", default="cpu", choices=fp8moe.targets(), help="chip to compile for (default: cpu)")
 options = parser.parse_args()
 T, K, N, E = 2048, 256, 384, 4  # tokens, columns of x and of dy, experts
 COLUMN_MAJOR = ir.StridedEncoding([1, 0])

@@ -424,10 +424,10 @@ def validate(model: Any, size: Dict[str, Any], options: argparse.Namespace) -> L
 
 def parse(arguments: Optional[List[str]] = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--contenders", nargs="+", choices=CONTENDERS, default=list(CONTENDERS), help="who trains (default: all)")
-    parser.add_argument("--size", choices=SIZES, help="of the model (default: gpu where there is one, else cpu)")
+    parser.add_argument("--contenders", nargs="+", choices=CONTENDERS, default=list(CONTENDERS), help="contenders to train (default: all)")
+    parser.add_argument("--size", choices=SIZES, help="size of the model (default: gpu where there is one, else cpu)")
     parser.add_argument("--steps", type=int, help="how many (default: 300 for --size=gpu, 8 for --size=cpu)")
-    parser.add_argument("--recipe", choices=RECIPES, default="rowwise", help="of fp8moe (default: rowwise)")
+    parser.add_argument("--recipe", choices=RECIPES, default="rowwise", help="recipe of fp8moe (default: rowwise)")
     parser.add_argument("--compile", action="store_true", help="compile each layer with torch.compile; the first step takes long")
     parser.add_argument("--graphs", action="store_true", help="with --compile: replay each layer, forward and backward, as CUDA graphs")
     parser.add_argument("--ep", type=int, help="divide experts between so many processes (default: all)")
@@ -435,7 +435,7 @@ def parse(arguments: Optional[List[str]] = None) -> argparse.Namespace:
     parser.add_argument("--wire", choices=("bf16", "fp8"), default="bf16", help="of tokens and of their gradients, for fp8moe (default: bf16)")
     parser.add_argument("--timeout", type=float, default=600, help="seconds that a collective may wait for other processes (default: 600)")
     parser.add_argument("--inspect", type=int, default=0, metavar="N", help="look into fp8moe's run every N steps (slows those down)")
-    parser.add_argument("--seed", type=int, default=0, help="of weights and batches (default: 0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of weights and batches (default: 0)")
     parser.add_argument("--repeats", type=int, default=1, metavar="N", help="train each with N seeds from --seed on (default: 1)")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("."), help="the folder for training.json and training.svg")
     parser.add_argument("--print-sizes", action="store_true", help="print what `python -m fp8moe prepare` is to be given, and exit")

@@ -17,8 +17,11 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 CODE = {".cpp", ".h", ".td", ".py", ".sh", ".mlir"}
 MAX_LINES = 800
 LEFTOVERS = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
-# Lines of comments, and docstrings, that begin without their subject, and how many of them there may be.
-NO_SUBJECT = re.compile(r"\s*((///?|#|\*)\s+|\"\"\")(What|Those|That of|The same|Of|Who|Whose|Else|Nobody|Whoever)\b")
+# Lines of comments, docstrings and help texts that begin without their subject, and how many of them there may be.
+NO_SUBJECT = re.compile(
+    r"\s*((///?|#|\*)\s+|\"\"\")(What|Those|That of|The same|Of|Who|Whose|Else|Nobody|Whoever)\b"
+    r"|.*\bhelp=f?\"(what|those|that of|of|who|whose)\b"
+)
 MAX_NO_SUBJECT = 88
 INCLUDE = re.compile(r'\s*#?\s*include\s+"([^"]+)"')
 

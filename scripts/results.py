@@ -297,7 +297,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; fail where a page is not as the JSON says")
     parser.add_argument("--add", nargs=2, metavar=("JSON", "CARD/TOPIC"), help="replace a topic's rows")
-    parser.add_argument("--date", help="of the measurement that is added")
+    parser.add_argument("--date", help="date of the measurement that is added")
     options = parser.parse_args()
     if options.add:
         add(*options.add, options.date)

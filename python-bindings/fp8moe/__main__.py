@@ -70,11 +70,11 @@ def _add_compile(parser: argparse.ArgumentParser) -> None:
                         "when precision is decided")
     parser.add_argument("--ptxas", help="the ptxas that makes cubins")
     parser.add_argument("--precision-policy", default="cost", metavar="POLICY",
-                        help="which undecided matmuls become FP8: cost, torchao, all or none")
+                        help="policy that decides which undecided matmuls become FP8: cost, torchao, all or none")
     parser.add_argument("--precision-recipe", default="rowwise", metavar="RECIPE",
-                        help="scales of those that do: rowwise, tensorwise or mxfp8")
+                        help="scales of these matmuls: rowwise, tensorwise or mxfp8")
     parser.add_argument("--precision-filter", action="append", default=[], metavar="TEXT",
-                        help="leave those in bf16 whose names have this in them (may be repeated)")
+                        help="leave matmuls in bf16 whose names contain this text (may be repeated)")
     parser.add_argument("--precision-for", default="", metavar="CHIP",
                         help="decide by the predicted times of this chip or card")
     parser.add_argument("--optimize-layouts", type=_boolean, default=True, metavar="BOOL",
@@ -406,9 +406,9 @@ def _add_prepare(parser: argparse.ArgumentParser) -> None:
     from . import programs
 
     parser.add_argument("program", choices=["grouped_mm", "bf16_grouped_mm", "kept_grouped_mm", "add_grad_weights", "linear", "kept_linear"],
-                        help="what fp8moe.programs and fp8moe.linear_programs describe")
+                        help="programs to compile, as fp8moe.programs and fp8moe.linear_programs describe them")
     parser.add_argument("--sizes", action="append", required=True, metavar="K,N,E",
-                        help="of each expert's matrix, and their number; K,N of a linear layer (may be repeated)")
+                        help="sizes of each expert's matrix, and the number of experts; K,N of a linear layer (may be repeated)")
     parser.add_argument("--weights", default="NK", choices=programs.WEIGHTS,
                         help="how the weights [E, K, N] lie in memory")
     parser.add_argument("--recipe", default="auto", choices=["auto", *programs.RECIPES],
@@ -465,8 +465,8 @@ def _add_cache(parser: argparse.ArgumentParser) -> None:
         "--outdated and --older-than choose. --remove deletes those of the first cache, which is the one that is written."
     )
     parser.add_argument("--outdated", action="store_true",
-                        help="those that this installation never uses, as another compiler made them or they are damaged")
-    parser.add_argument("--older-than", type=_count, metavar="DAYS", help="those that were made before so many days")
+                        help="entries that this installation never uses, as another compiler made them or they are damaged")
+    parser.add_argument("--older-than", type=_count, metavar="DAYS", help="entries that were made before so many days")
     parser.add_argument("--remove", action="store_true", help="remove them")
 
 

@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ep", type=int, default=1, help="ranks that experts are divided between (default: 1)")
     parser.add_argument("--tp", type=int, default=1, help="ranks that each matrix is divided between (default: 1)")
     parser.add_argument("--card", default="h200", choices=list(recipes.CARDS), help="the card whose times decide (default: h200)")
-    parser.add_argument("--expert-rows", type=int, metavar="ROWS", help="of all experts of a layer, where the configuration does not say")
+    parser.add_argument("--expert-rows", type=int, metavar="ROWS", help="rows of all experts of a layer, where the configuration does not say")
     parser.add_argument("--html", metavar="FILE", help="write the plan as a page")
     parser.add_argument("-o", dest="output", metavar="FILE", help="save the plan as JSON, for fp8moe.torch.Plan.load")
 

@@ -31,7 +31,8 @@ def test_site():
     assert result.returncode == 0, result.stdout + result.stderr
     site = ROOT / "build/site"
     assert 'href="users/tutorial.html"' in (site / "index.html").read_text()
-    assert "jagged_dynamic_quantize" in (site / "reference/FP8MoEDialect.html").read_text()
+    dialect = (site / "reference/FP8MoEDialect.html").read_text()
+    assert "jagged_dynamic_quantize" in dialect and "<strong>Operands:</strong>" in dialect and "<h4" not in dialect
     assert "fp8moe_program_resolve" in (site / "reference/c-api.html").read_text()
     assert "quantize_weights" in (site / "reference/python-api.html").read_text()
 
