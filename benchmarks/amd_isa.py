@@ -226,7 +226,7 @@ def count_long(code):
 
 
 def multiply_adds(name):
-    """Of a matrix instruction, such as v_mfma_f32_16x16x32_fp8_fp8."""
+    """Figures of a matrix instruction, such as v_mfma_f32_16x16x32_fp8_fp8."""
     match = re.match(r"v_mfma_.*?_(\d+)x(\d+)x(\d+)_", name)
     return math.prod(map(int, match.groups())) if match else 0
 
@@ -326,7 +326,7 @@ def run(program, inputs, folder, manifest):
 
 
 def execute(case, rows, folder, manifest):
-    """What the runner counts, for one wave's worth of lanes an element."""
+    """Counts of the runner, for one wave's worth of lanes an element."""
     import ml_dtypes
     import numpy as np
 
@@ -342,7 +342,7 @@ def execute(case, rows, folder, manifest):
 
 
 def execute_matmul(matmul, chip, folder, manifest):
-    """What the runner counts of a matmul of as many rows in each group."""
+    """Counts of the runner for a matmul of as many rows in each group."""
     import ml_dtypes
     import numpy as np
 

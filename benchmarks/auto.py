@@ -86,7 +86,7 @@ def prepare(folder, models, rows):
 
 
 def read_predicted(card_name):
-    """What is predicted for this card, by model and rows."""
+    """Predictions for this card, by model and rows."""
     from fp8moe import recipes
 
     for folder in os.environ.get("FP8MOE_ARTIFACTS", "").split(os.pathsep):

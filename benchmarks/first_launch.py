@@ -55,7 +55,7 @@ def run_ours(artifact):
 
 
 def run_torchao():
-    """The same for torchao, whose import is not counted."""
+    """First launches of torchao, whose import is not counted."""
 
     def prepare():
         os.environ.setdefault("TORCHAO_FORCE_SKIP_LOADING_SO_FILES", "1")

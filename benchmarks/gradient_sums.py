@@ -85,7 +85,7 @@ class Sums(Gradient):
         return runs
 
     def deepgemm(self):
-        """Of normally distributed tensors; their sums are compared with float64's here."""
+        """Sums of normally distributed tensors, which are compared with float64's here."""
         import deep_gemm
         import torch
 

@@ -153,7 +153,7 @@ def with_tile(text, accumulation, tile, name):
 
 
 def suffix_of(tile):
-    """Of the functions with this tile."""
+    """Names of the functions with this tile."""
     return "_" + re.sub(r"\W+", "_", tile)
 
 

@@ -135,7 +135,7 @@ def module(num_ops, num_functions):
 
 
 def seconds_in_passes(opt, path, passes):
-    """What --mlir-timing reports without parsing and printing."""
+    """Times of --mlir-timing without parsing and printing."""
     command = [opt, path, "--mlir-disable-threading", "--mlir-timing",
                "--mlir-timing-display=tree", "-o", "/dev/null", *passes]
     run = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -35,7 +35,7 @@ LEAST_READINGS = 6
 
 @dataclasses.dataclass
 class Reading:
-    """Of one contender: microseconds a launch, watts, MHz of the multiprocessors, and the part of the time for which the
+    """Figures of one contender: microseconds a launch, watts, MHz of the multiprocessors, and the part of the time for which the
     GPU did not wait for the host between blocks."""
 
     us: float

@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===------------------------------------------------------------------------===#
-"""What quantize.py compares with: functions of the inputs of a case."""
+"""Peers of quantize.py: functions of the inputs of a case."""
 
 import os
 
@@ -43,7 +43,7 @@ def torchao_kernels():
 
 
 def torchao_mx_kernels():
-    """Of whole tensors, as to_mx knows no groups, and with scales in rows. Both axes are two calls. It has no square
+    """Quantizations of whole tensors, as to_mx knows no groups, and with scales in rows. Both axes are two calls. It has no square
     blocks."""
     try:
         from torchao.prototype.mx_formats.config import ScaleCalculationMode

@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===------------------------------------------------------------------------===#
-"""What docs/reference/semantics.md says of the kernels of quantize.py, in torch; and the results of a case to compare with."""
+"""The kernels of quantize.py by docs/reference/semantics.md, in torch; and the results of a case to compare with."""
 
 import timing
 import torch

@@ -132,7 +132,7 @@ def describe(tile):
 
 
 def select_fields(kind, fields):
-    """What tells the tiles of one layout apart; single passes have one number of threads, and take single columns or 128 bytes."""
+    """The fields that tell the tiles of one layout apart; single passes have one number of threads, and take single columns or 128 bytes."""
     return {"kind": kind, "columns": int(fields.get("columns", 1)), "threads": int(fields.get("threads", 0))}
 
 
@@ -147,7 +147,7 @@ def decided_tile(decision):
 
 
 def read_candidates(folder):
-    """Of each case its candidates' programs, and what the compiler said of each program."""
+    """For each case its candidates' programs, and what the compiler said of each program."""
     manifest = json.loads((pathlib.Path(folder) / "manifest.json").read_text())
     decisions = {decision["program"]: decision for decision in manifest["decisions"]}
     candidates = {}

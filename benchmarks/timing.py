@@ -58,7 +58,7 @@ def chip():
 
 
 def e4m3():
-    """What !fp8moe.e4m3 is there."""
+    """The type that !fp8moe.e4m3 is there."""
     from fp8moe.torch._grouped_mm import e4m3_of
 
     return e4m3_of("cuda", torch.cuda.current_device())

@@ -18,7 +18,7 @@ M_GROUPED, K_GROUPED = "m_grouped_bf16_gemm_nt_contiguous", "k_grouped_bf16_gemm
 
 
 def why_not(multiple):
-    """What keeps it from taking part where groups are multiples of so many rows, or None."""
+    """The reason that keeps it from taking part where groups are multiples of so many rows, or None."""
     if not importlib.util.find_spec("deep_gemm"):
         return "Python does not find deep_gemm"
     if multiple % ROWS:
@@ -31,7 +31,7 @@ def why_not(multiple):
 
 
 def name():
-    """Of the contender, which says where torch helps out."""
+    """Name of the contender, which says where torch helps out."""
     import deep_gemm
 
     return "DeepGEMM bf16" if hasattr(deep_gemm, K_GROUPED) else "DeepGEMM bf16, K-grouped torch"

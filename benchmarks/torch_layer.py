@@ -102,7 +102,7 @@ class Layer:
         return run
 
     def exact(self, g):
-        """Of group g in float64: its rows, and RESULTS for them and for its expert."""
+        """Group g in float64: its rows, and RESULTS for them and for its expert."""
         import torch
 
         rows = slice(self.ends[g - 1] if g else 0, self.ends[g])
@@ -134,7 +134,7 @@ def swiglu(h):
 
 
 def experts_of(matmul):
-    """What fp8moe.torch.experts computes, with another grouped matmul."""
+    """The result of fp8moe.torch.experts, with another grouped matmul."""
     return lambda x, gate_up, down, offsets: matmul(swiglu(matmul(x, gate_up, offsets)), down, offsets)
 
 
@@ -261,7 +261,7 @@ def measure_first_steps(shape, options):
 
 
 def take_first_step(name, shape, options, rng):
-    """What one of these processes does."""
+    """The work of one of these processes."""
     import torch
 
     device = "cpu" if options.cpu_check else "cuda"

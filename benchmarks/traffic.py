@@ -36,7 +36,7 @@ BEGIN, END = "contender/", "/end"
 
 @dataclasses.dataclass
 class Traffic:
-    """Of one contender, all its kernels together: bytes from memory, to memory, and into multiprocessors."""
+    """One contender, all its kernels together: bytes from memory, to memory, and into multiprocessors."""
 
     read: float = 0
     written: float = 0
@@ -86,7 +86,7 @@ def count(command):
 
 
 def parse(text):
-    """What ncu printed as CSV, behind messages of its own: a line of names, one of units, and each kernel."""
+    """The output of ncu as CSV, behind messages of its own: a line of names, one of units, and each kernel."""
     start = text.find('"ID",')
     if start < 0:
         return {}

@@ -1,4 +1,4 @@
-"""What the compiler decides about layouts, read from IR: the chain `.t().contiguous().t()` that
+"""Decisions of the compiler on layouts, read from IR: the chain `.t().contiguous().t()` that
 frameworks export in front of a column-wise quantization costs a copy, and the copy goes away.
 """
 

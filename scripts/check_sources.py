@@ -131,7 +131,7 @@ def lines_outside_fences(text):
 
 
 def anchors_of(text):
-    """What GitHub lets links name: a heading in lower case without punctuation, numbered where it comes again."""
+    """Anchors that GitHub lets links name: a heading in lower case without punctuation, numbered where it comes again."""
     anchors = set(re.findall(r"<a (?:id|name)=\"([^\"]+)\"", text))
     for _, line in lines_outside_fences(text):
         if match := re.match(r"#{1,6} +(.*?)[ #]*$", line):

@@ -175,7 +175,7 @@ def compare_files(name, old, new, rename):
 
 
 def compare_folders(old, new, rename):
-    """What differs between two results: names of files or of keys, each with lines to show."""
+    """Differences between two results: names of files or of keys, each with lines to show."""
     old, new = ({path.name: path for path in folder.rglob("*") if path.is_file()} for folder in (old, new))
     for name in sorted({*old, *new}):
         if name in old and name in new:
