@@ -252,7 +252,7 @@ def multiply_local(
         if is_kept:
             operand = _keep(weights, layer.fp8moe_recipe, chip_of(x.device.type, x.device.index or 0)).replace_view(operand)
         observers[-1](rows, operand, ends, y, layer.fp8moe_recipe)
-    y = y.view(*x.shape[:-1], N)
+    y = torch.ops.aten._unsafe_view(y, [*x.shape[:-1], N])  # not a view to autograd, as torch's own linear
     if not is_compiling and not is_kept and rows.shape[0] % linear_programs.ROWS_MULTIPLE == 0:
         if layer.fp8moe_known is None:
             layer.fp8moe_known = KnownCalls()

@@ -126,7 +126,11 @@ class _Multiply(torch.autograd.Function):
         ctx.save_for_backward(weight, *((x,) if call.saves_x else forms[call.programs.columns]))
         if bias is not None:
             y.add_(bias)
-        return y if len(call.result) == 2 else y.view(call.result)
+        if len(call.result) == 2:
+            return y
+        # A view could not be changed in place.
+        result: torch.Tensor = torch.ops.aten._unsafe_view(y, call.result)
+        return result
 
     @staticmethod
     def backward(ctx: Any, grad_y: torch.Tensor) -> Any:

@@ -140,6 +140,20 @@ def test_autocast_has_calls_of_its_own(monkeypatch):
     assert first[0].dtype == torch.bfloat16 and all(gradient.dtype == torch.float32 for gradient in first[1:])
 
 
+@pytest.mark.parametrize("shape", [(ROWS,), (2, 16)], ids=str)
+def test_results_may_be_changed_in_place(shape):
+    """As those of torch's own linear: known calls returned a view of rows, which autograd refuses to change."""
+    layer, x = make(), torch.randn(*shape, K).bfloat16().requires_grad_()
+    for _ in range(4):
+        y = layer(x)
+        expected = 2 * (y.detach() + x.detach()[..., :1])
+        y += x.detach()[..., :1]
+        y.mul_(2)
+        assert torch.equal(y, expected)
+        (gradient,) = torch.autograd.grad(y, x, torch.ones_like(y))
+        assert torch.equal(gradient, torch.autograd.grad(layer(x), x, torch.full_like(y, 2.0))[0])
+
+
 def test_siblings_share_what_known_calls_quantize(monkeypatch):
     known = count_known(monkeypatch)
     parent = torch.nn.Module()
