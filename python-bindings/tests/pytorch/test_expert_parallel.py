@@ -119,16 +119,14 @@ def check_nan(rank):
 
 def check_compiled(rank):
     """In a graph the numbers of rows are data; without the option of Dynamo the graph breaks around the exchange."""
-    for captures in (True, False):
-        torch._dynamo.reset()
-        for tokens in ((40, 40), (30, 0)):
-            tensors = batch(tokens, range(E))
-            exact = run(rank, tensors, tokens)
-            with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=captures):
-                compiled = torch.compile(expert_parallel, backend="aot_eager", fullgraph=captures, dynamic=True)
-                found = run(rank, tensors, tokens, function=compiled)
-            for mine, other in zip((*found[:3], *found[3]), (*exact[:3], *exact[3])):
-                assert torch.equal(mine, other), (tokens, captures)
+    for captures, tokens in ((True, (40, 40)), (True, (30, 0)), (False, (13, 50))):
+        tensors = batch(tokens, range(E))
+        exact = run(rank, tensors, tokens)
+        with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=captures):
+            compiled = torch.compile(expert_parallel, backend="aot_eager", fullgraph=captures, dynamic=True)
+            found = run(rank, tensors, tokens, function=compiled)
+        for mine, other in zip((*found[:3], *found[3]), (*exact[:3], *exact[3])):
+            assert torch.equal(mine, other), (tokens, captures)
 
 
 def check_late(rank):
@@ -167,10 +165,9 @@ def free_port():
         return free.getsockname()[1]
 
 
-def join(rank, port, timeout=600.0):
+def join(rank, port):
     torch.set_num_threads(1)
-    method = f"tcp://127.0.0.1:{port}"
-    dist.init_process_group("gloo", init_method=method, rank=rank, world_size=RANKS, timeout=datetime.timedelta(seconds=timeout))
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=RANKS)
 
 
 def work(rank, port):
@@ -187,16 +184,21 @@ def test_two_processes(ir):
     multiprocessing.spawn(work, (free_port(),), nprocs=RANKS)
 
 
+#: Of the group whose rank sleeps; it must be longer than a busy machine takes for one exchange.
+TIMEOUT = 15
+
+
 def fail(rank, port, how, results):
-    """Rank 1 ends, or sleeps beyond the timeout, between the halves of a layer; rank 0 writes down what it is told, and when."""
-    join(rank, port, timeout=5.0 if how == "sleeps" else 600.0)
+    """Rank 1 ends, or sleeps beyond the timeout, between the halves of a layer; rank 0 sends what it is told, and after how long."""
+    join(rank, port)
+    dist.barrier()
+    group = dist.new_group(timeout=datetime.timedelta(seconds=TIMEOUT)) if how == "sleeps" else None
     x, ids, weights, _ = batch((8,), range(E))
-    rows, exchange = dispatch(x, ids, weights, num_experts=E)
-    begin = time.monotonic()
+    rows, exchange = dispatch(x, ids, weights, num_experts=E, group=group)
     if rank == 1:
-        if how == "sleeps":
-            time.sleep(15)
+        time.sleep(600 if how == "sleeps" else 0)
         os._exit(7)
+    begin = time.monotonic()
     try:
         combine(rows, exchange)
     except fp8moe.Error as error:
@@ -213,13 +215,13 @@ def test_rank_that_fails(how):
     for process in processes:
         process.start()
     try:
-        assert reader.poll(60)
+        assert reader.poll(300)  # most of it is the start of processes
         message, seconds = reader.recv()
     finally:
         for process in processes:
             process.kill()
     assert re.search("rank 0 of 2 could not exchange tokens with the others: another rank may have ended", message), message
-    assert seconds < 30
+    assert seconds < 60
 
 
 # --- One process ------------------------------------------------------------------------
