@@ -166,23 +166,29 @@ def network_of(contender: str, options: argparse.Namespace) -> Callable[[Any, An
     """A function of a module of experts, rows sorted by expert and the ends of their groups: two matmuls and the gate."""
     import torch
 
-    multiply: Any
     if contender == "torchao":
         return run_torchao
     if contender == "fp8moe":
-        from fp8moe.torch import grouped_mm
+        import fp8moe.torch
 
-        multiply = functools.partial(grouped_mm, recipe=options.recipe)
-    else:
-        ours = getattr(torch.nn.functional, "grouped_mm", None) or torch._grouped_mm
+        def run_fp8(module: Any, rows: Any, offsets: Any) -> Any:
+            gate_up, down = list_weights(module)
+            return fp8moe.torch.experts(rows, gate_up, down, offsets, recipe=options.recipe)
 
-        def multiply(rows: Any, weights: Any, offsets: Any) -> Any:
-            # A rank may get no tokens, of which torch's kernels make an error.
-            return ours(rows, weights, offs=offsets) if len(rows) else rows @ weights[0]
+        return run_fp8
+    multiply = getattr(torch.nn.functional, "grouped_mm", None) or torch._grouped_mm
+
+    def gate(module: Any, h: Any) -> Any:
+        return module._apply_gate(h)
+
+    if options.compile and options.ep > 1:  # graphs of layers do not have it
+        gate = torch.compile(gate, dynamic=True)
 
     def run(module: Any, rows: Any, offsets: Any) -> Any:
-        h = multiply(rows, module.gate_up_proj.transpose(-2, -1), offsets)
-        return multiply(module._apply_gate(h), module.down_proj.transpose(-2, -1), offsets)
+        gate_up, down = list_weights(module)
+        if len(rows) == 0:  # of which torch's kernels make an error
+            return gate(module, rows @ gate_up[0]) @ down[0]
+        return multiply(gate(module, multiply(rows, gate_up, offs=offsets)), down, offs=offsets)
 
     return run
 
@@ -224,8 +230,8 @@ def register_experts(name: str, network: Callable[[Any, Any, Any], Any], options
             hidden_states, top_k_index, top_k_weights, run, num_experts=options.experts, group=group, wire=wire
         )
 
-    # How many rows arrive is data, of which not all matmuls can make a graph: torch.compile takes what is called here, not this itself.
-    ALL_EXPERTS_FUNCTIONS.register(name, torch.compiler.disable(experts, recursive=False) if options.ep > 1 else experts)
+    # How many rows arrive is data, around which graphs break: in eager code all of this takes less time of the host than its parts in graphs.
+    ALL_EXPERTS_FUNCTIONS.register(name, torch.compiler.disable(experts) if options.ep > 1 else experts)
 
 
 # --- Several processes ------------------------------------------------------------
