@@ -235,7 +235,7 @@ def add_ratios(rows):
         base = min(same, key=lambda other: other["GPUs"], default=None)
         if not row.get("tokens/s"):
             continue
-        row["scaling %"] = round(100 * row["tokens/s"] / row["GPUs"] / (base["tokens/s"] / base["GPUs"]), 1)
+        row["scaling"] = round(row["tokens/s"] / row["GPUs"] / (base["tokens/s"] / base["GPUs"]), 2)
         for other in alike:
             if other["precision"] == "bf16" and (other["mode"], other["GPUs"]) == (row["mode"], row["GPUs"]):
                 row["over bf16"] = round(row["tokens/s"] / other["tokens/s"], 2)
@@ -254,8 +254,15 @@ def parse():
     parser.add_argument("--kernels", type=int, default=0, metavar="N", help="print the N kernels that take longest")
     parser.add_argument("--toy", action="store_true", help="small models on the CPU, with gloo")
     parser.add_argument("--json", help="save all figures here")
+    parser.add_argument("--join", nargs="+", help="outputs of earlier runs whose rows make the table instead")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     return parser.parse_args()
+
+
+def find_counts(options):
+    import torch
+
+    return [1, 2] if options.toy else [count for count in (1, 2, 4, 8) if count <= torch.cuda.device_count()]
 
 
 def launch(options, count):
@@ -280,12 +287,11 @@ def main():
         work(options)
         torch.distributed.destroy_process_group()
         return
-    counts = options.gpus
-    if not counts:
-        import torch
-
-        counts = [1, 2] if options.toy else [n for n in (1, 2, 4, 8) if n <= torch.cuda.device_count()]
-    rows = [row for count in counts for row in launch(options, count)]
+    if options.join:
+        lines = [line for path in options.join for line in pathlib.Path(path).read_text().splitlines()]
+        rows = [json.loads(line) for line in lines if line.startswith("{")]
+    else:
+        rows = [row for count in options.gpus or find_counts(options) for row in launch(options, count)]
     add_ratios(rows)
     columns = list(dict.fromkeys(key for row in rows for key in row))
     print("\n| " + " | ".join(columns) + " |\n|" + "---|" * len(columns))
