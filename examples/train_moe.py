@@ -53,6 +53,7 @@ import argparse
 import contextlib
 import datetime
 import functools
+import gc
 import json
 import os
 import pathlib
@@ -230,7 +231,7 @@ def register_experts(name: str, network: Callable[[Any, Any, Any], Any], options
             hidden_states, top_k_index, top_k_weights, run, num_experts=options.experts, group=group, wire=wire
         )
 
-    # How many rows arrive is data, around which graphs break: in eager code all of this takes less time of the host than its parts in graphs.
+    # Row counts are data, so graphs break here. Eager code takes less time of the host than broken graphs.
     ALL_EXPERTS_FUNCTIONS.register(name, torch.compiler.disable(experts) if options.ep > 1 else experts)
 
 
@@ -239,7 +240,7 @@ def register_experts(name: str, network: Callable[[Any, Any, Any], Any], options
 
 def parallelize(model: Any, options: argparse.Namespace) -> Any:
     """The model with its experts divided between --ep ranks, and everything else (the experts, too, between ranks that have the same ones)
-    by --data: as DDP, or divided by FSDP2. `options.average` are the parameters that neither of them averages."""
+    by --data: as DDP, or divided by FSDP2."""
     import torch
     import torch.distributed as dist
 
@@ -253,6 +254,7 @@ def parallelize(model: Any, options: argparse.Namespace) -> Any:
         torch.nn.parallel.DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, names)
         for parameter in parameters:
             parameter.register_post_accumulate_grad_hook(functools.partial(average_gradient, options=options))
+        mark_divided(experts, options)
         return torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
     from torch.distributed.fsdp import fully_shard
 
@@ -264,7 +266,16 @@ def parallelize(model: Any, options: argparse.Namespace) -> Any:
         if parameters and copies > 1:
             fully_shard(layer.mlp.experts, mesh=options.mesh["data"])  # the mean over these ranks
         fully_shard(layer, mesh=mesh, ignored_params=ignored)
-    return fully_shard(model, mesh=mesh, ignored_params=ignored)
+    model = fully_shard(model, mesh=mesh, ignored_params=ignored)
+    mark_divided(experts, options)  # fully_shard has made other parameters
+    return model
+
+
+def mark_divided(experts: List[Any], options: argparse.Namespace) -> None:
+    """Marks the parameters that ranks divide, whose gradients have the tokens of all ranks that share experts."""
+    for module in experts if options.ep > 1 else ():
+        for parameter in module.parameters():
+            parameter.is_divided = True
 
 
 def divide_experts(module: Any, options: argparse.Namespace) -> None:
@@ -274,7 +285,6 @@ def divide_experts(module: Any, options: argparse.Namespace) -> None:
     for name in ("gate_up_proj", "down_proj"):
         part = getattr(module, name).detach().chunk(options.ep)[options.mesh["experts"].get_local_rank()].clone()
         setattr(module, name, torch.nn.Parameter(part))
-        getattr(module, name).is_divided = True
     module.fp8moe_recipe = options.recipe
     module.fp8moe_weights = functools.partial(list_weights, module)
 
@@ -284,7 +294,7 @@ def list_weights(module: Any) -> List[Any]:
 
 
 def average_gradient(parameter: Any, options: argparse.Namespace) -> None:
-    """Scales the gradient of an expert as soon as it is there: it has the tokens of all ranks that share experts, for the mean of all ranks' losses."""
+    """Scales the gradient of an expert as soon as it is there. It has the tokens of all ranks that share experts, and losses are means over ranks."""
     import torch.distributed as dist
 
     parameter.grad /= options.world
@@ -292,14 +302,13 @@ def average_gradient(parameter: Any, options: argparse.Namespace) -> None:
         options.pending.append(dist.all_reduce(parameter.grad, group=options.mesh["data"].get_group(), async_op=True))
 
 
-def clip_gradients(model: Any, options: argparse.Namespace) -> None:
-    """To norm 1 over the parameters of all ranks, each of which has a part of them, or a copy."""
+def clip_gradients(model: Any, options: argparse.Namespace) -> Any:
+    """To norm 1 over the parameters of all ranks, each of which has a part of them, or a copy. Returns the norm before."""
     import torch
     import torch.distributed as dist
 
     if options.world == 1:
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        return
+        return torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     while options.pending:
         options.pending.pop().wait()
     gradients: Dict[int, List[Any]] = {}  # by the number of copies
@@ -315,6 +324,7 @@ def clip_gradients(model: Any, options: argparse.Namespace) -> None:
     scale = (1.0 / (square.sqrt() + 1e-6)).clamp(max=1.0)
     for some in gradients.values():
         torch._foreach_mul_(some, scale.to(some[0].dtype))
+    return square.sqrt()
 
 
 def group_parameters(model: Any) -> List[Dict[str, Any]]:
@@ -371,6 +381,7 @@ def train(contender: str, size: Dict[str, Any], seed: int, options: argparse.Nam
     if on_gpu:
         torch.cuda.reset_peak_memory_stats()
     losses: List[float] = []
+    norms: List[float] = []
     seconds: List[float] = []
     text = read_text(size["steps"] * size["batch"] * size["length"])
     context: Any = fp8moe.torch.inspect(model, every=options.inspect) if inspecting else contextlib.nullcontext()
@@ -382,10 +393,11 @@ def train(contender: str, size: Dict[str, Any], seed: int, options: argparse.Nam
                 group["lr"] = size["rate"] * min(1.0, (step + 1) / max(size["steps"] // 10, 1))
             loss = model(input_ids=tokens, labels=tokens).loss
             loss.backward()
-            clip_gradients(model, options)
+            norm = clip_gradients(model, options)
             optimizer.step()
             optimizer.zero_grad()
             losses.append(reduce(loss.item(), options, "mean"))  # waits for the device
+            norms.append(float(norm))
             seconds.append(time.perf_counter() - begin)
             if options.rank == 0 and (step % max(size["steps"] // 10, 1) == 0 or step + 1 == size["steps"]):
                 print(f"{contender:8} step {step:5}  loss {losses[-1]:.4f}  {seconds[-1] * 1e3:.0f} ms", flush=True)
@@ -399,6 +411,7 @@ def train(contender: str, size: Dict[str, Any], seed: int, options: argparse.Nam
     return {
         "seed": seed,
         "losses": losses,
+        "norms": norms,
         "seconds": seconds,
         "last_loss": statistics.mean(losses[-max(len(losses) // 10, 1) :]),
         "validation_losses": validation,
@@ -448,7 +461,7 @@ def parse(arguments: Optional[List[str]] = None) -> argparse.Namespace:
     parser.add_argument("--ranks", type=int, default=1, help="for --print-sizes: of how many processes (default: 1)")
     options = parser.parse_args(arguments)
     options.rank, options.world = (int(os.environ.get(name, default)) for name, default in (("RANK", 0), ("WORLD_SIZE", 1)))
-    options.ep, options.pending = options.ep or options.world, []
+    options.ep, options.pending = options.world if options.ep is None else options.ep, []
     if options.ep < 1 or options.world % options.ep:
         parser.error(f"--ep: {options.world} processes cannot be divided into groups of {options.ep}")
     if options.steps is not None and options.steps < 1:
@@ -535,6 +548,7 @@ def run(size: Dict[str, Any], options: argparse.Namespace) -> int:
         for contender, of_seeds in runs.items():
             of_seeds.append(train(contender, size, seed, options))
             torch.compiler.reset()  # graphs of a model that is gone
+            gc.collect()  # models with divided experts refer to themselves
             if options.device == "cuda":
                 torch.cuda.empty_cache()
     if options.rank > 0:
