@@ -74,8 +74,11 @@ def find_or_make(
     with torch.inference_mode(False), torch.no_grad():
         kept = quantize(parameter.detach())
     if not is_captured:
-        # The part of a DTensor that a rank has comes as another tensor in each call.
-        held = _entries.setdefault(parameter, {}) if type(parameter) is torch.nn.Parameter else held_until_step
+        held = held_until_step  # the part of a DTensor that a rank has comes as another tensor in each call
+        if type(parameter) is torch.nn.Parameter:
+            held = _entries.setdefault(parameter, {})
+            for stale in [other for other, entry in held.items() if entry.made_at != made_at]:
+                del held[stale]
         held[key] = _by_memory[key] = _Entry(made_at, kept)
     return kept
 

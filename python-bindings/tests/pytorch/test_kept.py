@@ -146,3 +146,13 @@ def test_recomputed_and_freed(made):
     del module, call, kept
     gc.collect()
     assert parameter() is None
+
+
+def test_forms_of_memory_that_a_parameter_has_left_are_freed():
+    """`parameter.data = other`, as in offloading, leaves nothing behind."""
+    parameter = torch.nn.Parameter(torch.randn(2, 64, 32).bfloat16())
+    first = weakref.ref(_kept.keep(parameter, False, "rowwise", "test"))
+    parameter.data = torch.randn(2, 64, 32).bfloat16()
+    second = _kept.keep(parameter, False, "rowwise", "test")
+    gc.collect()
+    assert first() is None and second.is_current()
