@@ -75,15 +75,15 @@ def expert_parallel(
         network: a function of rows [M, D], sorted by expert, and of i32 offsets [num_experts / ranks], to rows [M, D]. M may be 0.
         num_experts: of all ranks; their number divides it.
         group: a process group, or None for the default one; without any, there is one rank.
-        wire: "fp8" sends tokens, and the gradients of results, as e4m3 with a power of two for each token. Everything else that
-            travels is bf16.
+        wire: "fp8" sends tokens, and the gradients of results, as e4m3 with a power of two for each token. Rows of the other two
+            exchanges are bf16.
 
     Returns:
         [T, D], of the type of x.
 
     Raises:
         ValueError: shapes, types or the number of experts do not fit. TypeError: there is no tensor.
-        fp8moe.Error: an exchange failed, as where another rank has ended or is later than the timeout of the group.
+        fp8moe.Error: an exchange failed, as with gloo where another rank has ended or is later than the timeout of the group.
     """
     if find_group(group)[1] == 1:
         _check(x, experts, weights, num_experts, 1, wire)
@@ -98,6 +98,8 @@ def dispatch(
 ) -> Tuple[torch.Tensor, Exchange]:
     """The first half of `expert_parallel`: rows [M, D] of this rank's experts, and what `combine` needs to know."""
     name, ranks = find_group(group)
+    if not name:
+        raise ValueError("dispatch: there is no process group; call init_process_group, or expert_parallel, which needs none for one rank")
     _check(x, experts, weights, num_experts, ranks, wire)
     rows, here_weights, *routings, sizes = _Dispatch.apply(x.to(torch.bfloat16), weights, experts, num_experts, name, wire == "fp8")
     here, sent = Routing(*routings[:3]), Routing(*routings[3:])
@@ -201,7 +203,7 @@ class _Combine(torch.autograd.Function):
 
 
 # --- Operators --------------------------------------------------------------------------
-# Places of what is elsewhere lie past the last offset.
+# An expert on another rank has a place past the last offset.
 
 
 def _run_dispatch(
@@ -235,7 +237,7 @@ def _plan(experts: torch.Tensor, mine: int, ranks: int) -> Tuple[Routing, torch.
     owners = torch.div(experts.long(), mine, rounding_mode="floor").unsqueeze(2) == torch.arange(ranks, device=experts.device)
     goes = owners.any(1).t()  # [ranks, T]
     ends = goes.reshape(-1).cumsum(0)
-    # Where all go everywhere, no place is free for those that do not.
+    # Tokens that do not go to a rank share the last place. Where every token goes everywhere, none needs it.
     places = torch.where(goes, ends.view(ranks, T) - 1, T * ranks - 1).t().contiguous()
     slots = torch.zeros_like(ends).scatter_(0, places.view(-1), torch.arange(T * ranks, device=experts.device))
     counts = torch.stack([goes.sum(1), owners.sum((0, 1))], 1)
@@ -249,7 +251,7 @@ def _read_later(tensor: torch.Tensor) -> Callable[[], torch.Tensor]:
         return lambda: tensor
     copy = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor, non_blocking=True)
     event = torch.cuda.Event()
-    event.record()
+    event.record(torch.cuda.current_stream(tensor.device))
 
     def read() -> torch.Tensor:
         event.synchronize()
