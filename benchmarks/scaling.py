@@ -23,12 +23,13 @@
 "fp8" has experts in FP8, "fp8 wire" also tokens and gradients as they travel, "fp8 linear" also the linear layers. Each expert gets as many
 tokens, and each token travels to as many GPUs as its experts allow. Columns: tokens/s of all GPUs; scaling, the tokens/s of a GPU over those of the fewest
 GPUs; communication, the part of a step in which kernels of NCCL run, and exposed, that in which nothing else does; waits, how often the
-host waits for the device in a step, for each layer. Those of one GPU are of transformers.
+host waits for the device in a step, for each layer. Runs on one GPU use the experts of transformers.
 """
 
 import argparse
 import collections
 import functools
+import gc
 import json
 import os
 import pathlib
@@ -101,6 +102,7 @@ def work(options):
                     print(json.dumps(row), flush=True)
                     rows.append(row)
                 torch.compiler.reset()
+                gc.collect()  # models with divided experts refer to themselves
                 if not options.toy:
                     torch.cuda.empty_cache()
     if settings.rank == 0:
@@ -232,7 +234,7 @@ def add_ratios(rows):
     for row in rows:
         alike = [other for other in rows if other["model"] == row["model"] and other.get("tokens/s")]
         same = [o for o in alike if o["precision"].split()[0] == row["precision"].split()[0] and o["mode"] in ("", row["mode"])]
-        base = min(same, key=lambda other: other["GPUs"], default=None)
+        base = min(same, key=lambda other: (other["GPUs"], other["precision"] != row["precision"]), default=None)
         if not row.get("tokens/s"):
             continue
         row["scaling"] = round(row["tokens/s"] / row["GPUs"] / (base["tokens/s"] / base["GPUs"]), 2)
