@@ -184,7 +184,7 @@ getAlternatives(const QuantizeWork &work, const TargetInfo &target,
     return {{std::nullopt, best}};
   }
   QuantizeWork nominal = withNominalSizes(work);
-  // All families of this kind are general.
+  // Others take no slices that are contiguous on both sides.
   SmallVector<Tiles> tiles;
   for (int64_t length : kLengths) {
     QuantizeWork typical = withTypicalLength(nominal, length);
