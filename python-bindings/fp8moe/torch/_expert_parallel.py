@@ -23,7 +23,7 @@ import torch
 import torch.distributed as dist
 
 from .._library import Error
-from . import _auto, _wire
+from . import _auto, _ops, _wire
 from ._constant import assume_constant_result
 from ._permute import Routing, _spread_used, _sum_slots, dot_slots, permute, route, unpermute
 
@@ -397,7 +397,7 @@ def _fake_combine_backward(gradient: torch.Tensor, rows: torch.Tensor, weights: 
 
 # Dynamo would trace what an operator calls, where a frame above is only skipped (torch.compiler.disable(recursive=False)).
 # Sizes differ from step to step, which a CUDA graph cannot hold.
-_TAGS = [torch.Tag.cudagraph_unsafe] if hasattr(torch.Tag, "cudagraph_unsafe") else []
+_TAGS = _ops.CUDAGRAPH_UNSAFE
 _HERE, _SENT = "Tensor offsets, Tensor places", "Tensor sent_offsets, Tensor sent_places"
 
 _auto.define(

@@ -86,7 +86,7 @@ def find_or_make(
 # --- As an operator --------------------------------------------------------------------
 
 # A CUDA graph would read the forms of its capture for as long as it lives.
-_TAGS = [torch.Tag.cudagraph_unsafe] if hasattr(torch.Tag, "cudagraph_unsafe") else []
+_TAGS = _ops.CUDAGRAPH_UNSAFE
 
 #: Forms, as programs name them.
 FORMS = ("weights_k", "scales_k", "weights_n", "scales_n")

@@ -157,6 +157,8 @@ _ARITHMETIC: Dict[str, Callable[..., Any]] = {
 
 #: Inductor must keep the strides of inputs: they decide whether a program takes them.
 TAGS: List[torch.Tag] = [torch.Tag.pt2_compliant_tag, getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order)]
+#: Further tags, of operators that a CUDA graph cannot hold.
+CUDAGRAPH_UNSAFE: List[torch.Tag] = [torch.Tag.cudagraph_unsafe] if hasattr(torch.Tag, "cudagraph_unsafe") else []
 
 
 def _take_any(tensors: Tuple[torch.Tensor, ...]) -> bool:
