@@ -102,7 +102,9 @@ std::optional<double> Bytes::at(int64_t tokens) const {
 
 /// Whether the first dimension of a tensor counts jagged groups or experts.
 static bool isByGroup(Operation *op, Value tensor, RankedTensorType type) {
-  // Offsets are the only integers.
+  if (isa<RowOpInterface>(op))
+    return false;
+  // Offsets are the only other integers.
   if (type.getElementType().isInteger() || type.getRank() == 3)
     return type.getRank() > 0;
   if (auto quantize = dyn_cast<JaggedDynamicQuantizeOp>(op))

@@ -44,6 +44,9 @@ def types_of(ir):
         "mx": ir.tensor([None, 2], "f8E8M0FNU", ir.ScaleBlockedEncoding(128, 4)),
         "out": ir.tensor([None, 32], "f32"),
         "wt": ir.tensor([64, 32], "bf16", [1, 0]),
+        "few": ir.tensor([4, 64], "bf16"),
+        "half": ir.tensor([None, 32], "bf16"),
+        "wide": ir.tensor([None, 128], "bf16"),
     }
 
 
@@ -73,6 +76,9 @@ BUILDERS = {
         v["x"], axes=[1], mode="even", square=True, quantized=[t["q"]], scales=[t["mx"]]),
     "mx_dequantize": lambda o, v, t: o.mx_dequantize(
         v["q"], v["mx"], axis=1, result=t["x"]),
+    "gather_rows": lambda o, v, t: o.gather_rows(v["x"], v["ends"], result=t["few"]),
+    "swiglu": lambda o, v, t: o.swiglu(v["x"], result=t["half"]),
+    "swiglu_gradient": lambda o, v, t: o.swiglu_gradient(v["x"], v["wide"], result=t["wide"]),
     "linear": lambda o, v, t: o.linear(
         v["x"], v["wt"], precision=t["wq"], result=t["out"]),
     "grouped_matmul": lambda o, v, t: o.grouped_matmul(

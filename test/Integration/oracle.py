@@ -429,6 +429,44 @@ def mx_grouped_matmul_2d2d(a, b, offsets, sa, sb, dtype=BF16, c=None):
 
 
 # ===----------------------------------------------------------------------===#
+# Rows between matmuls
+# ===----------------------------------------------------------------------===#
+
+
+def gather_rows(x, rows, weights=None):
+    """(A1)."""
+    exists = (rows >= 0) & (rows < len(x))
+    out = np.zeros((len(rows), x.shape[1]), x.dtype)
+    out[exists] = x[rows[exists]]
+    if weights is not None:
+        with _quiet():
+            out[exists] = (out[exists].astype(np.float32) * weights[exists, None]).astype(x.dtype)
+    return out
+
+
+def _sigmoid(x):
+    """(A2), nearly exact."""
+    exponential = np.exp(-x.astype(np.float64)).astype(np.float32)
+    return (1 / (1 + exponential.astype(np.float64))).astype(np.float32)
+
+
+def swiglu(h):
+    """(A3)."""
+    with _quiet():
+        gate, up = np.split(h.astype(np.float32), 2, 1)
+        return (gate * _sigmoid(gate) * up).astype(h.dtype)
+
+
+def swiglu_gradient(gradient, h):
+    """(A4)."""
+    with _quiet():
+        d, (gate, up) = gradient.astype(np.float32), np.split(h.astype(np.float32), 2, 1)
+        s = _sigmoid(gate)
+        slope = gate * (np.float32(1) - s) + np.float32(1)
+        return np.concatenate((d * up * s * slope, d * gate * s), 1).astype(h.dtype)
+
+
+# ===----------------------------------------------------------------------===#
 # Comparison
 # ===----------------------------------------------------------------------===#
 

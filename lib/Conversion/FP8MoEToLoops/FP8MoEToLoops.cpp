@@ -146,6 +146,7 @@ struct ConvertFP8MoEToLoopsPass
     populateRelayoutPatterns(converter, patterns);
     populateQuantizePatterns(converter, patterns);
     populateMXQuantizePatterns(converter, patterns);
+    populateRowPatterns(converter, patterns);
     populateMatmulPatterns(converter, patterns);
     populateFunctionPatterns(converter, patterns);
     populateBranchOpInterfaceTypeConversionPattern(patterns, converter);

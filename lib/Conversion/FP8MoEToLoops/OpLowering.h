@@ -90,6 +90,8 @@ void populateQuantizePatterns(const TypeConverter &converter,
                               RewritePatternSet &patterns);
 void populateMXQuantizePatterns(const TypeConverter &converter,
                                 RewritePatternSet &patterns);
+void populateRowPatterns(const TypeConverter &converter,
+                         RewritePatternSet &patterns);
 void populateMatmulPatterns(const TypeConverter &converter,
                             RewritePatternSet &patterns);
 void populateFunctionPatterns(const TypeConverter &converter,

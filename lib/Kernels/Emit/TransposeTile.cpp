@@ -104,6 +104,12 @@ Value TransposeTile::loadChunk(Value buffer, Value row, Value chunk,
   return b.load(VectorType::get(words, b.getI32Type()), source, chunkBytes);
 }
 
+Value TransposeTile::getBytePointer(Value buffer, Value row, Value byte) {
+  Value word = getAddress(buffer, row, b.divU(byte, kWordBytes),
+                          b.divU(row, rowsPerThread));
+  return b.offsetBytes(word, b.remU(byte, kWordBytes));
+}
+
 void TransposeTile::transpose(Value buffer, ArrayRef<Value> words,
                               Consume consume, int64_t chunkBytes) {
   write(buffer, words);

@@ -69,6 +69,9 @@ public:
   Value loadChunk(Value buffer, Value row, Value chunk,
                   int64_t chunkBytes = kChunkBytes);
 
+  /// Where byte `byte` of a row of a buffer lies.
+  Value getBytePointer(Value buffer, Value row, Value byte);
+
 private:
   /// Row groups of 256 threads.
   static constexpr int64_t kRowGroups = 8;

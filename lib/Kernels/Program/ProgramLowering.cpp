@@ -257,7 +257,12 @@ LogicalResult ProgramLowering::lower(func::FuncOp func) {
       if (auto launch = dyn_cast<plan::LaunchOp>(created))
         groups.add(&op, launch);
   }
-  if (failed(groups.merge(*this)))
+  if (failed(groups.merge(*this)) || failed(copyOutputs(func)))
     return failure();
-  return copyOutputs(func);
+  // A kernel that computes its own input leaves the tensor without a use.
+  for (auto workspace :
+       llvm::make_early_inc_range(program.getOps<plan::WorkspaceOp>()))
+    if (workspace.use_empty())
+      workspace.erase();
+  return success();
 }

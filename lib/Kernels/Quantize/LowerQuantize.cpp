@@ -12,6 +12,7 @@
 #include "Kernels/Quantize/QuantizeInstance.h"
 
 #include "Kernels/Quantize/QuantizeModels.h"
+#include "Kernels/Rows/LowerRows.h"
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
 #include "fp8moe/Kernels/Model/KernelChoice.h"
 
@@ -122,13 +123,13 @@ static LogicalResult launchQuantize(const Quantization &q,
 }
 
 /// Both axes at once where its range holds: `columns` of segments, and `rows`,
-/// which are whole. `fallback` is null, or the condition under which what came
-/// before has left the work. The result is that under which it is still to be
-/// done.
+/// which are whole. `source` is null, or computes the input where the kernel
+/// does not. `fallback` is null, or the condition under which what came before
+/// has left the work. The result is that under which it is still to be done.
 static FailureOr<Value> launchBothAxes(const Quantization &columns,
                                        const Quantization &rows,
                                        AlternativeAttr alternative,
-                                       Value fallback,
+                                       RowOpInterface source, Value fallback,
                                        ProgramLowering &lowering) {
   QuantizeOperands ofColumns = getOperands(columns, lowering),
                    ofRows = getOperands(rows, lowering);
@@ -142,6 +143,8 @@ static FailureOr<Value> launchBothAxes(const Quantization &columns,
                            builder, loc);
   if (fallback)
     when = createBoth(builder, loc, when, fallback);
+  if (source && !instance.config.fused)
+    launchRows(source, when, lowering);
   FailureOr<Value> isDone = lowering.getTable()
                                 .findKernelLowering(instance.tile)
                                 ->launch(instance, when, lowering);
@@ -191,19 +194,26 @@ static LogicalResult lowerAxes(OpTy op, Value offsets,
       q.offsets = lowering.getView(offsets);
     quantizations.push_back(q);
   }
+  // The operation that this one's kernel computes, for some tiles.
+  auto source = op.getInput().template getDefiningOp<RowOpInterface>();
+  if (source && !isFused(source))
+    source = {};
   // The condition under which no kernel for both axes has run; null for always.
   Value fallback;
   for (AlternativeAttr alternative : choice->getEntries()) {
     if (!isBothAxesTile(alternative.getTile()))
       break;
-    FailureOr<Value> notBoth = launchBothAxes(
-        quantizations[0], quantizations[1], alternative, fallback, lowering);
+    FailureOr<Value> notBoth =
+        launchBothAxes(quantizations[0], quantizations[1], alternative, source,
+                       fallback, lowering);
     if (failed(notBoth))
       return failure();
     fallback = *notBoth;
     if (isNever(fallback))
       return success();
   }
+  if (source)
+    launchRows(source, fallback, lowering);
   for (auto [index, q] : llvm::enumerate(quantizations))
     if (failed(launchQuantize(q, getQuantizeKind(works[index]),
                               getAxisChoice(*choice, index), fallback,

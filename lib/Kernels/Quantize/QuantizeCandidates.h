@@ -70,6 +70,16 @@ int64_t overlapTimes(int64_t traffic, int64_t latency);
 std::string explainTile(SmallVector<KernelCandidate> candidates,
                         TileAttrInterface tile);
 
+/// The time of an operation on rows that computes the tensor, as a kernel of
+/// its own; 0 where there is none that the quantization's kernel could replace.
+/// `columns` is the work along columns.
+int64_t estimateSource(const QuantizeWork &columns, const TargetInfo &target);
+
+/// The cost of a tile for both axes, and of that operation if the tile does not
+/// compute it.
+Cost estimateWithSource(const QuantizeTileCost &tile,
+                        const QuantizeWork &columns, const TargetInfo &target);
+
 } // namespace mlir::fp8moe
 
 #endif // FP8MOE_LIB_KERNELS_QUANTIZE_QUANTIZECANDIDATES_H

@@ -122,6 +122,27 @@ KernelChoiceAttr fp8moe::getAxisChoice(KernelChoiceAttr choice,
   return choice;
 }
 
+int64_t fp8moe::estimateSource(const QuantizeWork &columns,
+                               const TargetInfo &target) {
+  if (!columns.sourceBytes)
+    return 0;
+  QuantizeWork nominal = withNominalSizes(columns);
+  int64_t lines = nominal.rows * (nominal.jagged ? 1 : nominal.segments);
+  int64_t bytes = *columns.sourceBytes + nominal.columns * nominal.inputBytes;
+  return estimateTraffic(std::min(kMostModelledBytes / bytes, lines) * bytes,
+                         target)
+      .time;
+}
+
+Cost fp8moe::estimateWithSource(const QuantizeTileCost &tile,
+                                const QuantizeWork &columns,
+                                const TargetInfo &target) {
+  Cost cost = tile.cost;
+  if (!tile.config.fused)
+    cost.time += estimateSource(columns, target);
+  return cost;
+}
+
 Cost fp8moe::estimateApart(ArrayRef<QuantizeWork> works,
                            const TargetInfo &target) {
   Cost sum;
@@ -174,9 +195,12 @@ fp8moe::chooseBothAxesTile(Operation *op, ArrayRef<QuantizeWork> works,
           return found->first;
     return std::nullopt;
   }
+  auto getCost = [&](const QuantizeTileCost &tile) {
+    return estimateWithSource(tile, works[0], target);
+  };
   std::optional<QuantizeTileCost> best;
   for (auto &[tile, range] : getWorthwhile(context, works, target))
-    if (!best || tile.cost < best->cost)
+    if (!best || getCost(tile) < getCost(*best))
       best = tile;
   return best;
 }
@@ -209,11 +233,16 @@ KernelChoiceAttr fp8moe::chooseBothAxesKernels(MLIRContext *context,
   // Known groups take the best one. Others leave to those that follow what they
   // are not worthwhile for.
   if (!both.empty() && !ShapedType::isDynamic(getMeanLength(works.front()))) {
-    auto best = *llvm::min_element(both, [](const auto &a, const auto &b) {
-      return a.first.cost < b.first.cost;
+    auto best = *llvm::min_element(both, [&](const auto &a, const auto &b) {
+      return estimateWithSource(a.first, works[0], target) <
+             estimateWithSource(b.first, works[0], target);
     });
     both = {{best.first, RangeAttr()}};
   }
+  // What others leave to a fused kernel would be computed for them first.
+  llvm::stable_sort(both, [](const auto &a, const auto &b) {
+    return a.first.config.fused > b.first.config.fused;
+  });
   SmallVector<AlternativeAttr> alternatives;
   for (auto &[tile, range] : both) {
     alternatives.push_back(AlternativeAttr::get(

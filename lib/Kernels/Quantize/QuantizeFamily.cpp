@@ -77,8 +77,13 @@ void BothAxesFamily::addCandidates(
 /// launch for each, in percent: the model is not more accurate.
 static constexpr int64_t kLeastGainPercent = 8;
 
-static bool isClearlyLess(const Cost &cost, const Cost &apart) {
-  return cost.time * 100 < apart.time * (100 - kLeastGainPercent);
+/// Whether a kernel for `works` with this tile saves as much.
+static bool isClearlyLess(const QuantizeTileCost &tile, const Cost &apart,
+                          const QuantizeWork &columns,
+                          const TargetInfo &target) {
+  int64_t before = estimateSource(columns, target);
+  return estimateWithSource(tile, columns, target).time * 100 <
+         (apart.time + before) * (100 - kLeastGainPercent);
 }
 
 /// The first and the last of getTypicalLengths for which tiles of `family` are
@@ -101,7 +106,8 @@ findWorthwhileLengths(const BothAxesFamily &family,
         family.getTiles({columns, rows}, target);
     Cost apart = estimateTypical(works[0], columns, target);
     apart += estimateTypical(works[1], rows, target);
-    if (!tiles.empty() && isClearlyLess(chooseQuantizeTile(tiles).cost, apart))
+    if (!tiles.empty() &&
+        isClearlyLess(chooseQuantizeTile(tiles), apart, columns, target))
       lengths = {lengths ? lengths->first : shorter, length};
     shorter = length;
   }
@@ -116,8 +122,8 @@ bool BothAxesFamily::isWorthwhile(ArrayRef<QuantizeWork> works,
                                   const TargetInfo &target) const {
   if (ShapedType::isDynamic(getMeanLength(works[0])))
     return findWorthwhileLengths(*this, works, target).has_value();
-  return isClearlyLess(chooseQuantizeTile(getTiles(works, target)).cost,
-                       estimateApart(works, target));
+  return isClearlyLess(chooseQuantizeTile(getTiles(works, target)),
+                       estimateApart(works, target), works[0], target);
 }
 
 RangeAttr BothAxesFamily::getRange(MLIRContext *context,

@@ -10,6 +10,7 @@
 #include "Kernels/Quantize/QuantizeFamily.h"
 #include "Kernels/Quantize/QuantizeModels.h"
 #include "Kernels/Quantize/QuantizeSizes.h"
+#include "Kernels/Rows/RowWork.h"
 #include "fp8moe/Kernels/Model/NominalSizes.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -235,6 +236,12 @@ getAxisWork(Value input, Value quantized, Value offsets, int64_t axis,
   work.outputColumnStride = sizes.outParallel;
   if (!work.jagged)
     work.segmentDim = dims->segment;
+  if (auto source = input.getDefiningOp<RowOpInterface>();
+      source &&
+      llvm::all_of(input.getUsers(),
+                   llvm::IsaPred<DynamicQuantizeOp, JaggedDynamicQuantizeOp>))
+    if (RowWork ofRows = RowWork::get(source); ofRows.canFuse)
+      work.sourceBytes = ofRows.readBytes;
   auto quantizedType = cast<RankedTensorType>(quantized.getType());
   work.fp8Type = quantizedType.getElementType();
   if (GroupPaddingAttr padding = getGroupPadding(quantizedType))

@@ -102,7 +102,29 @@ func.func @mx_dequantize(%q: tensor<?x64x!fp8moe.e4m3>, %s: tensor<?x2xf8E8M0FNU
   return %x : tensor<?x64xbf16>
 }
 
-// ROW: `grouped_matmul`
+// ROW: `gather_rows`, `swiglu`, `swiglu_gradient`
+func.func @gather_rows(%x: tensor<?x64xbf16>, %rows: tensor<?xi32>, %w: tensor<?xf32>) -> tensor<?x64xbf16> {
+  %r = fp8moe.gather_rows %x rows(%rows : tensor<?xi32>) times(%w : tensor<?xf32>) : tensor<?x64xbf16> -> tensor<?x64xbf16>
+  return %r : tensor<?x64xbf16>
+}
+func.func @swiglu(%h: tensor<?x64xf32>) -> tensor<?x32xf32> {
+  %a = fp8moe.swiglu %h : tensor<?x64xf32> -> tensor<?x32xf32>
+  return %a : tensor<?x32xf32>
+}
+func.func @swiglu_gradient(%d: tensor<?x32xbf16>, %h: tensor<?x64xbf16>) -> tensor<?x64xbf16> {
+  %g = fp8moe.swiglu_gradient %d, %h : tensor<?x32xbf16>, tensor<?x64xbf16> -> tensor<?x64xbf16>
+  return %g : tensor<?x64xbf16>
+}
+func.func @quantized_rows(%x: tensor<?x2048xbf16>, %rows: tensor<?xi32>, %ends: tensor<8xi32>)
+    -> (tensor<?x2048x!fp8moe.e4m3, #padded_columns>, tensor<?x2048x!fp8moe.e4m3>, tensor<8x2048xf32>, tensor<?xf32>) {
+  %r = fp8moe.gather_rows %x rows(%rows : tensor<?xi32>) : tensor<?x2048xbf16> -> tensor<?x2048xbf16>
+  %q:2, %s:2 = fp8moe.jagged_dynamic_quantize %r groups(%ends : tensor<8xi32>) along [0, 1] rounding pow2 : tensor<?x2048xbf16>
+      -> tensor<?x2048x!fp8moe.e4m3, #padded_columns>, tensor<?x2048x!fp8moe.e4m3>, tensor<8x2048xf32>, tensor<?xf32>
+  return %q#0, %q#1, %s#0, %s#1
+      : tensor<?x2048x!fp8moe.e4m3, #padded_columns>, tensor<?x2048x!fp8moe.e4m3>, tensor<8x2048xf32>, tensor<?xf32>
+}
+
+// ROW: `grouped_matmul`, `linear`
 func.func @forward(%a: tensor<?x64x!fp8moe.e4m3>, %b: tensor<8x64x32x!fp8moe.e4m3, #expert_columns>,
                    %ends: tensor<8xi32>, %sa: tensor<?xf32>, %sb: tensor<8x32xf32>) -> tensor<?x32xbf16> {
   %y = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<8xi32>)
@@ -123,7 +145,6 @@ func.func @gradient(%a: tensor<64x?xbf16, #columns>, %b: tensor<?x32xbf16>, %end
   return %y : tensor<8x64x32xf32>
 }
 
-// ROW: `linear`
 func.func @linear(%a: tensor<?x64x!fp8moe.e4m3>, %b: tensor<64x32x!fp8moe.e4m3, #columns>,
                   %sa: tensor<?xf32>, %sb: tensor<32xf32>) -> tensor<?x32xbf16> {
   %y = fp8moe.linear %a, %b scales(%sa, %sb : tensor<?xf32>, tensor<32xf32>) direction quantize

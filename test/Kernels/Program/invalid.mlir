@@ -8,7 +8,7 @@ module attributes {fp8moe.target = #fp8moe.target<"cpu">} {
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @no_kernel(%x: tensor<?x2048xbf16>) -> tensor<16x2048xbf16> {
-    // expected-error@+1 {{'tensor.cast' is not supported on target sm_90a yet; compile the function for target 'cpu', or keep only views, copies, quantizations and dequantizations by given scales, dynamic quantizations, scales, MX quantizations and grouped matmuls in it}}
+    // expected-error@+1 {{'tensor.cast' is not supported on target sm_90a yet; compile the function for target 'cpu', or keep only views, copies, quantizations and dequantizations by given scales, dynamic quantizations, scales, MX quantizations, operations on rows and grouped matmuls in it}}
     %s = tensor.cast %x : tensor<?x2048xbf16> to tensor<16x2048xbf16>
     return %s : tensor<16x2048xbf16>
   }

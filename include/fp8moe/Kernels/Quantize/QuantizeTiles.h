@@ -77,6 +77,8 @@ struct QuantizeConfig {
   /// of a row, and how many of them are in shared memory at once.
   int64_t stages = 0;
   int64_t rowBytes = 0, rowStages = 0;
+  /// Rescaled both axes: computes its input.
+  bool fused = false;
 
   bool isGeneral() const { return fp8moe::isGeneral(method); }
 
@@ -85,7 +87,7 @@ struct QuantizeConfig {
       return std::tie(config.kind, config.threads, config.columnsPerBlock,
                       config.method, config.heldChunks, config.rounds,
                       config.residentBlocks, config.heldTiles, config.stages,
-                      config.rowBytes, config.rowStages);
+                      config.rowBytes, config.rowStages, config.fused);
     };
     return asTuple(*this) == asTuple(other);
   }
@@ -134,6 +136,9 @@ struct QuantizeWork : KernelWorkBase<QuantizeWork> {
   int64_t outputRowStride = 1, outputColumnStride = 1;
   /// Every jagged segment begins at a multiple of this in the output.
   int64_t outputPadding = 1;
+  /// Bytes for each row of the tensor that an operation on rows reads to
+  /// compute it, if a kernel may do that itself: nobody else wants the tensor.
+  std::optional<int64_t> sourceBytes;
   /// The values are not used. Tiles are ranked as if there were an output that
   /// lies as the input does.
   bool scalesOnly = false;

@@ -151,7 +151,7 @@ SmallVector<TileField> SinglePassBothAxesTileAttr::getFields() const {
 
 LogicalResult RescaledBothAxesTileAttr::verify(EmitError emitError,
                                                int64_t threads, int64_t chunks,
-                                               int64_t blocks) {
+                                               int64_t blocks, bool) {
   if (failed(verifyTileCounts(
           emitError,
           {{"threads", threads}, {"chunks", chunks}, {"blocks", blocks}})))
@@ -163,9 +163,12 @@ LogicalResult RescaledBothAxesTileAttr::verify(EmitError emitError,
 }
 
 SmallVector<TileField> RescaledBothAxesTileAttr::getFields() const {
-  return {{"threads", getThreads()},
-          {"chunks", getChunks()},
-          {"blocks", getBlocks()}};
+  SmallVector<TileField> fields{{"threads", getThreads()},
+                                {"chunks", getChunks()},
+                                {"blocks", getBlocks()}};
+  if (getFused())
+    fields.push_back({"fused", StringRef("true")});
+  return fields;
 }
 
 bool fp8moe::isBothAxesTile(TileAttrInterface tile) {

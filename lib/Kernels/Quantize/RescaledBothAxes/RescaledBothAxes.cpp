@@ -8,6 +8,7 @@
 
 #include "Kernels/Quantize/RescaledBothAxes/RescaledBothAxes.h"
 
+#include "Kernels/Quantize/RescaledBothAxes/RescaledTiles.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
 using namespace mlir;
@@ -29,6 +30,54 @@ void RescaledKernel::enlarge(Value pointer, Value found, Value magnitude) {
   });
 }
 
+Value RescaledKernel::countLineTiles() {
+  KernelBuilder &b = getBuilder();
+  const QuantizeSizes<Value> &sizes = columns.sizes;
+  if (!columns.problem.jagged)
+    return b.mul(sizes.segments,
+                 b.maxS(b.ceilDiv(sizes.reduction, rescaled::kTile), b.i64(1)));
+  Value edges = b.mul(sizes.segments, rescaled::kMostEdgeLines);
+  return b.add(b.ceilDiv(b.add(sizes.reduction, edges), rescaled::kTile), 1);
+}
+
+/// Words: the segment and its bounds, then its first row in tiles.
+void RescaledKernel::storeFoundTile(Value lineTile) {
+  KernelBuilder &b = getBuilder();
+  const AxisQuantizeProblem &problem = columns.problem;
+  SegmentTiling tiling{rescaled::kTile, /*emptyHaveTile=*/true};
+  tiling.outputPadding = problem.outputPadding;
+  if (problem.outputPadding <= 1)
+    tiling.alignment = rescaled::kLineAlignment;
+  FoundSegment found =
+      findSegment(b, columns.getOffsets(), lineTile, columns.sizes.segments,
+                  columns.sizes.reduction, tiling);
+  auto narrow = [&](Value value) { return b.truncate(b.getI32Type(), value); };
+  Value pointer = b.offsetBytes(foundTiles, b.mul(lineTile, kFoundTileBytes));
+  b.createIf(b.equal(b.getThread(), 0), [&] {
+    b.store(b.packWords({narrow(found.index), narrow(found.bounds.start),
+                         narrow(found.bounds.length),
+                         narrow(found.bounds.paddedStart)}),
+            pointer, kVectorBytes);
+    b.store(narrow(found.firstTileRow), b.offsetBytes(pointer, kVectorBytes),
+            kWordBytes);
+  });
+}
+
+FoundSegment RescaledKernel::loadFoundTile(Value lineTile) {
+  KernelBuilder &b = getBuilder();
+  auto widen = [&](Value value) { return b.zeroExtend(b.getI64Type(), value); };
+  Value pointer = b.offsetBytes(foundTiles, b.mul(lineTile, kFoundTileBytes));
+  SmallVector<Value> words = b.unpackWords(
+      b.load(b.getWordsType(), pointer, kVectorBytes, /*readOnly=*/true));
+  Value firstTileRow =
+      b.load(b.getI32Type(), b.offsetBytes(pointer, kVectorBytes), kWordBytes,
+             /*readOnly=*/true);
+  return {widen(b.uniform(words[0])),
+          widen(b.uniform(firstTileRow)),
+          {widen(b.uniform(words[1])), widen(b.uniform(words[2])),
+           widen(b.uniform(words[3]))}};
+}
+
 SegmentView RescaledKernel::createLines(Value segment) {
   return lines.createSegment(columns.problem.jagged ? getBuilder().i64(0)
                                                     : segment);
@@ -39,35 +88,55 @@ static unsigned countPointers(const AxisQuantizeProblem &columns) {
   return 3 + columns.jagged;
 }
 
-KernelSignature
-fp8moe::createRescaledSignature(const AxisQuantizeProblem &columns,
-                                const AxisQuantizeProblem &lines,
-                                unsigned moreSizes) {
-  constexpr unsigned kOfLines = 3, kMagnitudes = 1;
+/// Pointers of the quantization along lines.
+static constexpr unsigned kOfLines = 3;
+
+/// Magnitudes, and tiles.
+static unsigned countShared(const AxisQuantizeProblem &columns) {
+  return 1 + columns.jagged;
+}
+
+KernelSignature fp8moe::createRescaledSignature(const RescaledProblem &problem,
+                                                unsigned moreSizes) {
   KernelSignature signature;
-  signature.pointers = countPointers(columns) + kOfLines + kMagnitudes;
-  signature.sizes =
-      countDynamic(columns.sizes) + countDynamic(lines.sizes) + moreSizes;
+  signature.pointers =
+      countPointers(problem.columns) + kOfLines + countShared(problem.columns);
+  signature.sizes = countDynamic(problem.columns.sizes) +
+                    countDynamic(problem.lines.sizes) + moreSizes;
+  if (problem.source) {
+    signature.pointers += problem.source->countPointers();
+    signature.sizes += countDynamic(problem.source->sizes);
+  }
   return signature;
 }
 
 RescaledKernel fp8moe::createRescaledKernel(KernelBuilder &b,
-                                            const AxisQuantizeProblem &columns,
-                                            const AxisQuantizeProblem &lines) {
+                                            const RescaledProblem &problem) {
+  const AxisQuantizeProblem &columns = problem.columns, &lines = problem.lines;
   unsigned ofColumns = countPointers(columns);
-  return {QuantizeKernel(b, columns),
-          QuantizeKernel(b, lines, ofColumns, countDynamic(columns.sizes)),
-          b.getPointer(ofColumns + 3)};
+  unsigned shared = ofColumns + kOfLines;
+  unsigned sizesOfColumns = countDynamic(columns.sizes);
+  RescaledKernel kernel{
+      QuantizeKernel(b, columns),
+      QuantizeKernel(b, lines, ofColumns, sizesOfColumns), b.getPointer(shared),
+      columns.jagged ? b.getPointer(shared + 1) : Value(), std::nullopt};
+  if (problem.source)
+    kernel.source.emplace(b, *problem.source, shared + countShared(columns),
+                          sizesOfColumns + countDynamic(lines.sizes));
+  return kernel;
 }
 
 SmallVector<Value> fp8moe::getRescaledPointers(const QuantizeOperands &columns,
                                                const QuantizeOperands &lines,
-                                               Value magnitudes) {
-  SmallVector<Value> pointers{columns.buffers.input};
+                                               ValueRange shared,
+                                               ValueRange ofSource) {
+  Value input = ofSource.empty() ? columns.buffers.input : ofSource.front();
+  SmallVector<Value> pointers{input};
   if (columns.problem.jagged)
     pointers.push_back(columns.buffers.offsets);
-  pointers.append({columns.buffers.output, columns.buffers.scales,
-                   lines.buffers.input, lines.buffers.output,
-                   lines.buffers.scales, magnitudes});
+  pointers.append({columns.buffers.output, columns.buffers.scales, input,
+                   lines.buffers.output, lines.buffers.scales});
+  llvm::append_range(pointers, shared);
+  llvm::append_range(pointers, ofSource);
   return pointers;
 }

@@ -12,6 +12,7 @@
 #include "Kernels/Program/KernelLowering.h"
 #include "Kernels/Quantize/QuantizeInstance.h"
 #include "Kernels/Quantize/QuantizeKernel.h"
+#include "Kernels/Rows/RowSource.h"
 
 namespace mlir::fp8moe {
 
@@ -29,6 +30,11 @@ struct RescaledKernel {
   QuantizeKernel columns, lines;
   /// The largest magnitude of each column of each segment as f32 bits (i32).
   Value magnitudes;
+  /// Jagged only: of each tile of lines, what findSegment says. The kernel that
+  /// quantizes lines finds it once for all tiles with these lines.
+  Value foundTiles;
+  /// Computes lines of the input, which is no tensor then.
+  std::optional<RowSource> source;
 
   KernelBuilder &getBuilder() { return columns.b; }
   /// Where that of a column lies.
@@ -37,23 +43,39 @@ struct RescaledKernel {
   /// `magnitude` where that is larger. Most blocks find that another one has
   /// had a larger one, for which they need no atomic operation.
   void enlarge(Value pointer, Value found, Value magnitude);
+  /// How many tiles have the same columns, by launch and kernels alike.
+  Value countLineTiles();
+  /// Jagged only: finds a tile's segment and stores it, or loads what was
+  /// found.
+  void storeFoundTile(Value lineTile);
+  FoundSegment loadFoundTile(Value lineTile);
   /// The lines of a segment as the quantization along them sees it: jagged
   /// segments lie in one matrix.
   SegmentView createLines(Value segment);
 };
 
-/// A kernel whose parameters are the tensors of both quantizations, magnitudes,
-/// and the unknown sizes of both, before `moreSizes` others.
-KernelSignature createRescaledSignature(const AxisQuantizeProblem &columns,
-                                        const AxisQuantizeProblem &lines,
+/// What the kernels do. They keep references.
+struct RescaledProblem {
+  const AxisQuantizeProblem &columns, &lines;
+  std::optional<RowProblem> source;
+};
+
+/// Bytes that kernels hand on of a tile of lines.
+inline constexpr int64_t kFoundTileBytes = 2 * kVectorBytes;
+
+/// A kernel whose parameters are the tensors of both quantizations, what
+/// kernels share and those of the source, and the unknown sizes of all, before
+/// `moreSizes` others.
+KernelSignature createRescaledSignature(const RescaledProblem &problem,
                                         unsigned moreSizes);
 RescaledKernel createRescaledKernel(KernelBuilder &b,
-                                    const AxisQuantizeProblem &columns,
-                                    const AxisQuantizeProblem &lines);
-/// The pointers in this order.
+                                    const RescaledProblem &problem);
+/// The pointers in this order. `shared` are magnitudes and, if the problem is
+/// jagged, tiles that were found. A source has no input; its own first pointer
+/// stands there.
 SmallVector<Value> getRescaledPointers(const QuantizeOperands &columns,
                                        const QuantizeOperands &lines,
-                                       Value magnitudes);
+                                       ValueRange shared, ValueRange ofSource);
 
 /// The pass over the input: quantizes lines, and collects the magnitudes of
 /// columns, which are zero when the kernel begins. A work tile has
@@ -62,9 +84,8 @@ void buildRescaledLines(RescaledKernel &kernel, const QuantizeConfig &config,
                         Value linesPerTile);
 
 /// The pass over what that one wrote: moves lines to the scales of columns, and
-/// transposes them. `lineTiles`, an i64, is how many tiles have the same
-/// columns.
-void buildRescaledColumns(RescaledKernel &kernel, Value lineTiles);
+/// transposes them.
+void buildRescaledColumns(RescaledKernel &kernel);
 
 /// The schedule as a whole.
 const KernelLowering &getRescaledBothAxesLowering();

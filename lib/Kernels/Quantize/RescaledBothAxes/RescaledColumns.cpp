@@ -9,7 +9,7 @@
 //
 // A block takes a tile of lines and columns in FP8, moves it to the scales of
 // its columns (RescaledBytes.h) and transposes it. The 16 neighbours of what
-// cannot be moved are quantized from the input.
+// cannot be moved are listed, and quantized from the input.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,6 +35,10 @@ static constexpr int64_t kPack = kWordBytes;
 static constexpr int64_t kPanel = 8;
 /// Columns of which the least and the largest exponent are known.
 static constexpr int64_t kColumnsOfLimits = kOutputChunk;
+
+/// Chunks of a tile's line, and bytes of a list of all chunks of a tile.
+static constexpr int64_t kChunksOfLine = kTile / kOutputChunk;
+static constexpr int64_t kListBytes = kTile * kChunksOfLine * kWordBytes;
 
 namespace {
 /// Scales of the columns of a thread's chunks as their exponents: those of four
@@ -67,7 +71,7 @@ public:
         bytes(b, columns.problem.fp8Type),
         transposed(b, /*rowsPerThread=*/kOutputChunk, /*buffers=*/1) {}
 
-  void build(Value lineTiles);
+  void build();
 
 private:
   bool isPadded() const { return columns.problem.outputPadding > 1; }
@@ -78,11 +82,18 @@ private:
   ColumnExponents loadExponents(Value column);
 
   void rescaleTile(const Tile &tile);
+  /// Lists a chunk of the tile as one that is quantized from the input.
+  void listChunk(Value lineInTile, Value column);
+  /// Quantizes those that were listed, and puts them where they are transposed.
+  void quantizeListed(const Tile &tile);
   /// 16 bytes at once, and i1: whether all of them are right.
   std::pair<Value, Value> rescale(Value chunk, Value lineScale,
                                   const ColumnExponents &exponents);
-  /// The bytes of a word, quantized from the input.
-  Value quantize(const Tile &tile, Value line, Value column);
+  /// 16 neighbours of a line, by its numbers in the output and in the input.
+  SmallVector<Value> loadInput(const Tile &tile, Value line, Value inInput,
+                               Value column);
+  /// Their bytes, quantized from the input.
+  Value quantize(const Tile &tile, Value line, Value inInput, Value column);
   void zeroRemainder(const Tile &tile);
 
   RescaledKernel &kernel;
@@ -93,18 +104,24 @@ private:
   /// Shared memory of the tile's columns: scales, the low bytes of their
   /// exponents, and the limits of 16 columns' each.
   Value scaleMemory, exponentMemory, limitMemory;
+  /// Of chunks that are quantized from the input: how many there are, and each.
+  Value countMemory, listMemory;
 };
 } // namespace
 
-void RescaledColumnsBuilder::build(Value lineTiles) {
+void RescaledColumnsBuilder::build() {
+  Value lineTiles = kernel.countLineTiles();
   constexpr int64_t kScales = kTile * sizeof(float), kExponents = kTile,
                     kLimits = kTile / kColumnsOfLimits * 2 * kWordBytes;
   scaleMemory = b.allocateShared(kScales, "scales");
   exponentMemory = b.allocateShared(kExponents, "exponents");
   limitMemory = b.allocateShared(kLimits, "limits");
+  countMemory = b.allocateShared(kWordBytes, "count");
+  listMemory = b.allocateShared(kListBytes, "list");
   b.getHooks().requestResidentBlocks(b.getKernel(), rescaled::kColumnBlocks,
                                      transposed.getBytes() + kScales +
-                                         kExponents + kLimits);
+                                         kExponents + kLimits + kWordBytes +
+                                         kListBytes);
   Value columnTiles = b.ceilDiv(columns.sizes.parallel, kTile);
   // Blocks that run together read and write what lies together.
   Value workTilesOfPanel = b.mul(lineTiles, kPanel);
@@ -153,13 +170,7 @@ Tile RescaledColumnsBuilder::createTile(Value lineTile, Value firstColumn,
     tile.moved = b.i64(0);
     return tile;
   }
-  SegmentTiling tiling{kTile, /*emptyHaveTile=*/true};
-  tiling.outputPadding = columns.problem.outputPadding;
-  if (!isPadded())
-    tiling.alignment = rescaled::kLineAlignment;
-  auto [segment, firstTileRow, bounds] =
-      findSegment(b, columns.getOffsets(), lineTile, sizes.segments,
-                  sizes.reduction, tiling);
+  auto [segment, firstTileRow, bounds] = kernel.loadFoundTile(lineTile);
   Value before = b.sub(b.mul(lineTile, kTile), firstTileRow);
   tile.segment = segment;
   tile.view = columns.createSegment(segment, bounds);
@@ -189,6 +200,8 @@ void RescaledColumnsBuilder::createScales(const Tile &tile) {
                [&] { columns.storeScale(tile.view, column, scale); });
     storeExponents(scale, b.getThread());
   });
+  b.createIf(b.equal(b.getThread(), 0),
+             [&] { b.store(b.i32(0), countMemory, kWordBytes); });
   b.createBarrier();
 }
 
@@ -248,14 +261,22 @@ RescaledColumnsBuilder::rescale(Value chunk, Value lineScale,
           b.bitAnd(isNear, b.equal(normal, RescaledBytes::kSigns))};
 }
 
-Value RescaledColumnsBuilder::quantize(const Tile &tile, Value line,
-                                       Value column) {
+SmallVector<Value> RescaledColumnsBuilder::loadInput(const Tile &tile,
+                                                     Value line, Value inInput,
+                                                     Value column) {
+  Value first = b.add(tile.firstColumn, column);
+  if (kernel.source)
+    return kernel.source->load(kernel.source->find(inInput), first);
   Plane input = columns.getInputPlane(tile.view, Along::Columns);
   input.savesRegisters = true;
+  return loadChunks(b, input, first, columns.getInputChunks(kOutputChunk), line,
+                    {b.i64(0), columns.sizes.parallel});
+}
+
+Value RescaledColumnsBuilder::quantize(const Tile &tile, Value line,
+                                       Value inInput, Value column) {
   SmallVector<Value> values;
-  for (Value words : loadChunks(b, input, b.add(tile.firstColumn, column),
-                                columns.getInputChunks(kOutputChunk), line,
-                                {b.i64(0), columns.sizes.parallel}))
+  for (Value words : loadInput(tile, line, inInput, column))
     llvm::append_range(values, columns.math.unpackValues(words));
   return b.packWords(columns.math.createQuantizeOwn(
       values, loadSharedScales(b, scaleMemory, column, kOutputChunk)));
@@ -273,11 +294,10 @@ void RescaledColumnsBuilder::rescaleTile(const Tile &tile) {
       b.sub(b.sub(columns.sizes.parallel, kOutputChunk), tile.firstColumn);
   column = b.minS(column, lastChunk);
   Value first = b.add(tile.firstLine, b.mul(transposed.getWriteWord(), kPack));
-  SmallVector<Value> inOutput, inInput, scales;
+  SmallVector<Value> inInput, scales;
   for (int64_t i : llvm::seq(kPack)) {
-    inOutput.push_back(
-        b.clamp(b.add(first, i), lines.low, b.sub(lines.high, 1)));
-    inInput.push_back(b.add(inOutput.back(), tile.moved));
+    Value line = b.clamp(b.add(first, i), lines.low, b.sub(lines.high, 1));
+    inInput.push_back(b.add(line, tile.moved));
   }
   SmallVector<Value> loaded =
       loadChunks(b, quantized, b.add(tile.firstColumn, column), /*chunks=*/1,
@@ -295,33 +315,71 @@ void RescaledColumnsBuilder::rescaleTile(const Tile &tile) {
 
   SmallVector<Value> chunks;
   for (int64_t i : llvm::seq(kPack)) {
-    auto [bytes, isRight] = rescale(loaded[i], scales[i], exponents);
-    Value words =
-        b.createIf(
-             isRight, {b.getWordsType()},
-             [&, bytes = bytes] { return SmallVector<Value>{bytes}; },
-             [&] {
-               return SmallVector<Value>{quantize(tile, inOutput[i], column)};
-             })
-            .front();
+    auto [words, isRight] = rescale(loaded[i], scales[i], exponents);
+    Value line = b.add(first, i);
+    Value isOwn =
+        b.bitAnd(b.lessEqual(lines.low, line), b.less(line, lines.high));
+    isOwn = b.bitAnd(isOwn, b.equal(column, transposed.getWriteRow()));
+    b.createIf(b.bitAnd(isOwn, b.equal(isRight, 0)),
+               [&] { listChunk(b.sub(line, tile.firstLine), column); });
     if (isPadded())
-      words =
-          b.select(b.less(b.add(first, i), lines.high), words, b.zeroWords());
+      words = b.select(b.less(line, lines.high), words, b.zeroWords());
     chunks.push_back(words);
   }
+  transposed.write(b.i64(0), packAcross(b, chunks, b.getI8Type()));
+  quantizeListed(tile);
 
   Plane output = columns.getOutputPlane(tile.view, Along::Rows);
   IndexRange written{lines.low, b.maxS(lines.high, tile.view.zeroRows.high)};
-  transposed.transpose(
-      b.i64(0), packAcross(b, chunks, b.getI8Type()),
-      [&](Value row, Value chunk, Value words) {
-        Value other = b.add(tile.firstColumn, row);
-        b.createIf(b.less(other, columns.sizes.parallel), [&] {
-          storeChunk(b, output,
-                     b.add(tile.firstLine, b.mul(chunk, kOutputChunk)), other,
-                     words, written);
-        });
-      });
+  transposed.forEachChunk(b.i64(0), [&](Value row, Value chunk, Value words) {
+    Value other = b.add(tile.firstColumn, row);
+    b.createIf(b.less(other, columns.sizes.parallel), [&] {
+      storeChunk(b, output, b.add(tile.firstLine, b.mul(chunk, kOutputChunk)),
+                 other, words, written);
+    });
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Chunks that cannot be moved
+//===----------------------------------------------------------------------===//
+
+/// They are few in most tiles. Threads that found one would each wait for
+/// memory and let the others of their subgroup wait, once for each line; listed
+/// ones are dealt to all threads.
+void RescaledColumnsBuilder::listChunk(Value lineInTile, Value column) {
+  Value place = LLVM::AtomicRMWOp::create(
+      b, LLVM::AtomicBinOp::add, countMemory, b.i32(1),
+      LLVM::AtomicOrdering::monotonic, b.getHooks().getBlockScope());
+  Value chunk =
+      b.add(b.mul(lineInTile, kChunksOfLine), b.divU(column, kOutputChunk));
+  place = b.zeroExtend(b.getI64Type(), place);
+  b.store(b.truncate(b.getI32Type(), chunk),
+          b.offsetBytes(listMemory, b.mul(place, kWordBytes)), kWordBytes);
+}
+
+void RescaledColumnsBuilder::quantizeListed(const Tile &tile) {
+  Value count = b.zeroExtend(b.getI64Type(),
+                             b.load(b.getI32Type(), countMemory, kWordBytes));
+  auto quantizeChunk = [&](Value place, ValueRange) {
+    Value chunk =
+        b.zeroExtend(b.getI64Type(),
+                     b.load(b.getI32Type(),
+                            b.offsetBytes(listMemory, b.mul(place, kWordBytes)),
+                            kWordBytes));
+    Value inTile = b.divU(chunk, kChunksOfLine);
+    Value column = b.mul(b.remU(chunk, kChunksOfLine), kOutputChunk);
+    Value line = b.add(tile.firstLine, inTile);
+    Value words = quantize(tile, line, b.add(line, tile.moved), column);
+    for (auto [i, byte] : llvm::enumerate(b.splitWords(words, b.getI8Type())))
+      b.store(byte,
+              transposed.getBytePointer(b.i64(0), b.add(column, i), inTile), 1);
+    return SmallVector<Value>();
+  };
+  b.createIf(b.compare(arith::CmpIPredicate::ne, count, 0), [&] {
+    b.createRareFor(b.getThread(), count, b.getNumThreads(), {}, quantizeChunk);
+    b.createBarrier();
+  });
 }
 
 /// A tile of it, or all that is left.
@@ -346,6 +404,6 @@ void RescaledColumnsBuilder::zeroRemainder(const Tile &tile) {
                   });
 }
 
-void fp8moe::buildRescaledColumns(RescaledKernel &kernel, Value lineTiles) {
-  RescaledColumnsBuilder(kernel).build(lineTiles);
+void fp8moe::buildRescaledColumns(RescaledKernel &kernel) {
+  RescaledColumnsBuilder(kernel).build();
 }

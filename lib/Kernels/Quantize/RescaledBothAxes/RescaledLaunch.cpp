@@ -10,6 +10,7 @@
 #include "Kernels/Quantize/QuantizeLaunch.h"
 #include "Kernels/Quantize/RescaledBothAxes/RescaledBothAxes.h"
 #include "Kernels/Quantize/RescaledBothAxes/RescaledTiles.h"
+#include "Kernels/Rows/LowerRows.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -21,7 +22,12 @@ public:
       : QuantizeLaunch(instance, instance.columns, lowering),
         columns(instance.columns), along(instance.rows),
         config(instance.config), segments(b, sizes.segments),
-        lines(b, sizes.reduction) {}
+        lines(b, sizes.reduction) {
+    if (config.fused)
+      source = RowOperands::get(
+          cast<RowOpInterface>(instance.op->getOperand(0).getDefiningOp()),
+          lowering);
+  }
 
   /// The result is the condition under which the kernels do the work.
   Value launch(Value when);
@@ -32,18 +38,22 @@ private:
   /// Launches a kernel that takes `count` besides the sizes of both
   /// quantizations.
   void launchKernel(StringRef name, int64_t threads, const HostSize &workTiles,
-                    const HostSize &count, Value magnitudes, Value when,
+                    const HostSize &count, ValueRange shared, Value when,
                     Body body);
+  /// What the kernels share: see getRescaledPointers.
+  SmallVector<Value> createShared(const HostSize &lineTiles, Value when);
 
   const QuantizeOperands &columns, &along;
   const QuantizeConfig &config;
   HostSize segments, lines;
+  /// What computes the input.
+  std::optional<RowOperands> source;
 };
 } // namespace
 
 void RescaledLaunch::launchKernel(StringRef name, int64_t threads,
                                   const HostSize &workTiles,
-                                  const HostSize &count, Value magnitudes,
+                                  const HostSize &count, ValueRange shared,
                                   Value when, Body body) {
   SmallVector<int64_t> numbers{problem.jagged,
                                problem.outputPadding,
@@ -55,6 +65,14 @@ void RescaledLaunch::launchKernel(StringRef name, int64_t threads,
                                config.residentBlocks};
   SmallVector<OpFoldResult> arguments = addSizes(numbers);
   llvm::append_range(arguments, addSizes(along.sizes, numbers));
+  RescaledProblem kernelProblem{problem, along.problem, std::nullopt};
+  if (source) {
+    kernelProblem.source = source->problem;
+    llvm::append_range(numbers, source->problem.getNumbers());
+    for (auto member : RowSizes<OpFoldResult>::members())
+      if (ShapedType::isDynamic(getStaticSize(source->sizes.*member)))
+        arguments.push_back(source->sizes.*member);
+  }
   arguments.push_back(count.getSize(builder));
   std::optional<int64_t> knownCount = count.getKnown();
   numbers.push_back(knownCount.value_or(ShapedType::kDynamic));
@@ -63,18 +81,40 @@ void RescaledLaunch::launchKernel(StringRef name, int64_t threads,
       {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),
        builder.getDenseI64ArrayAttr(numbers)},
       [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
-        KernelSignature signature = createRescaledSignature(
-            problem, along.problem, /*moreSizes=*/!knownCount);
+        KernelSignature signature =
+            createRescaledSignature(kernelProblem, /*moreSizes=*/!knownCount);
         signature.threads = threads;
         KernelBuilder kernelBuilder(b.getLoc(), module, name, signature, hooks);
         RescaledKernel kernel =
-            createRescaledKernel(kernelBuilder, problem, along.problem);
+            createRescaledKernel(kernelBuilder, kernelProblem);
         body(kernel, knownCount ? kernelBuilder.i64(*knownCount)
                                 : kernelBuilder.getSize(signature.sizes - 1));
       });
-  SmallVector<Value> operands = getRescaledPointers(columns, along, magnitudes);
+  SmallVector<Value> operands = getRescaledPointers(
+      columns, along, shared,
+      source ? ArrayRef<Value>(source->pointers) : ArrayRef<Value>());
   lowering.createLaunch(b.getLoc(), kernel, workTiles.getSize(builder), threads,
                         operands, arguments, both(when, isNeeded));
+}
+
+SmallVector<Value> RescaledLaunch::createShared(const HostSize &lineTiles,
+                                                Value when) {
+  SmallVector<Value> shared{createClearedWorkspace(
+      b, lowering, segments * HostSize(b, sizes.parallel), kMagnitudeAlignment,
+      both(when, isNeeded))};
+  if (!problem.jagged)
+    return shared;
+  HostSize words = lineTiles * HostSize(kFoundTileBytes / kWordBytes);
+  std::optional<int64_t> known = words.getKnown();
+  SmallVector<Value> dynamicSizes;
+  if (!known)
+    dynamicSizes.push_back(words.getValue(b));
+  auto type =
+      MemRefType::get(known.value_or(ShapedType::kDynamic), b.getI32Type());
+  shared.push_back(plan::WorkspaceOp::create(b, type, dynamicSizes,
+                                             ValueRange(), kMagnitudeAlignment)
+                       .getBuffer());
+  return shared;
 }
 
 Value RescaledLaunch::launch(Value when) {
@@ -89,26 +129,26 @@ Value RescaledLaunch::launch(Value when) {
     applies = both(isCountable(HostSize(b, sizes.extent)), applies);
   if (!lowering.getTarget().has(Feature::UnalignedVectors))
     applies = both(areColumnsAligned(), applies);
-  Value magnitudes = createClearedWorkspace(
-      b, lowering, segments * HostSize(b, sizes.parallel), kMagnitudeAlignment,
-      both(applies, isNeeded));
+  HostSize lineTiles =
+      rescaled::countLineTiles(problem.jagged, segments, lines);
+  SmallVector<Value> shared = createShared(lineTiles, applies);
 
-  HostSize linesPerTile = rescaled::countLinesPerTile(
-      allLines, countResident(config.residentBlocks));
-  launchKernel("quantize_rescaled_lines", config.threads,
-               ceilDiv(allLines, linesPerTile), linesPerTile, magnitudes,
-               applies, [&](RescaledKernel &kernel, Value count) {
+  HostSize resident = countResident(config.residentBlocks);
+  HostSize linesPerTile = rescaled::countLinesPerTile(allLines, resident);
+  HostSize blocks = ceilDiv(allLines, linesPerTile);
+  // Those of few lines, or none, find the tiles of all segments, too.
+  if (problem.jagged)
+    blocks = maxOf(blocks, minOf(lineTiles, resident));
+  launchKernel("quantize_rescaled_lines", config.threads, blocks, linesPerTile,
+               shared, applies, [&](RescaledKernel &kernel, Value count) {
                  buildRescaledLines(kernel, config, count);
                });
 
-  HostSize lineTiles =
-      rescaled::countLineTiles(problem.jagged, segments, lines);
   launchKernel("quantize_rescaled_columns", rescaled::kColumnThreads,
                lineTiles * ceilDiv(HostSize(b, sizes.parallel),
                                    HostSize(rescaled::kTile)),
-               lineTiles, magnitudes, applies,
-               [&](RescaledKernel &kernel, Value count) {
-                 buildRescaledColumns(kernel, count);
+               lineTiles, shared, applies, [&](RescaledKernel &kernel, Value) {
+                 buildRescaledColumns(kernel);
                });
   return applies;
 }

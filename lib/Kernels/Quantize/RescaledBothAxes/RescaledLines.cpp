@@ -54,7 +54,9 @@ private:
   /// The segment that a line of those of all segments is in, and its end.
   std::pair<Value, Value> findSegmentOf(Value line);
   void quantizeLines(Value segment, IndexRange lines);
-  SmallVector<Value> loadLine(const Plane &input, Value line);
+  /// What a source reads before it can compute a line.
+  SmallVector<Value> findLine(Value line);
+  SmallVector<Value> loadLine(const Plane &input, Value line, ValueRange found);
   void storeLine(const Plane &output, Value line, ValueRange chunks,
                  Value scale);
   /// The largest magnitude of the block's threads, of a line.
@@ -78,6 +80,9 @@ void RescaledLinesBuilder::build(Value linesPerTile) {
       b.allocateShared(config.threads * kVectorBytes, "magnitudes_of_columns");
   const QuantizeSizes<Value> &sizes = kernel.columns.sizes;
   bool jagged = kernel.columns.problem.jagged;
+  if (jagged)
+    b.forEachWorkTile(kernel.countLineTiles(),
+                      [&](Value tile) { kernel.storeFoundTile(tile); });
   Value total =
       jagged ? sizes.reduction : b.mul(sizes.segments, sizes.reduction);
   b.forEachWorkTile(b.ceilDiv(total, linesPerTile), [&](Value workTile) {
@@ -132,9 +137,19 @@ Value RescaledLinesBuilder::getChunkColumn(int64_t chunk) {
   return b.minS(column, b.sub(getNumColumns(), kOutputChunk));
 }
 
+SmallVector<Value> RescaledLinesBuilder::findLine(Value line) {
+  return kernel.source ? kernel.source->find(line) : SmallVector<Value>();
+}
+
 SmallVector<Value> RescaledLinesBuilder::loadLine(const Plane &input,
-                                                  Value line) {
+                                                  Value line,
+                                                  ValueRange found) {
   SmallVector<Value> chunks;
+  if (kernel.source) {
+    for (int64_t i : llvm::seq(config.heldChunks))
+      llvm::append_range(chunks, kernel.source->load(found, getChunkColumn(i)));
+    return chunks;
+  }
   for (int64_t i : llvm::seq(config.heldChunks))
     llvm::append_range(chunks,
                        loadChunks(b, input, getChunkColumn(i),
@@ -179,17 +194,24 @@ void RescaledLinesBuilder::quantizeLines(Value segment, IndexRange lines) {
   Plane input = kernel.lines.getInputPlane(view, Along::Rows);
   Plane output = kernel.lines.getOutputPlane(view, Along::Rows);
   input.savesRegisters = true;
-  SmallVector<Value> init = loadLine(input, lines.low);
+  SmallVector<Value> init = loadLine(input, lines.low, findLine(lines.low));
   const size_t held = init.size();
   init.append(held, b.zeroWords());
   Value last = b.sub(lines.high, 1);
+  // What the next line is computed of is found while this one is loaded.
+  if (kernel.source)
+    llvm::append_range(init, findLine(b.minS(b.add(lines.low, 1), last)));
   SmallVector<Value> results = b.createFor(
       lines.low, lines.high, 1, init, [&](Value line, ValueRange carried) {
         ValueRange chunks = carried.take_front(held);
-        SmallVector<Value> next = loadLine(input, b.minS(b.add(line, 1), last));
+        SmallVector<Value> next = loadLine(input, b.minS(b.add(line, 1), last),
+                                           carried.drop_front(2 * held));
+        SmallVector<Value> found;
+        if (kernel.source)
+          found = findLine(b.minS(b.add(line, 2), last));
         Value ofLine = b.zeroWords();
         for (auto [chunk, ofColumns] :
-             llvm::zip_equal(chunks, carried.drop_front(held))) {
+             llvm::zip_equal(chunks, carried.slice(held, held))) {
           ofLine = math.createAbsMax(ofLine, chunk);
           next.push_back(math.createAbsMax(ofColumns, chunk));
         }
@@ -198,10 +220,11 @@ void RescaledLinesBuilder::quantizeLines(Value segment, IndexRange lines) {
         b.createIf(b.equal(b.getThread(), 0),
                    [&] { kernel.lines.storeScale(view, line, scale); });
         storeLine(output, line, chunks, scale);
+        llvm::append_range(next, found);
         return next;
       });
   auto post = [&] {
-    postMagnitudes(segment, ArrayRef(results).drop_front(held));
+    postMagnitudes(segment, ArrayRef(results).slice(held, held));
   };
   // Lines behind the last segment have no scales of columns. The next lines may
   // begin with the slot that threads still read.

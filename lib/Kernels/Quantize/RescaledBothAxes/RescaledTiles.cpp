@@ -54,12 +54,14 @@ public:
     config.threads = tile.getThreads();
     config.heldChunks = tile.getChunks();
     config.residentBlocks = tile.getBlocks();
+    config.fused = tile.getFused();
     return true;
   }
   TileAttrInterface getTile(MLIRContext *context,
                             const QuantizeConfig &config) const override {
-    return RescaledBothAxesTileAttr::get(
-        context, config.threads, config.heldChunks, config.residentBlocks);
+    return RescaledBothAxesTileAttr::get(context, config.threads,
+                                         config.heldChunks,
+                                         config.residentBlocks, config.fused);
   }
 
   SmallVector<QuantizeTileCost>
@@ -67,8 +69,10 @@ public:
            const TargetInfo &target) const override;
 
 protected:
-  StringRef describeReads(const QuantizeTileCost &) const override {
-    return "read once, columns from what became of rows";
+  StringRef describeReads(const QuantizeTileCost &tile) const override {
+    return tile.config.fused
+               ? "computed in registers, columns from what became of rows"
+               : "read once, columns from what became of rows";
   }
 };
 } // namespace
@@ -119,6 +123,7 @@ static SmallVector<QuantizeTileCost> rankTiles(const QuantizeWork &columns,
   config.kind = QuantizeConfig::OuterTransposing;
   config.method = QuantizeMethod::RescaledBothAxes;
   config.columnsPerBlock = 1;
+  config.fused = columns.sourceBytes.has_value();
   config.heldChunks = perThread;
   config.threads =
       llvm::alignTo(llvm::divideCeil(chunks, perThread), target.warpSize);
@@ -139,8 +144,11 @@ static SmallVector<QuantizeTileCost> rankTiles(const QuantizeWork &columns,
     return estimateBytes(static_cast<int64_t>(bytes), target).time * 100 /
            percent;
   };
+  double inputBytes = config.fused
+                          ? static_cast<double>(lines) * *columns.sourceBytes
+                          : elements * columns.inputBytes;
   tile.trafficTime =
-      getTime(elements * (columns.inputBytes + 1), *calibration->linesPercent) +
+      getTime(inputBytes + elements, *calibration->linesPercent) +
       getTime(2 * elements, *calibration->columnsPercent);
   double magnitudes =
       static_cast<double>(std::max(tile.workTiles, columns.segments)) *

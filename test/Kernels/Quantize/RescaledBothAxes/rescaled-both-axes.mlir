@@ -40,9 +40,12 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         %[[LOW:.*]] = arith.andi %[[SUM]], %[[MAGNITUDES]] : i32
 // CHECK:         arith.addi %[[LOW]], %[[STEPS]] : i32
 // CHECK:         arith.cmpi eq, %{{.*}}, %[[SIGNS]] : i32
-// Subnormal results are quantized from the input.
-// CHECK:         } else {
-// CHECK:         llvm.load %{{.*}} invariant {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
+// Chunks with a subnormal result are listed, and dealt to all threads, which quantize them from the input.
+// CHECK:         llvm.atomicrmw add %[[COUNT:.*]], %{{.*}} syncscope("block") monotonic
+// CHECK:         gpu.barrier
+// CHECK:         %[[LISTED:.*]] = llvm.load %[[COUNT]]
+// CHECK:         scf.for
+// CHECK:           llvm.load %{{.*}} invariant {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
 
 // Nothing stands behind it, as all sizes are known.
 // CHECK-LABEL: fp8moe_plan.program @weights

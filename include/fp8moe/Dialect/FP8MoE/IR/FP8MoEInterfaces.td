@@ -101,4 +101,12 @@ def FP8MoE_KernelOpInterface : OpInterface<"KernelOpInterface"> {
   ];
 }
 
+def FP8MoE_RowOpInterface : OpInterface<"RowOpInterface"> {
+  let cppNamespace = "::mlir::fp8moe";
+  let description = [{
+    An operation that computes each row of its only result, a matrix, from rows of its
+    operands and nothing else. A kernel that reads its result may compute it instead.
+  }];
+}
+
 #endif // FP8MOE_DIALECT_FP8MOE_IR_FP8MOEINTERFACES_TD

@@ -45,6 +45,10 @@ def FP8MoE_BlockScaleTensor : FP8MoE_TensorOf<[F8E8M0FNU], "tensor of f8E8M0FNU"
 def FP8MoE_Offsets : FP8MoE_TensorOf<[I32], "1-D tensor of i32 group ends",
                                      [HasAnyRankOfPred<[1]>]>;
 
+/// Numbers of rows: int32, on the device.
+def FP8MoE_RowNumbers : FP8MoE_TensorOf<[I32], "1-D tensor of i32 row numbers",
+                                        [HasAnyRankOfPred<[1]>]>;
+
 /// A dimension of the input. (I64Attr reads as unsigned and would hide negative ones.)
 def FP8MoE_AxisAttr
     : TypedSignlessIntegerAttrBase<I64, "int64_t", "64-bit signless integer">;

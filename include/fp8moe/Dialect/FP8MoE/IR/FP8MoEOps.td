@@ -12,5 +12,6 @@
 include "fp8moe/Dialect/FP8MoE/IR/FP8MoELayoutOps.td"
 include "fp8moe/Dialect/FP8MoE/IR/FP8MoEMatmulOps.td"
 include "fp8moe/Dialect/FP8MoE/IR/FP8MoEQuantizeOps.td"
+include "fp8moe/Dialect/FP8MoE/IR/FP8MoERowOps.td"
 
 #endif // FP8MOE_DIALECT_FP8MOE_IR_FP8MOEOPS_TD

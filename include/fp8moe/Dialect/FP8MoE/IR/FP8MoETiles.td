@@ -109,9 +109,13 @@ def FP8MoE_RescaledBothAxesTileAttr
     made of the bytes of rows: FP8 of another such scale differs in the exponent alone.
     Elements that are subnormal in either form are quantized from the input.
 
+    With `fused`, both kernels compute the input, the result of an operation on rows that
+    nobody else reads, instead of loading it.
+
     Example: `#fp8moe.rescaled_both_axes<threads = 320, chunks = 1, blocks = 3>`
   }];
-  let parameters = (ins "int64_t":$threads, "int64_t":$chunks, "int64_t":$blocks);
+  let parameters = (ins "int64_t":$threads, "int64_t":$chunks, "int64_t":$blocks,
+    DefaultValuedParameter<"bool", "false">:$fused);
 }
 
 def FP8MoE_PerAxisAttr : FP8MoE_TileAttr<"PerAxis", "per_axis"> {

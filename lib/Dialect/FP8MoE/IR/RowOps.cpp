@@ -1,0 +1,138 @@
+//===- RowOps.cpp - What is between matmuls -------------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "OpUtils.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+using namespace mlir::fp8moe::detail;
+
+//===----------------------------------------------------------------------===//
+// What they share
+//===----------------------------------------------------------------------===//
+
+/// Checks a matrix that the operation reads or writes, of the result's type.
+static LogicalResult verifyMatrix(RowOpInterface op, const Twine &what,
+                                  RankedTensorType type) {
+  if (type.getRank() != 2)
+    return op.emitOpError("expects ")
+           << what << " of rank 2, found rank " << type.getRank();
+  Type element = getElementTypeOrSelf(op->getResult(0).getType());
+  if (type.getElementType() != element)
+    return op.emitOpError("expects ")
+           << what << " of the result's type " << element << ", found "
+           << type.getElementType();
+  if (failed(verifyPacked(op, what, type)))
+    return failure();
+  if (StridedLayout::get(type)->strides[1] == 1)
+    return success();
+  return op.emitOpError("expects ")
+         << what << " to have contiguous rows, found " << type
+         << "; use fp8moe.contiguous to copy it";
+}
+
+/// Checks the result, whose shape is `expected`.
+static LogicalResult verifyResult(RowOpInterface op, ArrayRef<int64_t> expected,
+                                  const Twine &why) {
+  auto type = cast<RankedTensorType>(op->getResult(0).getType());
+  if (failed(verifyMatrix(op, "the result", type)) ||
+      failed(verifyShape(op, "the result", type, expected, why)))
+    return failure();
+  return verifyWritable(op, "the result", type);
+}
+
+//===----------------------------------------------------------------------===//
+// GatherRowsOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult GatherRowsOp::verify() {
+  if (failed(verifyMatrix(*this, "the input", getInput().getType())) ||
+      failed(
+          verifyDenseRowMajor(*this, "the row numbers", getRows().getType())))
+    return failure();
+  int64_t rows = getRows().getType().getDimSize(0);
+  if (getWeights() &&
+      (failed(verifyShape(*this, "the weights", getWeights().getType(), rows,
+                          "one for each row number")) ||
+       failed(
+           verifyDenseRowMajor(*this, "the weights", getWeights().getType()))))
+    return failure();
+  return verifyResult(*this, {rows, getInput().getType().getDimSize(1)},
+                      "a row of the input for each row number");
+}
+
+void GatherRowsOp::getEqualSizes(SmallVectorImpl<EqualSizes> &pairs) {
+  if (getWeights())
+    pairs.push_back({getWeights(), 0, getRows(), 0});
+}
+
+LogicalResult GatherRowsOp::reifyResultSizes(
+    OpBuilder &builder, Location loc, GetDimFn getDim,
+    SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
+  SizeBuilder size(builder, loc, getDim);
+  sizes.push_back({size.dim(getRows(), 0), size.dim(getInput(), 1)});
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// SwiGLUOp, SwiGLUGradientOp
+//===----------------------------------------------------------------------===//
+
+/// Checks the matrix of both halves; how long they are must be known.
+static LogicalResult verifyHalves(RowOpInterface op, RankedTensorType type) {
+  if (failed(verifyMatrix(op, "the input", type)))
+    return failure();
+  int64_t columns = type.getDimSize(1);
+  if (!ShapedType::isDynamic(columns) && columns % 2 == 0)
+    return success();
+  return op.emitOpError("expects an input with a known, even number of "
+                        "columns, the gate and what it multiplies, found ")
+         << type;
+}
+
+LogicalResult SwiGLUOp::verify() {
+  RankedTensorType input = getInput().getType();
+  if (failed(verifyHalves(*this, input)))
+    return failure();
+  return verifyResult(*this, {input.getDimSize(0), input.getDimSize(1) / 2},
+                      "half of the input's columns");
+}
+
+void SwiGLUOp::getEqualSizes(SmallVectorImpl<EqualSizes> &) {}
+
+LogicalResult
+SwiGLUOp::reifyResultSizes(OpBuilder &builder, Location loc, GetDimFn getDim,
+                           SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
+  SizeBuilder size(builder, loc, getDim);
+  sizes.push_back(
+      {size.dim(getInput(), 0), builder.getIndexAttr(getType().getDimSize(1))});
+  return success();
+}
+
+LogicalResult SwiGLUGradientOp::verify() {
+  RankedTensorType input = getInput().getType();
+  RankedTensorType gradient = getGradient().getType();
+  if (failed(verifyHalves(*this, input)) ||
+      failed(verifyMatrix(*this, "the gradient", gradient)) ||
+      failed(verifyShape(*this, "the gradient", gradient,
+                         {input.getDimSize(0), input.getDimSize(1) / 2},
+                         "half of the input's columns")))
+    return failure();
+  return verifyResult(*this, input.getShape(), "that of the input");
+}
+
+void SwiGLUGradientOp::getEqualSizes(SmallVectorImpl<EqualSizes> &pairs) {
+  pairs.push_back({getGradient(), 0, getInput(), 0});
+}
+
+LogicalResult SwiGLUGradientOp::reifyResultSizes(
+    OpBuilder &builder, Location loc, GetDimFn getDim,
+    SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
+  sizes.push_back(SizeBuilder(builder, loc, getDim).shape(getInput()));
+  return success();
+}

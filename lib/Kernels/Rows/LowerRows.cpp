@@ -1,0 +1,189 @@
+//===- LowerRows.cpp - Launches of operations on rows ---------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Kernels/Rows/LowerRows.h"
+
+#include "Kernels/Program/OpLowering.h"
+#include "fp8moe/Kernels/Model/KernelProblem.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+/// Threads of a block.
+static constexpr int64_t kThreads = 256;
+
+//===----------------------------------------------------------------------===//
+// Operands
+//===----------------------------------------------------------------------===//
+
+RowOperands RowOperands::get(RowOpInterface op, ProgramLowering &lowering) {
+  OpFoldResult zero = lowering.getBuilder().getIndexAttr(0);
+  auto result = cast<RankedTensorType>(op->getResult(0).getType());
+  RowOperands operands;
+  operands.problem.elementType = result.getElementType();
+  operands.sizes.columns =
+      lowering.getBuilder().getIndexAttr(result.getDimSize(1));
+  operands.sizes.gradientPitch = zero;
+  auto addInput = [&](Value tensor) {
+    BufferView view = lowering.getView(tensor);
+    operands.pointers.push_back(view.buffer);
+    operands.problem.inputAlignment = getBufferAlignment(view);
+    operands.sizes.inputRows = view.sizes[0];
+    operands.sizes.inputPitch = view.strides[0];
+  };
+  llvm::TypeSwitch<Operation *>(op)
+      .Case([&](GatherRowsOp gather) {
+        addInput(gather.getInput());
+        operands.problem.kind = RowKind::Gather;
+        operands.pointers.push_back(lowering.getView(gather.getRows()).buffer);
+        if (!gather.getWeights())
+          return;
+        operands.problem.kind = RowKind::WeightedGather;
+        operands.pointers.push_back(
+            lowering.getView(gather.getWeights()).buffer);
+      })
+      .Case([&](SwiGLUOp swiglu) {
+        addInput(swiglu.getInput());
+        operands.problem.kind = RowKind::SwiGLU;
+      })
+      .Case([&](SwiGLUGradientOp gradient) {
+        addInput(gradient.getInput());
+        operands.problem.kind = RowKind::SwiGLUGradient;
+        BufferView view = lowering.getView(gradient.getGradient());
+        operands.pointers.push_back(view.buffer);
+        operands.problem.gradientAlignment = getBufferAlignment(view);
+        operands.sizes.gradientPitch = view.strides[0];
+      });
+  // Only a gather reads other rows than that of the result.
+  if (!isa<GatherRowsOp>(op))
+    operands.sizes.inputRows = zero;
+  operands.problem.sizes = getKnownSizes(operands.sizes);
+  return operands;
+}
+
+//===----------------------------------------------------------------------===//
+// Kernel
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Rows of the result, and where they are written.
+template <typename T> struct WrittenSizes {
+  T rows, pitch;
+
+  static constexpr auto members() {
+    return std::array{&WrittenSizes::rows, &WrittenSizes::pitch};
+  }
+};
+} // namespace
+
+/// Elements that a thread computes at a time: with more of them, registers
+/// would be for fewer threads.
+static int64_t getChunk(const RowProblem &problem) {
+  return kVectorBytes * 8 / problem.elementType.getIntOrFloatBitWidth();
+}
+
+/// A thread computes a chunk of each part. Pointers are the result, then those
+/// of the source; sizes likewise.
+static void buildRows(KernelBuilder &b, const RowProblem &problem,
+                      const WrittenSizes<int64_t> &known,
+                      int64_t outputAlignment) {
+  unsigned parameter = 0;
+  WrittenSizes<Value> sizes = bindSizes(b, known, parameter);
+  const int64_t chunk = getChunk(problem);
+  RowSource source(b, problem, /*firstPointer=*/1, parameter, chunk);
+  Plane output{b.getPointer(0), problem.elementType.getIntOrFloatBitWidth() / 8,
+               b.i64(1), sizes.pitch, Value()};
+  output.vectorizable =
+      createVectorizable(b, output.base, outputAlignment, output.elementBytes,
+                         output.vectorStride, {sizes.pitch});
+  Value chunksOfPart = b.divU(source.getPartColumns(), chunk);
+  Value count = b.mul(sizes.rows, chunksOfPart);
+  b.forEachWorkTile(b.ceilDiv(count, kThreads), [&](Value workTile) {
+    Value index = b.add(b.mul(workTile, kThreads), b.getThread());
+    b.createIf(b.less(index, count), [&] {
+      Value row = b.divU(index, chunksOfPart);
+      Value column = b.mul(b.remU(index, chunksOfPart), chunk);
+      for (auto [part, words] :
+           llvm::enumerate(source.load(source.find(row), column)))
+        storeChunk(b, output,
+                   b.add(column, b.mul(source.getPartColumns(), part)), row,
+                   words, {b.i64(0), source.getColumns()});
+    });
+  });
+}
+
+void fp8moe::launchRows(RowOpInterface op, Value when,
+                        ProgramLowering &lowering) {
+  RowOperands operands = RowOperands::get(op, lowering);
+  BufferView output = lowering.getView(op->getResult(0));
+  WrittenSizes<OpFoldResult> written{output.sizes[0], output.strides[0]};
+  WrittenSizes<int64_t> known = getKnownSizes(written);
+  int64_t alignment = getBufferAlignment(output);
+  SmallVector<int64_t> key = operands.problem.getNumbers();
+  key.append({alignment, known.rows, known.pitch});
+  OpBuilder builder = lowering.getBuilder();
+  SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
+      "rows",
+      {TypeAttr::get(operands.problem.elementType),
+       builder.getDenseI64ArrayAttr(key)},
+      [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
+        KernelSignature signature;
+        signature.pointers = 1 + operands.problem.countPointers();
+        signature.sizes =
+            countDynamic(known) + countDynamic(operands.problem.sizes);
+        signature.threads = kThreads;
+        KernelBuilder b(op->getLoc(), module, name, signature, hooks);
+        buildRows(b, operands.problem, known, alignment);
+      });
+  SmallVector<Value> buffers{output.buffer};
+  llvm::append_range(buffers, operands.pointers);
+  SmallVector<OpFoldResult> sizes;
+  for (auto member : WrittenSizes<OpFoldResult>::members())
+    sizes.push_back(written.*member);
+  for (auto member : RowSizes<OpFoldResult>::members())
+    sizes.push_back(operands.sizes.*member);
+  SizeBuilder size(builder, op->getLoc());
+  OpFoldResult chunks =
+      size.mul(written.rows, size.ceilDiv(operands.sizes.columns,
+                                          getChunk(operands.problem) *
+                                              operands.problem.countParts()));
+  lowering.createLaunch(op->getLoc(), kernel, size.ceilDiv(chunks, kThreads),
+                        kThreads, buffers, sizes, when);
+}
+
+//===----------------------------------------------------------------------===//
+// Lowering
+//===----------------------------------------------------------------------===//
+
+namespace {
+class RowOpLowering : public OpLowering {
+public:
+  StringRef getName() const override { return "operations on rows"; }
+  bool matches(Operation *op) const override { return isa<RowOpInterface>(op); }
+  bool writesResults() const override { return true; }
+  /// What its reader computes is launched there, where the reader's kernel
+  /// leaves the work to others.
+  LogicalResult lower(Operation *op, ProgramLowering &lowering) const override {
+    if (failed(requireKernels(op, lowering.getTarget())) ||
+        failed(lowering.createResult(op->getOpResult(0))))
+      return failure();
+    auto rows = cast<RowOpInterface>(op);
+    if (!isFused(rows))
+      launchRows(rows, /*when=*/{}, lowering);
+    return success();
+  }
+};
+} // namespace
+
+namespace mlir::fp8moe {
+const OpLowering &getRowOpLowering() {
+  static const RowOpLowering lowering;
+  return lowering;
+}
+} // namespace mlir::fp8moe

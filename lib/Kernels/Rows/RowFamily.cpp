@@ -1,0 +1,124 @@
+//===- RowFamily.cpp - Operations on rows: work and model -----------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Kernels/Rows/RowSource.h"
+#include "Kernels/Rows/RowWork.h"
+#include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
+#include "fp8moe/Kernels/Model/KernelProblem.h"
+#include "fp8moe/Kernels/Model/NominalSizes.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+//===----------------------------------------------------------------------===//
+// Work
+//===----------------------------------------------------------------------===//
+
+RowWork RowWork::get(RowOpInterface op) {
+  auto result = cast<RankedTensorType>(op->getResult(0).getType());
+  RowWork work;
+  work.rows = result.getDimSize(0);
+  int64_t columns = result.getDimSize(1);
+  bool isGradient = isa<SwiGLUGradientOp>(op);
+  // Both halves of a gradient's row are whole chunks.
+  work.hasChunks = !ShapedType::isDynamic(columns) &&
+                   columns % (isGradient ? 2 * kRowChunk : kRowChunk) == 0;
+  // A gradient takes so many registers that its quantization was a seventh
+  // slower than two kernels (docs/lab/history.md).
+  work.canFuse = work.hasChunks && !isGradient;
+  auto getRowBytes = [](RankedTensorType type) {
+    return getModelledSize(type.getDimSize(type.getRank() - 1), kNominalTokens,
+                           kMostModelledSize) *
+           getElementBytes(type.getElementType()).value_or(1);
+  };
+  work.writtenBytes = getRowBytes(result);
+  for (Value operand : op->getOperands()) {
+    auto type = cast<RankedTensorType>(operand.getType());
+    work.readBytes += type.getRank() == 2 ? getRowBytes(type) : kWordBytes;
+  }
+  return work;
+}
+
+bool fp8moe::isFused(RowOpInterface op) {
+  Value result = op->getResult(0);
+  auto reader = result.hasOneUse()
+                    ? dyn_cast<TiledOpInterface>(*result.user_begin())
+                    : TiledOpInterface();
+  KernelChoiceAttr choice = reader ? reader.getTilesAttr() : KernelChoiceAttr();
+  return choice && llvm::any_of(choice.getEntries(), [](AlternativeAttr entry) {
+           auto tile = dyn_cast<RescaledBothAxesTileAttr>(entry.getTile());
+           return tile && tile.getFused();
+         });
+}
+
+//===----------------------------------------------------------------------===//
+// Model
+//===----------------------------------------------------------------------===//
+
+namespace {
+class RowProblemOfOps : public KernelProblem {
+public:
+  bool matches(Operation *op) const override { return isa<RowOpInterface>(op); }
+  void visitWorks(Operation *op, ArrayRef<AssumedLayout>,
+                  function_ref<void(const KernelWork &)> visit) const override {
+    visit(RowWork::get(cast<RowOpInterface>(op)));
+  }
+  std::optional<Cost> estimate(Operation *op, ArrayRef<AssumedLayout>,
+                               const TargetInfo &target) const override {
+    if (!target.isGPU())
+      return std::nullopt;
+    RowWork work = RowWork::get(cast<RowOpInterface>(op));
+    auto candidates = rankTiles(op->getContext(), work, target);
+    if (candidates.empty())
+      return std::nullopt;
+    return chooseCandidate(candidates).cost;
+  }
+  std::optional<Cost> predictChoice(Operation *op,
+                                    const TargetInfo &target) const override {
+    if (isFused(cast<RowOpInterface>(op)))
+      return Cost();
+    return estimate(op, {}, target);
+  }
+  StringRef describeKernels(Operation *) const override {
+    return "kernels compute 16 neighbours of a row at a time: the number of "
+           "columns is known, and it, or that of each half, is a multiple of "
+           "16";
+  }
+};
+
+class RowFamily : public KernelFamily {
+public:
+  StringRef getName() const override { return "rows"; }
+  TypeID getWorkID() const override { return TypeID::get<RowWork>(); }
+  bool supports(const KernelWork &work,
+                const TargetInfo &target) const override {
+    return target.isGPU() && cast<RowWork>(work).hasChunks;
+  }
+  void
+  addCandidates(MLIRContext *, const KernelWork &work, const TargetInfo &target,
+                SmallVectorImpl<KernelCandidate> &candidates) const override {
+    const auto &known = cast<RowWork>(work);
+    int64_t bytes = known.readBytes + known.writtenBytes;
+    int64_t rows =
+        getModelledSize(known.rows, kNominalTokens, kMostModelledBytes / bytes);
+    candidates.push_back({this, {}, estimateTraffic(rows * bytes, target), ""});
+  }
+  bool isGeneral() const override { return true; }
+};
+} // namespace
+
+namespace mlir::fp8moe {
+const KernelProblem &getRowProblem() {
+  static const RowProblemOfOps problem;
+  return problem;
+}
+const KernelFamily &getRowFamily() {
+  static const RowFamily family;
+  return family;
+}
+} // namespace mlir::fp8moe

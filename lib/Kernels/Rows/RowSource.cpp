@@ -1,0 +1,196 @@
+//===- RowSource.cpp - Rows that kernels compute --------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Kernels/Rows/RowSource.h"
+
+#include "fp8moe/Conversion/Sigmoid.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+unsigned RowProblem::countPointers() const {
+  switch (kind) {
+  case RowKind::SwiGLU:
+    return 1;
+  case RowKind::Gather:
+  case RowKind::SwiGLUGradient:
+    return 2;
+  case RowKind::WeightedGather:
+    return 3;
+  }
+  llvm_unreachable("unknown kind");
+}
+
+SmallVector<int64_t> RowProblem::getNumbers() const {
+  SmallVector<int64_t> numbers{static_cast<int64_t>(kind), inputAlignment,
+                               gradientAlignment};
+  for (auto member : RowSizes<int64_t>::members())
+    numbers.push_back(sizes.*member);
+  return numbers;
+}
+
+RowSource::RowSource(KernelBuilder &b, const RowProblem &problem,
+                     unsigned firstPointer, unsigned firstSize, int64_t chunk)
+    : b(b), problem(problem), sizes(bindSizes(b, problem.sizes, firstSize)),
+      chunk(chunk) {
+  inputPointer = b.getPointer(firstPointer);
+  if (problem.countPointers() > 1)
+    secondPointer = b.getPointer(firstPointer + 1);
+  if (problem.countPointers() > 2)
+    weightsPointer = b.getPointer(firstPointer + 2);
+}
+
+//===----------------------------------------------------------------------===//
+// Elements
+//===----------------------------------------------------------------------===//
+
+Plane RowSource::createPlane(Value pointer, int64_t alignment, Value pitch) {
+  Plane plane{pointer, getBytes(), b.i64(1), pitch, Value()};
+  plane.savesRegisters = true;
+  if (b.getHooks().hasUnalignedVectors()) {
+    plane.vectorAlignment = plane.elementBytes;
+    plane.vectorizable = b.i1(true);
+    return plane;
+  }
+  plane.vectorizable = createVectorizable(
+      b, pointer, alignment, plane.elementBytes, plane.vectorStride, {pitch});
+  return plane;
+}
+
+SmallVector<Value> RowSource::loadWords(const Plane &plane, Value row,
+                                        Value column, Value end) {
+  return loadChunks(b, plane, column, chunk / plane.getChunk(), row,
+                    {b.i64(0), end});
+}
+
+SmallVector<Value> RowSource::loadValues(const Plane &plane, Value row,
+                                         Value column, Value end) {
+  SmallVector<Value> values;
+  for (Value chunk : loadWords(plane, row, column, end))
+    for (Value word : b.unpackWords(chunk)) {
+      if (!problem.elementType.isF32()) {
+        values.push_back(b.bitcast(b.getF32Type(), b.widenLowBF16(word)));
+        word = b.widenHighBF16(word);
+      }
+      values.push_back(b.bitcast(b.getF32Type(), word));
+    }
+  return values;
+}
+
+SmallVector<Value> RowSource::pack(ArrayRef<Value> values) {
+  SmallVector<Value> words, chunks;
+  if (problem.elementType.isF32())
+    for (Value value : values)
+      words.push_back(b.bitcast(b.getI32Type(), value));
+  else
+    for (size_t i = 0; i < values.size(); i += 2)
+      words.push_back(b.packBF16(values[i], values[i + 1]));
+  constexpr size_t kWords = kVectorBytes / kWordBytes;
+  for (size_t i = 0; i < words.size(); i += kWords)
+    chunks.push_back(b.packWords(ArrayRef(words).slice(i, kWords)));
+  return chunks;
+}
+
+//===----------------------------------------------------------------------===//
+// Rows
+//===----------------------------------------------------------------------===//
+
+SmallVector<Value> RowSource::find(Value row) {
+  if (problem.kind != RowKind::Gather &&
+      problem.kind != RowKind::WeightedGather)
+    return {row};
+  auto load = [&](Value pointer, Type type) {
+    return b.load(type, b.offsetBytes(pointer, b.mul(row, kWordBytes)),
+                  kWordBytes, /*readOnly=*/true);
+  };
+  SmallVector<Value> found{load(secondPointer, b.getI32Type())};
+  if (weightsPointer)
+    found.push_back(load(weightsPointer, b.getF32Type()));
+  return found;
+}
+
+SmallVector<Value> RowSource::load(ValueRange found, Value column) {
+  switch (problem.kind) {
+  case RowKind::Gather:
+  case RowKind::WeightedGather:
+    return gather(found, column);
+  case RowKind::SwiGLU:
+    return computeSwiGLU(found.front(), column);
+  case RowKind::SwiGLUGradient:
+    return computeGradient(found.front(), column);
+  }
+  llvm_unreachable("unknown kind");
+}
+
+/// (A1). All lanes that compute a row take the same branch.
+SmallVector<Value> RowSource::gather(ValueRange found, Value column) {
+  Plane plane =
+      createPlane(inputPointer, problem.inputAlignment, sizes.inputPitch);
+  // Negative numbers are large ones, too.
+  Value row = arith::ExtSIOp::create(b, b.getI64Type(), found.front());
+  Value exists = b.compare(arith::CmpIPredicate::ult, row, sizes.inputRows);
+  SmallVector<Type> types(chunk / plane.getChunk(), b.getWordsType());
+  return b.createIf(
+      exists, types,
+      [&] {
+        if (!weightsPointer)
+          return loadWords(plane, row, column, sizes.columns);
+        SmallVector<Value> products;
+        for (Value value : loadValues(plane, row, column, sizes.columns))
+          products.push_back(arith::MulFOp::create(b, value, found.back()));
+        return pack(products);
+      },
+      [&] { return SmallVector<Value>(types.size(), b.zeroWords()); });
+}
+
+/// (A2) by the approximations that GPUs have instructions for.
+static Value createSigmoid(KernelBuilder &b, Value x) {
+  constexpr auto kApproximate = LLVM::FastmathFlags::afn;
+  constexpr float kMinusLog2E = -1.44269504f;
+  Value power = LLVM::CallIntrinsicOp::create(
+                    b, b.getF32Type(), b.getStringAttr("llvm.exp2"),
+                    ValueRange{arith::MulFOp::create(b, x, b.f32(kMinusLog2E))},
+                    LLVM::FastmathFlagsAttr::get(b.getContext(), kApproximate))
+                    .getResult(0);
+  return LLVM::FDivOp::create(b, b.f32(1.0f),
+                              arith::AddFOp::create(b, power, b.f32(1.0f)),
+                              kApproximate);
+}
+
+SmallVector<Value> RowSource::computeSwiGLU(Value row, Value column) {
+  Plane plane =
+      createPlane(inputPointer, problem.inputAlignment, sizes.inputPitch);
+  Value end = b.mul(sizes.columns, 2);
+  SmallVector<Value> values;
+  for (auto [gate, up] : llvm::zip_equal(
+           loadValues(plane, row, column, end),
+           loadValues(plane, row, b.add(column, sizes.columns), end)))
+    values.push_back(createSwiGLU(b, gate, up, createSigmoid(b, gate)));
+  return pack(values);
+}
+
+SmallVector<Value> RowSource::computeGradient(Value row, Value column) {
+  Plane input =
+      createPlane(inputPointer, problem.inputAlignment, sizes.inputPitch);
+  Plane gradient = createPlane(secondPointer, problem.gradientAlignment,
+                               sizes.gradientPitch);
+  Value half = getPartColumns();
+  SmallVector<Value> ofGates, ofUps;
+  for (auto [incoming, gate, up] : llvm::zip_equal(
+           loadValues(gradient, row, column, half),
+           loadValues(input, row, column, sizes.columns),
+           loadValues(input, row, b.add(column, half), sizes.columns))) {
+    auto [ofGate, ofUp] =
+        createSwiGLUGradient(b, incoming, gate, up, createSigmoid(b, gate));
+    ofGates.push_back(ofGate);
+    ofUps.push_back(ofUp);
+  }
+  SmallVector<Value> chunks = pack(ofGates);
+  llvm::append_range(chunks, pack(ofUps));
+  return chunks;
+}
