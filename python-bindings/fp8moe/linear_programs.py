@@ -177,7 +177,7 @@ def linear(K: int, N: int, *, recipe: str = "rowwise", kept: bool = False) -> st
 def list_linear(K: int, N: int, recipe: str, kept: bool = False) -> Tuple[str, ...]:
     """The programs of `linear`, in their order."""
     left_out = {"forward_with_columns"} if "grad_weights" in list_bf16_uses(recipe) else set()
-    if K * N >= programs.LARGE_WEIGHTS:
+    if programs.has_parts(K, N, 1):
         left_out.add("backward")
     names = ("forward", "forward_with_columns", "backward", "grad_x", "grad_weights")
     return (*(("quantize_weights",) if kept else ()), *(name for name in names if name not in left_out))

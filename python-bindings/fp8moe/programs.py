@@ -17,7 +17,7 @@ from .cache import Request
 
 __all__ = [
     "BF16", "COLUMNS", "COLUMNS_PADDING", "LARGE_WEIGHTS", "PARTS", "PROGRAMS", "RECIPES", "WEIGHTS",
-    "add_grad_weights", "add_grad_weights_request", "bf16_grouped_mm", "bf16_grouped_mm_request", "check_recipe", "grouped_mm", "grouped_mm_request", "kept_grouped_mm",
+    "add_grad_weights", "add_grad_weights_request", "bf16_grouped_mm", "bf16_grouped_mm_request", "check_recipe", "grouped_mm", "grouped_mm_request", "has_parts", "kept_grouped_mm",
     "list_adding", "list_programs",
 ]  # fmt: skip
 
@@ -370,11 +370,16 @@ def list_programs(K: int, N: int, E: int, recipe: str, *, kept: bool = False) ->
     """The programs of `grouped_mm`, or of `kept_grouped_mm`, in their order; with BF16 those of `bf16_grouped_mm`."""
     recipe = _BF16_GRADIENTS if recipe == BF16 else recipe
     names = PROGRAMS if RECIPES[recipe] else (*PROGRAMS, *COLUMNS)
-    if K * N * E >= LARGE_WEIGHTS:
+    if has_parts(K, N, E):
         names = tuple(name for name in names if name not in ("backward", "backward_from_columns"))
         if not RECIPES[recipe]:
             names += tuple(name for name in PARTS if not kept or name != "quantize_weights_n")
     return ("quantize_weights", *names) if kept else names
+
+
+def has_parts(K: int, N: int, E: int) -> bool:
+    """Whether gradients of weights of this size are computed by PARTS and not by one `backward`."""
+    return K * N * E >= LARGE_WEIGHTS
 
 
 def check_recipe(function: str, recipe: str) -> None:

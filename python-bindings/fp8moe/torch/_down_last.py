@@ -39,12 +39,12 @@ def run_down_last(x: Any, gate_up: _Weights, down: _Weights, offsets: Any, recip
         return None
     if recipe != "rowwise" and (recipe in FIXED or any(choose(x.shape[0], weights, recipe) != "rowwise" for weights in given)):
         return None
-    if min(gate_up.numel(), down.numel()) < programs.LARGE_WEIGHTS:
+    E, H, D = down.shape
+    if not programs.has_parts(D, 2 * H, E) or not programs.has_parts(H, D, E):
         return None
     M = x.shape[0]
     x_first, x_last = _estimate_bytes(M, gate_up.shape, not keeps_columns(x, gate_up, "rowwise"))
     # Autograd's order, and this one: while the gradients of gate_up and x are computed, and at the end.
-    E, H, D = down.shape
     computed, operands = 2 * E * H * D, M * (H + D)
     least = min(x_first, x_last)
     if not guard_or_false(max(least, 2 * (M * D + gate_up.numel()) + computed) + operands < least + computed):

@@ -222,9 +222,18 @@ def resolve(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, recipe: s
 #: Rows for each expert from which on columns hold no more bytes than x: half of them may be padding.
 _LEAST_ROWS = programs.COLUMNS_PADDING
 
-#: Bytes of a group in the mean up to which one launch quantizes rows and columns with one read of x, for an H100: half of its
-#: L2 cache. Of longer ones the second read is spared by half, for which columns are not held besides x, if others hold that.
-_MOST_GROUP_BYTES = 25 * 2**20
+
+@functools.lru_cache(maxsize=None)
+def find_cached_bytes(device: str, index: int) -> Optional[int]:
+    """Returns how many bytes the L2 cache of a GPU keeps for a second read; None on the CPU. Each half of the cache serves half of the
+    chip, so a tensor that all of the chip reads is there twice. Kernels for both axes ask for this part, too."""
+    return torch.cuda.get_device_properties(index).L2_cache_size // 2 if device == "cuda" else None
+
+
+@assume_constant_result
+def _constant_cached_bytes(device: str, index: int) -> Optional[int]:
+    """Runs while Dynamo traces, and leaves a number in the graph."""
+    return find_cached_bytes(device, index)
 
 
 def _read_is_exporting() -> bool:
@@ -242,7 +251,10 @@ def keeps_columns(x: torch.Tensor, weights: torch.Tensor, recipe: str) -> bool:
     if is_exporting():  # bounds of M would be those of what is exported, which has no backward
         return False
     M, (E, K, _) = x.shape[0], weights.shape
-    has_rows, is_cached = M >= _LEAST_ROWS * E, 2 * M * K <= _MOST_GROUP_BYTES * E
+    # One launch quantizes rows and columns with one read of groups that the cache keeps. Of longer groups the second read is spared by
+    # half, for which columns are not held besides x, if others hold that.
+    cached = _constant_cached_bytes(x.device.type, x.device.index or 0)
+    has_rows, is_cached = M >= _LEAST_ROWS * E, cached is None or 2 * M * K <= cached * E
     if torch.compiler.is_compiling():  # numbers of rows may be data, as of x[mask]: such have no columns
         return bool(guard_or_false(has_rows) and guard_or_false(is_cached))
     return bool(has_rows and is_cached)
@@ -536,10 +548,6 @@ def forget_operators() -> None:
     _auto.forget()
 
 
-#: Elements of a gradient that eager code quantizes once for each program.
-_FEW = 2**22
-
-
 class _Parts(NamedTuple):
     """Both gradients by programs.PARTS. Each is an operator of its own, so its operands are freed after their last
     use. Inductor, which sees their sizes, may choose another order."""
@@ -559,8 +567,8 @@ class _Parts(NamedTuple):
         """x, or its columns with their scales, come first, then weights, or their form with its scales, then offsets."""
         of_x = 1 if self.quantize_x else 2
         columns, weights, offsets = tensors[:of_x], tensors[of_x:-1], tensors[-1]
-        if type(grad_y) is torch.Tensor and grad_y.numel() <= _FEW:
-            # To read so little twice takes less than to call three more operators; a graph's sizes may be symbols.
+        if type(grad_y) is torch.Tensor and _is_cached(grad_y):
+            # To read twice what is in the cache takes less than to call three more operators; a graph's sizes may be symbols.
             return self.grad_x(grad_y, *weights, offsets), self.grad_weights(grad_y, *columns, offsets)
         if self.quantize_x:
             columns = self.quantize_x(*columns, grad_y, offsets)
@@ -578,6 +586,11 @@ class _Parts(NamedTuple):
         grad_weights = self.multiply_grad_weights(*grad_columns, *columns, offsets)
         del grad_columns, columns
         return multiply_grad_x(), grad_weights
+
+
+def _is_cached(tensor: torch.Tensor) -> bool:
+    cached = _constant_cached_bytes(tensor.device.type, tensor.device.index or 0)
+    return cached is None or tensor.nbytes <= cached
 
 
 def _is_x_first(M: int, sizes: Sequence[int], frees_columns: bool) -> bool:

@@ -5,6 +5,7 @@
 large from 1 on here."""
 
 import functools
+import types
 
 import pytest
 
@@ -18,6 +19,7 @@ from fp8moe import programs  # noqa: E402
 from fp8moe.torch import _experts, _grouped_mm, _ops, experts, grouped_mm, quantize_weights  # noqa: E402
 
 K, N, E, M = 48, 80, 3, 50
+IS_CACHED = _grouped_mm._is_cached
 ENDS = {"empty": [0, 21, 45], "none": [0, 0, 0], "all": [20, 20, 50]}
 
 
@@ -33,7 +35,7 @@ def divide(monkeypatch):
     def choose(in_parts, from_columns=False):
         monkeypatch.setattr(_grouped_mm, "_LEAST_ROWS", 0 if from_columns else 2**31)
         monkeypatch.setattr(programs, "LARGE_WEIGHTS", 1 if in_parts else 2**26)
-        monkeypatch.setattr(_grouped_mm, "_FEW", 0)  # eager code has parts for any number of rows
+        monkeypatch.setattr(_grouped_mm, "_is_cached", lambda gradient: False)  # eager code has parts for any number of rows
         _grouped_mm.forget_operators()
         torch.compiler.reset()  # which has names of operators in its graphs
 
@@ -81,12 +83,31 @@ def test_bits_of_one_operator(divide, ends, layout, kept, way, recipe):
             assert torch.equal(found, other) and found.stride() == other.stride()
 
 
+@pytest.mark.parametrize("card, mebi", [("H100", 50), ("H200", 60)])
+def test_cards_keep_half_of_their_cache(monkeypatch, card, mebi):
+    """Groups of up to so many bytes in the mean have columns; the CPU has no bound."""
+    cuda = types.SimpleNamespace(get_device_properties=lambda index: types.SimpleNamespace(name=card, L2_cache_size=mebi << 20))
+    monkeypatch.setattr(_grouped_mm, "torch", types.SimpleNamespace(cuda=cuda))
+    find = _grouped_mm.find_cached_bytes.__wrapped__
+    assert find("cuda", 0) == mebi << 19 and find("cpu", 0) is None
+
+
+def test_columns_of_groups_that_the_cache_keeps(monkeypatch):
+    x = torch.empty(512, 64, dtype=torch.bfloat16)
+    weights = torch.empty(2, 64, 16, dtype=torch.bfloat16, requires_grad=True)
+    for cached, keeps in ((512 * 64, True), (512 * 64 - 1, False), (None, True)):
+        monkeypatch.setattr(_grouped_mm, "_constant_cached_bytes", lambda device, index: cached)
+        assert _grouped_mm.keeps_columns(x, weights, "rowwise") == keeps
+    assert not _grouped_mm.keeps_columns(x[:255], weights, "rowwise")
+
+
 @pytest.mark.parametrize("from_columns", [False, True], ids=["", "columns"])
 def test_few_rows(divide, monkeypatch, from_columns):
-    """Of which eager code quantizes the gradient twice."""
+    """Eager code quantizes a gradient twice that the cache holds."""
     divide(True, from_columns)
     expected = gradients(*(step := tensors()), ENDS["empty"])
-    monkeypatch.setattr(_grouped_mm, "_FEW", M * N)
+    monkeypatch.setattr(_grouped_mm, "_is_cached", IS_CACHED)
+    monkeypatch.setattr(_grouped_mm, "find_cached_bytes", lambda device, index: 2 * M * N)
     op = _grouped_mm.make_op(K, N, E, "NK", "rowwise", "cpu", "grouped_mm_with_columns" if from_columns else "grouped_mm")
     ran = []
     monkeypatch.setattr(_ops, "make_check", lambda tensors: None)  # calls would go past what is recorded
@@ -98,7 +119,7 @@ def test_few_rows(divide, monkeypatch, from_columns):
         "grad_weights_from_columns" if from_columns else "grad_weights",
     ]
     ran.clear()
-    monkeypatch.setattr(_grouped_mm, "_FEW", M * N - 1)
+    monkeypatch.setattr(_grouped_mm, "find_cached_bytes", lambda device, index: 2 * M * N - 1)
     assert all(map(torch.equal, gradients(*step, ENDS["empty"]), expected)) and sorted(ran) == sorted(
         programs.PARTS[from_columns:]
     )
