@@ -227,7 +227,10 @@ _LEAST_ROWS = programs.COLUMNS_PADDING
 def find_cached_bytes(device: str, index: int) -> Optional[int]:
     """Returns how many bytes the L2 cache of a GPU keeps for a second read; None on the CPU. Each half of the cache serves half of the
     chip, so a tensor that all of the chip reads is there twice. Kernels for both axes ask for this part, too."""
-    return torch.cuda.get_device_properties(index).L2_cache_size // 2 if device == "cuda" else None
+    if chip_of(device, index) == "cpu":  # which raises for devices without kernels
+        return None
+    l2_bytes: int = torch.cuda.get_device_properties(index).L2_cache_size
+    return l2_bytes // 2
 
 
 @assume_constant_result

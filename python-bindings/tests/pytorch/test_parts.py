@@ -88,6 +88,7 @@ def test_cards_keep_half_of_their_cache(monkeypatch, card, mebi):
     """Groups of up to so many bytes in the mean have columns; the CPU has no bound."""
     cuda = types.SimpleNamespace(get_device_properties=lambda index: types.SimpleNamespace(name=card, L2_cache_size=mebi << 20))
     monkeypatch.setattr(_grouped_mm, "torch", types.SimpleNamespace(cuda=cuda))
+    monkeypatch.setattr(_grouped_mm, "chip_of", lambda device, index: "cpu" if device == "cpu" else "sm_90a")
     find = _grouped_mm.find_cached_bytes.__wrapped__
     assert find("cuda", 0) == mebi << 19 and find("cpu", 0) is None
 
