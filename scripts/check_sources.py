@@ -33,7 +33,7 @@ NEUTRAL = ("Transforms", "Conversion/FP8MoEToGPU", "Kernels", "Dialect/FP8MoE")
 # A quantization that reads by tensor maps is for one vendor; its folder is called after its tile.
 VENDOR = {"NVIDIA", "AMD", "Hopper", "Blackwell", "CDNA", "CDNA3", "CDNA4", "SinglePassOuter"}
 # Tables by chip of what was measured: they name chips, and the cards and compilers it was measured on.
-CALIBRATION = "Calibration.cpp"
+CALIBRATION = re.compile(r"\wCalibration\.(h|cpp)$")
 VENDOR_WORDS = re.compile(
     r"NVVM|nvvm|NVPTX|nvgpu|ROCDL|rocdl|AMDGPU|amdgcn|[wW]gmma|mfma|MFMA|tcgen05|[mM][bB]arrier"
     r"|griddepcontrol|[lL]d[mM]atrix|[sS]t[mM]atrix|InlineAsm|\bptx\b|\bPTX\b|ptxas|cuTensorMap"
@@ -258,7 +258,7 @@ def check_neutral_folders(files, args):
     for path in files:
         if not is_source_of(path, NEUTRAL) or VENDOR & set(get_folder(path).split("/")):
             continue
-        if path.name.endswith((CALIBRATION, *TILES)):
+        if CALIBRATION.search(path.name) or path.name.endswith(TILES):
             continue
         name = path.relative_to(ROOT).as_posix()
         for number, line in enumerate(path.read_text().splitlines(), 1):

@@ -136,7 +136,7 @@ def test_words_of_vendors_where_they_belong(tree):
     tree.add("lib/Conversion/GPUToROCDL/GPUToROCDL.cpp", "ROCDL::ROCDLDialect")
     tree.add("include/fp8moe/Dialect/FP8MoE/IR/Ops.td", '  module attributes {fp8moe.target = #fp8moe.target<"sm_90a">}')
     tree.add("lib/Kernels/CMakeLists.txt", "MLIRNVVMDialect")
-    tree.add("lib/Kernels/Quantize/TwoPassCalibration.cpp", 'row.chip = "sm_90a";')
+    tree.add("lib/Kernels/Quantize/TwoPassCalibration.h", 'row.chip = "sm_90a";')
     assert tree.run("neutral_folders") == []
 
 

@@ -13,32 +13,66 @@
 
 namespace mlir::fp8moe {
 
-/// Needs and times of CDNA's grouped matmul on a chip.
+/// Needs and times of CDNA's grouped matmul on a chip; by default an MI300X's.
 struct CDNACalibration {
-  llvm::StringRef chip;
+  /// No card was measured: shares of the main loop are those of a small model
+  /// of a compute unit, which knows neither caches nor power.
+  static constexpr llvm::StringLiteral loopModel =
+      "a model of four SIMDs that issue the emitted main loop, without limits "
+      "of caches: an upper bound";
+
+  llvm::StringRef chip = llvm::StringLiteral("gfx942");
 
   /// Registers of a thread, accumulators included, when a wave has 128 results
   /// a lane and when it has 64.
-  Figure<int64_t> largeRegisters, smallRegisters;
+  Figure<int64_t> largeRegisters =
+      measured<int64_t>(256, "LLVM 22: two waves of a SIMD may have so many");
+  Figure<int64_t> smallRegisters = largeRegisters;
   /// Part of the data sheet's rate that a dense matmul sustains.
-  Figure<double> sustainedRate;
+  Figure<double> sustainedRate = measured(
+      0.487, "one MI300X, hipBLASLt, dense FP8: 1273 TFLOP/s (published)");
   /// Part of the main loop's time that the matrix cores are busy, when eight
   /// waves take turns and when four do not.
-  Figure<double> pingPongShare, plainShare;
+  Figure<double> pingPongShare = assumed(0.99, loopModel);
+  Figure<double> plainShare = assumed(0.75, loopModel);
   /// Bytes that a compute unit gets from its second-level cache in a cycle, and
   /// that its shared memory gives and takes.
-  Figure<double> cacheBytesPerCycle, sharedReadPerCycle, sharedWritePerCycle;
+  Figure<double> cacheBytesPerCycle = fromDataSheet(
+      53.9, "AMD CDNA 3 white paper: 2048 bytes a cycle for 38 compute units");
+  Figure<double> sharedReadPerCycle =
+      fromDataSheet(128.0, "32 banks of 4 bytes");
+  Figure<double> sharedWritePerCycle =
+      fromDataSheet(128.0, "32 banks of 4 bytes");
   /// Bytes that its vector units pack along the contraction in a cycle, on
   /// their way to shared memory.
-  Figure<double> transposedPerCycle;
+  Figure<double> transposedPerCycle = fromDataSheet(
+      256.0, "four SIMDs of 16 lanes: v_perm_b32 makes a word of each");
   /// How much of the time of both is not hidden by the products.
-  Figure<double> overlapLoss;
+  Figure<double> overlapLoss =
+      assumed(0.25, "as an H200 loses between two launches");
   /// Picoseconds from a tile's first load to its first product.
-  Figure<int64_t> fillTime;
+  Figure<int64_t> fillTime =
+      assumed<int64_t>(1000000, "about one access to memory");
 };
 
+constexpr CDNACalibration getMI355X() {
+  CDNACalibration row;
+  row.chip = llvm::StringLiteral("gfx950");
+  row.sustainedRate = measured(
+      0.642, "one MI355X, hipBLASLt, dense FP8 of 8192^3: 3233 TFLOP/s "
+             "(published)");
+  row.plainShare = assumed(0.85, CDNACalibration::loopModel);
+  row.cacheBytesPerCycle = fromDataSheet(
+      64.0, "AMD CDNA 4 white paper: 2048 bytes a cycle for 32 compute units");
+  row.sharedReadPerCycle = fromDataSheet(256.0, "64 banks of 4 bytes");
+  return row;
+}
+
 /// Null where the registers are not known: the kernel is not supported there.
-const CDNACalibration *getCDNACalibration(llvm::StringRef chip);
+inline const CDNACalibration *getCDNACalibration(llvm::StringRef chip) {
+  static constexpr CDNACalibration table[] = {CDNACalibration(), getMI355X()};
+  return findCalibration(table, chip);
+}
 
 } // namespace mlir::fp8moe
 
