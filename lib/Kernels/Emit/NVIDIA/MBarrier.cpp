@@ -36,14 +36,11 @@ void fp8moe::createArriveExpecting(KernelBuilder &b, Value barrier,
       NVVM::MemScopeKind::CTA, /*relaxed=*/false, /*predicate=*/Value());
 }
 
-void fp8moe::createBarrierWait(KernelBuilder &b, Value barrier, Value parity,
-                               BarrierScope scope) {
-  auto kind = scope == BarrierScope::Cluster ? NVVM::MemScopeKind::CLUSTER
-                                             : NVVM::MemScopeKind::CTA;
+void fp8moe::createBarrierWait(KernelBuilder &b, Value barrier, Value parity) {
   auto isPending = [&]() -> Value {
-    Value done =
-        NVVM::MBarrierTryWaitOp::create(b, b.getI1Type(), barrier, parity,
-                                        /*ticks=*/Value(), kind);
+    Value done = NVVM::MBarrierTryWaitOp::create(
+        b, b.getI1Type(), barrier, parity,
+        /*ticks=*/Value(), NVVM::MemScopeKind::CTA);
     return b.bitXor(done, 1);
   };
   // The timer is read only if the first attempt fails.

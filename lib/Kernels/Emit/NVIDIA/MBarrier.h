@@ -30,12 +30,9 @@ void createArrive(KernelBuilder &b, Value barrier);
 /// Arrives, and expects `bytes` of copies in the same phase.
 void createArriveExpecting(KernelBuilder &b, Value barrier,
                            KernelBuilder::Operand bytes);
-/// The threads whose writes are visible after a wait.
-enum class BarrierScope { Block, Cluster };
 /// Waits for the end of the phase with this parity (i32, 0 or 1). The wait is
 /// bounded (BoundedWait.h).
-void createBarrierWait(KernelBuilder &b, Value barrier, Value parity,
-                       BarrierScope scope = BarrierScope::Block);
+void createBarrierWait(KernelBuilder &b, Value barrier, Value parity);
 
 } // namespace mlir::fp8moe
 

@@ -18,8 +18,6 @@
 
 namespace mlir::fp8moe {
 
-struct TargetInfo;
-
 /// How a block of the single-pass outer quantize kernel
 /// (docs/design/kernels.md) divides its warps and its shared memory.
 struct SinglePassOuterTile {

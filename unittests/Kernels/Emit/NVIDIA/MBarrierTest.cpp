@@ -32,18 +32,6 @@ TEST_F(MBarrierTest, FirstAttemptReadsNoTimer) {
     EXPECT_TRUE(timer->getParentOfType<scf::IfOp>());
 }
 
-TEST_F(MBarrierTest, ScopeOfWaits) {
-  createBarrierWait(b, b.getDynamicShared(), b.i32(0));
-  createBarrierWait(b, b.getDynamicShared(), b.i32(0), BarrierScope::Cluster);
-  SmallVector<NVVM::MemScopeKind> scopes;
-  for (NVVM::MBarrierTryWaitOp wait : getAll<NVVM::MBarrierTryWaitOp>())
-    scopes.push_back(wait.getScope());
-  constexpr auto kBlock = NVVM::MemScopeKind::CTA;
-  constexpr auto kCluster = NVVM::MemScopeKind::CLUSTER;
-  EXPECT_EQ(scopes, (SmallVector<NVVM::MemScopeKind>{kBlock, kBlock, kCluster,
-                                                     kCluster}));
-}
-
 TEST_F(MBarrierTest, ExpectsBytes) {
   createArriveExpecting(b, b.getDynamicShared(), 4096);
   auto arrivals = getAll<NVVM::MBarrierArriveExpectTxOp>();
