@@ -47,6 +47,10 @@ _QUANTIZE_X_COLUMNS = """\
     %xc, %xcs = fp8moe.dynamic_quantize %x along [0] rounding pow2 : {x} -> {x_columns}, {column_scales}
 """
 
+_DEQUANTIZE_ROWS = """\
+    %x = fp8moe.dequantize %xq by %xs along 1 direction quantize : {x_rows}, {row_scales} -> {x}
+"""
+
 _QUANTIZE_WEIGHTS_K = """\
     %wk, %wks = fp8moe.dynamic_quantize %weights along [1] rounding pow2 : {weights} -> {weights_k}, {scales_k}
 """
@@ -113,6 +117,7 @@ def linear_input(K: int) -> str:
         quantize_rows(x) -> x_rows, row_scales
         quantize_columns(x) -> x_columns, column_scales
         quantize_both(x) -> x_rows, row_scales, x_columns, column_scales
+        dequantize_rows(x_rows, row_scales) -> x
 
     x is bf16 [M, K], row-major. The forward reads x_rows: e4m3 [M, K], row-major, with scales f32 [M]. The gradient of weights reads
     x_columns: e4m3 [M, K], contiguous along the rows, with scales f32 [K].
@@ -120,10 +125,11 @@ def linear_input(K: int) -> str:
     types = _list_types(*_check(K, 1))
     forms = {"rows": ["x_rows"], "columns": ["x_columns"], "both": ["x_rows", "x_columns"]}
     bodies = {"x_rows": _QUANTIZE_X_ROWS, "x_columns": _QUANTIZE_X_COLUMNS}
-    return _module(
+    functions = [
         _function(f"quantize_{what}", ["x"], [name for form in of for name in _FORMS[form]], "".join(bodies[f] for f in of), types)
         for what, of in forms.items()
-    )
+    ]
+    return _module([*functions, _function("dequantize_rows", list(_FORMS["x_rows"]), ["x"], _DEQUANTIZE_ROWS, types)])
 
 
 def linear(K: int, N: int, *, recipe: str = "rowwise", kept: bool = False) -> str:

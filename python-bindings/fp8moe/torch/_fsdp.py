@@ -10,21 +10,23 @@ see as ever. This module knows which quantized forms belong to its memory."""
 from __future__ import annotations
 
 import weakref
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Literal, Optional, Tuple
 
 import torch
 from torch.utils._pytree import tree_map_only
 
 from .. import programs
 from . import _grouped_mm
-from ._auto import forms_recipe
+from ._auto import forms_recipe, has_kernels
+from ._linear import Linear, is_layer, list_input_ops
+from ._ops import Op
 from ._prepare import find_recipes
 from ._weights import QuantizedWeights, Sample, find_held, gathered, identity, read_version
 
 _aten = torch.ops.aten
 
 
-def keep_gathered(model: torch.nn.Module) -> List[str]:
+def keep_gathered(model: torch.nn.Module, *, gather: Literal["bf16", "fp8"] = "bf16") -> List[str]:
     """Lets FSDP2 quantize the weights of experts whenever it has gathered them. Call it before `fully_shard`:
 
         fp8moe.torch.keep_gathered(model)
@@ -41,22 +43,26 @@ def keep_gathered(model: torch.nn.Module) -> List[str]:
         model: modules are found as `prepare` finds them. Their parameters become `ShardedWeights`, in all modules that
             have them (one that multiplies one by another recipe quantizes it in each call); what else holds the old ones,
             as an optimizer does, has to be made afterwards.
+        gather: "fp8" sends weights as e4m3, with a scale for each row of the last dimension: half of the bytes. What arrives is
+            bf16 again, with values that e4m3 has, so matmuls in bf16 and the gradient of x see rounded weights, too. Gradients go
+            to the weights as they were before. It includes linear layers that `convert` made. It takes FSDP2's own division, of the
+            first dimension, into equal parts.
 
     Returns:
         The names of the parameters.
 
     Raises:
-        ValueError: no module is known to use fp8moe, or weights are not a parameter of their module, or a view of one. Where
-            FSDP2 gathers others than bf16, or divides experts unequally, the first forward raises it.
+        ValueError: `gather` is not known, no module is known to use fp8moe, or weights are not a parameter of their module, or a view
+            of one. Where FSDP2 gathers others than bf16, or divides experts unequally, the first forward raises it.
     """
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"keep_gathered: model is of type {type(model).__name__}, expected a torch.nn.Module")
+    if gather not in ("bf16", "fp8"):
+        raise ValueError(f"keep_gathered: gather is {gather!r}, expected 'bf16' or 'fp8'")
     changed = []
     made: Dict[int, torch.nn.Parameter] = {}  # by id
     for prefix, module in model.named_modules():
-        for recipe, weights in find_recipes(module):
-            if recipe == programs.BF16:
-                continue
+        for recipe, weights in _list_weights(module, gather):
             name = _find_parameter(module, weights, made)
             if name is None:
                 raise ValueError(
@@ -65,7 +71,8 @@ def keep_gathered(model: torch.nn.Module) -> List[str]:
                 )
             parameter = getattr(module, name)
             if id(parameter) not in made:  # as one is that another module has, too
-                sharded = ShardedWeights(parameter.detach(), _grouped_mm.find_layout(weights), forms_recipe(recipe))
+                layout = _grouped_mm.find_layout(weights) if weights.dim() == 3 else ""
+                sharded = ShardedWeights(parameter.detach(), layout, forms_recipe(recipe), gather)
                 other = torch.nn.Parameter(sharded, requires_grad=parameter.requires_grad)
                 made[id(other)] = other
                 _replace(model, parameter, other)
@@ -73,6 +80,14 @@ def keep_gathered(model: torch.nn.Module) -> List[str]:
     if not changed:
         raise ValueError("keep_gathered: no module of the model is known to use fp8moe; fp8moe.torch.prepare says which are")
     return changed
+
+
+def _list_weights(module: torch.nn.Module, gather: str) -> List[Tuple[str, torch.Tensor]]:
+    """With their recipes; those of linear layers, which FSDP2's hooks do not quantize, where they are sent in FP8."""
+    found: List[Tuple[str, torch.Tensor]] = [(recipe, weights) for recipe, weights in find_recipes(module) if recipe != programs.BF16]
+    if gather == "fp8" and isinstance(module, Linear) and is_layer(module) and type(module.weight) is torch.nn.Parameter:
+        found.append((module.fp8moe_recipe, module.weight))
+    return found
 
 
 def _find_parameter(module: torch.nn.Module, weights: torch.Tensor, made: Dict[int, torch.nn.Parameter]) -> Optional[str]:
@@ -114,17 +129,19 @@ _KEEPING = frozenset(
 class ShardedWeights(torch.Tensor):
     """A parameter, or the part of it that one rank has; `keep_gathered` makes it."""
 
-    #: Of the gathered weights, one of fp8moe.programs.WEIGHTS.
+    #: Of the gathered weights, one of fp8moe.programs.WEIGHTS; empty of a linear layer's, which have no forms here.
     fp8moe_layout: str
     fp8moe_recipe: str
+    #: The type in which it is gathered.
+    fp8moe_gather: str
 
     @staticmethod
-    def __new__(cls, data: torch.Tensor, layout: str, recipe: str) -> "ShardedWeights":
+    def __new__(cls, data: torch.Tensor, layout: str, recipe: str, gather: str) -> "ShardedWeights":
         tensor: ShardedWeights = torch.Tensor._make_subclass(cls, data)
-        tensor.fp8moe_layout, tensor.fp8moe_recipe = layout, recipe
+        tensor.fp8moe_layout, tensor.fp8moe_recipe, tensor.fp8moe_gather = layout, recipe, gather
         return tensor
 
-    def __init__(self, data: torch.Tensor, layout: str, recipe: str) -> None:
+    def __init__(self, data: torch.Tensor, layout: str, recipe: str, gather: str) -> None:
         pass
 
     # Only below autograd there is something to do.
@@ -139,7 +156,9 @@ class ShardedWeights(torch.Tensor):
         like = args[0]
         # Operations in place return their argument.
         return tree_map_only(
-            torch.Tensor, lambda t: t if isinstance(t, cls) else cls(t, like.fp8moe_layout, like.fp8moe_recipe), results
+            torch.Tensor,
+            lambda t: t if isinstance(t, cls) else cls(t, like.fp8moe_layout, like.fp8moe_recipe, like.fp8moe_gather),
+            results,
         )
 
     def plain(self) -> torch.Tensor:
@@ -166,10 +185,20 @@ class ShardedWeights(torch.Tensor):
         # Along another dimension FSDP2 itself divides equally, or refuses.
         if self.shape[1:] == outer_size[1:] and outer_size[0] % mesh.size():
             raise ValueError(
-                f"keep_gathered: {outer_size[0]} experts cannot be divided equally between {mesh.size()} ranks; divide "
-                "another dimension (fully_shard(..., shard_placement_fn=...)), or leave the parameters of these layers as they are"
+                f"keep_gathered: {outer_size[0]} {'experts' if self.fp8moe_layout else 'rows of a linear layer'} cannot be divided equally "
+                f"between {mesh.size()} ranks; divide another dimension (fully_shard(..., shard_placement_fn=...)), or leave the parameters "
+                "of these layers as they are"
             )
-        return (self.plain().to(dtype),), outer_size
+        weights = self.plain().to(dtype)
+        if self.fp8moe_gather == "bf16" or not _has_rows(weights):
+            return (weights,), outer_size
+        if self.shape[1:] != outer_size[1:]:
+            raise ValueError("keep_gathered: gather='fp8' takes weights whose first dimension is divided, but FSDP2 divides another one")
+        ops = _find_ops(weights)
+        rows, scales = ops["quantize_rows"](weights.contiguous().view(-1, weights.shape[-1]))
+        if mesh.size() == 1:  # FSDP2 copies the first of these tensors, and sends none
+            return (ops["dequantize_rows"](rows, scales).view(weights.shape),), outer_size
+        return (rows.view(torch.uint8).view(weights.shape), scales.view(*weights.shape[:-1], 1)), outer_size
 
     def fsdp_post_all_gather(
         self,
@@ -181,16 +210,36 @@ class ShardedWeights(torch.Tensor):
     ) -> Any:
         """Quantizes the gathered weights. Without `out` it returns the parameter and the tensors that are freed with it. `out` is
         the parameter of an earlier call: its memory is there again and is filled. `metadata` is the shape of the parameter."""
-        (weights,) = all_gather_outputs
+        weights, *scales = all_gather_outputs
+        rows = None
+        if scales:
+            dequantize = _find_ops(weights)["dequantize_rows"]
+            rows = weights.view(dequantize.signature.inputs[0].dtype).view(-1, metadata[-1]), scales[0].view(-1)
         if out is None:
+            if rows:
+                weights = dequantize(*rows)
             # FSDP2 has put what was divided along another dimension in its place, but gives it the shape of shards, one on another.
             weights = weights.view(metadata)
-            return weights, _Gathered(weights, self.fp8moe_layout, self.fp8moe_recipe).forms
-        held = find_held(out)
-        if held is None:
-            raise RuntimeError("keep_gathered: FSDP2 has gathered into other memory than before, which is not expected")
-        held.fill()
+            forms = _Gathered(weights, self.fp8moe_layout, self.fp8moe_recipe).forms if self.fp8moe_layout else ()
+            return weights, (weights, *forms) if rows else forms
+        if rows:
+            with torch.autograd._unsafe_preserve_version_counter((out,)):
+                dequantize.write([out.detach().view(-1, metadata[-1])], *rows)
+        if self.fp8moe_layout:
+            held = find_held(out)
+            if held is None:
+                raise RuntimeError("keep_gathered: FSDP2 has gathered into other memory than before, which is not expected")
+            held.fill()
         return None
+
+
+def _has_rows(weights: torch.Tensor) -> bool:
+    """Whether there are programs that quantize rows of the last dimension."""
+    return weights.shape[-1] % 16 == 0 and has_kernels(weights.device)
+
+
+def _find_ops(weights: torch.Tensor) -> Dict[str, Op]:
+    return list_input_ops(weights.shape[-1], _grouped_mm.chip_of(weights.device.type, weights.device.index or 0))
 
 
 class _Gathered:

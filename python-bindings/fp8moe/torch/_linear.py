@@ -378,7 +378,7 @@ def _as_tuple(results: Any) -> Tuple[torch.Tensor, ...]:
 @functools.lru_cache(maxsize=None)
 def list_input_ops(K: int, chip: str) -> Dict[str, Op]:
     """The programs of `linear_programs.linear_input`."""
-    return load_ops(linear_programs.linear_input_request(K, chip), ("quantize_rows", "quantize_columns", "quantize_both"))
+    return load_ops(linear_programs.linear_input_request(K, chip), ("quantize_rows", "quantize_columns", "quantize_both", "dequantize_rows"))
 
 
 @functools.lru_cache(maxsize=None)

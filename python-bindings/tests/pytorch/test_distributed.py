@@ -6,6 +6,7 @@ with weights that are quantized where they are gathered). Results and gradients 
 where sums have the same order. test_expert_parallel.py divides the experts."""
 
 import copy
+import functools
 import importlib.util
 import socket
 
@@ -14,6 +15,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed; scripts/test.sh torch installs it and runs these")
 
 import torch.distributed as dist  # noqa: E402
+import torch.distributed.fsdp  # noqa: E402
 import torch.multiprocessing as multiprocessing  # noqa: E402
 
 from fp8moe.torch import (  # noqa: E402
@@ -129,17 +131,36 @@ def count_programs():
     return ran
 
 
-def train_sharded(rank, keep, resharding, dtype=torch.bfloat16, microbatches=3, compiled=False):
-    """Two steps of microbatches; returns the whole parameters."""
+class RoundRows(torch.autograd.Function):
+    """Weights with the values of e4m3 that (Q1) to (Q4) give for each row, with the gradients of weights before that."""
+
+    @staticmethod
+    def forward(ctx, weights):
+        scale = torch.exp2(torch.floor(torch.log2(448 / weights.double().abs().amax(-1, keepdim=True))))
+        return ((weights.double() * scale).float().to(torch.float8_e4m3fn).double() / scale).to(weights.dtype)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+class Rounded(Layer):
+    def forward(self, x, expert):
+        rounded = {name: RoundRows.apply(getattr(self, name)) for name in ("gate_up", "down")}
+        return torch.func.functional_call(Layer(), rounded, (x, expert))
+
+
+def train_sharded(rank, keep, resharding, dtype=torch.bfloat16, microbatches=3, compiled=False, kind=Layer):
+    """Two steps of microbatches; returns the whole parameters. `keep` is the type in which weights are gathered, or True."""
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-    layer = Layer().to(dtype)
+    layer = kind().to(dtype)
     if keep:
-        assert keep_gathered(layer) == ["gate_up", "down"]
+        assert keep_gathered(layer, gather="fp8" if keep == "fp8" else "bf16") == ["gate_up", "down"]
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16) if dtype != torch.bfloat16 else MixedPrecisionPolicy()
     mesh = dist.init_device_mesh("cpu", (RANKS,))
     layer = fully_shard(layer, mesh=mesh, reshard_after_forward=resharding, mp_policy=policy)
-    assert isinstance(layer.down.to_local(), ShardedWeights) == keep
+    assert isinstance(layer.down.to_local(), ShardedWeights) == bool(keep)
     if compiled:
         layer.compile(backend="aot_eager")
     optimizer = torch.optim.AdamW(layer.parameters(), lr=1e-2)
@@ -182,6 +203,34 @@ def check_kept_while_gathered_compiled(rank):
         assert set(ran) == {("forward", 7), ("backward", 5), ("quantize_weights", 1)}
         assert ran.count(("quantize_weights", 1)) == 2 * gathers and ran.count(("forward", 7)) == 12
         ran.clear()
+
+
+def check_gathered_in_fp8(rank):
+    """Half of the bytes are sent. Bits are those of weights that e4m3 has rounded."""
+    from torch.distributed.fsdp import fully_shard
+
+    sent, gather = [], ShardedWeights.fsdp_pre_all_gather
+
+    @functools.wraps(gather)  # FSDP2 asks for the signature
+    def count(self, *args):
+        inputs, metadata = gather(self, *args)
+        sent.append(sum(tensor.nbytes for tensor in inputs) / self.numel())
+        return inputs, metadata
+
+    ShardedWeights.fsdp_pre_all_gather = count
+    for resharding, dtype, compiled in ((False, torch.float32, False), (True, torch.bfloat16, False), (True, torch.bfloat16, True)):
+        expected = train_sharded(rank, False, resharding, dtype, kind=Rounded)
+        assert not sent
+        found = train_sharded(rank, "fp8", resharding, dtype, compiled=compiled)
+        assert all(map(torch.equal, found, expected)) and max(sent) < 1.1
+        sent.clear()
+    layer = Layer()
+    keep_gathered(layer, gather="fp8")
+    layer = fully_shard(
+        layer, mesh=dist.init_device_mesh("cpu", (RANKS,)), shard_placement_fn=lambda _: torch.distributed.tensor.Shard(1)
+    )
+    with pytest.raises(ValueError, match="gather='fp8' takes weights whose first dimension is divided"):
+        layer(*local(rank)[:2])
 
 
 def check_kept_steps_compiled(rank):
@@ -467,6 +516,7 @@ CHECKS = [
     check_fsdp,
     check_kept_while_gathered,
     check_kept_while_gathered_compiled,
+    check_gathered_in_fp8,
     check_kept_steps_compiled,
     check_kept_weights_that_were_written_to,
     check_collectives_into_kept_weights,
@@ -494,6 +544,24 @@ def test_sharded_weights_are_parameters_as_others(tmp_path):
     assert type(state["down"]) is torch.Tensor and torch.equal(state["down"], other.down)
     layer.load_state_dict({name: tensor * 2 for name, tensor in state.items()})
     assert torch.equal(layer.down, other.down * 2)
+
+
+def test_one_rank_rounds_as_several_do(ir):
+    """FSDP2 sends nothing then, and takes one tensor."""
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        mesh = dist.init_device_mesh("cpu", (1,))
+        layers = [Layer(), Rounded()]
+        keep_gathered(layers[0], gather="fp8")
+        results = [dist.fsdp.fully_shard(layer, mesh=mesh)(*local(0)[:2]) for layer in layers]
+    finally:
+        dist.destroy_process_group()
+    assert torch.equal(*results)
+
+
+def test_gather_is_known():
+    with pytest.raises(ValueError, match="gather is 'e4m3', expected 'bf16' or 'fp8'"):
+        keep_gathered(Layer(), gather="e4m3")
 
 
 def test_tied_parameters_stay_tied():

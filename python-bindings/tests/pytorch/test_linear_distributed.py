@@ -14,7 +14,7 @@ import torch.distributed as dist  # noqa: E402
 import torch.multiprocessing as multiprocessing  # noqa: E402
 
 import fp8moe.torch  # noqa: E402
-from fp8moe.torch import Linear, _ops  # noqa: E402
+from fp8moe.torch import Linear, _ops, keep_gathered  # noqa: E402
 from fp8moe.torch._weights import QuantizedWeights  # noqa: E402
 
 RANKS = 2
@@ -214,6 +214,57 @@ def divide_fully(model):
     return fully_shard(model, mesh=mesh)
 
 
+class RoundedRows(torch.nn.Module):
+    """Weights with the values of e4m3 that (Q1) to (Q4) give for each row, with the gradients of weights before that."""
+
+    def forward(self, weight):
+        amax = weight.detach().double().abs().amax(-1, keepdim=True)
+        scale = torch.exp2(torch.floor(torch.log2(448 / amax)))
+        rounded = (weight.detach().double() * scale).float().to(torch.float8_e4m3fn).double() / scale
+        return weight + (rounded.to(weight.dtype) - weight.detach())  # exact: both are within a factor of two
+
+
+def checkpointed(model):
+    from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import apply_activation_checkpointing
+
+    apply_activation_checkpointing(model, check_fn=lambda module: isinstance(module, Linear))
+    return model
+
+
+def check_weights_gathered_in_fp8(rank):
+    """Values, gradients and parameters after steps are those of gathering bf16 weights that e4m3 has rounded."""
+    whole = {"eager": lambda model: model, "compiled": lambda model: torch.compile(model, backend="aot_eager"), "checkpointed": checkpointed}
+    for keep, mode in ((None, "eager"), (None, "compiled"), ("step", "checkpointed"), ("step", "compiled")):
+        model, other = Block(), Block()
+        for each in (model, other):
+            convert(each, least_rows=0, keep=keep)
+        assert keep_gathered(model, gather="fp8") == ["w1.weight", "w3.weight", "w2.weight", "last.weight"]
+        for layer in other.children():
+            torch.nn.utils.parametrize.register_parametrization(layer, "weight", RoundedRows())
+        models = [divide_fully(model), divide_fully(other)]
+        # Made before the first forward, which leaves gathered parameters in the model.
+        optimizers = [torch.optim.SGD(each.parameters(), lr=0.5) for each in models]
+        names = [name for name, _ in model.named_parameters()]
+        originals = dict(other.named_parameters())
+        originals = [originals[name.replace("weight", "parametrizations.weight.original")] for name in names]
+        calls = [whole[mode](model), other]
+        plain = Block()
+        convert(plain, least_rows=0)
+        x = find_parts(rank)[0]
+        assert torch.equal(calls[0](x), plain(x)), mode  # rounding rows again changes nothing
+        for _ in range(2):
+            found, expected = (train_step(call, *find_parts(rank)) for call in calls)
+            assert torch.equal(found[0], expected[0]) and torch.equal(found[1], expected[1]), mode
+            parameters = dict(zip(names, model.parameters()))
+            for name, original in zip(names, originals):
+                assert torch.equal(parameters[name].grad.full_tensor(), original.grad.full_tensor()), (mode, name)
+            for optimizer in optimizers:
+                optimizer.step()
+                optimizer.zero_grad()
+            for name, original in zip(names, originals):
+                assert torch.equal(parameters[name].full_tensor(), original.full_tensor()), (mode, name)
+
+
 def check_kept_weights(rank):
     """Two steps of two microbatches, with weights that are quantized once a step and in each call, bit for bit."""
     for divide, compiles in ((parallelize, False), (parallelize, True), (divide_fully, False), (divide_fully, True)):
@@ -247,6 +298,7 @@ CHECKS = [
     check_fsdp,
     check_fsdp_and_tensor_parallel_checkpoints,
     check_kept_weights,
+    check_weights_gathered_in_fp8,
 ]
 
 
