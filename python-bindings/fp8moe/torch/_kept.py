@@ -41,6 +41,9 @@ class _Entry:
 
 #: By parameter, and there by key.
 _entries: Any = WeakIdKeyDictionary()
+#: Entries above which those of freed memory are looked for. It is twice as many as are left then, so that a call looks at few.
+_LEAST_SWEPT = 8
+_sweep_above = _LEAST_SWEPT
 #: By key, which has the memory: what autograd hands a recomputed backward is another tensor on that of the parameter.
 _by_memory: "weakref.WeakValueDictionary[Tuple[Any, ...], _Entry]" = weakref.WeakValueDictionary()
 
@@ -80,7 +83,18 @@ def find_or_make(
             for stale in [other for other, entry in held.items() if entry.made_at != made_at]:
                 del held[stale]
         held[key] = _by_memory[key] = _Entry(made_at, kept)
+        if len(_by_memory) > _sweep_above:
+            _drop_freed()
     return kept
+
+
+def _drop_freed() -> None:
+    """Drops forms of memory that was freed, as FSDP2 does with gathered parameters, which it keeps as tensors without memory."""
+    global _sweep_above
+    for held in (held_until_step, *_entries.values()):
+        for freed in [key for key, entry in held.items() if not entry.kept.has_memory()]:
+            del held[freed]
+    _sweep_above = max(_LEAST_SWEPT, 2 * len(_by_memory))
 
 
 # --- As an operator --------------------------------------------------------------------

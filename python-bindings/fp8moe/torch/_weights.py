@@ -149,6 +149,10 @@ class QuantizedWeights:
             return self.weights.is_cuda or self._sample.is_same()
         return self._sample.is_there() and not self._has_differed
 
+    def has_memory(self) -> bool:
+        """Whether the memory of the weights was not freed (`Sample.is_there`)."""
+        return self._sample is None or self._sample.is_there()
+
     def has_differed(self) -> bool:
         """Whether a GPU has said that an earlier use read forms that were not those of the weights."""
         return self._has_differed is not None and bool(self._has_differed)

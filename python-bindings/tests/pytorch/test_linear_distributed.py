@@ -4,6 +4,7 @@
 """Two processes train a dense block over gloo: with its weights divided by columns and rows (tensor and sequence parallelism), and by FSDP2;
 one process has the right values, in FP8 or, where scales are of a rank's part, in bf16 within FP8's error."""
 
+import gc
 import socket
 
 import pytest
@@ -14,7 +15,7 @@ import torch.distributed as dist  # noqa: E402
 import torch.multiprocessing as multiprocessing  # noqa: E402
 
 import fp8moe.torch  # noqa: E402
-from fp8moe.torch import Linear, _ops, keep_gathered  # noqa: E402
+from fp8moe.torch import Linear, _kept, _ops, keep_gathered  # noqa: E402
 from fp8moe.torch._weights import QuantizedWeights  # noqa: E402
 
 RANKS = 2
@@ -290,6 +291,45 @@ def check_kept_weights(rank):
                     optimizer.zero_grad()
 
 
+class Stack(torch.nn.Module):
+    """Three groups of 8 layers, each of which FSDP2 gathers at once."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        groups = [[torch.nn.Linear(WIDTH, WIDTH, bias=False, dtype=torch.bfloat16) for _ in range(8)] for _ in range(3)]
+        self.groups = torch.nn.ModuleList(torch.nn.Sequential(*group) for group in groups)
+
+    def forward(self, x):
+        for group in self.groups:
+            x = group(x)
+        return x
+
+
+def check_kept_weights_are_dropped_with_gathered_ones(rank):
+    """A rank holds forms of the weights that are gathered, and not of all."""
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = dist.init_device_mesh("cpu", (RANKS,))
+    for resharding, most in ((True, 8), (False, 24)):
+        model = Stack()
+        convert(model, least_rows=0, keep="step")
+        for group in model.groups:
+            fully_shard(group, mesh=mesh, reshard_after_forward=resharding)
+        fully_shard(model, mesh=mesh)
+        plain = Stack()
+        convert(plain, least_rows=0)
+        held = []
+        for layer in model.modules():
+            if isinstance(layer, Linear):
+                layer.register_forward_hook(lambda *_: held.append(len(_kept._by_memory)))
+        x, gradient = find_parts(rank)
+        gc.collect()
+        assert not _kept._by_memory
+        assert all(map(torch.equal, train_step(model, x, gradient)[:2], train_step(plain, x, gradient)[:2]))
+        assert max(held) == most and len(_kept._by_memory) <= most, (held, len(_kept._by_memory))
+
+
 CHECKS = [
     check_tensor_parallel,
     check_siblings_share_an_input_that_each_wraps,
@@ -299,6 +339,7 @@ CHECKS = [
     check_fsdp_and_tensor_parallel_checkpoints,
     check_kept_weights,
     check_weights_gathered_in_fp8,
+    check_kept_weights_are_dropped_with_gathered_ones,
 ]
 
 
