@@ -1,0 +1,227 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Expert parallelism and FSDP2 on one GPU, in a group of one rank over NCCL, and tokens as bytes, which are those of the CPU.
+test_expert_parallel.py and test_linear_distributed.py have several ranks."""
+
+import os
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed; scripts/test.sh torch installs it and runs these")
+if not torch.cuda.is_available():
+    pytest.skip("no GPU", allow_module_level=True)
+
+import torch.distributed as dist  # noqa: E402
+import torch.distributed.fsdp  # noqa: E402
+
+from fp8moe.torch import (  # noqa: E402
+    Linear, ShardedWeights, _expert_parallel, _grouped_mm, _kept, _linear, _triton, _wire, combine, dispatch, keep_gathered, permute,
+    unpermute,
+)  # fmt: skip
+
+T, D, E, K = 300, 256, 8, 3
+BF16 = dict(device="cuda", dtype=torch.bfloat16)
+
+
+@pytest.fixture(autouse=True)
+def setup(request):
+    """Artifacts are those of FP8MOE_TEST_ARTIFACTS, or the compiler's."""
+    if "FP8MOE_TEST_ARTIFACTS" not in os.environ:
+        request.getfixturevalue("ir")
+    torch.manual_seed(0)
+
+
+@pytest.fixture(scope="module")
+def mesh():
+    if not dist.is_nccl_available():
+        pytest.skip("torch has no NCCL")
+    dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1, device_id=torch.device("cuda", 0))
+    yield dist.init_device_mesh("cuda", (1,))
+    dist.destroy_process_group()
+
+
+# --- Tokens as bytes --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [16, 30, 63, 2048, 7168])
+def test_tokens_have_the_bytes_of_the_cpu(width):
+    """Data and scale, of rows of all magnitudes; rows with a NaN or an infinity arrive as NaN."""
+    assert _triton.has_kernels("_wire_kernels")
+    x = torch.randn(200, width) * torch.exp(8 * torch.randn(200, 1))
+    x[0], x[1, 3], x[2], x[3] = 0.0, 448.0, 1e-20, torch.linspace(-448, 448, width)
+    x[4], x[5, 2], x[6, 5] = -0.0, torch.nan, torch.inf
+    x = x.bfloat16()
+    ids, weights = torch.randint(-5, 5, (200, 3), dtype=torch.int32), torch.rand(200, 3)
+    on_cpu = _wire.pack(x, True, ids, weights)
+    on_gpu = _wire.pack(x.cuda(), True, ids.cuda(), weights.cuda())
+    is_finite = x.isfinite().all(1)
+    scale_at, ids_at, weights_at, _ = _wire._layout(width, True, 3, 3)
+    found = on_gpu.cpu()
+    assert torch.equal(found[is_finite, :width], on_cpu[is_finite, :width])
+    assert torch.equal(found[is_finite, scale_at:ids_at], on_cpu[is_finite, scale_at:ids_at])
+    assert torch.equal(found[:, ids_at : weights_at + 12], on_cpu[:, ids_at : weights_at + 12])
+    for given in (on_gpu, on_cpu.cuda()):
+        data, *rest = (tensor.cpu() for tensor in _wire.unpack(given, width, True, 3))
+        assert all(map(torch.equal, rest, (ids, weights)))
+        assert torch.equal(data[is_finite], _wire.unpack(on_cpu, width, True, 3)[0][is_finite]) and data[~is_finite].isnan().all()
+    assert (~is_finite).sum() == 2
+
+
+def test_sizes_are_read_when_they_are_there():
+    """The copy begins without waiting; its reader waits for what runs in the stream of the tensor."""
+    for stream in (torch.cuda.current_stream(), torch.cuda.Stream()):
+        sizes = torch.zeros(2, 4, dtype=torch.int64, device="cuda")
+        torch.cuda.synchronize()
+        with torch.cuda.stream(stream):
+            torch.cuda.set_sync_debug_mode("error")
+            try:
+                torch.cuda._sleep(100_000_000)
+                read = _expert_parallel._read_later(sizes.add_(7))
+                assert not stream.query()
+            finally:
+                torch.cuda.set_sync_debug_mode("default")
+            assert read().tolist() == [[7] * 4] * 2
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+def test_sizes_are_read_from_the_device_that_has_them():
+    sizes = torch.zeros(2, 4, dtype=torch.int64, device="cuda:1")
+    with torch.cuda.device(1):
+        torch.cuda._sleep(100_000_000)
+    assert _expert_parallel._read_later(sizes.add_(7))().tolist() == [[7] * 4] * 2
+
+
+# --- Expert parallelism -----------------------------------------------------------------
+
+
+def exchange(x, ids, weights, network, wire="bf16"):
+    rows, there = dispatch(x, ids, weights, num_experts=E, wire=wire)
+    return combine(network(rows, there.offsets), there)
+
+
+def run(function, x, ids, weights, gradient):
+    """The result, and the gradients of x, of weights and of a parameter."""
+    x, weights = x.clone().requires_grad_(), weights.clone().requires_grad_()
+    scale = torch.linspace(0.5, 2, D, **BF16).requires_grad_()
+    y = function(x, ids, weights, lambda rows, offsets: rows * scale)
+    return [y.detach(), *torch.autograd.grad(y, (x, weights, scale), gradient)]
+
+
+def tokens():
+    ids = torch.randint(-1, E + 1, (T, K), device="cuda")  # also experts that there are not
+    return torch.randn(T, D, **BF16), ids, torch.rand(T, K, device="cuda"), torch.randn(T, D, **BF16)
+
+
+def locally(x, ids, weights, network):
+    rows, routing = permute(x, ids, E)
+    return unpermute(network(rows, routing.offsets), routing, weights)
+
+
+def test_exchange_of_one_rank(mesh):
+    """Bits are those of permute, network and unpermute."""
+    given = tokens()
+    for found, expected in zip(run(exchange, *given), run(locally, *given)):
+        assert torch.equal(found, expected)
+
+
+def test_exchange_of_one_rank_in_fp8(mesh):
+    """Rows are those of tokens that e4m3 has rounded."""
+    x, ids, weights, gradient = tokens()
+    rounded = _wire.unpack(_wire.pack(x, True), D, True)[0]
+    found = run(lambda *arguments: exchange(*arguments, wire="fp8"), x, ids, weights, gradient)
+    expected = run(locally, rounded, ids, weights, gradient)
+    assert torch.equal(found[0], expected[0]) and not torch.equal(rounded, x)
+    for result, other in zip(found[1:], expected[1:]):
+        assert (result.float() - other.float()).norm() < 0.06 * other.float().norm()
+
+
+def test_compiled_exchange_of_one_rank(mesh):
+    given = tokens()
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        found = run(torch.compile(exchange, fullgraph=True), *given)
+    for result, expected in zip(found, run(locally, *given)):  # Inductor rounds less often
+        assert (result.float() - expected.float()).norm() < 0.02 * expected.float().norm()
+
+
+# --- FSDP2 ------------------------------------------------------------------------------
+
+
+def divide(model, mesh):
+    from torch.distributed.fsdp import fully_shard
+
+    for layer in model:
+        fully_shard(layer, mesh=mesh)
+    return fully_shard(model, mesh=mesh)
+
+
+def make_stack(layers=3, **options):
+    torch.manual_seed(1)
+    return torch.nn.Sequential(*(Linear(512, 512, bias=False, **BF16, least_rows=1, **options) for _ in range(layers)))
+
+
+def round_rows(weight):
+    ops = _linear.list_input_ops(weight.shape[1], _grouped_mm.chip_of("cuda", 0))
+    return ops["dequantize_rows"](*ops["quantize_rows"](weight.detach()))
+
+
+def step(call, model):
+    x = torch.randn(256, 512, generator=torch.Generator("cuda").manual_seed(2), **BF16).requires_grad_()
+    y = call(x)
+    y.backward(torch.ones_like(y))
+    gradients = [parameter.grad for parameter in model.parameters()]
+    return [y.detach(), x.grad, *(gradient.full_tensor() if hasattr(gradient, "full_tensor") else gradient for gradient in gradients)]
+
+
+class TwoRanks:
+    """All that the hooks ask a mesh."""
+
+    def size(self):
+        return 2
+
+
+def test_gathered_rows_of_two_ranks():
+    """The hooks of FSDP2, with torch.cat for the collective; also into memory that is there."""
+    policy = torch.distributed.fsdp.MixedPrecisionPolicy(param_dtype=torch.bfloat16)
+    found = None
+    for factor in (1.0, 3.0):
+        weight = torch.randn(64, 512, device="cuda") * factor
+        halves = [ShardedWeights(half, "", "rowwise", "fp8") for half in weight.chunk(2)]
+        given = [half.fsdp_pre_all_gather(TwoRanks(), weight.shape, weight.stride(), None, policy)[0] for half in halves]
+        outputs = tuple(map(torch.cat, zip(*given)))
+        assert [tensor.dtype for tensor in outputs] == [torch.uint8, torch.float32]
+        result = halves[0].fsdp_post_all_gather(outputs, weight.shape, torch.bfloat16, out=found)
+        found = found if result is None else torch.nn.Parameter(result[0])
+        assert torch.equal(found, round_rows(weight.bfloat16()))
+
+
+@pytest.mark.parametrize("keep", [None, "step"])
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_weights_gathered_in_fp8(mesh, keep, compiled):
+    """Bits of two steps are those of layers whose weights e4m3 has rounded, with steps on the weights before."""
+    model, plain = make_stack(keep=keep), make_stack()
+    assert len(keep_gathered(model, gather="fp8")) == 3
+    model = divide(model, mesh)
+    call = torch.compile(model) if compiled else model
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    weights = [layer.weight.detach().clone() for layer in plain]
+    for _ in range(2):
+        for layer, weight in zip(plain, weights):
+            layer.weight.data = round_rows(weight)
+            layer.weight.grad = None
+        found, expected = step(call, model), step(plain, plain)
+        assert all(map(torch.equal, found, expected))
+        optimizer.step()
+        optimizer.zero_grad()
+        weights = [parameter.full_tensor().clone() for parameter in model.parameters()]
+
+
+def test_kept_forms_are_freed_with_gathered_weights(mesh):
+    """As many bytes as forms of 9 layers, though there are 24."""
+    model = divide(make_stack(24, keep="step"), mesh)
+    held = []
+    for layer in model:
+        layer.register_forward_hook(lambda *_: held.append(len(_kept._by_memory)))
+    plain = make_stack(24)
+    found, expected = step(model, model), step(plain, plain)
+    assert all(map(torch.equal, found, expected)) and 0 < max(held) <= 9
