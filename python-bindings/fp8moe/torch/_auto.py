@@ -198,12 +198,10 @@ def multiply_by_rows(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, 
     if mix in ("rowwise", programs.BF16):
         return multiply(x, weights, offsets, mix, names)
     call = resolve(x, weights, offsets, "rowwise", names)
-    result: torch.Tensor
     if mix == TORCH:
-        result = _TorchBF16.apply(call.x, call.weights, call.offsets)
-    else:
-        result = _ByRows.apply(call.x, call.weights, call.offsets, mix or recipe, call.weights.requires_grad, *call.forms)
-    return result
+        result: torch.Tensor = _TorchBF16.apply(call.x, call.weights, call.offsets)
+        return result
+    return multiply_mix(call.x, call.weights, call.offsets, mix or recipe, call.forms)
 
 
 #: The ranges of earlier eager calls, by recipe and weights.
@@ -249,9 +247,15 @@ def _have_sizes(x: Any, weights: Any) -> bool:
     return True
 
 
-class _ByRows(torch.autograd.Function):
-    """A mix of programs. `recipe` is a mix, or ranges where rows are a symbol."""
+def multiply_mix(
+    x: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor, recipe: str, forms: Sequence[torch.Tensor] = (), where: str = ""
+) -> torch.Tensor:
+    """A mix of programs. `recipe` is a mix, or ranges where rows are a symbol. `where` says where forms are found at run time (`_kept.py`)."""
+    result: torch.Tensor = _ByRows.apply(x, weights, offsets, recipe, where, weights.requires_grad, *forms)
+    return result
 
+
+class _ByRows(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
@@ -259,25 +263,33 @@ class _ByRows(torch.autograd.Function):
         weights: torch.Tensor,
         offsets: torch.Tensor,
         recipe: str,
+        where: str,
         saves_x: bool,
         *forms: torch.Tensor,
     ) -> torch.Tensor:
-        ctx.recipe, ctx.sizes = recipe, x.shape
+        ctx.recipe, ctx.where = recipe, where
         ctx.save_for_backward(weights, offsets, x if saves_x else None, *forms)
+        result: torch.Tensor
+        if where:
+            result = torch.ops.fp8moe.kept_by_rows(x, weights, offsets, recipe, where)
+            return result
         run = torch.ops.fp8moe.by_rows if _is_traced(x) else run_forward
-        result: torch.Tensor = run(x, weights, forms, offsets, recipe)
+        result = run(x, weights, forms, offsets, recipe)
         return result
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad_y: torch.Tensor) -> Any:
         weights, offsets, x, *forms = ctx.saved_tensors
-        asks_x, asks_weights = find_asked(ctx, ctx.needs_input_grad[:2])
-        run = torch.ops.fp8moe.by_rows_backward if _is_traced(grad_y) else run_backward
-        tensors = (grad_y.contiguous(), x, weights, forms, offsets)
-        grad_x, grad_weights = run(*tensors, ctx.recipe, asks_x, asks_weights)
-        gradients = (grad_x if asks_x else None, grad_weights if asks_weights else None)
-        return (*gradients, None, None, None, *(None for _ in forms))
+        asks = find_asked(ctx, ctx.needs_input_grad[:2])
+        grad_y = grad_y.contiguous()
+        if ctx.where:
+            found = torch.ops.fp8moe.kept_by_rows_backward(grad_y, x, weights, offsets, ctx.recipe, ctx.where, *asks)
+        else:
+            run = torch.ops.fp8moe.by_rows_backward if _is_traced(grad_y) else run_backward
+            found = run(grad_y, x, weights, forms, offsets, ctx.recipe, *asks)
+        gradients = (gradient if is_asked else None for gradient, is_asked in zip(found, asks))
+        return (*gradients, None, None, None, None, *(None for _ in forms))
 
 
 def _is_traced(tensor: torch.Tensor) -> bool:

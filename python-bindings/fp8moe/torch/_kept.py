@@ -14,15 +14,16 @@ So a graph has no guard on forms, holds none that could be stale, and serves all
 from __future__ import annotations
 
 import weakref
-from typing import Any, Callable, Dict, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, NoReturn, Optional, Sequence, Tuple
 
 import torch
 from torch.utils.weak import WeakIdKeyDictionary
 
+from .._library import Error
 from . import _auto, _ops
 from ._constant import assume_constant_result
 from ._grouped_mm import Names, is_exporting, quantize_weights, resolve
-from ._ops import PLAIN_TYPES, Op, find_asked, is_watched
+from ._ops import PLAIN_TYPES, Op, is_watched
 from ._weights import QuantizedWeights, count_steps, find_gathered, gathered, held_until_step, identity, read_version
 
 #: Where forms come from. Parameters are given as they are stored, since their views in a graph have no version.
@@ -70,7 +71,11 @@ def find_or_make(
     entry = None if is_captured else _by_memory.get(key)
     if entry is not None and entry.made_at == made_at:
         if entry.kept.has_differed():
-            entry.kept.require_current(what)
+            raise ValueError(
+                f"{what}: the weights have changed since they were quantized, in a way that only their memory shows (a collective, "
+                "parameter.data.copy_, DLPack), and an earlier call computed NaN of stale ones; call "
+                "torch.autograd.graph.increment_version(parameter) after such a write, or leave out keep='step'"
+            )
         if entry.kept.is_current():
             return entry.kept
     # Not tensors of inference mode, which autograd does not save.
@@ -116,6 +121,11 @@ class KeptOp(Op):
         signature = op.signature.without(FORMS)
         self._weights = [tensor.name for tensor in signature.inputs].index("weights")
         super().__init__(op._artifact, signature, op._kind, f"{namespace}::kept_{name}", _TAGS)
+        self._programs.clear()
+
+    def _load(self, device: torch.device) -> NoReturn:
+        """For `write` and `find_run`: the program itself reads forms."""
+        raise Error(f"{self.qualified_name}: it finds forms of weights in each call, so it runs as an operator only")
 
     def call_directly(self, tensors: Tuple[torch.Tensor, ...], fit: Any = None) -> Any:
         if not _ops.past_dispatcher or is_watched() or not all(type(t) in PLAIN_TYPES and not t.is_neg() for t in tensors):
@@ -160,8 +170,7 @@ def reads_gathered() -> bool:
 def multiply_gathered(x: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor, recipe: str, names: Names) -> torch.Tensor:
     """grouped_mm in a graph, with forms of gathered weights where there are any when it runs."""
     call = resolve(x, weights, offsets, recipe, names)
-    result: torch.Tensor = _Kept.apply(call.x, call.weights, call.offsets, recipe, _GATHERED)
-    return result
+    return _auto.multiply_mix(call.x, call.weights, call.offsets, recipe, where=_GATHERED)
 
 
 def multiply_parameter(
@@ -169,26 +178,7 @@ def multiply_parameter(
 ) -> torch.Tensor:
     """grouped_mm in a graph, with the forms that `keep` returns when it runs."""
     call = resolve(x, parameter.transpose(-2, -1) if is_transposed else parameter, offsets, recipe, names)
-    result: torch.Tensor = _Kept.apply(call.x, parameter, call.offsets, recipe, _STEP_TRANSPOSED if is_transposed else _STEP)
-    return result
-
-
-class _Kept(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor, recipe: str, where: str) -> torch.Tensor:
-        ctx.save_for_backward(weights, offsets, x if ctx.needs_input_grad[1] else None)
-        ctx.recipe, ctx.where = recipe, where
-        result: torch.Tensor = torch.ops.fp8moe.kept_by_rows(x, weights, offsets, recipe, where)
-        return result
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad_y: torch.Tensor) -> Any:
-        weights, offsets, x = ctx.saved_tensors
-        asks_x, asks_weights = find_asked(ctx, ctx.needs_input_grad[:2])
-        tensors = (grad_y.contiguous(), x, weights, offsets)
-        grad_x, grad_weights = torch.ops.fp8moe.kept_by_rows_backward(*tensors, ctx.recipe, ctx.where, asks_x, asks_weights)
-        return grad_x if asks_x else None, grad_weights if asks_weights else None, None, None, None
+    return _auto.multiply_mix(call.x, parameter, call.offsets, recipe, where=_STEP_TRANSPOSED if is_transposed else _STEP)
 
 
 def _find_forms(rows: int, weights: torch.Tensor, recipe: str, where: str) -> Tuple[torch.Tensor, Sequence[torch.Tensor]]:

@@ -15,6 +15,7 @@ from .. import programs, recipes
 from .._library import Error
 from . import _auto, _bf16
 from ._grouped_mm import FIXED, Call, Names, chip_of, find_layout, keeps_columns, list_adding_ops, list_ops, require_tensor, resolve
+from ._kept import FORMS
 from ._ops import Formula, Op, find_asked, is_forward_mode, is_transformed, with_strides
 from ._weights import QuantizedWeights, find_gathered, gathered
 
@@ -128,9 +129,6 @@ def _find_programs(call: Call, recipe: str) -> _Programs:
 
 _TORCH_FORWARD = Formula("forward", ("x", "weights", "offsets"), ("y",), _bf16.compute_y)
 
-#: Kept forms of weights, as programs call them.
-_FORMS = ("weights_k", "scales_k", "weights_n", "scales_n")
-
 
 def _names(op: Union[Op, Formula]) -> List[str]:
     return list(op.inputs) if isinstance(op, Formula) else [tensor.name for tensor in op.signature.inputs]
@@ -163,7 +161,7 @@ class _Adding(torch.autograd.Function):
         total: torch.Tensor,
         ops: _Programs,
     ) -> torch.Tensor:
-        tensors = {"x": x, "weights": weights, "offsets": offsets, **dict(zip(_FORMS, forms))}
+        tensors = {"x": x, "weights": weights, "offsets": offsets, **dict(zip(FORMS, forms))}
         results = _run(ops.forward, tensors)
         outputs = results if isinstance(results, tuple) else (results,)
         if isinstance(ops.forward, Op):

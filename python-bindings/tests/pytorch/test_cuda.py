@@ -183,6 +183,21 @@ def test_linear_layers_keep_weights(mode):
         assert torch.equal(y, plain(x))
 
 
+def test_linear_layers_whose_weights_were_written_past_the_version():
+    """The call gives NaN, the next one says what to do, and that helps."""
+    bf16 = dict(device="cuda", dtype=torch.bfloat16)
+    layer, x = fp8moe.torch.Linear(512, 768, **bf16, least_rows=1, keep="step"), torch.randn(256, 512, **bf16)
+    expected = layer(x)
+    layer.weight.data.mul_(2)
+    layer.bias.data.mul_(2)
+    assert layer(x).isnan().all()
+    torch.cuda.synchronize()
+    with pytest.raises(ValueError, match="an earlier call computed NaN of stale ones"):
+        layer(x)
+    torch.autograd.graph.increment_version(layer.weight)
+    assert torch.equal(layer(x), expected * 2)
+
+
 @pytest.mark.parametrize("mode", [None, "reduce-overhead"])
 def test_compiled_code_reads_forms_of_the_last_step(mode):
     """Also where torch.compile makes CUDA graphs."""

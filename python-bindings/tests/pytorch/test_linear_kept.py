@@ -121,6 +121,17 @@ def test_stale_forms_are_never_read(made):
         assert torch.equal(*(block(x) for block in pair))
 
 
+def test_advice_where_a_gpu_has_read_stale_forms(made, monkeypatch):
+    """It says so after the call, and takes new ones as soon as the version shows the change."""
+    block, x = make_pair()[0], torch.randn(16, D).bfloat16()
+    block(x)
+    monkeypatch.setattr(_kept.QuantizedWeights, "has_differed", lambda self: True)
+    with pytest.raises(ValueError, match=r"earlier call computed NaN of stale ones; call .*increment_version\(parameter\) after such a write"):
+        block(x)
+    torch.autograd.graph.increment_version(list(block.parameters()))
+    assert len(made) == 3 and block(x).isfinite().all() and len(made) == 6
+
+
 def test_copies_and_pickles(made):
     pair, x = make_pair(), torch.randn(16, D).bfloat16()
     assert_same(pair, x)
@@ -185,6 +196,10 @@ def test_operator_and_preparation(made, monkeypatch):
     # test_schema compares e4m3 by operations that torch lacks.
     tests = ("test_faketensor", "test_autograd_registration", "test_aot_dispatch_static")
     torch.library.opcheck(op.overload, (x, layer.weight, *forms), test_utils=tests)
+    # Nothing runs the program without forms.
+    for call in (lambda: op.write([torch.empty(16, H)], x, layer.weight, *forms), lambda: op.find_run((x, layer.weight, *forms))):
+        with pytest.raises(fp8moe.Error, match="it finds forms of weights in each call, so it runs as an operator only"):
+            call()
 
 
 def test_options():
