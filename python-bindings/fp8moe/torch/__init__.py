@@ -33,7 +33,7 @@ from ._convert import Conversion, ConvertedLayer, convert
 from ._expert_parallel import Exchange, combine, dispatch, expert_parallel
 from ._experts import experts
 from ._fsdp import ShardedWeights, keep_gathered
-from ._glu import ACTIVATIONS
+from ._glu import ACTIVATIONS, SwiGLU
 from ._grouped_mm import grouped_mm, quantize_weights
 from ._inspect import Inspection, Record, inspect
 from ._linear import Linear, convert_linear
@@ -59,6 +59,7 @@ __all__ = [
     "Record",
     "Routing",
     "ShardedWeights",
+    "SwiGLU",
     "apply",
     "as_op",
     "combine",

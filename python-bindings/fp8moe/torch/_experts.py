@@ -45,8 +45,8 @@ def experts(
         gate_up: bf16 [E, D, 2H], in memory as weights of grouped_mm, or what quantize_weights made of them.
         down: bf16 [E, H, D], the same.
         offsets: i32 or i64 [E], as for grouped_mm.
-        activation: one of ACTIVATIONS, or a function that takes all of h [M, 2H] and returns a [M, H], for
-            gates that are interleaved or clamped.
+        activation: one of ACTIVATIONS, a SwiGLU with clamped or interleaved gates, or a function that takes all of
+            h [M, 2H] and returns a [M, H].
         gate_up_bias, down_bias: [E, 2H] and [E, D], or None.
         recipe: as for grouped_mm, of both, or one for gate_up and one for down.
         main_grads: the `main_grad` of grouped_mm for gate_up and for down.

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Literal
+from typing import Any, Callable, Dict, Literal, NamedTuple, Optional
 
 import torch
 import torch.nn.functional as functional
@@ -23,12 +23,42 @@ ACTIVATIONS: Dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 
 
+class SwiGLU(NamedTuple):
+    """A gate of which one kernel computes the result, and one the gradient; an `activation` of `experts`:
+
+        gate, up = min(gate, limit), clamp(up, -limit, limit)
+        a = gate * sigmoid(alpha * gate) * (up + shift)
+
+    gpt-oss has SwiGLU(limit=7.0, alpha=1.702, shift=1.0, interleaved=True), DeepSeek-V4 SwiGLU(limit=10.0).
+    """
+
+    #: None clamps nothing.
+    limit: Optional[float] = None
+    alpha: float = 1.0
+    shift: float = 0.0
+    #: Whether gates are the even columns of h [M, 2H], and not its first half.
+    interleaved: bool = False
+
+    def __call__(self, h: torch.Tensor) -> torch.Tensor:
+        if self.limit is not None and not self.limit > 0:
+            raise ValueError(f"SwiGLU: limit is {self.limit!r}, expected a number above 0, or None")
+        if h.is_cuda and h.dtype in TYPES and h.is_contiguous() and h.shape[-1] % 2 == 0 and has_kernels("_glu_kernels"):
+            result: torch.Tensor = _SwiGLU.apply(h, *self)
+            return result
+        return self.compute(h)
+
+    def compute(self, h: torch.Tensor) -> torch.Tensor:
+        """In operations of torch, each of which rounds."""
+        gate, up = (h[..., ::2], h[..., 1::2]) if self.interleaved else h.chunk(2, dim=-1)
+        if self.limit is not None:
+            gate, up = gate.clamp(max=self.limit), up.clamp(-self.limit, self.limit)
+        glu = functional.silu(gate) if self.alpha == 1.0 else gate * torch.sigmoid(gate * self.alpha)
+        return glu * up if self.shift == 0.0 else (up + self.shift) * glu
+
+
 def gate_and_up(h: torch.Tensor, activation: str) -> torch.Tensor:
     """`activation(h[:, :H]) * h[:, H:]` of h [M, 2H], dense."""
-    if activation == "silu" and h.is_cuda and h.dtype in TYPES and h.is_contiguous() and has_kernels("_glu_kernels"):
-        result: torch.Tensor = _SwiGLU.apply(h)
-        return result
-    return _formula(h, activation)
+    return SwiGLU()(h) if activation == "silu" else _formula(h, activation)
 
 
 def _formula(h: torch.Tensor, activation: str) -> torch.Tensor:
@@ -50,10 +80,13 @@ class _SwiGLU(torch.autograd.Function):
     """Under torch.compile the result is torch's operations, which Inductor fuses with what is around them."""
 
     @staticmethod
-    def forward(ctx: Any, h: torch.Tensor) -> torch.Tensor:
+    def forward(ctx: Any, h: torch.Tensor, limit: Optional[float], alpha: float, shift: float, interleaved: bool) -> torch.Tensor:
         ctx.save_for_backward(h)
+        ctx.limit, ctx.alpha, ctx.shift, ctx.interleaved = limit, alpha, shift, interleaved
         kernels = find_kernels("_glu_kernels", h)
-        a: torch.Tensor = kernels.forward(h) if kernels else _formula(h, "silu")
+        a: torch.Tensor = (
+            kernels.forward(h, limit or 0.0, alpha, shift, interleaved) if kernels else SwiGLU(limit, alpha, shift, interleaved).compute(h)
+        )
         return a
 
     @staticmethod
@@ -62,7 +95,9 @@ class _SwiGLU(torch.autograd.Function):
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
             # create_graph: what kernels write has no history.
             again = h.view_as(h)
-            return torch.autograd.grad(_formula(again, "silu"), again, gradient, create_graph=True)[0]
+            a = SwiGLU(ctx.limit, ctx.alpha, ctx.shift, ctx.interleaved).compute(again)
+            return (*torch.autograd.grad(a, again, gradient, create_graph=True), None, None, None, None)
         gradient = gradient.contiguous()
         kernels = find_kernels("_glu_kernels", gradient, h)
-        return kernels.backward(gradient, h) if kernels else torch.ops.fp8moe.swiglu_backward(gradient, h)
+        run = kernels.backward if kernels else torch.ops.fp8moe.swiglu_backward
+        return run(gradient, h, ctx.limit or 0.0, ctx.alpha, ctx.shift, ctx.interleaved), None, None, None, None

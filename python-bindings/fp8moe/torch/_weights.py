@@ -25,7 +25,7 @@ class Sample:
     collectives, `parameter.data.copy_`, DLPack and kernels of others, but all of them change what is in memory."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
-        with _unseen():
+        with unseen():
             #: In the memory of the weights, as integers: a NaN would differ from itself.
             self._now = _select(tensor)
             self._then = self._now.clone()
@@ -37,7 +37,7 @@ class Sample:
 
     def is_same(self) -> bool:
         """Waits for the device."""
-        with _unseen():
+        with unseen():
             result: bool = self.is_there() and torch.equal(self._now, self._then)
         return result
 
@@ -46,11 +46,11 @@ class Sample:
         return (self._now != self._then).any()
 
     def renew(self) -> None:
-        with _unseen():
+        with unseen():
             self._then.copy_(self._now)
 
 
-def _unseen() -> ContextManager[Any]:
+def unseen() -> ContextManager[Any]:
     """Hides the operations within from dispatch modes, autograd and inference mode."""
     stack = contextlib.ExitStack()
     stack.enter_context(torch.inference_mode(False))
@@ -188,7 +188,7 @@ class QuantizedWeights:
             return self.forms
         if is_compiling:
             return _spoil(self.forms, sample.differs())
-        with _unseen():
+        with unseen():
             differs = sample.differs()
             # A graph that is captured would write there for as long as it lives.
             if self._has_differed is not None and not torch.cuda.is_current_stream_capturing():
@@ -222,7 +222,7 @@ class QuantizedWeights:
         """Whether the forms are others than those of the weights as they are now, all elements of which it quantizes."""
         if self._maker is None:
             return None
-        with _unseen():
+        with unseen():
             forms = self._maker.quantize(self._maker.derive(self._source.detach()))
             pairs = zip(self.forms, forms)
             return torch.stack([(_bits(kept) != _bits(form)).any() for kept, form in pairs]).any()

@@ -11,18 +11,19 @@ from __future__ import annotations
 
 import functools
 import sys
-from typing import Any, List, Literal, Optional, Tuple, Union
+from typing import Any, Callable, List, Literal, Optional, Tuple, Union
 
 import torch
 
 from .. import programs, recipes
 from ._auto import forms_recipe, has_kernels, in_module, pays_kept
 from ._bias import add_bias
+from ._glu import SwiGLU
 from ._grouped_mm import GROUPED_MM, grouped_mm, is_exporting, to_autocast
 from ._kept import keep as keep_forms, multiply_parameter, reads_gathered
 from ._permute import permute, unpermute
 from ._sharding import require_whole, to_local
-from ._weights import QuantizedWeights, find_gathered
+from ._weights import QuantizedWeights, find_gathered, unseen
 
 __all__ = ["experts_forward", "register"]
 
@@ -101,11 +102,71 @@ def experts_forward(
     rows, routing = permute(hidden_states, top_k_index, gate_up.shape[0])
     up_recipe, down_recipe = _find_recipes(self, recipe, hidden_states.device, fallback)
     rows = _multiply(self, up, gate_up, rows, routing.offsets, up_recipe, keep)
-    rows = self._apply_gate(rows) if self.has_gate else self.act_fn(rows)
+    rows = _apply_gate(self, rows) if self.has_gate else self.act_fn(rows)
     rows = _multiply(self, "down_proj", _get_local(self, "down_proj"), rows, routing.offsets, down_recipe, keep)
     if getattr(self, "has_post_expert_norm", False):
         rows = self.post_expert_norm(rows)
     return unpermute(rows, routing, top_k_weights).to(hidden_states.dtype)
+
+
+def _apply_gate(module: Any, rows: torch.Tensor) -> torch.Tensor:
+    # Inductor fuses the module's own.
+    gate = find_gate(module) if rows.is_cuda and not torch.compiler.is_compiling() else None
+    result: torch.Tensor = module._apply_gate(rows) if gate is None else gate(rows)
+    return result
+
+
+#: What the code of a gate may name, so that nothing but these attributes decides its result.
+_LIMITS, _ALPHAS = ("limit", "swiglu_limit"), ("alpha", "swiglu_alpha")
+_KNOWN_NAMES = {"chunk", "clamp", "torch", "sigmoid", "F", "silu", "act_fn", *_LIMITS, *_ALPHAS}
+_HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
+
+
+def find_gate(module: Any) -> Optional[SwiGLU]:
+    """The gate that the module computes, if there are kernels for it."""
+    code = getattr(getattr(module._apply_gate, "__func__", None), "__code__", None)
+    if code is None or not _KNOWN_NAMES.issuperset(code.co_names):
+        return None
+    if "act_fn" in code.co_names:
+        act = module.act_fn
+        is_silu = type(act).__name__ in ("SiLU", "SiLUActivation") and type(act).__module__.startswith(("torch.", "transformers."))
+        if not is_silu or any(getattr(act, name) for name in _HOOKS):
+            return None
+    limit, alpha = (next((getattr(module, name) for name in names if name in code.co_names), None) for names in (_LIMITS, _ALPHAS))
+    if not isinstance(limit, (int, float, type(None))) or not isinstance(alpha, (int, float, type(None))):
+        return None
+    return _find_gate(module._apply_gate.__func__, _Attributes(limit, alpha, getattr(module, "act_fn", None)))
+
+
+class _Attributes:
+    """All that a gate reads of its module. Those with equal numbers are equal: activations are SiLU."""
+
+    def __init__(self, limit: Optional[float], alpha: Optional[float], act_fn: Any) -> None:
+        self.limit = self.swiglu_limit = limit
+        self.alpha = self.swiglu_alpha = alpha
+        self.act_fn = act_fn
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Attributes) and (self.limit, self.alpha) == (other.limit, other.alpha)
+
+    def __hash__(self) -> int:
+        return hash((self.limit, self.alpha))
+
+
+@functools.lru_cache(maxsize=64)
+def _find_gate(function: Callable[..., torch.Tensor], attributes: _Attributes) -> Optional[SwiGLU]:
+    """The gate that gives what `function` gives, on numbers of which limits clamp half."""
+    if attributes.limit is not None and not attributes.limit > 0:
+        return None
+    with unseen():
+        h = torch.sin(torch.arange(64, dtype=torch.float64)).view(2, 32) * 2 * (attributes.limit or 1)
+        expected = function(attributes, h)
+        for interleaved in (False, True):
+            for shift in (0.0, 1.0):
+                gate = SwiGLU(attributes.limit, 1.0 if attributes.alpha is None else float(attributes.alpha), shift, interleaved)
+                if torch.allclose(gate.compute(h), expected, rtol=1e-12, atol=1e-12):
+                    return gate
+    return None
 
 
 def _multiply(

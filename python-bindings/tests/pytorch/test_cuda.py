@@ -15,7 +15,7 @@ if not torch.cuda.is_available():
 import fp8moe.torch  # noqa: E402
 from fp8moe import programs  # noqa: E402
 from fp8moe.torch import (  # noqa: E402
-    ACTIVATIONS, _down_last, _glu, _grouped_mm, _kept, _permute, _triton, permute, quantize_weights, unpermute,
+    ACTIVATIONS, SwiGLU, _down_last, _glu, _grouped_mm, _kept, _permute, _triton, permute, quantize_weights, unpermute,
 )  # fmt: skip
 
 # Recipe "auto" would choose bf16 for so few rows.
@@ -298,22 +298,52 @@ def test_kernels_are_not_tried_on_fake_tensors():
         assert _glu.gate_and_up(h, "silu").shape == (4, 16)
 
 
+@pytest.mark.parametrize("gate", [SwiGLU(), SwiGLU(0.7, 1.702, 1.0, True), SwiGLU(0.7)], ids=["silu", "gpt-oss", "clamped"])
 @pytest.mark.parametrize("rows, width", [(300, 1408), (1, 7), (0, 16), (517, 33)])
 @pytest.mark.parametrize("compiled", [False, True], ids=["", "compiled"])
-def test_swiglu(rows, width, compiled):
+def test_swiglu(rows, width, compiled, gate):
     """In eager code kernels for it and its gradient, under torch.compile one for the gradient."""
     assert _triton.has_kernels("_glu_kernels")
     h = torch.randn(rows, 2 * width, device="cuda").bfloat16().requires_grad_()
     gradient = torch.randn(width, rows, device="cuda").bfloat16().t()
-    function = torch.compile(_glu.gate_and_up, fullgraph=True) if compiled else _glu.gate_and_up
-    a = function(h, "silu")
+    function = torch.compile(gate.__call__, fullgraph=True) if compiled else gate
+    a = function(h)
     exact = h.detach().double().requires_grad_()
-    expected = _glu._formula(exact, "silu")
+    expected = gate.compute(exact)
     torch.testing.assert_close(a.double(), expected, rtol=2**-7, atol=1e-6)
     (found,) = torch.autograd.grad(a, h, gradient)
     torch.testing.assert_close(found.double(), *torch.autograd.grad(expected, exact, gradient.double()), rtol=2**-7, atol=1e-6)
     if rows:
-        torch.library.opcheck(torch.ops.fp8moe.swiglu_backward.default, (gradient.contiguous(), h.detach()))
+        arguments = gate._replace(limit=gate.limit or 0.0)
+        torch.library.opcheck(torch.ops.fp8moe.swiglu_backward.default, (gradient.contiguous(), h.detach(), *arguments))
+
+
+@pytest.mark.parametrize("name", ["Qwen3Moe", "GptOss"])
+def test_experts_of_transformers_take_kernels_for_their_gate(name):
+    """Near what the module's own gate gives, of which only rounding between operations differs."""
+    transformers = pytest.importorskip("transformers")
+    fp8moe.torch.transformers.register()
+    sizes = dict(vocab_size=64, hidden_size=64, num_hidden_layers=1, num_attention_heads=4, num_key_value_heads=2, head_dim=16)
+    experts = dict(num_experts=4, moe_intermediate_size=48) if name == "Qwen3Moe" else dict(num_local_experts=4, intermediate_size=48)
+    config = getattr(transformers, f"{name}Config")(**sizes, **experts, num_experts_per_tok=2)
+    model = transformers.AutoModelForCausalLM.from_config(config, experts_implementation="fp8moe").bfloat16().cuda()
+    (module,) = (module for module in model.modules() if hasattr(module, "_apply_gate"))
+    for parameter in module.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    x = torch.randn(40, 64, device="cuda").bfloat16().requires_grad_()
+    index, weights = torch.randint(4, (40, 2), device="cuda"), torch.rand(40, 2, device="cuda").bfloat16()
+    results = []
+    for finds in (True, False):
+        with pytest.MonkeyPatch.context() as patch:
+            if not finds:
+                patch.setattr(fp8moe.torch.transformers, "find_gate", lambda module: None)
+            with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+                y = module(x, index, weights)
+                results.append([y.detach(), *torch.autograd.grad(y, (x, *module.parameters()), torch.ones_like(y))])
+        names = {event.key for event in profile.key_averages()}
+        assert ({"_forward_kernel", "_backward_kernel"} <= names) == finds, names
+    for found, expected in zip(*results):
+        assert_near(found, expected, 0.05)
 
 
 def test_profiles_show_the_kernels_that_run_without_them():

@@ -14,6 +14,15 @@ torch = pytest.importorskip("torch", reason="torch is not installed; scripts/tes
 
 from fp8moe.torch import _glu  # noqa: E402
 
+#: The default, those of gpt-oss, of DeepSeek-V4 and of MiniMax-M3, and one that is none of these; with limits that half of the tests' numbers exceed.
+GATES = [
+    _glu.SwiGLU(),
+    _glu.SwiGLU(0.7, 1.702, 1.0, True),
+    _glu.SwiGLU(0.7),
+    _glu.SwiGLU(0.7, 1.702, 1.0),
+    _glu.SwiGLU(interleaved=True, alpha=0.5),
+]
+
 #: Triton interprets kernels in processes that import it so.
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 
@@ -23,21 +32,49 @@ def test_kernels():
     pytest.importorskip("triton", reason="triton is not installed; scripts/setup_torch.sh installs it where it can")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "interpreted", __file__]
     result = subprocess.run(command, env={**os.environ, "TRITON_INTERPRET": "1"}, capture_output=True, text=True, timeout=600)
-    assert result.returncode == 0 and "3 passed" in result.stdout, result.stdout[-4000:]
+    assert result.returncode == 0 and "15 passed" in result.stdout, result.stdout[-4000:]
 
 
 @pytest.mark.skipif(not INTERPRETED, reason="test_kernels runs it in a process of its own")
 @pytest.mark.parametrize("rows, width", [(5, 24), (1, 1), (130, 9)])
-def test_interpreted(monkeypatch, rows, width):
+@pytest.mark.parametrize("gate", GATES)
+def test_interpreted(monkeypatch, rows, width, gate):
     from fp8moe.torch import _glu_kernels
 
     monkeypatch.setattr(_glu_kernels, "_BLOCK", 16)  # which rows are no multiple of
     torch.manual_seed(0)
     h = torch.randn(rows, 2 * width, requires_grad=True)
     gradient = torch.randn(rows, width)
-    expected = _glu._formula(h, "silu")
-    torch.testing.assert_close(_glu_kernels.forward(h.detach()), expected)
-    torch.testing.assert_close(_glu_kernels.backward(gradient, h.detach()), *torch.autograd.grad(expected, h, gradient))
+    expected = gate.compute(h)
+    arguments = gate._replace(limit=gate.limit or 0.0)
+    torch.testing.assert_close(_glu_kernels.forward(h.detach(), *arguments), expected)
+    torch.testing.assert_close(_glu_kernels.backward(gradient, h.detach(), *arguments), *torch.autograd.grad(expected, h, gradient))
+    h = torch.full((1, 2), torch.nan)
+    assert _glu_kernels.forward(h, *arguments).isnan().all()
+
+
+@pytest.mark.skipif(INTERPRETED, reason="kernels that are interpreted have no IR")
+@pytest.mark.parametrize("interleaved", [False, True])
+@pytest.mark.parametrize("clamps", [False, True])
+def test_torch_compile_knows_what_the_kernel_writes(monkeypatch, clamps, interleaved):
+    """From its IR for a GPU. If it took inputs for results, tracing would fail there."""
+    triton = pytest.importorskip("triton", reason="triton is not installed; scripts/setup_torch.sh installs it where it can")
+    from torch._higher_order_ops import triton_kernel_wrap
+
+    from fp8moe.torch import _glu_kernels
+
+    if not hasattr(triton_kernel_wrap, "identify_accessed_tensors"):
+        pytest.skip("this version of torch has its analysis elsewhere")
+
+    class Driver:
+        def get_current_target(self):
+            return triton.backends.compiler.GPUTarget("cuda", 90, 32)
+
+    tensors = {name: torch.empty(8, 32, dtype=torch.bfloat16) for name in ("grad_a", "h", "grad_h")}
+    numbers = dict(size=128, limit=0.7, alpha=1.0, shift=0.0, H=16, INTERLEAVED=interleaved, CLAMPS=clamps, BLOCK=1024)
+    monkeypatch.setattr(triton.runtime.driver, "_active", Driver())
+    found = triton_kernel_wrap.identify_accessed_tensors(_glu_kernels._backward_kernel, {**tensors, **numbers}, {})
+    assert [write.name for write in found.read_writes.writes] == ["grad_h"]
 
 
 def test_types_name_what_is_known():
@@ -53,4 +90,10 @@ def test_on_the_cpu(activation):
 def test_gradients_of_gradients():
     """What kernels write has no history, so they do not run."""
     h = torch.randn(3, 8, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradgradcheck(_glu._SwiGLU.apply, h)
+    for gate in GATES:
+        assert torch.autograd.gradgradcheck(lambda h: _glu._SwiGLU.apply(h, *gate), h)  # noqa: B023
+
+
+def test_limits():
+    with pytest.raises(ValueError, match="SwiGLU: limit is 0.0, expected a number above 0, or None"):
+        _glu.SwiGLU(limit=0.0)(torch.ones(1, 2))

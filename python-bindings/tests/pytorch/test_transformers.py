@@ -124,3 +124,33 @@ def test_weights_that_fsdp_may_keep(name):
     layout = "KN" if name == "GptOss" else "NK"
     assert all(model.get_parameter(parameter).fp8moe_layout == layout for parameter in found)
     assert torch.equal(model(tokens).logits, expected)
+
+
+def test_gates_that_kernels_compute(monkeypatch):
+    """Found by what they give; none whose code could read anything else."""
+    from fp8moe.torch import SwiGLU
+    from fp8moe.torch.transformers import find_gate
+
+    expected = {"Qwen3Moe": SwiGLU(), "Mixtral": SwiGLU(), "GptOss": SwiGLU(7.0, 1.702, 1.0, True)}
+    modules = {name: experts_of(make(name, "fp8moe"))[0] for name in SMALL}
+    assert {name: find_gate(module) for name, module in modules.items()} == expected
+    module = modules["GptOss"]
+    h = torch.randn(5, 96).bfloat16() * 8
+    assert torch.equal(find_gate(module)(h), module._apply_gate(h))
+    module.limit = 3.0
+    assert find_gate(module).limit == 3.0
+    module = modules["Qwen3Moe"]
+    handle = module.act_fn.register_forward_hook(lambda *_: None)
+    assert find_gate(module) is None
+    handle.remove()
+    gates = [
+        lambda self, h: h.chunk(2, -1)[0].sigmoid() * h.chunk(2, -1)[1],
+        lambda self, h: self.act_fn(h.chunk(2, -1)[0]) * h.chunk(2, -1)[1] * self.scale,
+        lambda self, h: self.act_fn(h.chunk(2, -1)[1]) * h.chunk(2, -1)[0],
+    ]
+    for gate in gates:
+        monkeypatch.setattr(type(module), "_apply_gate", gate)
+        assert find_gate(module) is None
+    monkeypatch.undo()
+    module.act_fn = torch.nn.GELU()
+    assert find_gate(module) is None
