@@ -405,10 +405,10 @@ def _advise(options: argparse.Namespace) -> None:
 def _add_prepare(parser: argparse.ArgumentParser) -> None:
     from . import programs
 
-    parser.add_argument("program", choices=["grouped_mm", "bf16_grouped_mm", "kept_grouped_mm", "add_grad_weights", "linear", "kept_linear"],
-                        help="programs to compile, as fp8moe.programs and fp8moe.linear_programs describe them")
+    parser.add_argument("program", choices=["grouped_mm", "bf16_grouped_mm", "kept_grouped_mm", "add_grad_weights", "linear", "kept_linear", "moe"],
+                        help="programs to compile, as fp8moe.programs, fp8moe.linear_programs and fp8moe.moe_programs describe them")
     parser.add_argument("--sizes", action="append", required=True, metavar="K,N,E",
-                        help="sizes of each expert's matrix, and the number of experts; K,N of a linear layer (may be repeated)")
+                        help="sizes of each expert's matrix, and the number of experts; K,N of a linear layer, D,H,E of moe (may be repeated)")
     parser.add_argument("--weights", default="NK", choices=programs.WEIGHTS,
                         help="how the weights [E, K, N] lie in memory")
     parser.add_argument("--recipe", default="auto", choices=["auto", *programs.RECIPES],
@@ -438,13 +438,18 @@ def _parse_sizes(options: argparse.Namespace, text: str) -> Tuple[int, int, int]
 
 
 def _list_requests(options: argparse.Namespace, sizes: Tuple[int, int, int], chip: str) -> List[Request]:
-    from . import linear_programs, programs
+    from . import linear_programs, moe_programs, programs
 
     recipe = "rowwise" if options.recipe == "auto" else options.recipe
     if options.program in ("linear", "kept_linear"):
         K, N, _ = sizes
         of_layer = linear_programs.linear_request(K, N, chip, recipe=recipe, kept=options.program == "kept_linear")
         return [linear_programs.linear_input_request(K, chip), of_layer]
+    if options.program == "moe":
+        D, H, E = sizes
+        matrices = ((D, 2 * H), (H, D)) if options.recipe == "auto" else ()
+        bf16 = [programs.bf16_grouped_mm_request(K, N, E, chip, weights=options.weights) for K, N in matrices]
+        return [*bf16, *(moe_programs.request(part, *sizes, chip, weights=options.weights) for part in moe_programs.PARTS)]
     bf16 = [programs.bf16_grouped_mm_request(*sizes, chip, weights=options.weights)]
     if options.program == "bf16_grouped_mm":
         return bf16

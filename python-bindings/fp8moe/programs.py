@@ -390,7 +390,7 @@ def check_recipe(function: str, recipe: str) -> None:
 
 #: How programs call what they compute and hand to each other.
 _VALUES = {
-    "weights_k": "wk", "scales_k": "wks", "weights_n": "wn", "scales_n": "wns", "x_columns": "xc", "x_scales": "xcs",
+    "x_rows": "xq", "x_row_scales": "xs", "weights_k": "wk", "scales_k": "wks", "weights_n": "wn", "scales_n": "wns", "x_columns": "xc", "x_scales": "xcs",
     "grad_y_rows": "gq", "row_scales": "gs", "grad_y_columns": "gc", "column_scales": "gcs",
 }  # fmt: skip
 
@@ -459,6 +459,8 @@ def _list_types(shape: _Shape, layouts: Mapping[str, Any]) -> Dict[str, str]:
         "scales_n": scales_n,
         "x_columns": f"tensor<?x{K}x!fp8moe.e4m3, #padded>",
         "x_scales": scales_n,
+        "x_rows": f"tensor<?x{K}x!fp8moe.e4m3>",
+        "x_row_scales": "tensor<?xf32>",
         "grad_y_rows": f"tensor<?x{N}x!fp8moe.e4m3>",
         "row_scales": "tensor<?xf32>",
         "grad_y_columns": f"tensor<?x{N}x!fp8moe.e4m3, #padded>",
@@ -523,9 +525,17 @@ def _list_pieces(shape: _Shape) -> Tuple[Dict[str, str], Dict[str, str]]:
 
 
 def _format(
-    templates: Dict[str, str], K: int, N: int, E: int, weights: str, recipe: str, kept: bool = False, adds: bool = False
+    templates: Dict[str, str],
+    K: int,
+    N: int,
+    E: int,
+    weights: str,
+    recipe: str,
+    kept: bool = False,
+    adds: bool = False,
+    listed: Tuple[str, ...] = (),
 ) -> str:
-    """The module."""
+    """The module of the programs that are listed, or of those of `kept` and `adds`."""
     shape = _Shape(*_check(K, N, E, weights), weights, recipe, kept, adds)
     layouts = _name_layouts(shape)
     types = _list_types(shape, layouts)
@@ -535,7 +545,7 @@ def _format(
     names.update(padded=", #padded", transposed="#transposed_padded")
     pieces = {name: piece.format(**alone) for name, piece in within.items()}
     pieces.update({name: piece.format(**names) for name, piece in between.items()})
-    listed = list_adding(recipe) if adds else list_programs(shape.K, shape.N, shape.E, recipe, kept=kept)
+    listed = listed or (list_adding(recipe) if adds else list_programs(shape.K, shape.N, shape.E, recipe, kept=kept))
     templates = {**_PARTS, **_COLUMNS, **templates}
     body = "\n".join(templates[name].format(**names, **pieces) for name in listed)
     aliases = _ALIASES + (_PADDED_ALIASES if "#padded" in body else "")

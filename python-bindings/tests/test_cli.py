@@ -245,6 +245,23 @@ def test_prepare(ir, tmp_path, capsys, monkeypatch, program):
     assert "--sizes: '8x16' is not of the form K,N,E" in capsys.readouterr().err
 
 
+def test_prepare_moe(ir, tmp_path, capsys, monkeypatch):
+    """What is between the matmuls of a layer, its matmuls, and bf16 where the number of rows decides."""
+    from fp8moe import cache, moe_programs
+
+    assert main(["prepare", "moe", "--sizes=32,16,2", "--target=cpu", "-o", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "bf16_grouped_mm of K = 32, N = 32, E = 2" in out and "bf16_grouped_mm of K = 16, N = 32, E = 2" in out
+    monkeypatch.setenv("FP8MOE_ARTIFACTS", str(tmp_path))
+    for part in moe_programs.PARTS:
+        request = moe_programs.request(part, 32, 16, 2, "cpu")
+        assert f"moe {part} of D = 32, H = 16, E = 2, weights NK on cpu" in out
+        assert cache.get(request).startswith(str(tmp_path))
+    assert "D = 24: GPUs read 16 elements at a time" in moe_programs.request("rows", 24, 16, 2, "sm_90a").hint
+    with pytest.raises(ValueError, match="rows: H is 0, expected 1 to"):
+        moe_programs.rows(16, 0, 2)
+
+
 def test_prepare_linear(ir, tmp_path, capsys, monkeypatch):
     """The programs of a layer, and those of its input."""
     from fp8moe import cache, linear_programs

@@ -37,6 +37,7 @@ from ._glu import ACTIVATIONS, SwiGLU
 from ._grouped_mm import grouped_mm, quantize_weights
 from ._inspect import Inspection, Record, inspect
 from ._linear import Linear, convert_linear
+from ._moe import moe
 from ._ops import Op, as_op, differentiable, load_operators
 from ._permute import Routing, permute, unpermute
 from ._plan import Applied, Plan, PlannedMatmul, apply, plan
@@ -73,6 +74,7 @@ __all__ = [
     "inspect",
     "keep_gathered",
     "load_operators",
+    "moe",
     "permute",
     "plan",
     "prepare",

@@ -1,0 +1,118 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The IR of a whole MoE layer, as text for given sizes: what is between its matmuls, and each matmul. As programs.py, it needs neither
+the compiler nor any library of arrays. Each step is a program, so that whoever calls them frees what is read no more."""
+
+from __future__ import annotations
+
+import operator
+from typing import Dict, Mapping, Tuple
+
+from . import programs
+from .cache import Request
+
+__all__ = ["MATMUL", "PARTS", "ROWS", "matmul", "request", "rows"]
+
+#: The programs of `rows`, and of `matmul`.
+ROWS: Tuple[str, ...] = ("quantize_tokens", "quantize_activation", "quantize_gradient")
+MATMUL: Tuple[str, ...] = ("quantize_weights_k", "multiply_y", "quantize_grad_y", "quantize_weights_n", "multiply_grad_x", "multiply_grad_weights")
+
+#: The artifacts of a layer, and their programs.
+PARTS: Dict[str, Tuple[str, ...]] = {"rows": ROWS, "gate_up": MATMUL, "down": MATMUL}
+
+_MATMUL = {
+    "quantize_weights_k": """\
+  func.func @quantize_weights_k({weights}) -> ({weights_k}, {scales_k}) {{
+{quantize_weights_k}
+    return %wk, %wks : {type_k}, tensor<{E}x{N}xf32>
+  }}
+""",
+    "multiply_y": """\
+  func.func @multiply_y({x_rows_in}, {x_row_scales_in}, {weights_k_in}, {scales_k_in}, {offsets}) -> ({y}) {{
+{body_y}
+    return %y : tensor<?x{N}xbf16>
+  }}
+""",
+}
+
+
+def matmul(K: int, N: int, E: int, *, weights: str = "NK") -> str:
+    """A module with a grouped matmul of a layer, and both of its gradients, of operands that are quantized already:
+
+        quantize_weights_k(weights) -> weights_k, scales_k
+        multiply_y(x_rows, x_row_scales, weights_k, scales_k, offsets) -> y
+        quantize_grad_y(grad_y, offsets) -> grad_y_rows, row_scales, grad_y_columns, column_scales
+        quantize_weights_n(weights, row_scales) -> weights_n, scales_n
+        multiply_grad_x(grad_y_rows, row_scales, weights_n, scales_n, offsets) -> grad_x
+        multiply_grad_weights(grad_y_columns, column_scales, x_columns, x_scales, offsets) -> grad_weights
+
+    Tensors are those of `grouped_mm` and `kept_grouped_mm`; x_rows are e4m3 [M, K], with x_row_scales f32 [M].
+    """
+    return programs._format(_MATMUL, K, N, E, weights, "rowwise", kept=True, listed=MATMUL)
+
+
+def rows(D: int, H: int, E: int) -> str:
+    """A module with what is between the matmuls of a layer, quantized along rows and along columns of each expert:
+
+        quantize_tokens(x, rows, offsets) -> q_rows, row_scales, q_columns, column_scales
+        quantize_activation(h, offsets) -> the same of SwiGLU
+        quantize_gradient(grad, rows, weights, offsets) -> the same of sorted rows times weights
+
+    x and grad are bf16 [T, D], rows the i32 [M] token of each row, weights f32 [M], h bf16 [M, 2H]. Results have D columns,
+    those of `quantize_activation` H. Forms are those of `grouped_mm`: x_columns and x_scales are q_columns and column_scales.
+    """
+    for name, size in (("D", D), ("H", H), ("E", E)):
+        if not 1 <= operator.index(size) < 2**30:
+            raise ValueError(f"rows: {name} is {size}, expected 1 to {2**30 - 1}")
+    tokens, numbers = f"tensor<?x{D}xbf16>", "tensor<?xi32>"
+    gathered = f"rows(%rows : {numbers})"
+    functions: Mapping[str, Tuple[int, Mapping[str, str], str]] = {
+        "quantize_tokens": (D, {"x": tokens, "rows": numbers}, f"fp8moe.gather_rows %x {gathered} : {tokens} -> {tokens}"),
+        "quantize_activation": (H, {"h": f"tensor<?x{2 * H}xbf16>"}, f"fp8moe.swiglu %h : tensor<?x{2 * H}xbf16> -> tensor<?x{H}xbf16>"),
+        "quantize_gradient": (
+            D,
+            {"grad": tokens, "rows": numbers, "weights": "tensor<?xf32>"},
+            f"fp8moe.gather_rows %grad {gathered} times(%weights : tensor<?xf32>) : {tokens} -> {tokens}",
+        ),
+    }
+    body = "\n".join(_quantize_rows(name, *functions[name], E) for name in ROWS)
+    return f"{programs._PADDED_ALIASES}\nmodule {{\n{body}}}\n"
+
+
+def _quantize_rows(name: str, N: int, operands: Mapping[str, str], computed: str, E: int) -> str:
+    """A function that quantizes what `computed` says along both axes."""
+    types = {
+        "q_rows": f"tensor<?x{N}x!fp8moe.e4m3>",
+        "row_scales": "tensor<?xf32>",
+        "q_columns": f"tensor<?x{N}x!fp8moe.e4m3, #padded>",
+        "column_scales": f"tensor<{E}x{N}xf32>",
+    }
+    inputs = {**operands, "offsets": f"tensor<{E}xi32>"}
+    arguments = ", ".join(f'%{argument}: {type} {{fp8moe.name = "{argument}"}}' for argument, type in inputs.items())
+    results = ", ".join(f'{type} {{fp8moe.name = "{result}"}}' for result, type in types.items())
+    return f"""\
+  func.func @{name}({arguments})
+      -> ({results}) {{
+    %r = {computed}
+    %q, %s = fp8moe.dynamic_quantize %r along [1] rounding pow2 : tensor<?x{N}xbf16> -> {types["q_rows"]}, tensor<?xf32>
+    %c, %t = fp8moe.jagged_dynamic_quantize %r groups(%offsets : tensor<{E}xi32>) along [0] rounding pow2
+        : tensor<?x{N}xbf16> -> {types["q_columns"]}, {types["column_scales"]}
+    return %q, %s, %c, %t : {", ".join(types.values())}
+  }}
+"""
+
+
+def request(part: str, D: int, H: int, E: int, chip: str, *, weights: str = "NK") -> Request:
+    """Returns the request by which fp8moe.cache finds or makes the artifact of one of PARTS, of a layer with tokens of D columns and E
+    experts of H."""
+    programs.require_kernels("moe", chip)
+    text = rows(D, H, E) if part == "rows" else matmul(*((D, 2 * H) if part == "gate_up" else (H, D)), E, weights=weights)
+    odd = [f"{name} = {size}" for name, size in (("D", D), ("H", H)) if size % 16]
+    return Request(
+        text,
+        chip,
+        f"moe {part} of D = {D}, H = {H}, E = {E}, weights {weights}",
+        f"python -m fp8moe prepare moe --sizes={D},{H},{E} --weights={weights}",
+        f"{' and '.join(odd)}: GPUs read 16 elements at a time; pad with zeros" if odd and not chip.startswith("cpu") else "",
+    )

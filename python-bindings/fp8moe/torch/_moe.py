@@ -1,0 +1,218 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A whole MoE layer behind its router: tokens are quantized where they are sorted, and SwiGLU where it is computed."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from typing import Any, Callable, Dict, NamedTuple, Tuple, Union
+
+import torch
+from torch.fx.experimental.symbolic_shapes import guard_or_false
+
+from .. import moe_programs, recipes
+from . import _auto
+from ._constant import assume_constant_result
+from ._experts import experts as run_experts
+from ._glu import Activation, compute_swiglu_gradient
+from ._grouped_mm import _LEAST_ROWS, FIXED, _lay_out, chip_of, find_layout, is_exporting
+from ._kept import reads_gathered
+from ._ops import Op, find_asked, load_ops
+from ._permute import _check, _require_backward, _sum_slots, dot_slots, permute, route, unpermute
+from ._triton import has_kernels
+from ._weights import QuantizedWeights, gathered
+
+_Weights = Union[torch.Tensor, QuantizedWeights]
+
+
+def moe(
+    x: torch.Tensor,
+    experts: torch.Tensor,
+    weights: torch.Tensor,
+    gate_up: _Weights,
+    down: _Weights,
+    *,
+    activation: Union[Activation, Callable[[torch.Tensor], torch.Tensor]] = "silu",
+    recipe: recipes.Recipe = "auto",
+) -> torch.Tensor:
+    """Runs tokens through their experts: `permute`, `experts` and `unpermute` as one function.
+
+        weights, chosen = router(x).softmax(-1).topk(k)
+        y = moe(x, chosen, weights, gate_up, down)
+
+    Where a training step is in FP8 throughout, with SwiGLU and at least 128 rows for each expert, sorted tokens and
+    the result of SwiGLU are quantized where they are computed, and are never in memory as bf16. Otherwise it is what the three
+    functions compute.
+
+    Args:
+        x: bf16 [T, D].
+        experts: integers [T, k], as for `permute`. Numbers outside of 0 to E - 1 are experts of other ranks.
+        weights: [T, k], those of the router.
+        gate_up: bf16 [E, D, 2H], as for `experts`.
+        down: bf16 [E, H, D], the same.
+        activation: as for `experts`.
+        recipe: as for `experts`.
+
+    Returns:
+        [T, D], of the type of x.
+
+    Raises as `permute`, `experts` and `unpermute`.
+    """
+    _require_backward("moe", x, weights)
+    E = operator.index((gate_up.weights if isinstance(gate_up, QuantizedWeights) else gate_up).shape[0])
+    if activation == "silu" and _fit(x, experts, weights, gate_up, down, recipe):
+        _check(x, experts, E)
+        first, second = _lay_out(gate_up)[0], _lay_out(down)[0]
+        by_kernel = x.is_cuda and has_kernels("_glu_kernels")
+        result: torch.Tensor = _MoE.apply(x.contiguous(), weights, first, second, by_kernel, *route(experts, E))
+        return result
+    rows, routing = permute(x, experts, E)
+    y = run_experts(rows, gate_up, down, routing.offsets, activation=activation, recipe=recipe)
+    return unpermute(y, routing, weights)
+
+
+def _fit(x: Any, experts: Any, weights: Any, gate_up: Any, down: Any, recipe: str) -> bool:
+    """Whether programs take the tensors as they are, and FP8 pays in each use."""
+    if any(type(tensor) not in (torch.Tensor, torch.nn.Parameter) for tensor in (x, experts, weights, gate_up, down)):
+        return False
+    if not torch.is_grad_enabled() or is_exporting() or reads_gathered() or gathered:
+        return False
+    device = x.device
+    if device.type not in ("cpu", "cuda") or torch.is_autocast_enabled(device.type):
+        return False
+    matrices = gate_up.dim() == down.dim() == 3 and x.dim() == experts.dim() == weights.dim() == 2
+    if not matrices or any(tensor.device != device for tensor in (experts, weights, gate_up, down)):
+        return False
+    if any(tensor.dtype != torch.bfloat16 for tensor in (x, gate_up, down)) or not (gate_up.requires_grad and down.requires_grad):
+        return False
+    E, D, two_H = gate_up.shape
+    if x.shape[1] != D or down.shape != (E, two_H // 2, D) or two_H % 32 or D % 16 or weights.shape != experts.shape:
+        return False
+    M = experts.numel()
+    if not guard_or_false(M >= _LEAST_ROWS * E):  # columns would be padding, for the most part
+        return False
+    if recipe in FIXED:
+        return recipe == "rowwise" and _auto.has_kernels(device, D, two_H)
+    return all(_auto.choose(M, matrix, recipe) == "rowwise" for matrix in (gate_up, down))
+
+
+# --- Programs -----------------------------------------------------------------------
+
+
+class _Programs(NamedTuple):
+    """One of moe_programs.PARTS, of a layer of (D, H, E)."""
+
+    part: str
+    sizes: Tuple[int, int, int]
+    layout: str
+    device: torch.device
+
+    def find(self, program: str) -> Any:
+        where = (self.part, self.sizes, self.layout, self.device.type, self.device.index or 0)
+        if torch.compiler.is_compiling():
+            return getattr(torch.ops.fp8moe, _constant_name(program, *where))
+        return _load(*where)[program]
+
+
+@functools.lru_cache(maxsize=None)
+def _load(part: str, sizes: Tuple[int, int, int], layout: str, device: str, index: int) -> Dict[str, Op]:
+    request = moe_programs.request(part, *sizes, chip_of(device, index), weights=layout)
+    return load_ops(request, moe_programs.PARTS[part])
+
+
+def _name(program: str, part: str, sizes: Tuple[int, int, int], layout: str, device: str, index: int) -> str:
+    return _load(part, sizes, layout, device, index)[program].qualified_name.split("::")[1]
+
+
+#: Runs while Dynamo traces, so that only the operator is in the graph.
+_constant_name = assume_constant_result(_name)
+
+
+class _Layer(NamedTuple):
+    """The programs of a layer."""
+
+    rows: _Programs
+    gate_up: _Programs
+    down: _Programs
+
+    @staticmethod
+    def of(gate_up: torch.Tensor, down: torch.Tensor) -> "_Layer":
+        E, H, D = (operator.index(size) for size in down.shape)
+        sizes, device = (D, H, E), down.device
+        layouts = {"rows": "NK", "gate_up": find_layout(gate_up), "down": find_layout(down)}
+        return _Layer(*(_Programs(part, sizes, layouts[part], device) for part in moe_programs.PARTS))
+
+
+# --- The layer ----------------------------------------------------------------------
+
+
+class _MoE(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: torch.Tensor,
+        weights: torch.Tensor,
+        gate_up: torch.Tensor,
+        down: torch.Tensor,
+        by_kernel: bool,
+        offsets: torch.Tensor,
+        slots: torch.Tensor,
+        places: torch.Tensor,
+    ) -> torch.Tensor:
+        layer = _Layer.of(gate_up, down)
+        rows = (slots // places.shape[1]).to(torch.int32)
+        x_rows, x_scales, *x_columns = layer.rows.find("quantize_tokens")(x, rows, offsets)
+        h = _multiply(layer.gate_up, x_rows, x_scales, gate_up, offsets)
+        del x_rows
+        a_rows, a_scales, *a_columns = layer.rows.find("quantize_activation")(h, offsets)
+        y = _multiply(layer.down, a_rows, a_scales, down, offsets)
+        ctx.save_for_backward(weights, gate_up, down, offsets, slots, places, rows, h, y, *x_columns, *a_columns)
+        ctx.by_kernel = by_kernel
+        return _sum_slots(y, offsets, places, weights)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        weights, gate_up, down, offsets, slots, places, rows, h, y, *columns = ctx.saved_tensors
+        x_columns, a_columns = columns[:2], columns[2:]
+        asks_x, asks_weights, asks_gate_up, asks_down = find_asked(ctx, ctx.needs_input_grad[:4])
+        gradient = gradient.contiguous()
+        grad_x = grad_weights = grad_gate_up = grad_down = None
+        if asks_weights:
+            grad_weights = dot_slots(y, offsets, places, gradient, weights.dtype)
+        if not (asks_x or asks_gate_up or asks_down):
+            return grad_x, grad_weights, grad_gate_up, grad_down, None, None, None, None
+        layer = _Layer.of(gate_up, down)
+        of_rows = weights.flatten()[slots].to(torch.float32)
+        q_rows, q_scales, *q_columns = layer.rows.find("quantize_gradient")(gradient, rows, of_rows, offsets)
+        if asks_down:
+            grad_down = layer.down.find("multiply_grad_weights")(*q_columns, *a_columns, offsets)
+        del q_columns
+        if asks_x or asks_gate_up:
+            grad_a = _multiply_gradient(layer.down, q_rows, q_scales, down, offsets)
+            del q_rows
+            grad_h = compute_swiglu_gradient(grad_a, h, ctx.by_kernel)
+            del grad_a
+            q_rows, q_scales, *q_columns = layer.gate_up.find("quantize_grad_y")(grad_h, offsets)
+            del grad_h
+            if asks_gate_up:
+                grad_gate_up = layer.gate_up.find("multiply_grad_weights")(*q_columns, *x_columns, offsets)
+            if asks_x:
+                grad_x = _sum_slots(_multiply_gradient(layer.gate_up, q_rows, q_scales, gate_up, offsets), offsets, places)
+        return grad_x, grad_weights, grad_gate_up, grad_down, None, None, None, None
+
+
+def _multiply(
+    programs: _Programs, rows: torch.Tensor, scales: torch.Tensor, matrix: torch.Tensor, offsets: torch.Tensor
+) -> torch.Tensor:
+    result: torch.Tensor = programs.find("multiply_y")(rows, scales, *programs.find("quantize_weights_k")(matrix), offsets)
+    return result
+
+
+def _multiply_gradient(
+    programs: _Programs, rows: torch.Tensor, scales: torch.Tensor, matrix: torch.Tensor, offsets: torch.Tensor
+) -> torch.Tensor:
+    weights = programs.find("quantize_weights_n")(matrix, scales)
+    result: torch.Tensor = programs.find("multiply_grad_x")(rows, scales, *weights, offsets)
+    return result

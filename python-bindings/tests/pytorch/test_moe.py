@@ -1,0 +1,138 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A whole layer is what permute, experts and unpermute compute, but for one rounding of SwiGLU."""
+
+import pytest
+import torch
+
+import fp8moe.torch as fp8
+from fp8moe.torch import _moe
+
+T, K, E, D, H = 400, 2, 4, 48, 32
+
+
+def make(seed, tokens=T, experts=E, k=K, dtype=torch.float32):
+    generator = torch.Generator().manual_seed(seed)
+
+    def randn(*shape):
+        return torch.randn(*shape, generator=generator)
+
+    scores = randn(tokens, experts).softmax(-1)
+    weights, chosen = scores.topk(k)
+    leaves = {
+        "x": randn(tokens, D).bfloat16(),
+        "weights": weights.to(dtype),
+        "gate_up": randn(experts, 2 * H, D).bfloat16() * 0.2,
+        "down": randn(experts, D, H).bfloat16() * 0.2,
+    }
+    return {name: leaf.detach().requires_grad_() for name, leaf in leaves.items()}, chosen, randn(tokens, D).bfloat16()
+
+
+def whole(leaves, chosen, recipe):
+    return fp8.moe(leaves["x"], chosen, leaves["weights"], leaves["gate_up"].transpose(-2, -1), leaves["down"].transpose(-2, -1), recipe=recipe)
+
+
+def apart(leaves, chosen, recipe):
+    rows, routing = fp8.permute(leaves["x"], chosen, leaves["gate_up"].shape[0])
+    y = fp8.experts(rows, leaves["gate_up"].transpose(-2, -1), leaves["down"].transpose(-2, -1), routing.offsets, recipe=recipe)
+    return fp8.unpermute(y, routing, leaves["weights"])
+
+
+def run(layer, leaves, chosen, grad, recipe):
+    y = layer(leaves, chosen, recipe)
+    return (y, *torch.autograd.grad(y, list(leaves.values()), grad))
+
+
+def distance(a, b):
+    a, b = a.double(), b.double()
+    return ((a - b).norm() / b.norm()).item()
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """How often the programs of a whole layer ran."""
+    found = []
+    forward = _moe._MoE.forward
+    monkeypatch.setattr(_moe._MoE, "forward", staticmethod(lambda *args: found.append(1) or forward(*args)))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_results_and_gradients(seed, calls):
+    leaves, chosen, grad = make(seed)
+    found = run(whole, leaves, chosen, grad, "rowwise")
+    assert calls
+    exact = run(apart, leaves, chosen, grad, "bf16")
+    for name, a, b, c in zip(("y", *leaves), found, run(apart, leaves, chosen, grad, "rowwise"), exact):
+        assert a.dtype == b.dtype and a.shape == b.shape and a.stride() == b.stride(), name
+        # SwiGLU rounds once here, and twice in torch's operations.
+        assert distance(a, b) < 0.03, name
+        assert distance(a, c) < 1.05 * distance(b, c) + 1e-3, name
+
+
+def test_experts_elsewhere_and_without_tokens(calls):
+    leaves, chosen, grad = make(3)
+    chosen[chosen == 1] = E  # of another rank
+    chosen[chosen == 2] = 0
+    leaves["x"].data[0] = float("nan")
+    chosen[0] = -1
+    found = run(whole, leaves, chosen, grad, "rowwise")
+    assert calls
+    for name, a, b in zip(("y", *leaves), found, run(apart, leaves, chosen, grad, "rowwise")):
+        assert distance(a, b) < 0.03, name
+    assert torch.equal(found[0][0], torch.zeros(D, dtype=torch.bfloat16))
+    assert found[3][1].abs().sum() == 0 and found[3][2].abs().sum() == 0
+
+
+@pytest.mark.parametrize("asked", ["x", "weights", "gate_up", "down"])
+def test_one_gradient(asked):
+    leaves, chosen, grad = make(4)
+    every = dict(zip(("y", *leaves), run(whole, leaves, chosen, grad, "rowwise")))
+    (found,) = torch.autograd.grad(whole(leaves, chosen, "rowwise"), [leaves[asked]], grad)
+    assert torch.equal(found, every[asked])
+
+
+def test_weights_of_another_type(calls):
+    leaves, chosen, grad = make(5, dtype=torch.bfloat16)
+    found = run(whole, leaves, chosen, grad, "rowwise")
+    assert calls and found[2].dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("recipe, tokens", [("bf16", T), ("rowwise", 50), ("forward_only", T)])
+def test_otherwise_it_is_the_three_functions(recipe, tokens, calls):
+    leaves, chosen, grad = make(6, tokens)
+    for a, b in zip(run(whole, leaves, chosen, grad, recipe), run(apart, leaves, chosen, grad, recipe)):
+        assert torch.equal(a, b)
+    assert not calls
+
+
+def test_without_gradients(calls):
+    leaves, chosen, _ = make(7)
+    with torch.no_grad():
+        assert torch.equal(whole(leaves, chosen, "rowwise"), apart(leaves, chosen, "rowwise"))
+    assert not calls
+
+
+def test_compiled():
+    leaves, chosen, grad = make(8)
+    eager = run(whole, leaves, chosen, grad, "rowwise")
+    compiled = run(torch.compile(whole, fullgraph=True), leaves, chosen, grad, "rowwise")
+    for name, a, b in zip(("y", *leaves), compiled, eager):
+        assert distance(a, b) < 0.03, name
+
+
+def test_checkpointing():
+    leaves, chosen, grad = make(9)
+
+    def checkpointed(leaves, chosen, recipe):
+        return torch.utils.checkpoint.checkpoint(whole, leaves, chosen, recipe, use_reentrant=False)
+
+    for a, b in zip(run(checkpointed, leaves, chosen, grad, "rowwise"), run(whole, leaves, chosen, grad, "rowwise")):
+        assert torch.equal(a, b)
+
+
+def test_errors():
+    leaves, chosen, _ = make(10)
+    with pytest.raises(ValueError, match="experts have shape"):
+        fp8.moe(leaves["x"], chosen[:5], leaves["weights"], leaves["gate_up"].transpose(-2, -1), leaves["down"].transpose(-2, -1))
