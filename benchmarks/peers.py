@@ -10,9 +10,10 @@
 one NVIDIA GPU. Peers that are not installed are left out.
 
     python3 -m fp8moe prepare grouped_mm $(python3 benchmarks/peers.py --sizes) --recipe rowwise --target=sm_90a -o build/peers
+    python3 -m fp8moe prepare moe $(python3 benchmarks/peers.py --layers) --recipe rowwise --target=sm_90a -o build/peers
     FP8MOE_ARTIFACTS=build/peers python3 benchmarks/peers.py --json build/peers.json
 
-fp8moe multiplies by --recipe, FP8 everywhere by default. Peers cannot be captured in CUDA graphs, so calls are queued: each time is the median
+fp8moe multiplies by --recipe, FP8 everywhere by default. A layer is permute, experts and unpermute, and fp8moe.torch.moe ("fp8moe, whole"). Peers cannot be captured in CUDA graphs, so calls are queued: each time is the median
 of nine blocks of five calls, in random turns, from events. Each output and gradient of x is compared with torch's in bf16. SonicMoE compiles for
 minutes in its first call. transformer_engine (2.20.2) and sonic-moe (0.1.2, bf16 only) come as wheels.
 """
@@ -47,6 +48,11 @@ def list_sizes():
     sizes = [(d, h, e) for _, h, d, e in EXPERTS.values()] + [(d, h, e) for _, d, h, e, _ in LAYERS.values()]
     both = [each for d, h, e in sizes for each in ((d, 2 * h, e), (h, d, e))]
     return " ".join(f"--sizes {k},{n},{e}" for k, n, e in dict.fromkeys(both))
+
+
+def list_layers():
+    """D,H,E of layers, as `prepare moe --sizes` takes them."""
+    return " ".join(f"--sizes {d},{h},{e}" for d, h, e in dict.fromkeys((d, h, e) for _, d, h, e, _ in LAYERS.values()))
 
 
 def time_queued(contenders, rng, rounds=9, calls=5):
@@ -138,17 +144,27 @@ def make_layer(shape, recipe, _):
     gradient = torch.randn_like(x)
     weights = make_weights(experts, hidden, width)
 
-    def make(multiply):
+    def sort_and(multiply):
+        def run(x, chosen, chances, gate_up, down):
+            rows, routing = fp8moe.torch.permute(x, chosen, experts)
+            return fp8moe.torch.unpermute(multiply(rows, gate_up, down, routing.offsets), routing, chances)
+
+        return run
+
+    def make(run):
         def layer(x, gate_up, down):
             scores, chosen = torch.topk(x @ router.t(), top, dim=-1)
-            rows, routing = fp8moe.torch.permute(x, chosen, experts)
-            y = multiply(rows, gate_up.transpose(1, 2), down.transpose(1, 2), routing.offsets)
-            return fp8moe.torch.unpermute(y, routing, torch.softmax(scores.float(), -1).to(torch.bfloat16))
+            chances = torch.softmax(scores.float(), -1).to(torch.bfloat16)
+            return run(x, chosen, chances, gate_up.transpose(1, 2), down.transpose(1, 2))
 
         compiled = torch.compile(layer, dynamic=False)
         return step(lambda: compiled(x, *weights), (x, *weights), gradient)
 
-    runs = {"torch bf16": make(bf16_experts), "fp8moe": make(lambda *a: fp8moe.torch.experts(*a, recipe=recipe))}
+    runs = {
+        "torch bf16": make(sort_and(bf16_experts)),
+        "fp8moe": make(sort_and(lambda *a: fp8moe.torch.experts(*a, recipe=recipe))),
+        "fp8moe, whole": make(lambda *a: fp8moe.torch.moe(*a, recipe=recipe)),
+    }
     try:
         from sonicmoe import moe_TC_softmax_topk_layer
     except ImportError:
@@ -181,8 +197,9 @@ def measure(name, shape, make, options, rng):
             sys.exit(f"{name}: {each} is {max(errors):.3f} of the norm away from torch's bf16, more than {TOLERANCE}")
     us = time_queued(contenders, rng)
     if options.kernels:
-        print(f"{name}: kernels of fp8moe's step")
-        print_kernels(contenders["fp8moe"], options.kernels)
+        for each in [each for each in contenders if each.startswith("fp8moe")]:
+            print(f"{name}: kernels of a step of {each}")
+            print_kernels(contenders[each], options.kernels)
     row = {"model": name, "shape": shape, "torch bf16 us": round(us.pop("torch bf16"))}
     row |= {each: round(row["torch bf16 us"] / time, 2) for each, time in us.items()}
     print(row, flush=True)
@@ -192,12 +209,15 @@ def measure(name, shape, make, options, rng):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", action="store_true", help="print what `python3 -m fp8moe prepare grouped_mm` is to be given")
+    parser.add_argument("--layers", action="store_true", help="print what `python3 -m fp8moe prepare moe` is to be given")
     parser.add_argument("--recipe", default="rowwise", help="recipe of fp8moe (default: rowwise, which is FP8 everywhere)")
     parser.add_argument("--kernels", type=int, default=0, metavar="N", help="print the N kernels that take longest in each step of fp8moe")
     parser.add_argument("--json", help="save speeds over torch's bf16")
     options = parser.parse_args()
     if options.sizes:
         return print(list_sizes())
+    if options.layers:
+        return print(list_layers())
     global torch, fp8moe, timing  # --sizes needs none of them
     import timing  # isort: skip, as it finds fp8moe
     import torch
