@@ -103,11 +103,14 @@ def check_on(executor, variant, multiprocessors):
         compare(actual, variant.expect(inputs, executor.kinds, case), variant.exact_nan)
 
 
-def both_axes(file, function, dtype, kind, pow2, groups, tokens, pad=None, count=16):
-    """A quantization of jagged groups along columns (q0, s0) and rows (q1, s1). The function's name ends with its width."""
-    width = int(function.rsplit("_", 1)[1])
-    dealt = cases.deal(function, groups, cases.GROUP_PATTERNS, tokens, (width,), (False, True))
-    some = tuple(cases.Jagged(*next(dealt)) for _ in range(count))
+def deal(function, groups, tokens, widths, count):
+    """So many cases of jagged groups."""
+    dealt = cases.deal(function, groups, cases.GROUP_PATTERNS, tokens, widths, (False, True))
+    return [cases.Jagged(*next(dealt)) for _ in range(count)]
+
+
+def jagged(file, function, dtype, kind, pow2, some, pad=None, names=("q", "s")):
+    """A quantization of jagged groups along columns, or, with four names, along columns and rows."""
 
     def make(rng, case, kinds):
         x = cases.values(rng, (case.tokens, case.width), dtype, kinds(kind), 0, case.special)
@@ -115,10 +118,31 @@ def both_axes(file, function, dtype, kind, pow2, groups, tokens, pad=None, count
 
     def expect(inputs, kinds, case):
         x, offsets = inputs["x"], inputs["offsets"]
-        q0, q1, s0, s1 = oracle.jagged_dynamic_quantize(x, offsets, [0, 1], kinds(kind), pow2)
-        return {"q0": oracle.pad_groups(q0, offsets, pad, 0) if pad else q0, "q1": q1, "s0": s0, "s1": s1}
+        columns, *others = oracle.jagged_dynamic_quantize(x, offsets, [0, 1][: len(names) // 2], kinds(kind), pow2)
+        return dict(zip(names, (oracle.pad_groups(columns, offsets, pad, 0) if pad else columns, *others)))
 
-    return Variant(file, function, some, make, expect, frozenset({"s0", "s1"}))
+    return Variant(file, function, tuple(some), make, expect, frozenset(names[len(names) // 2 :]))
+
+
+BOTH_AXES = ("q0", "q1", "s0", "s1")
+
+
+def both_axes(file, function, dtype, kind, pow2, groups, tokens, pad=None, count=16):
+    """A quantization of jagged groups along columns (q0, s0) and rows (q1, s1). The function's name ends with its width."""
+    width = int(function.rsplit("_", 1)[1])
+    return jagged(file, function, dtype, kind, pow2, deal(function, groups, tokens, (width,), count), pad, BOTH_AXES)
+
+
+def experts_columns(file, function, *sizes):
+    """Experts that are quantized along their rows."""
+
+    def make(rng, case, kinds):
+        return {"x": cases.values(rng, case, oracle.BF16, kinds("e4m3"), 1, True)}
+
+    def expect(inputs, kinds, case):
+        return dict(zip(("q", "s"), oracle.dynamic_quantize(inputs["x"], [1], kinds("e4m3"), True)))
+
+    return Variant(file, function, sizes, make, expect, frozenset({"s"}))
 
 
 def list_launches(executor, file, function, width, multiprocessors):

@@ -11,7 +11,7 @@ read, on every executor: (Q1)..(Q9), (J6)."""
 import cases
 import oracle
 import pytest
-from harness import Variant, check, parameters
+from harness import BOTH_AXES, Variant, check, jagged, parameters
 
 ROW, COL, STRIDED = (0, 1), (1, 0), "strided"
 EXPERT_COLUMNS = (0, 2, 1)
@@ -71,16 +71,7 @@ def test_dynamic_quantize(device, variant, case):
 
 
 def dual_jagged(function, dtype, kind, pow2):
-    def make(rng, case, kinds):
-        x = cases.values(rng, (case.tokens, case.width), dtype, kinds(kind), 0, case.special)
-        return {"x": x, "offsets": cases.offsets(rng, case.pattern, case.groups, case.tokens)}
-
-    def expect(inputs, kinds, case):
-        results = oracle.jagged_dynamic_quantize(inputs["x"], inputs["offsets"], [0, 1], kinds(kind), pow2)
-        return dict(zip(("q0", "q1", "s0", "s1"), results))
-
-    list_of_cases = tuple(cases.jagged_cases(function, 10))
-    return Variant("dual_quantize.mlir", function, list_of_cases, make, expect, frozenset({"s0", "s1"}))
+    return jagged("dual_quantize.mlir", function, dtype, kind, pow2, cases.jagged_cases(function, 10), names=BOTH_AXES)
 
 
 def dual_dynamic(function, dtype, kind, pow2):

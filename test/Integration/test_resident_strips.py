@@ -8,10 +8,10 @@
 """Quantizations that AMD's kernels read once: a block holds 1024 rows of bf16 (512 of f32) of 64 columns, and longer
 segments are divided among blocks."""
 
-import cases
+import harness
 import oracle
 import pytest
-from harness import Variant, check, check_on, list_launches, parameters
+from harness import check, check_on, deal, experts_columns, list_launches, parameters
 
 FILE = "resident_strips.mlir"
 BF16, F32 = oracle.BF16, oracle.F32
@@ -23,29 +23,11 @@ GROUPS = (1, 2, 7, 70, 300)
 
 
 def jagged(function, dtype, kind, pow2, widths=WIDTHS, groups=GROUPS, tokens=TOKENS, pad=None, count=16):
-    dealt = cases.deal(function, groups, cases.GROUP_PATTERNS, tokens, widths, (False, True))
-    some = tuple(cases.Jagged(*next(dealt)) for _ in range(count))
-
-    def make(rng, case, kinds):
-        x = cases.values(rng, (case.tokens, case.width), dtype, kinds(kind), 0, case.special)
-        return {"x": x, "offsets": cases.offsets(rng, case.pattern, case.groups, case.tokens)}
-
-    def expect(inputs, kinds, case):
-        q, s = oracle.jagged_dynamic_quantize(inputs["x"], inputs["offsets"], [0], kinds(kind), pow2)
-        return {"q": oracle.pad_groups(q, inputs["offsets"], pad, 0) if pad else q, "s": s}
-
-    return Variant(FILE, function, some, make, expect, frozenset({"s"}))
+    return harness.jagged(FILE, function, dtype, kind, pow2, deal(function, groups, tokens, widths, count), pad)
 
 
 def weights(function, *sizes):
-    def make(rng, case, kinds):
-        return {"x": cases.values(rng, case, BF16, kinds("e4m3"), 1, True)}
-
-    def expect(inputs, kinds, case):
-        q, s = oracle.dynamic_quantize(inputs["x"], [1], kinds("e4m3"), True)
-        return {"q": q, "s": s}
-
-    return Variant(FILE, function, sizes, make, expect, frozenset({"s"}))
+    return experts_columns(FILE, function, *sizes)
 
 
 VARIANTS = [

@@ -8,12 +8,12 @@
 """The single-pass outer quantize kernel of sm_90a: its numerics (the same programs run on every executor), and what may be in
 its workspace and happen around it."""
 
-import cases
 import executors
+import harness
 import numpy as np
 import oracle
 import pytest
-from harness import Variant, check, parameters
+from harness import check, deal, experts_columns, parameters
 
 FILE = "streamed_quantize.mlir"
 BF16, F32 = oracle.BF16, oracle.F32
@@ -25,32 +25,8 @@ WIDTHS = (8, 64, 72, 200)
 GROUPS = (1, 3, 8, 40)
 
 
-def jagged_cases(name, tokens, count=14):
-    dealt = cases.deal(name, GROUPS, cases.GROUP_PATTERNS, tokens, WIDTHS, (False, True))
-    return tuple(cases.Jagged(*next(dealt)) for _ in range(count))
-
-
 def jagged(function, dtype, kind, pow2, tokens=TOKENS, pad=None):
-    def make(rng, case, kinds):
-        x = cases.values(rng, (case.tokens, case.width), dtype, kinds(kind), 0, case.special)
-        return {"x": x, "offsets": cases.offsets(rng, case.pattern, case.groups, case.tokens)}
-
-    def expect(inputs, kinds, case):
-        q, s = oracle.jagged_dynamic_quantize(inputs["x"], inputs["offsets"], [0], kinds(kind), pow2)
-        return {"q": oracle.pad_groups(q, inputs["offsets"], pad, 0) if pad else q, "s": s}
-
-    return Variant(FILE, function, jagged_cases(function, tokens), make, expect, frozenset({"s"}))
-
-
-def weights(function, sizes):
-    def make(rng, case, kinds):
-        return {"x": cases.values(rng, case, BF16, kinds("e4m3"), 1, True)}
-
-    def expect(inputs, kinds, case):
-        q, s = oracle.dynamic_quantize(inputs["x"], [1], kinds("e4m3"), True)
-        return {"q": q, "s": s}
-
-    return Variant(FILE, function, sizes, make, expect, frozenset({"s"}))
+    return harness.jagged(FILE, function, dtype, kind, pow2, deal(function, GROUPS, tokens, WIDTHS, 14), pad)
 
 
 VARIANTS = [
@@ -62,9 +38,9 @@ VARIANTS = [
     jagged("bf16_e4m3_pow2_padded_128", BF16, "e4m3", True, pad=128),
     jagged("bf16_e4m3_none_padded_16", BF16, "e4m3", False, pad=16),
     jagged("f32_e4m3_pow2_padded_200", F32, "e4m3", True, pad=200),
-    weights("bf16_e4m3_pow2_weights", ((1, 1, 8), (3, 128, 64), (2, 300, 72), (4, 129, 200))),
+    experts_columns(FILE, "bf16_e4m3_pow2_weights", (1, 1, 8), (3, 128, 64), (2, 300, 72), (4, 129, 200)),
     # Units of more than 12 tiles, in whole sets of four and not.
-    weights("bf16_e4m3_pow2_weights", ((1, 1800, 264), (2, 1700, 256))),
+    experts_columns(FILE, "bf16_e4m3_pow2_weights", (1, 1800, 264), (2, 1700, 256)),
 ]
 
 
