@@ -5,6 +5,7 @@
 for `import torch` where there is none."""
 
 import os
+import socket
 
 import pytest
 
@@ -17,3 +18,11 @@ def compile_cache(tmp_path_factory):
         patch.setenv("FP8MOE_ARTIFACTS", os.environ.get("FP8MOE_TEST_ARTIFACTS", ""))
         patch.setenv("FP8MOE_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.fixture
+def port():
+    """A free one, where processes of a test find each other."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]

@@ -8,7 +8,6 @@ where sums have the same order. test_expert_parallel.py divides the experts."""
 import copy
 import functools
 import importlib.util
-import socket
 
 import pytest
 
@@ -589,9 +588,6 @@ def test_modules_whose_weights_are_no_parameters():
 
 
 @pytest.mark.parametrize("check", CHECKS)
-def test_two_processes(ir, check):
+def test_two_processes(ir, port, check):
     """Both look for the same programs in one cache, at once."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     multiprocessing.spawn(work, (port, check), nprocs=RANKS)

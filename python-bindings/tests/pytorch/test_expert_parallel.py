@@ -6,7 +6,6 @@
 import datetime
 import os
 import re
-import socket
 import time
 
 import pytest
@@ -130,11 +129,20 @@ def check_compiled(rank):
 
 
 def check_late(rank):
-    """No rank computes with rows that have not arrived."""
+    """A rank that comes late is waited for: the other returns from the exchange after it has come, with its rows."""
     tensors = batch((8, 8), range(E))
-    exact = run(rank, tensors, (8, 8))
-    time.sleep(2 * rank)
-    assert torch.equal(run(rank, tensors, (8, 8))[1], exact[1])
+    expected_y = local(expected(tensors)[:1], (8, 8), rank)[0]
+    x, ids, weights, _ = local(tensors, (8, 8), rank)
+    dist.barrier()
+    if rank == 1:
+        time.sleep(2)
+    begin = time.monotonic()
+    rows, exchange = dispatch(x, ids, weights, num_experts=E)
+    came = torch.tensor([begin, time.monotonic()], dtype=torch.float64)
+    times = [torch.empty_like(came) for _ in range(RANKS)]
+    dist.all_gather(times, came)
+    assert times[0][1] > times[1][0] > times[0][0] + 1.0  # one clock for all processes of a machine
+    assert torch.equal(combine(make_network(rank)[0](rows, exchange.offsets), exchange), expected_y)
 
 
 def check_messages(rank):
@@ -159,12 +167,6 @@ def check_messages(rank):
 CHECKS = [check_values, check_fp8_wire, check_nan, check_compiled, check_late, check_messages]
 
 
-def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
-
-
 def join(rank, port):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=RANKS)
@@ -180,8 +182,8 @@ def work(rank, port):
         dist.destroy_process_group()
 
 
-def test_two_processes(ir):
-    multiprocessing.spawn(work, (free_port(),), nprocs=RANKS)
+def test_two_processes(ir, port):
+    multiprocessing.spawn(work, (port,), nprocs=RANKS)
 
 
 #: Of the group whose rank sleeps; it must be longer than a busy machine takes for one exchange.
@@ -207,10 +209,10 @@ def fail(rank, port, how, results):
 
 
 @pytest.mark.parametrize("how", ["dies", "sleeps"])
-def test_rank_that_fails(how):
+def test_rank_that_fails(port, how):
     """The other ends with a message, within a minute; nothing hangs."""
     context = multiprocessing.get_context("spawn")
-    (reader, writer), port = context.Pipe(duplex=False), free_port()
+    reader, writer = context.Pipe(duplex=False)
     processes = [context.Process(target=fail, args=(rank, port, how, writer)) for rank in range(RANKS)]
     for process in processes:
         process.start()

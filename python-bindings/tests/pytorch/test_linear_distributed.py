@@ -5,7 +5,6 @@
 one process has the right values, in FP8 or, where scales are of a rank's part, in bf16 within FP8's error."""
 
 import gc
-import socket
 
 import pytest
 
@@ -361,9 +360,6 @@ def work(rank, port):
         dist.destroy_process_group()
 
 
-def test_two_processes(ir):
+def test_two_processes(ir, port):
     """All checks in two processes, as these take longer to begin than the checks do."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     multiprocessing.spawn(work, (port,), nprocs=RANKS)
