@@ -44,7 +44,7 @@ On a machine without the compiler, make the programs elsewhere first and name th
     python -m fp8moe prepare grouped_mm $(python examples/train_moe.py --size=gpu --print-sizes) --target=sm_90a -o FOLDER
     FP8MOE_ARTIFACTS=FOLDER python examples/train_moe.py
 
-For --ep=N give --print-sizes --ranks=N.
+With --ep=N, --print-sizes has the sizes of one of N processes.
 """
 
 from __future__ import annotations
@@ -252,16 +252,14 @@ def parallelize(model: Any, options: argparse.Namespace) -> Any:
     if options.data == "ddp":
         names = [name for name, parameter in model.named_parameters() if parameter in parameters]
         torch.nn.parallel.DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, names)
-        for parameter in parameters:
-            parameter.register_post_accumulate_grad_hook(functools.partial(average_gradient, options=options))
+        for parameter in parameters if options.world > options.ep else ():
+            parameter.register_post_accumulate_grad_hook(functools.partial(sum_gradient, options=options))
         mark_divided(experts, options)
         return torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
     from torch.distributed.fsdp import fully_shard
 
     mesh, copies = dist.init_device_mesh(options.device, (options.world,)), options.world // options.ep
     ignored = parameters if copies == 1 else set()
-    for parameter in ignored:
-        parameter.register_post_accumulate_grad_hook(functools.partial(average_gradient, options=options))
     for layer in model.model.layers:
         if parameters and copies > 1:
             fully_shard(layer.mlp.experts, mesh=options.mesh["data"])  # the mean over these ranks
@@ -272,7 +270,7 @@ def parallelize(model: Any, options: argparse.Namespace) -> Any:
 
 
 def mark_divided(experts: List[Any], options: argparse.Namespace) -> None:
-    """Marks the parameters that ranks divide, whose gradients have the tokens of all ranks that share experts."""
+    """Marks the parameters that ranks divide, whose gradients are sums over ranks: `clip_gradients` makes means of them."""
     for module in experts if options.ep > 1 else ():
         for parameter in module.parameters():
             parameter.is_divided = True
@@ -293,17 +291,17 @@ def list_weights(module: Any) -> List[Any]:
     return [module.gate_up_proj.transpose(-2, -1), module.down_proj.transpose(-2, -1)]
 
 
-def average_gradient(parameter: Any, options: argparse.Namespace) -> None:
-    """Scales the gradient of an expert as soon as it is there. It has the tokens of all ranks that share experts, and losses are means over ranks."""
+def sum_gradient(parameter: Any, options: argparse.Namespace) -> None:
+    """Sums the gradient of an expert over the ranks that have the same one, as soon as it is there."""
     import torch.distributed as dist
 
-    parameter.grad /= options.world
-    if options.world > options.ep:
-        options.pending.append(dist.all_reduce(parameter.grad, group=options.mesh["data"].get_group(), async_op=True))
+    options.pending.append(dist.all_reduce(parameter.grad, group=options.mesh["data"].get_group(), async_op=True))
 
 
 def clip_gradients(model: Any, options: argparse.Namespace) -> Any:
-    """To norm 1 over the parameters of all ranks, each of which has a part of them, or a copy. Returns the norm before."""
+    """To norm 1 over the parameters of all ranks, each of which has a part of them, or a copy. Returns the norm before.
+
+    Losses are means over ranks, where gradients of divided experts are sums: one multiplication makes the mean and clips."""
     import torch
     import torch.distributed as dist
 
@@ -311,19 +309,19 @@ def clip_gradients(model: Any, options: argparse.Namespace) -> Any:
         return torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     while options.pending:
         options.pending.pop().wait()
-    gradients: Dict[int, List[Any]] = {}  # by the number of copies
+    gradients: Dict[Any, List[Any]] = {}  # by the number of copies, and of summands
     for parameter in model.parameters():
         if parameter.grad is not None:
             grad, is_divided = parameter.grad, options.ep > 1 and hasattr(parameter, "is_divided")
-            if is_divided and options.data == "fsdp" and options.world > options.ep:
-                grad /= options.ep  # FSDP2 has the mean over ranks with the same experts
+            by_fsdp = options.data == "fsdp" and options.world > options.ep  # has the mean over ranks with the same experts
+            summands = 1 if not is_divided else options.ep if by_fsdp else options.world
             copies = 1 if options.data == "fsdp" else options.world // options.ep if is_divided else options.world
-            gradients.setdefault(copies, []).append(grad.to_local() if hasattr(grad, "to_local") else grad)
-    square = sum(torch.nn.utils.get_total_norm(some).float().square() / copies for copies, some in gradients.items())
+            gradients.setdefault((copies, summands), []).append(grad.to_local() if hasattr(grad, "to_local") else grad)
+    square = sum((torch.nn.utils.get_total_norm(some).float() / n).square() / copies for (copies, n), some in gradients.items())
     dist.all_reduce(square)
     scale = (1.0 / (square.sqrt() + 1e-6)).clamp(max=1.0)
-    for some in gradients.values():
-        torch._foreach_mul_(some, scale.to(some[0].dtype))
+    for (_, n), some in gradients.items():
+        torch._foreach_mul_(some, (scale / n).to(some[0].dtype))
     return square.sqrt()
 
 
@@ -446,6 +444,7 @@ def parse(arguments: Optional[List[str]] = None) -> argparse.Namespace:
     parser.add_argument("--contenders", nargs="+", choices=CONTENDERS, default=list(CONTENDERS), help="contenders to train (default: all)")
     parser.add_argument("--size", choices=SIZES, help="size of the model (default: gpu where there is one, else cpu)")
     parser.add_argument("--steps", type=int, help="how many (default: 300 for --size=gpu, 8 for --size=cpu)")
+    parser.add_argument("--layers", type=int, help="how many (default: 4 for --size=gpu, 2 for --size=cpu)")
     parser.add_argument("--recipe", choices=RECIPES, default="rowwise", help="recipe of fp8moe (default: rowwise)")
     parser.add_argument("--compile", action="store_true", help="compile each layer with torch.compile; the first step takes long")
     parser.add_argument("--graphs", action="store_true", help="with --compile: replay each layer, forward and backward, as CUDA graphs")
@@ -458,22 +457,21 @@ def parse(arguments: Optional[List[str]] = None) -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=1, metavar="N", help="train each with N seeds from --seed on (default: 1)")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("."), help="the folder for training.json and training.svg")
     parser.add_argument("--print-sizes", action="store_true", help="print what `python -m fp8moe prepare` is to be given, and exit")
-    parser.add_argument("--ranks", type=int, default=1, help="for --print-sizes: of how many processes (default: 1)")
     options = parser.parse_args(arguments)
     options.rank, options.world = (int(os.environ.get(name, default)) for name, default in (("RANK", 0), ("WORLD_SIZE", 1)))
     options.ep, options.pending = options.world if options.ep is None else options.ep, []
-    if options.ep < 1 or options.world % options.ep:
-        parser.error(f"--ep: {options.world} processes cannot be divided into groups of {options.ep}")
-    if options.steps is not None and options.steps < 1:
-        parser.error(f"--steps: {options.steps} is less than 1")
-    if options.repeats < 1:
-        parser.error(f"--repeats: {options.repeats} is less than 1")
-    if options.inspect < 0:
-        parser.error(f"--inspect: {options.inspect} is less than 0")
     if options.print_sizes and not options.size:
         parser.error("--print-sizes: say of which model with --size")
-    if options.ranks < 1 or (options.size and SIZES[options.size]["experts"] % options.ranks):
-        parser.error(f"--ranks: {options.ranks} processes cannot divide the experts of the model equally")
+    if options.print_sizes and (options.ep < 1 or SIZES[options.size]["experts"] % options.ep):
+        number = SIZES[options.size]["experts"]
+        parser.error(f"--ep: {options.ep} processes cannot divide the {number} experts of --size={options.size} equally")
+    if not options.print_sizes and (options.ep < 1 or options.world % options.ep):
+        parser.error(f"--ep: {options.world} processes cannot be divided into groups of {options.ep}")
+    for name in ("steps", "layers", "repeats"):
+        if (number := getattr(options, name)) is not None and number < 1:
+            parser.error(f"--{name}: {number} is less than 1")
+    if options.inspect < 0:
+        parser.error(f"--inspect: {options.inspect} is less than 0")
     if options.graphs and not options.compile:
         parser.error("--graphs is a mode of --compile: give both")
     if options.graphs and options.ep > 1:
@@ -487,7 +485,7 @@ def main() -> int:
     options = parse()
     if options.print_sizes:
         size = SIZES[options.size]
-        experts = size["experts"] // options.ranks
+        experts = size["experts"] // options.ep
         first = f"{size['hidden']},{2 * size['moe_hidden']},{experts}"
         recipe = "" if options.recipe == RECIPES[0] else f" --recipe={options.recipe}"
         print(f"--sizes={first} --sizes={size['moe_hidden']},{size['hidden']},{experts}{recipe}")
@@ -525,12 +523,13 @@ def run(size: Dict[str, Any], options: argparse.Namespace) -> int:
     import torch
     import transformers
 
-    size["steps"] = options.steps or size["steps"]
+    size.update({name: value for name in ("steps", "layers") if (value := getattr(options, name))})
     where = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"
     versions = f"torch {torch.__version__}, transformers {transformers.__version__}"
     ranks = f"{options.world} processes, " if options.world > 1 else ""
     seeds = f"seed {options.seed}" if options.repeats == 1 else f"seeds {options.seed} to {options.seed + options.repeats - 1}"
-    title = f"Qwen3-MoE, --size={options.size}, on {where}: {ranks}{versions}, {seeds}"
+    layers = f" --layers={options.layers}" if options.layers else ""
+    title = f"Qwen3-MoE, --size={options.size}{layers}, on {where}: {ranks}{versions}, {seeds}"
     if options.rank == 0:
         print(title)
     runs: Runs = {}

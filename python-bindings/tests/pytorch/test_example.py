@@ -125,12 +125,14 @@ def test_ranks_that_divide_nothing(root):
 
 def test_sizes_of_prepare(root):
     assert run(root, "--print-sizes", "--size=gpu").stdout == "--sizes=2048,2816,64 --sizes=1408,2048,64\n"
-    assert run(root, "--print-sizes", "--size=gpu", "--ranks=2").stdout == "--sizes=2048,2816,32 --sizes=1408,2048,32\n"
+    assert run(root, "--print-sizes", "--size=gpu", "--ep=2").stdout == "--sizes=2048,2816,32 --sizes=1408,2048,32\n"
     result = run(root, "--print-sizes", "--size=cpu", "--recipe=forward_only")
     assert result.stdout == "--sizes=64,96,4 --sizes=48,64,4 --recipe=forward_only\n"
     for ranks in ("0", "3"):
-        result = run(root, "--print-sizes", "--size=cpu", f"--ranks={ranks}")
-        assert result.returncode == 2 and f"--ranks: {ranks} processes cannot divide the experts" in result.stderr
+        result = run(root, "--print-sizes", "--size=cpu", f"--ep={ranks}")
+        assert result.returncode == 2 and f"--ep: {ranks} processes cannot divide the 4 experts of --size=cpu equally" in result.stderr
+    result = run(root, "--ep=2")
+    assert result.returncode == 2 and "--ep: 1 processes cannot be divided into groups of 2" in result.stderr
     result = run(root, "--print-sizes")
     assert result.returncode == 2 and "say of which model with --size" in result.stderr
 
@@ -139,6 +141,7 @@ def test_sizes_of_prepare(root):
     "argument, message",
     [
         ("--steps=0", "--steps: 0 is less than 1"),
+        ("--layers=0", "--layers: 0 is less than 1"),
         ("--repeats=0", "--repeats: 0 is less than 1"),
         ("--inspect=-1", "--inspect: -1 is less than 0"),
         ("--recipe=mxfp8", "invalid choice: 'mxfp8'"),
