@@ -6,35 +6,51 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Times training steps on 1, 2, 4 and 8 GPUs (those that are there), with as many tokens for each GPU, in bf16 and in FP8.
+"""Times training steps on 1, 2, 4 and 8 GPUs (those that are there) in bf16 and in FP8. Each GPU has as many tokens.
 
     python3 benchmarks/scaling.py --json build/scaling.json
     python3 benchmarks/scaling.py --models dsv3 --modes ep --gpus 2 --compile
     python3 benchmarks/scaling.py --toy                       # on the CPU, with gloo: whether it runs
 
-    example   examples/train_moe.py's model: whole steps with the optimizer
-    qwen3     a layer of Qwen3-30B-A3B with 16 experts for each GPU, its share with EP = 8: forward and backward
-    dsv3      a layer of DeepSeek-V3 with 32 experts for each GPU, its share with EP = 8: forward and backward
+    example   the model of examples/train_moe.py: whole steps with the optimizer
+    qwen3     a layer of Qwen3-30B-A3B with 16 experts on each GPU, as with EP = 8: forward and backward
+    dsv3      a layer of DeepSeek-V3 with 32 experts on each GPU, as with EP = 8: forward and backward
 
     ep        experts are divided between all GPUs, all else is replicated (DDP)
-    ep_fsdp   experts are divided between half of the GPUs, and everything by FSDP2
-    ddp, fsdp experts are replicated or divided like all else, as many experts in all as one GPU has
+    ep_fsdp   experts are divided between half of the GPUs (two at least), and FSDP2 divides everything over the others
+    ddp       everything is replicated
+    fsdp      FSDP2 divides everything
 
-"fp8" has experts in FP8, "fp8 wire" also tokens and gradients as they travel, "fp8 linear" also the linear layers. Each expert gets as many
-tokens, and each token travels to as many GPUs as its experts allow. Columns: tokens/s of all GPUs; scaling, the tokens/s of a GPU over those of the fewest
-GPUs; communication, the part of a step in which kernels of NCCL run, and exposed, that in which nothing else does; waits, how often the
-host waits for the device in a step, for each layer. Runs on one GPU use the experts of transformers.
+    bf16        no FP8
+    fp8         experts
+    fp8 wire    experts, and tokens and gradients as they travel
+    fp8 linear  experts and linear layers
+
+Routing is even: each expert gets as many tokens, and a token travels to as many GPUs as its experts allow. On one GPU the experts are those
+of transformers. A case runs in processes of its own. A case that fails is a row with the reason.
+
+    tokens/s         of all GPUs
+    scaling          tokens/s of a GPU, over those on the fewest GPUs
+    profiled ms      a step under the profiler, of which the next four are parts
+    communication %  kernels of NCCL run
+    exposed %        nothing else runs meanwhile
+    idle %           nothing runs
+    waits a layer    how often the host waits for the device in a step, for each layer
+
+A rank that comes first waits within the kernels of NCCL. So the profile is that of the rank with the least communication.
 """
 
 import argparse
 import collections
 import functools
-import gc
+import itertools
 import json
+import multiprocessing
+import multiprocessing.connection
 import os
 import pathlib
+import re
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -42,7 +58,17 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODES = {"ep": [], "ep_fsdp": ["--data=fsdp"], "ddp": ["--ep=1"], "fsdp": ["--ep=1", "--data=fsdp"]}
 PRECISIONS = {"bf16": ("bf16", "bf16"), "fp8": ("fp8moe", "bf16"), "fp8 wire": ("fp8moe", "fp8"), "fp8 linear": ("fp8moe", "bf16")}
-WAITS = ("cudaStreamSynchronize", "cudaEventSynchronize", "cudaDeviceSynchronize")
+WAITS = ("cudaStreamSynchronize", "cudaEventSynchronize")  # `wait` and the profiler synchronize the device
+# Parts of a step by names of kernels; the first one that fits.
+PARTS = {
+    "communication": "^nccl",
+    "matmuls of experts": "grouped_matmul|cutlass",
+    "quantize": "quantize",
+    "linear layers": r"nvjet|gemm|^matmul_\d",
+    "attention": "sdpa|flash|fmha",
+    "optimizer": "multi_tensor_apply",
+}
+Case = collections.namedtuple("Case", "model mode precision gpus")
 
 
 def make_config(model, experts, toy):
@@ -69,49 +95,11 @@ def make_config(model, experts, toy):
     return config
 
 
-# --- A process --------------------------------------------------------------------------
-
-
-def work(options):
-    """Measures all cases with the ranks that there are; rank 0 writes them."""
-    import torch
-    import train_moe
-
-    import fp8moe
-
-    rows = []
-    for model in options.models:
-        for mode in options.modes:
-            for precision in options.precisions:
-                wire = PRECISIONS[precision][1]
-                settings = train_moe.parse([*MODES[mode], f"--wire={wire}", "--recipe=rowwise", *(["--compile"] if options.compile else [])])
-                settings.device = "cpu" if options.toy else "cuda"
-                if mode == "ep_fsdp":
-                    settings.ep = max(settings.world // 2, 1)
-                if (settings.world == 1 and mode != "ep") or (wire == "fp8" and settings.ep == 1) or (mode == "ep_fsdp" and settings.ep < 2):
-                    continue
-                if settings.world > 1:
-                    shape = (settings.world // settings.ep, settings.ep)
-                    settings.mesh = torch.distributed.init_device_mesh(settings.device, shape, mesh_dim_names=("data", "experts"))
-                row = {"model": model, "mode": mode if settings.world > 1 else "", "precision": precision, "GPUs": settings.world}
-                try:
-                    row.update(measure(model, precision, settings, options))
-                except (torch.OutOfMemoryError, fp8moe.Error, ValueError) as error:
-                    row["why not"] = str(error)[:100]
-                if settings.rank == 0:
-                    print(json.dumps(row), flush=True)
-                    rows.append(row)
-                torch.compiler.reset()
-                gc.collect()  # models with divided experts refer to themselves
-                if not options.toy:
-                    torch.cuda.empty_cache()
-    if settings.rank == 0:
-        pathlib.Path(options.worker).write_text(json.dumps(rows))
+# --- A rank of a case -------------------------------------------------------------------
 
 
 def balance(module, arguments, number):
-    """Experts get equally many tokens, which random routers do not do: token t has every (E / k)-th expert from t on, so that it travels to
-    as many ranks as it can."""
+    """Routes evenly, as random routers do not: a token goes to k experts at equal distances, and the next one to those beside them."""
     import torch
 
     x, index, weights = arguments
@@ -120,31 +108,47 @@ def balance(module, arguments, number):
     return x, (at % number).to(index.dtype), weights
 
 
-def measure(model_name, precision, settings, options):
+def parse_settings(case, options):
+    """The options of examples/train_moe.py that a case stands for."""
+    import torch
+    import train_moe
+
+    wire = PRECISIONS[case.precision][1]
+    settings = train_moe.parse([*MODES.get(case.mode, []), f"--wire={wire}", "--recipe=rowwise", *(["--compile"] if options.compile else [])])
+    settings.device = "cpu" if options.toy else "cuda"
+    if case.mode == "ep_fsdp":
+        settings.ep = max(case.gpus // 2, 2)
+    if case.gpus > 1:
+        shape = (case.gpus // settings.ep, settings.ep)
+        settings.mesh = torch.distributed.init_device_mesh(settings.device, shape, mesh_dim_names=("data", "experts"))
+    return settings
+
+
+def make_step(case, settings, options):
+    """A function that runs one step, how many tokens it has, and how many layers."""
     import torch
     import train_moe
 
     import fp8moe.torch
 
-    config = make_config(model_name, settings.ep, options.toy)
-    model = train_moe.make_model(PRECISIONS[precision][0], config, 0, settings)
+    config = make_config(case.model, settings.ep, options.toy)
+    model = train_moe.make_model(PRECISIONS[case.precision][0], config, 0, settings)
     for parameter in model.parameters():
         parameter.data = parameter.data.bfloat16()  # routers of DeepSeek-V3, too, as FSDP2 wants one type
     layers = len(model.model.layers)
-    if precision == "fp8 linear":
+    if case.precision == "fp8 linear":
         fp8moe.torch.convert(model, recipe="rowwise", filter=lambda _, name: "layers" in name)
     for layer in model.model.layers:
         layer.mlp.experts.register_forward_pre_hook(functools.partial(balance, number=config.num_experts))
-    if settings.compile:
-        for layer in model.model.layers:
+        if settings.compile:
             layer.compile()
-    if settings.world > 1:
+    if case.gpus > 1:
         model = train_moe.parallelize(model, settings)
     length, batch = (32, 2) if options.toy else (2048, options.tokens // 2048)
     generator = torch.Generator().manual_seed(settings.rank)
     tokens = torch.randint(256, (batch, length), generator=generator).to(settings.device)
     optimizer = None
-    if model_name == "example":
+    if case.model == "example":
         optimizer = torch.optim.AdamW(train_moe.group_parameters(model), lr=1e-5, fused=not options.toy)
 
     def step():
@@ -156,6 +160,14 @@ def measure(model_name, precision, settings, options):
             settings.pending.pop().wait()
         model.zero_grad()
 
+    return step, tokens.numel(), layers
+
+
+def measure(case, options):
+    """The figures of this rank."""
+    import torch
+
+    step, tokens, layers = make_step(case, parse_settings(case, options), options)
     for _ in range(options.warm_up):
         step()
     if not options.toy:
@@ -166,11 +178,10 @@ def measure(model_name, precision, settings, options):
         for _ in range(options.steps):
             step()
         seconds.append((wait(options) - begin) / options.steps)
-    step_s = train_moe.reduce(statistics.median(seconds), settings, "max")
-    row = {"tokens/s": round(settings.world * tokens.numel() / step_s), "ms/step": round(1e3 * step_s, 2)}
+    row = {"tokens": tokens, "ms/step": round(1e3 * statistics.median(seconds), 2)}
     if not options.toy:
-        row["peak GiB"] = round(train_moe.reduce(torch.cuda.max_memory_allocated() / 2**30, settings, "max"), 1)
-        row.update(profile(step, step_s, layers, options, settings.rank))
+        row["peak GiB"] = round(torch.cuda.max_memory_allocated() / 2**30, 1)
+        row.update(profile(step, layers, options, case))
     return row
 
 
@@ -182,39 +193,43 @@ def wait(options):
     return time.perf_counter()
 
 
-def profile(step, step_s, layers, options, rank):
-    """The share of communication, and how often the host waits, of some steps."""
+def profile(step, layers, options, case):
+    """Parts of profiled steps, of their own time, which is longer than that of others."""
     import torch
 
-    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
     steps = 3
-    with torch.profiler.profile(activities=activities) as found:
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as found:
         begin = wait(options)
         for _ in range(steps):
             step()
-        wall = wait(options) - begin
-    compute, communication, times, waits = [], [], collections.Counter(), collections.Counter()
+        us = 1e6 * (wait(options) - begin)
+    if options.traces and os.environ["RANK"] == "0":
+        found.export_chrome_trace(f"{options.traces}/{'_'.join(map(str, case)).replace(' ', '_')}.json.gz")
+    kernels, waits = [], 0
     for event in found.events():
-        if event.name in WAITS:
-            waits[event.name] += 1
-        if event.device_type != torch.autograd.DeviceType.CUDA or getattr(event, "is_user_annotation", False) or event.name.startswith("nccl:"):
-            continue
-        span = (event.time_range.start, event.time_range.end)
-        (communication if event.name.startswith("nccl") else compute).append(span)
-        times[event.name[:80]] += event.time_range.elapsed_us() / steps
-    if options.kernels and rank == 0:
-        print(f"wall {1e3 * wall / steps:.1f} ms, compute {cover(compute) / steps / 1e3:.1f}, all {cover(compute + communication) / steps / 1e3:.1f}")
-        for name, us in times.most_common(options.kernels):
-            print(f"  {us:9.0f} us {name}")
-    busy, us = cover(compute), 1e6 * step_s * steps
-    both = cover(compute + communication)
-    number = sum(waits.values()) - 2  # those of `wait`
-    return {
-        "communication %": round(100 * cover(communication) / us, 1),
-        "exposed %": round(100 * (both - busy) / us, 1),
-        "idle %": round(max(0.0, 100 * (1 - both / us)), 1),
-        "waits a layer": round(number / steps / layers, 1),
-    }
+        if event.device_type == torch.autograd.DeviceType.CUDA:
+            if not getattr(event, "is_user_annotation", False) and not event.name.startswith("nccl:"):
+                kernels.append((event.name, event.time_range.start, event.time_range.end))
+        else:
+            waits += event.name in WAITS
+    row = {"profiled ms": round(us / steps / 1e3, 2), **find_shares(kernels, us)}
+    row["waits a layer"] = round(waits / steps / layers, 1)
+    if options.kernels:
+        times, parts = collections.Counter(), collections.Counter()
+        for name, start, end in kernels:
+            times[name[:80]] += (end - start) / steps / 1e3
+            parts[next((part for part, names in PARTS.items() if re.search(names, name)), "other")] += (end - start) / steps / 1e3
+        row["parts"] = {name: round(ms, 2) for name, ms in parts.most_common()}
+        row["kernels"] = {name: round(ms, 3) for name, ms in times.most_common(options.kernels)}
+    return row
+
+
+def find_shares(kernels, us):
+    """Percents of a time, of kernels (name, start, end)."""
+    spans = [[(start, end) for name, start, end in kernels if name.startswith("nccl") == is_nccl] for is_nccl in (True, False)]
+    communication, compute, both = cover(spans[0]), cover(spans[1]), cover(spans[0] + spans[1])
+    shares = {"communication %": communication, "exposed %": both - compute, "idle %": us - both}
+    return {name: round(100 * part / us, 1) for name, part in shares.items()}
 
 
 def cover(spans):
@@ -226,7 +241,94 @@ def cover(spans):
     return total
 
 
-# --- All counts ----------------------------------------------------------------------------
+def work(case, rank, folder, options, result):
+    """Sends the figures of a rank, or why there are none, and when."""
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(case.gpus))
+    import torch
+
+    try:
+        if not options.toy:
+            torch.cuda.set_device(rank)
+        backend = "gloo" if options.toy else "nccl"
+        torch.distributed.init_process_group(backend, init_method=f"file://{folder}/store", rank=rank, world_size=case.gpus)
+        row = measure(case, options)
+        torch.distributed.barrier()  # nobody leaves while another one still talks
+    except Exception as error:
+        result.send((time.monotonic(), f"rank {rank}: {type(error).__name__}: {error}"))
+        return
+    result.send((time.monotonic(), row))
+    torch.distributed.destroy_process_group()
+
+
+# --- All cases -----------------------------------------------------------------------------
+
+
+def list_cases(options):
+    """One GPU has no mode. Tokens travel where experts are divided."""
+    for count in options.gpus or find_counts(options):
+        for model, mode, precision in itertools.product(options.models, options.modes if count > 1 else [""], options.precisions):
+            if precision != "fp8 wire" or mode.startswith("ep"):
+                yield Case(model, mode, precision, count)
+
+
+def find_counts(options):
+    import torch
+
+    return [1, 2] if options.toy else [count for count in (1, 2, 4, 8) if count <= torch.cuda.device_count()]
+
+
+def run_case(case, options):
+    """The row of a case, whose ranks are processes of its own: whatever becomes of them, the next case finds none."""
+    fork = multiprocessing.get_context("fork")  # the children find everything imported
+    ranks, readers, found = [], {}, None
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            for rank in range(case.gpus):
+                reader, writer = fork.Pipe(duplex=False)
+                ranks.append(fork.Process(target=work, args=(case, rank, folder, options, writer)))
+                ranks[rank].start()
+                writer.close()
+                readers[reader] = rank
+            found = collect(readers, ranks, options.timeout)
+        finally:
+            for process in ranks:
+                process.join(10 if isinstance(found, list) else 0)
+                process.kill()
+                process.join()
+    row = {"model": case.model, "mode": case.mode, "precision": case.precision, "GPUs": case.gpus}
+    return {**row, **(summarize(found) if isinstance(found, list) else {"why not": found})}
+
+
+def collect(readers, ranks, timeout):
+    """What all ranks have sent, or why one has not; the first reason is the cause of the others."""
+    end, found = time.monotonic() + timeout, []
+    while readers:
+        ready = multiprocessing.connection.wait(list(readers), max(0.0, end - time.monotonic()))
+        if not ready:
+            return f"ranks {sorted(readers.values())} took longer than {timeout:g} s (--timeout)"
+        reasons = []
+        for reader in ready:
+            rank = readers.pop(reader)
+            try:
+                when, what = reader.recv()
+            except EOFError:
+                ranks[rank].join()
+                when, what = 0.0, f"rank {rank} ended with status {ranks[rank].exitcode}"
+            (reasons if isinstance(what, str) else found).append((when, what))
+        if reasons:
+            return min(reasons)[1][:200]
+    return [what for _, what in found]
+
+
+def summarize(found):
+    """The figures of the slowest rank, and the profile of the one for which others wait."""
+    row = dict(min(found, key=lambda one: one.get("communication %", 0.0)))
+    row["ms/step"] = max(one["ms/step"] for one in found)
+    tokens = sum(one["tokens"] for one in found)
+    del row["tokens"]
+    if "peak GiB" in row:
+        row["peak GiB"] = max(one["peak GiB"] for one in found)
+    return {"tokens/s": round(1e3 * tokens / row["ms/step"]), **row}
 
 
 def add_ratios(rows):
@@ -252,50 +354,34 @@ def parse():
     parser.add_argument("--tokens", type=int, default=8192, help="of each GPU, a multiple of 2048 (default: 8192)")
     parser.add_argument("--steps", type=int, default=5, help="of each of three measurements (default: 5)")
     parser.add_argument("--warm-up", type=int, default=4, help="steps before (default: 4)")
+    parser.add_argument("--timeout", type=float, default=300, help="seconds that a case may take (default: 300)")
     parser.add_argument("--compile", action="store_true", help="compile layers")
-    parser.add_argument("--kernels", type=int, default=0, metavar="N", help="print the N kernels that take longest")
+    parser.add_argument("--kernels", type=int, default=0, metavar="N", help="add milliseconds of parts, and of the N kernels that take longest")
+    parser.add_argument("--traces", metavar="FOLDER", help="save a timeline of each case here, for chrome://tracing")
     parser.add_argument("--toy", action="store_true", help="small models on the CPU, with gloo")
     parser.add_argument("--json", help="save all figures here")
-    parser.add_argument("--join", nargs="+", help="outputs of earlier runs whose rows make the table instead")
-    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    parser.add_argument("--join", nargs="+", help="outputs of processes of one run, whose rows make the table instead")
     return parser.parse_args()
-
-
-def find_counts(options):
-    import torch
-
-    return [1, 2] if options.toy else [count for count in (1, 2, 4, 8) if count <= torch.cuda.device_count()]
-
-
-def launch(options, count):
-    """The rows of that many processes."""
-    with tempfile.TemporaryDirectory() as folder:
-        out = os.path.join(folder, "rows.json")
-        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={count}", __file__, f"--worker={out}"]
-        subprocess.run([*command, *sys.argv[1:]], check=True)
-        return json.loads(pathlib.Path(out).read_text())
 
 
 def main():
     options = parse()
-    sys.path.append(str(ROOT / "examples"))
-    if options.worker:
-        import torch
-        import train_moe  # noqa: F401
-
-        if not options.toy:
-            torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-        torch.distributed.init_process_group("gloo" if options.toy else "nccl")
-        work(options)
-        torch.distributed.destroy_process_group()
-        return
     if options.join:
         lines = [line for path in options.join for line in pathlib.Path(path).read_text().splitlines()]
         rows = [json.loads(line) for line in lines if line.startswith("{")]
     else:
-        rows = [row for count in options.gpus or find_counts(options) for row in launch(options, count)]
+        sys.path.append(str(ROOT / "examples"))
+        import train_moe  # noqa: F401
+        import transformers  # noqa: F401
+
+        import fp8moe.torch  # noqa: F401
+
+        rows = []
+        for case in list_cases(options):
+            rows.append(run_case(case, options))
+            print(json.dumps(rows[-1]), flush=True)
     add_ratios(rows)
-    columns = list(dict.fromkeys(key for row in rows for key in row))
+    columns = [key for key in dict.fromkeys(key for row in rows for key in row) if key not in ("parts", "kernels")]
     print("\n| " + " | ".join(columns) + " |\n|" + "---|" * len(columns))
     for row in rows:
         print("| " + " | ".join(str(row.get(column, "")) for column in columns) + " |")

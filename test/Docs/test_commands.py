@@ -37,7 +37,7 @@ LEFT_OUT = [
     (r"python3 benchmarks/\w+\.py (measure )?build/\w+/sm_90a", "needs a GPU"),
     (r"(FP8MOE_ARTIFACTS=\S+ )?python3 benchmarks/(auto|linear_layers|peers|torch_\w+)\.py", "needs torch, and a GPU"),
     (r"python3 benchmarks/(linear|mx_matmul|precision)\.py build/", "needs a GPU"),
-    (r"PYTHONPATH=\S+ build/torch-env/bin/python (examples/train_moe\.py --compile|benchmarks/scaling\.py)", "needs torch, and a GPU"),
+    (r"PYTHONPATH=\S+ build/torch-env/bin/python (-m torch\.distributed\.run |examples/train_moe\.py --compile|benchmarks/scaling\.py)", "needs torch, and a GPU"),
     (r"/usr/bin/time ", "measures"),
     (r"python -m pytest python-bindings/tests/test_gpu\.py", "needs a GPU"),
     (r"python examples/tutorial/train\.py", "needs torch; the tests of fp8moe.torch run it"),

@@ -156,3 +156,54 @@ def test_scaling(root, tmp_path):
     assert (one["GPUs"], one["mode"], one["scaling"]) == (1, "", 1.0) and (two["GPUs"], two["mode"]) == (2, "ep")
     assert two["scaling"] == pytest.approx(two["tokens/s"] / one["tokens/s"] / 2, abs=0.01) and two["over bf16"] == 1.0
     assert "| model | mode | precision | GPUs |" in result.stdout
+
+
+def test_cases_that_fail(root, tmp_path):
+    """A rank that raises, dies or hangs makes a row with the reason, though the other one waits for it; the next case runs. Steps are as long
+    as those of the slowest rank, the profile is that of the one for which others wait."""
+    script = tmp_path / "cases.py"
+    script.write_text(
+        """
+import argparse, json, os, sys, time
+
+import scaling
+
+
+def measure(case, options):
+    import torch
+
+    rank = int(os.environ["RANK"])
+    if case.mode == "good":
+        return {"tokens": 10, "ms/step": 1.0 + rank, "communication %": 5.0 - rank}
+    if rank == 1:
+        if case.mode == "raises":
+            raise ValueError("no kernel")
+        if case.mode == "dies":
+            os._exit(7)
+        time.sleep(600)
+    torch.distributed.barrier()
+
+
+scaling.measure = measure
+for mode, timeout in (("raises", 300), ("dies", 300), ("hangs", 2), ("good", 300)):
+    options = argparse.Namespace(toy=True, timeout=timeout)
+    print(json.dumps(scaling.run_case(scaling.Case("dsv3", mode, "bf16", 2), options)))
+"""
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root / "benchmarks"), os.environ.get("PYTHONPATH", "")])}
+    result = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=600, env=env)
+    assert result.returncode == 0, result.stderr
+    raises, dies, hangs, good = (json.loads(line) for line in result.stdout.splitlines())
+    assert raises["why not"] == "rank 1: ValueError: no kernel"
+    assert dies["why not"] == "rank 1 ended with status 7"
+    assert hangs["why not"] == "ranks [0, 1] took longer than 2 s (--timeout)"
+    assert (good["tokens/s"], good["ms/step"], good["communication %"], good["GPUs"]) == (10000, 2.0, 4.0, 2)
+
+
+def test_shares_of_a_step(root, monkeypatch):
+    """Of 10 us: NCCL runs for 4, of which a matmul covers 1; nothing runs for 2."""
+    monkeypatch.syspath_prepend(root / "benchmarks")
+    import scaling
+
+    kernels = [("nccl_a", 0.0, 3.0), ("matmul", 2.0, 6.0), ("nccl_b", 7.0, 8.0), ("sum", 8.0, 9.0)]
+    assert scaling.find_shares(kernels, 10.0) == {"communication %": 40.0, "exposed %": 30.0, "idle %": 20.0}
