@@ -8,11 +8,11 @@
     combine, backward   gradient of a token --one all-to-all--> times weights, to rows
     dispatch, backward  rows --sum of a token's experts here--> one all-to-all --> sum over ranks
 
-A token travels once to each rank that has any of its experts. The numbers and weights of its experts are in the same row of bytes.
-The host waits once, in dispatch, for the numbers of tokens; the backward has them.
+A token travels once to each rank that has at least one of its experts. One row of bytes holds the token, its expert indices and its weights.
+The host waits for the device once, in dispatch, to learn how many tokens each rank sends. The backward reuses these counts.
 
-Ideas: tokens travel once for a rank, and quantized in dispatch only, as in DeepEP. In a graph, operators have a number of rows that is data, as
-in torchtitan.
+Sources of ideas: DeepEP sends a token once to a rank, and quantizes in dispatch only. In torchtitan, the number of rows of an operator is
+data, so that graphs hold it.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _Network = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 class Exchange(NamedTuple):
-    """Where tokens went, which `combine` reads; `dispatch` makes it."""
+    """The routes of tokens, from `dispatch` to `combine`."""
 
     #: i32 [E / ranks], the end of the rows of each expert of this rank.
     offsets: torch.Tensor
     #: f32 [R, k], the weights of the tokens that arrived; differentiable.
     weights: torch.Tensor
-    #: Of the tokens that arrived, and of those that were sent, with ranks in the place of experts.
+    #: Routing of the tokens that arrived, to experts of this rank, and of the tokens of this rank, to ranks.
     here: Routing
     sent: Routing
     #: i64 [2, ranks] on the host: tokens sent to and received from each rank.
@@ -64,16 +64,16 @@ def expert_parallel(
 
         y = fp8moe.torch.expert_parallel(x, experts, weights, network, num_experts=64, group=group)
 
-    All ranks call it together, with as many tokens as each has, none too. A token's result is the sum over its experts of weight times
-    result: within a rank in float32 in the order of k and rounded once, then over ranks likewise. With one rank it is permute,
-    network, unpermute, bit for bit.
+    All ranks of the group call it together. Their numbers of tokens may differ, and may be 0. A token's result is the weighted sum of its
+    experts' results. Each rank sums its experts in float32 in the order of k, and rounds once; the sum over ranks is made likewise.
+    With one rank the result is that of permute, network and unpermute, bit for bit.
 
     Args:
         x: bf16 [T, D]; another type under autocast.
-        experts: integers [T, k], of all experts. Numbers outside of 0 to num_experts - 1 count for nothing.
+        experts: integers [T, k], indices of experts over all ranks. Indices outside of 0 to num_experts - 1 are ignored.
         weights: [T, k].
         network: a function of rows [M, D], sorted by expert, and of i32 offsets [num_experts / ranks], to rows [M, D]. M may be 0.
-        num_experts: of all ranks; their number divides it.
+        num_experts: the number of experts on all ranks together, a multiple of the number of ranks.
         group: a process group, or None for the default one; without any, there is one rank.
         wire: "fp8" sends tokens, and the gradients of results, as e4m3 with a power of two for each token. Rows of the other two
             exchanges are bf16.
@@ -231,8 +231,8 @@ def _run_dispatch(
 
 
 def _plan(experts: torch.Tensor, mine: int, ranks: int) -> Tuple[Routing, torch.Tensor]:
-    """The order in which tokens are sent, by rank, and i64 [ranks, 2]: for each rank the tokens that go there and how many of its
-    experts they ask for."""
+    """The order in which tokens are sent, by rank, and i64 [ranks, 2]: the tokens that go to a rank, and the rows that its experts make of
+    them."""
     T = experts.shape[0]
     owners = torch.div(experts.long(), mine, rounding_mode="floor").unsqueeze(2) == torch.arange(ranks, device=experts.device)
     goes = owners.any(1).t()  # [ranks, T]
@@ -337,7 +337,7 @@ def _resolve(name: str) -> Any:
 
 
 def _exchange(rows: torch.Tensor, sent: torch.Tensor, received: torch.Tensor, group: Any) -> torch.Tensor:
-    """Rows by rank, to these ranks."""
+    """Sends rows, sorted by rank, to their ranks."""
     outgoing, incoming = sent.tolist(), received.tolist()
     result = rows.new_empty(sum(incoming), rows.shape[1])
     _all_to_all(result, rows, incoming, outgoing, group)
