@@ -28,6 +28,9 @@ static void appendOperation(Operation *op, const TargetInfo &target,
     // The first operand with the same value.
     key.push_back(std::distance(op->operand_begin(),
                                 llvm::find(op->getOperands(), operand)));
+    // Its kernel may compute rows instead of reading them.
+    auto rows = operand.getDefiningOp<RowOpInterface>();
+    key.push_back(toNumber(rows ? rows.getOperation() : nullptr));
   }
   for (Type type : op->getResultTypes())
     key.push_back(toNumber(type.getAsOpaquePointer()));
