@@ -446,10 +446,14 @@ def _list_requests(options: argparse.Namespace, sizes: Tuple[int, int, int], chi
         of_layer = linear_programs.linear_request(K, N, chip, recipe=recipe, kept=options.program == "kept_linear")
         return [linear_programs.linear_input_request(K, chip), of_layer]
     if options.program == "moe":
+        if recipe != "rowwise":
+            raise Error(f"--recipe: moe is FP8 throughout, expected auto or rowwise, found {recipe}")
         D, H, E = sizes
-        matrices = ((D, 2 * H), (H, D)) if options.recipe == "auto" else ()
-        bf16 = [programs.bf16_grouped_mm_request(K, N, E, chip, weights=options.weights) for K, N in matrices]
-        return [*bf16, *(moe_programs.request(part, *sizes, chip, weights=options.weights) for part in moe_programs.PARTS)]
+        # Calls that the programs of a whole layer do not fit take those of grouped_mm.
+        matrices = [(K, N, E) for K, N in ((D, 2 * H), (H, D))]
+        fallbacks = [programs.bf16_grouped_mm_request(*each, chip, weights=options.weights) for each in matrices if options.recipe == "auto"]
+        fallbacks += [programs.grouped_mm_request(*each, chip, weights=options.weights) for each in matrices]
+        return [*fallbacks, *(moe_programs.request(part, *sizes, chip, weights=options.weights) for part in moe_programs.PARTS)]
     bf16 = [programs.bf16_grouped_mm_request(*sizes, chip, weights=options.weights)]
     if options.program == "bf16_grouped_mm":
         return bf16

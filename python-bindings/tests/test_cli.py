@@ -251,7 +251,10 @@ def test_prepare_moe(ir, tmp_path, capsys, monkeypatch):
 
     assert main(["prepare", "moe", "--sizes=32,16,2", "--target=cpu", "-o", str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    assert "bf16_grouped_mm of K = 32, N = 32, E = 2" in out and "bf16_grouped_mm of K = 16, N = 32, E = 2" in out
+    for fallback in ("bf16_grouped_mm of K = 32, N = 32", "bf16_grouped_mm of K = 16, N = 32", "\ngrouped_mm of K = 32, N = 32", "\ngrouped_mm of K = 16, N = 32"):
+        assert f"{fallback}, E = 2" in out
+    assert main(["prepare", "moe", "--sizes=32,16,2", "--target=cpu", "--recipe=forward_only"]) == 1
+    assert "moe is FP8 throughout, expected auto or rowwise, found forward_only" in capsys.readouterr().err
     monkeypatch.setenv("FP8MOE_ARTIFACTS", str(tmp_path))
     for part in moe_programs.PARTS:
         request = moe_programs.request(part, 32, 16, 2, "cpu")

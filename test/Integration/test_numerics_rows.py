@@ -83,6 +83,9 @@ GROUPS = tuple(
         (3, "random", 1008, False, 50),
         (2, "random", 0, False, 9),
         (5, "random", 31, True, 0),
+        (7, "invalid", 304, True, 100),
+        (7, "trailing", 304, True, 100),
+        (5, "all_empty", 64, True, 9),
     )
 )
 

@@ -17,10 +17,10 @@ from . import _auto
 from ._constant import assume_constant_result
 from ._experts import experts as run_experts
 from ._glu import Activation, compute_swiglu_gradient
-from ._grouped_mm import _LEAST_ROWS, FIXED, _lay_out, chip_of, find_layout, is_exporting
+from ._grouped_mm import _LEAST_ROWS, FIXED, _lay_out, chip_of, find_layout, find_shape, is_exporting, observers, require_tensor
 from ._kept import reads_gathered
-from ._ops import Op, find_asked, load_ops
-from ._permute import _check, _require_backward, _sum_slots, dot_slots, permute, route, unpermute
+from ._ops import Op, find_asked, load_ops, with_strides
+from ._permute import Routing, _check, _Permute, _require_backward, _sum_slots, dot_slots, permute, route, unpermute
 from ._triton import has_kernels
 from ._weights import QuantizedWeights, gathered
 
@@ -35,7 +35,7 @@ def moe(
     down: _Weights,
     *,
     activation: Union[Activation, Callable[[torch.Tensor], torch.Tensor]] = "silu",
-    recipe: recipes.Recipe = "auto",
+    recipe: Union[recipes.Recipe, Tuple[recipes.Recipe, recipes.Recipe]] = "auto",
 ) -> torch.Tensor:
     """Runs tokens through their experts: `permute`, `experts` and `unpermute` as one function.
 
@@ -44,7 +44,7 @@ def moe(
 
     Where a training step is in FP8 throughout, with SwiGLU and at least 128 rows for each expert, sorted tokens and
     the result of SwiGLU are quantized where they are computed, and are never in memory as bf16. Otherwise it is what the three
-    functions compute.
+    functions compute; so it is in graphs whose number of rows is a symbol, by recipe "auto".
 
     Args:
         x: bf16 [T, D].
@@ -61,7 +61,12 @@ def moe(
     Raises as `permute`, `experts` and `unpermute`.
     """
     _require_backward("moe", x, weights)
-    E = operator.index((gate_up.weights if isinstance(gate_up, QuantizedWeights) else gate_up).shape[0])
+    shape = find_shape(gate_up)
+    if shape is None:
+        matrices: Any = gate_up
+        require_tensor("moe", "gate_up", matrices, "[E, D, 2H]")
+        raise ValueError(f"moe: gate_up has shape {tuple(matrices.shape)}, expected [E, D, 2H]")
+    E = operator.index(shape[0])
     if activation == "silu" and _fit(x, experts, weights, gate_up, down, recipe):
         _check(x, experts, E)
         first, second = _lay_out(gate_up)[0], _lay_out(down)[0]
@@ -73,12 +78,15 @@ def moe(
     return unpermute(y, routing, weights)
 
 
-def _fit(x: Any, experts: Any, weights: Any, gate_up: Any, down: Any, recipe: str) -> bool:
+def _fit(x: Any, experts: Any, weights: Any, gate_up: Any, down: Any, recipe: Any) -> bool:
     """Whether programs take the tensors as they are, and FP8 pays in each use."""
     if any(type(tensor) not in (torch.Tensor, torch.nn.Parameter) for tensor in (x, experts, weights, gate_up, down)):
         return False
-    if not torch.is_grad_enabled() or is_exporting() or reads_gathered() or gathered:
+    if not torch.is_grad_enabled() or is_exporting() or reads_gathered() or gathered or not isinstance(recipe, str):
         return False
+    if observers and not torch.compiler.is_compiling():  # `inspect` looks at each matmul
+        return False
+    recipes.check("moe", recipe)
     device = x.device
     if device.type not in ("cpu", "cuda") or torch.is_autocast_enabled(device.type):
         return False
@@ -102,7 +110,7 @@ def _fit(x: Any, experts: Any, weights: Any, gate_up: Any, down: Any, recipe: st
 
 
 class _Programs(NamedTuple):
-    """One of moe_programs.PARTS, of a layer of (D, H, E)."""
+    """One of moe_programs.PARTS, of a layer of (D, H, E). The first `find` compiles, or finds what was compiled."""
 
     part: str
     sizes: Tuple[int, int, int]
@@ -168,13 +176,18 @@ class _MoE(torch.autograd.Function):
         del x_rows
         a_rows, a_scales, *a_columns = layer.rows.find("quantize_activation")(h, offsets)
         y = _multiply(layer.down, a_rows, a_scales, down, offsets)
-        ctx.save_for_backward(weights, gate_up, down, offsets, slots, places, rows, h, y, *x_columns, *a_columns)
-        ctx.by_kernel = by_kernel
+        saved = (x, weights, gate_up, down, offsets, slots, places, rows, h, y, *x_columns, *a_columns)
+        ctx.save_for_backward(*saved)
+        ctx.by_kernel, ctx.strides = by_kernel, [tensor.stride() for tensor in saved]
         return _sum_slots(y, offsets, places, weights)
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-        weights, gate_up, down, offsets, slots, places, rows, h, y, *columns = ctx.saved_tensors
+        if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+            return _differentiate_again(ctx, gradient)
+        # Hooks that move what is saved may leave it in another layout.
+        saved = [with_strides(tensor, strides) for tensor, strides in zip(ctx.saved_tensors, ctx.strides)]
+        _, weights, gate_up, down, offsets, slots, places, rows, h, y, *columns = saved
         x_columns, a_columns = columns[:2], columns[2:]
         asks_x, asks_weights, asks_gate_up, asks_down = find_asked(ctx, ctx.needs_input_grad[:4])
         gradient = gradient.contiguous()
@@ -201,6 +214,17 @@ class _MoE(torch.autograd.Function):
             if asks_x:
                 grad_x = _sum_slots(_multiply_gradient(layer.gate_up, q_rows, q_scales, gate_up, offsets), offsets, places)
         return grad_x, grad_weights, grad_gate_up, grad_down, None, None, None, None
+
+
+def _differentiate_again(ctx: Any, gradient: torch.Tensor) -> Any:
+    """Gradients by the three functions, with a history (create_graph). What cannot be differentiated again says so there."""
+    x, weights, gate_up, down, *routing = ctx.saved_tensors[:7]
+    inputs = [tensor for tensor, needs in zip((x, weights, gate_up, down), ctx.needs_input_grad) if needs]
+    with torch.enable_grad():
+        routing = Routing(*routing)
+        y = run_experts(_Permute.apply(x, *routing), gate_up, down, routing.offsets, recipe="rowwise")
+        found = iter(torch.autograd.grad(unpermute(y, routing, weights), inputs, gradient, create_graph=True))
+    return (*(next(found) if needs else None for needs in ctx.needs_input_grad[:4]), None, None, None, None)
 
 
 def _multiply(

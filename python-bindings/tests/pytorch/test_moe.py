@@ -6,6 +6,7 @@
 import pytest
 import torch
 
+import fp8moe
 import fp8moe.torch as fp8
 from fp8moe.torch import _moe
 
@@ -132,7 +133,63 @@ def test_checkpointing():
         assert torch.equal(a, b)
 
 
+@pytest.mark.parametrize("move", [lambda t: t.contiguous(), lambda t: t.clone(memory_format=torch.contiguous_format)])
+def test_hooks_that_lose_layouts(move):
+    leaves, chosen, grad = make(11)
+    expected = run(whole, leaves, chosen, grad, "rowwise")
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: move(t), lambda t: t):
+        found = run(whole, leaves, chosen, grad, "rowwise")
+    for a, b in zip(found, expected):
+        assert torch.equal(a, b)
+
+
+def test_gradients_of_gradients():
+    """As those of the three functions: of routing weights by one more backward; others are errors."""
+    leaves, chosen, grad = make(12)
+    again = {}
+    for layer in (whole, apart):
+        found = torch.autograd.grad(layer(leaves, chosen, "rowwise"), list(leaves.values()), grad, create_graph=True)
+        (again[layer],) = torch.autograd.grad(found[1].sum(), leaves["down"], retain_graph=True)
+        with pytest.raises(fp8moe.Error, match="cannot be differentiated again"):
+            found[0].sum().backward()
+    assert torch.equal(again[whole], again[apart]) and again[whole].abs().sum() > 0
+
+
+def test_inspect_sees_the_matmuls(calls):
+    leaves, chosen, _ = make(13)
+    seen = []
+    _moe.observers.append(lambda *args: seen.append(args))
+    try:
+        whole(leaves, chosen, "rowwise")
+    finally:
+        _moe.observers.pop()
+    assert len(seen) == 2 and not calls
+
+
+def test_a_recipe_for_each_matrix(calls):
+    leaves, chosen, grad = make(14)
+    for recipe in (("rowwise", "bf16"), ["rowwise", "rowwise"]):
+        for a, b in zip(run(whole, leaves, chosen, grad, recipe), run(apart, leaves, chosen, grad, recipe)):
+            assert torch.equal(a, b)
+    assert not calls
+
+
+def test_two_numbers_of_tokens_in_a_graph():
+    layer = torch.compile(whole, dynamic=True)
+    for seed, tokens in ((15, T), (16, T + 64)):
+        leaves, chosen, grad = make(seed, tokens)
+        for name, a, b in zip(("y", *leaves), run(layer, leaves, chosen, grad, "rowwise"), run(apart, leaves, chosen, grad, "rowwise")):
+            assert distance(a, b) < 0.03, name
+
+
 def test_errors():
     leaves, chosen, _ = make(10)
+    matrices = leaves["gate_up"].transpose(-2, -1), leaves["down"].transpose(-2, -1)
     with pytest.raises(ValueError, match="experts have shape"):
-        fp8.moe(leaves["x"], chosen[:5], leaves["weights"], leaves["gate_up"].transpose(-2, -1), leaves["down"].transpose(-2, -1))
+        fp8.moe(leaves["x"], chosen[:5], leaves["weights"], *matrices)
+    with pytest.raises(TypeError, match="moe: gate_up is of type list"):
+        fp8.moe(leaves["x"], chosen, leaves["weights"], [], matrices[1])
+    with pytest.raises(ValueError, match=r"moe: gate_up has shape \(128, 48\), expected \[E, D, 2H\]"):
+        fp8.moe(leaves["x"], chosen, leaves["weights"], matrices[0].flatten(0, 1)[:128].reshape(128, -1)[:, :48], matrices[1])
+    with pytest.raises(ValueError, match="moe: recipe is 'rowwize'"):
+        fp8.moe(leaves["x"], chosen, leaves["weights"], *matrices, recipe="rowwize")
