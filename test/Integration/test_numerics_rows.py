@@ -104,7 +104,21 @@ def quantized(function, pad=None):
     return Variant(FILE, function, GROUPS, make, expect, frozenset({"s0", "s1"}))
 
 
-EXACT = [alone(f"{kind}_{size}") for kind in ("gather", "weighted") for size in ("bf16_48", "f32_272")] + [
+def dense(function):
+    """Rows without groups, quantized along both axes."""
+    width = int(function.rsplit("_", 1)[1])
+
+    def make(rng, case, kinds):
+        return make_inputs("gather", TYPES["bf16"], width, rng, *case)
+
+    def expect(inputs, kinds, case):
+        rows = oracle.gather_rows(inputs["x"], inputs["rows"])
+        return dict(zip(("q0", "q1", "s0", "s1"), oracle.dynamic_quantize(rows, [0, 1], kinds("e4m3"), True)))
+
+    return Variant(FILE, function, SIZES, make, expect, frozenset({"s0", "s1"}))
+
+
+EXACT = [dense("dense_gather_bf16_528")] + [alone(f"{kind}_{size}") for kind in ("gather", "weighted") for size in ("bf16_48", "f32_272")] + [
     quantized("quantized_gather_bf16_528"),
     quantized("quantized_weighted_bf16_576", pad=128),
     quantized("quantized_weighted_f32_544"),

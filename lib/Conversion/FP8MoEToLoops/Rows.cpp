@@ -10,7 +10,7 @@
 #include "Scaling.h"
 
 #include "fp8moe/Conversion/F32Bits.h"
-#include "fp8moe/Conversion/Sigmoid.h"
+#include "fp8moe/Conversion/SwiGLU.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 

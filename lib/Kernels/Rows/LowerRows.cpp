@@ -167,8 +167,8 @@ public:
   StringRef getName() const override { return "operations on rows"; }
   bool matches(Operation *op) const override { return isa<RowOpInterface>(op); }
   bool writesResults() const override { return true; }
-  /// What its reader computes is launched there, where the reader's kernel
-  /// leaves the work to others.
+  /// Launches nothing if all readers compute the result. A reader whose kernel
+  /// leaves the work to others launches the kernel before them.
   LogicalResult lower(Operation *op, ProgramLowering &lowering) const override {
     if (failed(requireKernels(op, lowering.getTarget())) ||
         failed(lowering.createResult(op->getOpResult(0))))

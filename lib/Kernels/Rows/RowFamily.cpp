@@ -44,16 +44,19 @@ RowWork RowWork::get(RowOpInterface op) {
   return work;
 }
 
-bool fp8moe::isFused(RowOpInterface op) {
-  Value result = op->getResult(0);
-  auto reader = result.hasOneUse()
-                    ? dyn_cast<TiledOpInterface>(*result.user_begin())
-                    : TiledOpInterface();
-  KernelChoiceAttr choice = reader ? reader.getTilesAttr() : KernelChoiceAttr();
+/// Whether a kernel of `op` computes its input.
+static bool hasFusedTile(Operation *op) {
+  auto tiled = dyn_cast<TiledOpInterface>(op);
+  KernelChoiceAttr choice = tiled ? tiled.getTilesAttr() : KernelChoiceAttr();
   return choice && llvm::any_of(choice.getEntries(), [](AlternativeAttr entry) {
            auto tile = dyn_cast<RescaledBothAxesTileAttr>(entry.getTile());
            return tile && tile.getFused();
          });
+}
+
+bool fp8moe::isFused(RowOpInterface op) {
+  Value result = op->getResult(0);
+  return !result.use_empty() && llvm::all_of(result.getUsers(), hasFusedTile);
 }
 
 //===----------------------------------------------------------------------===//
@@ -85,9 +88,10 @@ public:
     return estimate(op, {}, target);
   }
   StringRef describeKernels(Operation *) const override {
-    return "kernels compute 16 neighbours of a row at a time: the number of "
-           "columns is known, and it, or that of each half, is a multiple of "
-           "16";
+    return "rows are divided into chunks of 16 elements: the number of columns "
+           "is known, and it, or that of each half of a gradient, is a "
+           "multiple "
+           "of 16";
   }
 };
 

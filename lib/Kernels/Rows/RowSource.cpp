@@ -8,7 +8,7 @@
 
 #include "Kernels/Rows/RowSource.h"
 
-#include "fp8moe/Conversion/Sigmoid.h"
+#include "fp8moe/Conversion/SwiGLU.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;

@@ -67,8 +67,8 @@ public:
   /// expensive: both halves of a gradient.
   int64_t countParts() const { return problem.countParts(); }
   Value getPartColumns() { return b.divU(sizes.columns, countParts()); }
-  /// What is read before a row (i64) can be: far ahead of its elements, if the
-  /// kernel can.
+  /// Reads the number and the weight of a row (i64), which a kernel may do far
+  /// ahead of its elements.
   SmallVector<Value> find(Value row);
   /// A chunk of each part of a row that was found, as words of 16 bytes. It
   /// begins at `column`, a multiple of it, of each part.

@@ -26,8 +26,8 @@ struct RowWork : KernelWorkBase<RowWork> {
   static RowWork get(RowOpInterface op);
 };
 
-/// Whether the kernel of the only operation that reads the result computes it,
-/// as the tile of that operation says, for some sizes or for all.
+/// Whether the kernels of all operations that read the result compute it, as
+/// their tiles say, for some sizes or for all.
 bool isFused(RowOpInterface op);
 
 } // namespace mlir::fp8moe

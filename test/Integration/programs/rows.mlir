@@ -114,3 +114,14 @@ func.func @quantized_swiglu_f32_272(%h: tensor<?x544xf32> {fp8moe.name = "h"},
   return %q0, %q1, %s0, %s1
       : tensor<?x272x!fp8moe.e4m3, #column_major>, tensor<?x272x!fp8moe.e4m3>, tensor<?x272xf32>, tensor<?xf32>
 }
+
+func.func @dense_gather_bf16_528(%x: tensor<?x528xbf16> {fp8moe.name = "x"}, %rows: tensor<?xi32> {fp8moe.name = "rows"})
+      -> (tensor<?x528x!fp8moe.e4m3, #column_major> {fp8moe.name = "q0"}, tensor<?x528x!fp8moe.e4m3> {fp8moe.name = "q1"},
+          tensor<528xf32> {fp8moe.name = "s0"}, tensor<?xf32> {fp8moe.name = "s1"}) {
+  %r = fp8moe.gather_rows %x rows(%rows : tensor<?xi32>) : tensor<?x528xbf16> -> tensor<?x528xbf16>
+  %q0, %q1, %s0, %s1 = fp8moe.dynamic_quantize %r along [0, 1] rounding pow2
+      tiles [#fp8moe.rescaled_both_axes<threads = 64, chunks = 1, blocks = 8, fused = true> for mean_length up_to 500]
+      : tensor<?x528xbf16> -> tensor<?x528x!fp8moe.e4m3, #column_major>, tensor<?x528x!fp8moe.e4m3>, tensor<528xf32>, tensor<?xf32>
+  return %q0, %q1, %s0, %s1
+      : tensor<?x528x!fp8moe.e4m3, #column_major>, tensor<?x528x!fp8moe.e4m3>, tensor<528xf32>, tensor<?xf32>
+}

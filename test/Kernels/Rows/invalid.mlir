@@ -2,7 +2,7 @@
 
 func.func @f(%x: tensor<?x40xbf16>, %rows: tensor<?xi32>) -> tensor<?x40xbf16> {
   // expected-error @below {{'fp8moe.gather_rows' is not supported on target sm_90a yet; compile the function for 'cpu'}}
-  // expected-note @below {{kernels compute 16 neighbours of a row at a time: the number of columns is known, and it, or that of each half, is a multiple of 16}}
+  // expected-note @below {{rows are divided into chunks of 16 elements: the number of columns is known, and it, or that of each half of a gradient, is a multiple of 16}}
   %r = fp8moe.gather_rows %x rows(%rows : tensor<?xi32>) : tensor<?x40xbf16> -> tensor<?x40xbf16>
   return %r : tensor<?x40xbf16>
 }
@@ -12,7 +12,7 @@ func.func @f(%x: tensor<?x40xbf16>, %rows: tensor<?xi32>) -> tensor<?x40xbf16> {
 // Each half of the gradient is whole chunks.
 func.func @f(%d: tensor<?x24xbf16>, %h: tensor<?x48xbf16>) -> tensor<?x48xbf16> {
   // expected-error @below {{'fp8moe.swiglu_gradient' is not supported on target sm_90a yet}}
-  // expected-note @below {{kernels compute 16 neighbours of a row at a time}}
+  // expected-note @below {{rows are divided into chunks of 16 elements}}
   %r = fp8moe.swiglu_gradient %d, %h : tensor<?x24xbf16>, tensor<?x48xbf16> -> tensor<?x48xbf16>
   return %r : tensor<?x48xbf16>
 }

@@ -104,7 +104,7 @@ private:
   /// Shared memory of the tile's columns: scales, the low bytes of their
   /// exponents, and the limits of 16 columns' each.
   Value scaleMemory, exponentMemory, limitMemory;
-  /// Of chunks that are quantized from the input: how many there are, and each.
+  /// The number of chunks that are quantized from the input, and their list.
   Value countMemory, listMemory;
 };
 } // namespace

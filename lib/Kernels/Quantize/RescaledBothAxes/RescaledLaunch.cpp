@@ -136,7 +136,7 @@ Value RescaledLaunch::launch(Value when) {
   HostSize resident = countResident(config.residentBlocks);
   HostSize linesPerTile = rescaled::countLinesPerTile(allLines, resident);
   HostSize blocks = ceilDiv(allLines, linesPerTile);
-  // Those of few lines, or none, find the tiles of all segments, too.
+  // Blocks find the tiles of all segments, too, however few lines there are.
   if (problem.jagged)
     blocks = maxOf(blocks, minOf(lineTiles, resident));
   launchKernel("quantize_rescaled_lines", config.threads, blocks, linesPerTile,

@@ -54,7 +54,7 @@ private:
   /// The segment that a line of those of all segments is in, and its end.
   std::pair<Value, Value> findSegmentOf(Value line);
   void quantizeLines(Value segment, IndexRange lines);
-  /// What a source reads before it can compute a line.
+  /// Values that a source needs before it can compute a line.
   SmallVector<Value> findLine(Value line);
   SmallVector<Value> loadLine(const Plane &input, Value line, ValueRange found);
   void storeLine(const Plane &output, Value line, ValueRange chunks,
@@ -198,7 +198,7 @@ void RescaledLinesBuilder::quantizeLines(Value segment, IndexRange lines) {
   const size_t held = init.size();
   init.append(held, b.zeroWords());
   Value last = b.sub(lines.high, 1);
-  // What the next line is computed of is found while this one is loaded.
+  // The source finds the next line while this one is loaded.
   if (kernel.source)
     llvm::append_range(init, findLine(b.minS(b.add(lines.low, 1), last)));
   SmallVector<Value> results = b.createFor(

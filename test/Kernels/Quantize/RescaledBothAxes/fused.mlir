@@ -84,3 +84,30 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         %[[LEFT:.*]] = arith.xori %[[FUSES]]
 // CHECK:         fp8moe_plan.launch @fp8moe_kernels::@rows_
 // CHECK-SAME:      when(%[[LEFT]])
+
+// -----
+
+// A tensor without groups, of which two quantizations compute the rows.
+
+#columns = #fp8moe.strided<[1, 0], align = 16>
+module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
+  func.func @two_readers(%x: tensor<8192x2048xbf16>, %rows: tensor<65536xi32>)
+      -> (tensor<65536x2048xf8E4M3FN, #columns>, tensor<65536x2048xf8E4M3FN>, tensor<2048xf32>, tensor<65536xf32>,
+          tensor<65536x2048xf8E5M2, #columns>, tensor<65536x2048xf8E5M2>, tensor<2048xf32>, tensor<65536xf32>) {
+    %r = fp8moe.gather_rows %x rows(%rows : tensor<65536xi32>) : tensor<8192x2048xbf16> -> tensor<65536x2048xbf16>
+    %q:2, %s:2 = fp8moe.dynamic_quantize %r along [0, 1] rounding pow2
+        : tensor<65536x2048xbf16>
+        -> tensor<65536x2048xf8E4M3FN, #columns>, tensor<65536x2048xf8E4M3FN>, tensor<2048xf32>, tensor<65536xf32>
+    %p:2, %t:2 = fp8moe.dynamic_quantize %r along [0, 1] rounding pow2
+        : tensor<65536x2048xbf16>
+        -> tensor<65536x2048xf8E5M2, #columns>, tensor<65536x2048xf8E5M2>, tensor<2048xf32>, tensor<65536xf32>
+    return %q#0, %q#1, %s#0, %s#1, %p#0, %p#1, %t#0, %t#1
+        : tensor<65536x2048xf8E4M3FN, #columns>, tensor<65536x2048xf8E4M3FN>, tensor<2048xf32>, tensor<65536xf32>,
+          tensor<65536x2048xf8E5M2, #columns>, tensor<65536x2048xf8E5M2>, tensor<2048xf32>, tensor<65536xf32>
+  }
+}
+
+// TILE-LABEL: func.func @two_readers
+// TILE-COUNT-2: fused = true
+// CHECK-LABEL: fp8moe_plan.program @two_readers
+// CHECK-NOT:     fp8moe_plan.launch @fp8moe_kernels::@rows_

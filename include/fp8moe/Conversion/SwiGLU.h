@@ -1,4 +1,4 @@
-//===- Sigmoid.h - SwiGLU of numbers ----------------------------*- C++ -*-===//
+//===- SwiGLU.h - SwiGLU of numbers -----------------------------*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -13,8 +13,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FP8MOE_CONVERSION_SIGMOID_H
-#define FP8MOE_CONVERSION_SIGMOID_H
+#ifndef FP8MOE_CONVERSION_SWIGLU_H
+#define FP8MOE_CONVERSION_SWIGLU_H
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -46,4 +46,4 @@ inline std::pair<Value, Value> createSwiGLUGradient(ImplicitLocOpBuilder &b,
 
 } // namespace mlir::fp8moe
 
-#endif // FP8MOE_CONVERSION_SIGMOID_H
+#endif // FP8MOE_CONVERSION_SWIGLU_H
