@@ -18,19 +18,24 @@ using namespace mlir::fp8moe;
 /// Blocks that clear words at most; any number computes the same.
 static constexpr int64_t kMaxClearBlocks = 1024;
 
-Value fp8moe::createClearedWorkspace(ImplicitLocOpBuilder &b,
-                                     ProgramLowering &lowering,
-                                     const HostSize &words, int64_t alignment,
-                                     Value when) {
+Value fp8moe::createWordWorkspace(ImplicitLocOpBuilder &b,
+                                  const HostSize &words, int64_t alignment) {
   std::optional<int64_t> known = words.getKnown();
   SmallVector<Value> dynamicSizes;
   if (!known)
     dynamicSizes.push_back(words.getValue(b));
   auto type =
       MemRefType::get(known.value_or(ShapedType::kDynamic), b.getI32Type());
-  Value buffer =
-      plan::WorkspaceOp::create(b, type, dynamicSizes, ValueRange(), alignment)
-          .getBuffer();
+  return plan::WorkspaceOp::create(b, type, dynamicSizes, ValueRange(),
+                                   alignment)
+      .getBuffer();
+}
+
+Value fp8moe::createClearedWorkspace(ImplicitLocOpBuilder &b,
+                                     ProgramLowering &lowering,
+                                     const HostSize &words, int64_t alignment,
+                                     Value when) {
+  Value buffer = createWordWorkspace(b, words, alignment);
   HostSize chunks = words / HostSize(kVectorBytes / kWordBytes);
   SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
       "clear_words", {},

@@ -14,6 +14,10 @@
 
 namespace mlir::fp8moe {
 
+/// A workspace of so many i32, aligned to `alignment` bytes.
+Value createWordWorkspace(ImplicitLocOpBuilder &b, const HostSize &words,
+                          int64_t alignment);
+
 /// A workspace of so many i32, a multiple of four, aligned to `alignment`
 /// bytes, which a launch zeroes where `when` (i1, null for always) holds.
 Value createClearedWorkspace(ImplicitLocOpBuilder &b, ProgramLowering &lowering,

@@ -239,7 +239,7 @@ KernelChoiceAttr fp8moe::chooseBothAxesKernels(MLIRContext *context,
     });
     both = {{best.first, RangeAttr()}};
   }
-  // What others leave to a fused kernel would be computed for them first.
+  // Fused kernels stand first: the rows are written before all others.
   llvm::stable_sort(both, [](const auto &a, const auto &b) {
     return a.first.config.fused > b.first.config.fused;
   });

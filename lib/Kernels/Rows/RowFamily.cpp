@@ -90,8 +90,7 @@ public:
   StringRef describeKernels(Operation *) const override {
     return "rows are divided into chunks of 16 elements: the number of columns "
            "is known, and it, or that of each half of a gradient, is a "
-           "multiple "
-           "of 16";
+           "multiple of 16";
   }
 };
 

@@ -13,7 +13,7 @@ using namespace mlir::fp8moe;
 using namespace mlir::fp8moe::detail;
 
 //===----------------------------------------------------------------------===//
-// What they share
+// Checks that all operations share
 //===----------------------------------------------------------------------===//
 
 /// Checks a matrix that the operation reads or writes, of the result's type.

@@ -30,16 +30,6 @@ void RescaledKernel::enlarge(Value pointer, Value found, Value magnitude) {
   });
 }
 
-Value RescaledKernel::countLineTiles() {
-  KernelBuilder &b = getBuilder();
-  const QuantizeSizes<Value> &sizes = columns.sizes;
-  if (!columns.problem.jagged)
-    return b.mul(sizes.segments,
-                 b.maxS(b.ceilDiv(sizes.reduction, rescaled::kTile), b.i64(1)));
-  Value edges = b.mul(sizes.segments, rescaled::kMostEdgeLines);
-  return b.add(b.ceilDiv(b.add(sizes.reduction, edges), rescaled::kTile), 1);
-}
-
 /// Words: the segment and its bounds, then its first row in tiles.
 void RescaledKernel::storeFoundTile(Value lineTile) {
   KernelBuilder &b = getBuilder();

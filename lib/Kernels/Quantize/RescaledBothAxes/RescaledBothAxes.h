@@ -43,8 +43,6 @@ struct RescaledKernel {
   /// `magnitude` where that is larger. Most blocks find that another one has
   /// had a larger one, for which they need no atomic operation.
   void enlarge(Value pointer, Value found, Value magnitude);
-  /// How many tiles have the same columns, by launch and kernels alike.
-  Value countLineTiles();
   /// Jagged only: finds a tile's segment and stores it, or loads what was
   /// found.
   void storeFoundTile(Value lineTile);
@@ -54,7 +52,7 @@ struct RescaledKernel {
   SegmentView createLines(Value segment);
 };
 
-/// What the kernels do. They keep references.
+/// The problem of both kernels, which keep references to it.
 struct RescaledProblem {
   const AxisQuantizeProblem &columns, &lines;
   std::optional<RowProblem> source;
@@ -79,13 +77,14 @@ SmallVector<Value> getRescaledPointers(const QuantizeOperands &columns,
 
 /// The pass over the input: quantizes lines, and collects the magnitudes of
 /// columns, which are zero when the kernel begins. A work tile has
-/// `linesPerTile` lines, an i64.
+/// `linesPerTile` lines, an i64. `lineTiles`, an i64, is how many tiles of the
+/// other pass have the same columns.
 void buildRescaledLines(RescaledKernel &kernel, const QuantizeConfig &config,
-                        Value linesPerTile);
+                        Value linesPerTile, Value lineTiles);
 
 /// The pass over what that one wrote: moves lines to the scales of columns, and
 /// transposes them.
-void buildRescaledColumns(RescaledKernel &kernel);
+void buildRescaledColumns(RescaledKernel &kernel, Value lineTiles);
 
 /// The schedule as a whole.
 const KernelLowering &getRescaledBothAxesLowering();

@@ -71,7 +71,7 @@ public:
         bytes(b, columns.problem.fp8Type),
         transposed(b, /*rowsPerThread=*/kOutputChunk, /*buffers=*/1) {}
 
-  void build();
+  void build(Value lineTiles);
 
 private:
   bool isPadded() const { return columns.problem.outputPadding > 1; }
@@ -109,8 +109,7 @@ private:
 };
 } // namespace
 
-void RescaledColumnsBuilder::build() {
-  Value lineTiles = kernel.countLineTiles();
+void RescaledColumnsBuilder::build(Value lineTiles) {
   constexpr int64_t kScales = kTile * sizeof(float), kExponents = kTile,
                     kLimits = kTile / kColumnsOfLimits * 2 * kWordBytes;
   scaleMemory = b.allocateShared(kScales, "scales");
@@ -404,6 +403,6 @@ void RescaledColumnsBuilder::zeroRemainder(const Tile &tile) {
                   });
 }
 
-void fp8moe::buildRescaledColumns(RescaledKernel &kernel) {
-  RescaledColumnsBuilder(kernel).build();
+void fp8moe::buildRescaledColumns(RescaledKernel &kernel, Value lineTiles) {
+  RescaledColumnsBuilder(kernel).build(lineTiles);
 }

@@ -33,27 +33,27 @@ public:
   Value launch(Value when);
 
 private:
-  using Body = function_ref<void(RescaledKernel &, Value count)>;
+  using Body = function_ref<void(RescaledKernel &, ValueRange counts)>;
 
-  /// Launches a kernel that takes `count` besides the sizes of both
+  /// Launches a kernel that takes `counts` besides the sizes of both
   /// quantizations.
   void launchKernel(StringRef name, int64_t threads, const HostSize &workTiles,
-                    const HostSize &count, ValueRange shared, Value when,
+                    ArrayRef<HostSize> counts, ValueRange shared, Value when,
                     Body body);
-  /// What the kernels share: see getRescaledPointers.
+  /// Creates the workspaces of both kernels, as getRescaledPointers takes them.
   SmallVector<Value> createShared(const HostSize &lineTiles, Value when);
 
   const QuantizeOperands &columns, &along;
   const QuantizeConfig &config;
   HostSize segments, lines;
-  /// What computes the input.
+  /// The operation that computes the input, if the kernels do so.
   std::optional<RowOperands> source;
 };
 } // namespace
 
 void RescaledLaunch::launchKernel(StringRef name, int64_t threads,
                                   const HostSize &workTiles,
-                                  const HostSize &count, ValueRange shared,
+                                  ArrayRef<HostSize> counts, ValueRange shared,
                                   Value when, Body body) {
   SmallVector<int64_t> numbers{problem.jagged,
                                problem.outputPadding,
@@ -73,22 +73,31 @@ void RescaledLaunch::launchKernel(StringRef name, int64_t threads,
       if (ShapedType::isDynamic(getStaticSize(source->sizes.*member)))
         arguments.push_back(source->sizes.*member);
   }
-  arguments.push_back(count.getSize(builder));
-  std::optional<int64_t> knownCount = count.getKnown();
-  numbers.push_back(knownCount.value_or(ShapedType::kDynamic));
+  SmallVector<int64_t> knownCounts;
+  for (const HostSize &count : counts) {
+    arguments.push_back(count.getSize(builder));
+    knownCounts.push_back(count.getKnown().value_or(ShapedType::kDynamic));
+  }
+  llvm::append_range(numbers, knownCounts);
   SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
       name,
       {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),
        builder.getDenseI64ArrayAttr(numbers)},
       [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
-        KernelSignature signature =
-            createRescaledSignature(kernelProblem, /*moreSizes=*/!knownCount);
+        KernelSignature signature = createRescaledSignature(
+            kernelProblem,
+            /*moreSizes=*/llvm::count(knownCounts, ShapedType::kDynamic));
         signature.threads = threads;
         KernelBuilder kernelBuilder(b.getLoc(), module, name, signature, hooks);
         RescaledKernel kernel =
             createRescaledKernel(kernelBuilder, kernelProblem);
-        body(kernel, knownCount ? kernelBuilder.i64(*knownCount)
-                                : kernelBuilder.getSize(signature.sizes - 1));
+        unsigned parameter =
+            signature.sizes - llvm::count(knownCounts, ShapedType::kDynamic);
+        body(kernel, llvm::map_to_vector(knownCounts, [&](int64_t known) {
+               return ShapedType::isDynamic(known)
+                          ? kernelBuilder.getSize(parameter++)
+                          : kernelBuilder.i64(known);
+             }));
       });
   SmallVector<Value> operands = getRescaledPointers(
       columns, along, shared,
@@ -104,16 +113,9 @@ SmallVector<Value> RescaledLaunch::createShared(const HostSize &lineTiles,
       both(when, isNeeded))};
   if (!problem.jagged)
     return shared;
-  HostSize words = lineTiles * HostSize(kFoundTileBytes / kWordBytes);
-  std::optional<int64_t> known = words.getKnown();
-  SmallVector<Value> dynamicSizes;
-  if (!known)
-    dynamicSizes.push_back(words.getValue(b));
-  auto type =
-      MemRefType::get(known.value_or(ShapedType::kDynamic), b.getI32Type());
-  shared.push_back(plan::WorkspaceOp::create(b, type, dynamicSizes,
-                                             ValueRange(), kMagnitudeAlignment)
-                       .getBuffer());
+  shared.push_back(
+      createWordWorkspace(b, lineTiles * HostSize(kFoundTileBytes / kWordBytes),
+                          kMagnitudeAlignment));
   return shared;
 }
 
@@ -139,16 +141,17 @@ Value RescaledLaunch::launch(Value when) {
   // Blocks find the tiles of all segments, too, however few lines there are.
   if (problem.jagged)
     blocks = maxOf(blocks, minOf(lineTiles, resident));
-  launchKernel("quantize_rescaled_lines", config.threads, blocks, linesPerTile,
-               shared, applies, [&](RescaledKernel &kernel, Value count) {
-                 buildRescaledLines(kernel, config, count);
+  launchKernel("quantize_rescaled_lines", config.threads, blocks,
+               {linesPerTile, lineTiles}, shared, applies,
+               [&](RescaledKernel &kernel, ValueRange counts) {
+                 buildRescaledLines(kernel, config, counts[0], counts[1]);
                });
-
   launchKernel("quantize_rescaled_columns", rescaled::kColumnThreads,
                lineTiles * ceilDiv(HostSize(b, sizes.parallel),
                                    HostSize(rescaled::kTile)),
-               lineTiles, shared, applies, [&](RescaledKernel &kernel, Value) {
-                 buildRescaledColumns(kernel);
+               lineTiles, shared, applies,
+               [&](RescaledKernel &kernel, ValueRange counts) {
+                 buildRescaledColumns(kernel, counts[0]);
                });
   return applies;
 }

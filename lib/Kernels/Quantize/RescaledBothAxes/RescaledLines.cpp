@@ -41,7 +41,7 @@ public:
       : kernel(kernel), b(kernel.getBuilder()), math(kernel.lines.math),
         config(config) {}
 
-  void build(Value linesPerTile);
+  void build(Value linesPerTile, Value lineTiles);
 
 private:
   int64_t countSubgroups() const {
@@ -73,7 +73,7 @@ private:
 };
 } // namespace
 
-void RescaledLinesBuilder::build(Value linesPerTile) {
+void RescaledLinesBuilder::build(Value linesPerTile, Value lineTiles) {
   lineMemory = b.allocateShared(kLineSlots * countSubgroups() * kWordBytes,
                                 "magnitudes_of_lines");
   columnMemory =
@@ -81,7 +81,7 @@ void RescaledLinesBuilder::build(Value linesPerTile) {
   const QuantizeSizes<Value> &sizes = kernel.columns.sizes;
   bool jagged = kernel.columns.problem.jagged;
   if (jagged)
-    b.forEachWorkTile(kernel.countLineTiles(),
+    b.forEachWorkTile(lineTiles,
                       [&](Value tile) { kernel.storeFoundTile(tile); });
   Value total =
       jagged ? sizes.reduction : b.mul(sizes.segments, sizes.reduction);
@@ -269,8 +269,8 @@ void RescaledLinesBuilder::postMagnitudes(Value segment, ValueRange largest) {
 
 void fp8moe::buildRescaledLines(RescaledKernel &kernel,
                                 const QuantizeConfig &config,
-                                Value linesPerTile) {
+                                Value linesPerTile, Value lineTiles) {
   KernelBuilder &b = kernel.getBuilder();
   b.getHooks().requestResidentBlocks(b.getKernel(), config.residentBlocks);
-  RescaledLinesBuilder(kernel, config).build(linesPerTile);
+  RescaledLinesBuilder(kernel, config).build(linesPerTile, lineTiles);
 }

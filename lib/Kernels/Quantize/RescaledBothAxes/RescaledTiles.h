@@ -28,9 +28,6 @@ inline constexpr int64_t kColumnBlocks = 4;
 /// Tiles begin at multiples of so many lines: a sector of columns, of which no
 /// two blocks should write a half.
 inline constexpr int64_t kLineAlignment = 32;
-/// Lines that a segment adds to those of tiles at most: its first and its last
-/// tile are not whole.
-inline constexpr int64_t kMostEdgeLines = kTile - 1 + kLineAlignment - 1;
 /// Lines of a block that quantizes them at least: it sends the magnitudes of
 /// all columns to memory.
 inline constexpr int64_t kLeastLines = 16;
@@ -49,7 +46,7 @@ template <typename T>
 T countLineTiles(bool jagged, const T &segments, const T &lines) {
   if (!jagged)
     return segments * maxOf(ceilDiv(lines, T(kTile)), T(1));
-  T most = lines + segments * T(kMostEdgeLines);
+  T most = lines + segments * T(kTile - 1 + kLineAlignment - 1);
   return ceilDiv(most, T(kTile)) + T(1);
 }
 

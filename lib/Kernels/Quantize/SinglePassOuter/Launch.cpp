@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Kernels/Emit/NVIDIA/GridBarrier.h"
+#include "Kernels/Program/ClearedWorkspace.h"
 #include "Kernels/Quantize/QuantizeLaunch.h"
 #include "Kernels/Quantize/SinglePassOuter/Kernel.h"
 #include "Kernels/Quantize/SinglePassOuter/SinglePassModels.h"
@@ -166,13 +167,7 @@ Value SinglePassOuterLaunch::createScratch(OpFoldResult partialSlots) {
   OpFoldResult words = size.add(
       size.mul(partialSlots, size.constant(kLineBytes / sizeof(int32_t))),
       size.constant(kGridBarrierBytes / sizeof(int32_t)));
-  SmallVector<Value> dynamicSizes;
-  if (ShapedType::isDynamic(getStaticSize(words)))
-    dynamicSizes.push_back(index(words));
-  auto type = MemRefType::get(getStaticSize(words), builder.getI32Type());
-  return plan::WorkspaceOp::create(b, type, dynamicSizes, ValueRange(),
-                                   kScratchAlignment)
-      .getBuffer();
+  return createWordWorkspace(b, HostSize(b, words), kScratchAlignment);
 }
 
 /// The condition under which warps of rows can run, within `when`.
