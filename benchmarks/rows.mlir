@@ -18,19 +18,17 @@ func.func @sorted(
 }
 
 func.func @weighted(
-      %x: tensor<?x2048xbf16> {fp8moe.name = "x"}, %rows: tensor<?xi32> {fp8moe.name = "rows"},
-      %weights: tensor<?xf32> {fp8moe.name = "weights"},
+      %h: tensor<?x1536xbf16> {fp8moe.name = "h"}, %weights: tensor<?xf32> {fp8moe.name = "weights"},
       %offsets: tensor<128xi32> {fp8moe.name = "offsets"})
-      -> (tensor<?x2048x!fp8moe.e4m3> {fp8moe.name = "rows_q"}, tensor<?xf32> {fp8moe.name = "row_scales"},
-          tensor<?x2048x!fp8moe.e4m3, #columns> {fp8moe.name = "columns_q"}, tensor<128x2048xf32> {fp8moe.name = "column_scales"}) {
-  %r = fp8moe.gather_rows %x rows(%rows : tensor<?xi32>) times(%weights : tensor<?xf32>)
-      : tensor<?x2048xbf16> -> tensor<?x2048xbf16>
+      -> (tensor<?x768x!fp8moe.e4m3> {fp8moe.name = "rows_q"}, tensor<?xf32> {fp8moe.name = "row_scales"},
+          tensor<?x768x!fp8moe.e4m3, #columns> {fp8moe.name = "columns_q"}, tensor<128x768xf32> {fp8moe.name = "column_scales"}) {
+  %r = fp8moe.swiglu %h times(%weights : tensor<?xf32>) : tensor<?x1536xbf16> -> tensor<?x768xbf16>
   %q, %s = fp8moe.dynamic_quantize %r along [1] rounding pow2
-      : tensor<?x2048xbf16> -> tensor<?x2048x!fp8moe.e4m3>, tensor<?xf32>
+      : tensor<?x768xbf16> -> tensor<?x768x!fp8moe.e4m3>, tensor<?xf32>
   %c, %t = fp8moe.jagged_dynamic_quantize %r groups(%offsets : tensor<128xi32>) along [0] rounding pow2
-      : tensor<?x2048xbf16> -> tensor<?x2048x!fp8moe.e4m3, #columns>, tensor<128x2048xf32>
+      : tensor<?x768xbf16> -> tensor<?x768x!fp8moe.e4m3, #columns>, tensor<128x768xf32>
   return %q, %s, %c, %t
-      : tensor<?x2048x!fp8moe.e4m3>, tensor<?xf32>, tensor<?x2048x!fp8moe.e4m3, #columns>, tensor<128x2048xf32>
+      : tensor<?x768x!fp8moe.e4m3>, tensor<?xf32>, tensor<?x768x!fp8moe.e4m3, #columns>, tensor<128x768xf32>
 }
 
 func.func @swiglu(
@@ -54,11 +52,9 @@ func.func @write_sorted(
 }
 
 func.func @write_weighted(
-      %x: tensor<?x2048xbf16> {fp8moe.name = "x"}, %rows: tensor<?xi32> {fp8moe.name = "rows"},
-      %weights: tensor<?xf32> {fp8moe.name = "weights"}) -> (tensor<?x2048xbf16> {fp8moe.name = "r"}) {
-  %r = fp8moe.gather_rows %x rows(%rows : tensor<?xi32>) times(%weights : tensor<?xf32>)
-      : tensor<?x2048xbf16> -> tensor<?x2048xbf16>
-  return %r : tensor<?x2048xbf16>
+      %h: tensor<?x1536xbf16> {fp8moe.name = "h"}, %weights: tensor<?xf32> {fp8moe.name = "weights"}) -> (tensor<?x768xbf16> {fp8moe.name = "r"}) {
+  %r = fp8moe.swiglu %h times(%weights : tensor<?xf32>) : tensor<?x1536xbf16> -> tensor<?x768xbf16>
+  return %r : tensor<?x768xbf16>
 }
 
 func.func @write_swiglu(

@@ -45,7 +45,7 @@ def make_inputs():
 def count_bytes(name, width):
     """Bytes that are read and written once: tokens or both halves, rows in FP8 twice and once more to make columns of them."""
     rows = TOKENS * PER_TOKEN
-    read = 2 * rows * 2 * HIDDEN if name == "swiglu" else 2 * TOKENS * WIDTH
+    read = 2 * TOKENS * WIDTH if name == "sorted" else 2 * rows * 2 * HIDDEN
     return read + 3 * rows * width
 
 
@@ -64,7 +64,7 @@ def main():
     torch.manual_seed(options.seed)
     artifact, inputs = timing.load(options.artifact), make_inputs()
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, seed {options.seed}")
-    for name, width in (("sorted", WIDTH), ("weighted", WIDTH), ("swiglu", HIDDEN)):
+    for name, width in (("sorted", WIDTH), ("swiglu", HIDDEN), ("weighted", HIDDEN)):
         fused, write, quantize = (artifact.program(program) for program in (name, f"write_{name}", f"quantize_{width}"))
         own = {tensor.name: inputs[tensor.name] for tensor in write.inputs}
         offsets = inputs["offsets"]

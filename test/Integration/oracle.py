@@ -433,14 +433,11 @@ def mx_grouped_matmul_2d2d(a, b, offsets, sa, sb, dtype=BF16, c=None):
 # ===----------------------------------------------------------------------===#
 
 
-def gather_rows(x, rows, weights=None):
+def gather_rows(x, rows):
     """(A1)."""
     exists = (rows >= 0) & (rows < len(x))
     out = np.zeros((len(rows), x.shape[1]), x.dtype)
     out[exists] = x[rows[exists]]
-    if weights is not None:
-        with _quiet():
-            out[exists] = (out[exists].astype(np.float32) * weights[exists, None]).astype(x.dtype)
     return out
 
 
@@ -450,11 +447,12 @@ def _sigmoid(x):
     return (1 / (1 + exponential.astype(np.float64))).astype(np.float32)
 
 
-def swiglu(h):
+def swiglu(h, weights=None):
     """(A3)."""
     with _quiet():
         gate, up = np.split(h.astype(np.float32), 2, 1)
-        return (gate * _sigmoid(gate) * up).astype(h.dtype)
+        product = gate * _sigmoid(gate) * up
+        return (product if weights is None else product * weights[:, None]).astype(h.dtype)
 
 
 def swiglu_gradient(gradient, h):

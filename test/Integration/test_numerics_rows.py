@@ -36,23 +36,22 @@ def halves(rng, rows, width, dtype, special):
 
 
 def make_inputs(kind, dtype, width, rng, tokens, rows, special):
-    if kind in ("gather", "weighted"):
-        inputs = {"x": cases.values(rng, (tokens, width), dtype, "e4m3fn", 0, special), "rows": numbers(rng, tokens, rows)}
-        if kind == "weighted":
-            inputs["w"] = cases.scales(rng, rows) if special else rng.uniform(-1, 1, rows).astype(np.float32)
-        return inputs
+    if kind == "gather":
+        return {"x": cases.values(rng, (tokens, width), dtype, "e4m3fn", 0, special), "rows": numbers(rng, tokens, rows)}
     inputs = {"h": halves(rng, rows, width, dtype, special)}
+    if kind == "weighted":
+        inputs["w"] = cases.scales(rng, rows) if special else rng.uniform(-1, 1, rows).astype(np.float32)
     if kind == "gradient":
         inputs["d"] = cases.values(rng, (rows, width), dtype, "e4m3fn", 0, special)
     return inputs
 
 
 def compute(kind, inputs):
-    if kind == "swiglu":
-        return oracle.swiglu(inputs["h"])
+    if kind == "gather":
+        return oracle.gather_rows(inputs["x"], inputs["rows"])
     if kind == "gradient":
         return oracle.swiglu_gradient(inputs["d"], inputs["h"])
-    return oracle.gather_rows(inputs["x"], inputs["rows"], inputs.get("w"))
+    return oracle.swiglu(inputs["h"], inputs.get("w"))
 
 
 #: Tokens, rows, and whether there are special values.
@@ -118,13 +117,19 @@ def dense(function):
     return Variant(FILE, function, SIZES, make, expect, frozenset({"s0", "s1"}))
 
 
-EXACT = [dense("dense_gather_bf16_528")] + [alone(f"{kind}_{size}") for kind in ("gather", "weighted") for size in ("bf16_48", "f32_272")] + [
+EXACT = [
+    dense("dense_gather_bf16_528"),
+    alone("gather_bf16_48"),
+    alone("gather_f32_272"),
     quantized("quantized_gather_bf16_528"),
-    quantized("quantized_weighted_bf16_576", pad=128),
-    quantized("quantized_weighted_f32_544"),
+    quantized("quantized_gather_f32_544"),
 ]
-ALONE = [alone(name) for name in ("swiglu_bf16_592", "swiglu_f32_272", "gradient_bf16_304", "gradient_f32_272")]
-FUSED = [(quantized("quantized_swiglu_bf16_592", 128), 128), (quantized("quantized_swiglu_f32_272"), None)]
+ALONE = [alone(name) for name in ("weighted_bf16_576", "weighted_f32_272", "swiglu_bf16_592", "swiglu_f32_272", "gradient_bf16_304", "gradient_f32_272")]
+FUSED = [
+    (quantized("quantized_swiglu_bf16_592", 128), 128),
+    (quantized("quantized_swiglu_f32_272"), None),
+    (quantized("quantized_weighted_bf16_576", 128), 128),
+]
 
 
 @pytest.mark.parametrize("variant, case", **parameters(EXACT))

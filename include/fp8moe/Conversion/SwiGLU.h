@@ -23,11 +23,12 @@
 
 namespace mlir::fp8moe {
 
-/// (A3), where `sigmoid` is that of the gate (A2).
+/// (A3), where `sigmoid` is that of the gate (A2), and `weight` may be null.
 inline Value createSwiGLU(ImplicitLocOpBuilder &b, Value gate, Value up,
-                          Value sigmoid) {
+                          Value sigmoid, Value weight) {
   Value silu = arith::MulFOp::create(b, gate, sigmoid);
-  return arith::MulFOp::create(b, silu, up);
+  Value product = arith::MulFOp::create(b, silu, up);
+  return weight ? arith::MulFOp::create(b, product, weight) : product;
 }
 
 /// (A4): the gradients of gate and up.

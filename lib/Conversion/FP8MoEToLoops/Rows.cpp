@@ -54,18 +54,11 @@ static Value createSigmoid(LoopBuilder &b, Value x) {
   return arith::DivFOp::create(b, f32(1.0f), add(exponential, f32(1.0f)));
 }
 
-static Value mul(LoopBuilder &b, Value lhs, Value rhs) {
-  return arith::MulFOp::create(b, lhs, rhs);
-}
-
 static void lowerGatherRows(GatherRowsOp op, OpLowering &l) {
   LoopBuilder &b = l.b;
   const TensorBuffer &input = l.getBuffer(op.getInput()),
                      &rows = l.getBuffer(op.getRows()),
                      &result = l.getBuffer(op.getResult());
-  const TensorBuffer *weights =
-      op.getWeights() ? &l.getBuffer(op.getWeights()) : nullptr;
-  Type element = result.getElementType();
   b.forEach(b.index(0), result.sizes[0], [&](Value m) {
     Value row =
         arith::IndexCastOp::create(b, b.getIndexType(), rows.load(b, {m}));
@@ -73,12 +66,8 @@ static void lowerGatherRows(GatherRowsOp op, OpLowering &l) {
     Value exists = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, row,
                                          input.sizes[0]);
     auto copyRow = [&](OpBuilder &, Location) {
-      Value weight = weights ? weights->load(b, {m}) : Value();
       b.forEach(b.index(0), result.sizes[1], [&](Value k) {
-        Value value = input.load(b, {row, k});
-        if (weight)
-          value = fromF32(b, mul(b, toF32(b, value), weight), element);
-        result.store(b, value, {m, k});
+        result.store(b, input.load(b, {row, k}), {m, k});
       });
       scf::YieldOp::create(b);
     };
@@ -94,10 +83,13 @@ static void lowerSwiGLU(SwiGLUOp op, OpLowering &l) {
   LoopBuilder &b = l.b;
   const TensorBuffer &input = l.getBuffer(op.getInput()),
                      &result = l.getBuffer(op.getResult());
+  const TensorBuffer *weights =
+      op.getWeights() ? &l.getBuffer(op.getWeights()) : nullptr;
   result.forEachElement(b, [&](ArrayRef<Value> at) {
     Value gate = toF32(b, input.load(b, at));
     Value up = toF32(b, input.load(b, {at[0], b.add(at[1], result.sizes[1])}));
-    Value value = createSwiGLU(b, gate, up, createSigmoid(b, gate));
+    Value weight = weights ? weights->load(b, {at[0]}) : Value();
+    Value value = createSwiGLU(b, gate, up, createSigmoid(b, gate), weight);
     result.store(b, fromF32(b, value, result.getElementType()), at);
   });
 }

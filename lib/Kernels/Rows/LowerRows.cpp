@@ -42,15 +42,15 @@ RowOperands RowOperands::get(RowOpInterface op, ProgramLowering &lowering) {
         addInput(gather.getInput());
         operands.problem.kind = RowKind::Gather;
         operands.pointers.push_back(lowering.getView(gather.getRows()).buffer);
-        if (!gather.getWeights())
-          return;
-        operands.problem.kind = RowKind::WeightedGather;
-        operands.pointers.push_back(
-            lowering.getView(gather.getWeights()).buffer);
       })
       .Case([&](SwiGLUOp swiglu) {
         addInput(swiglu.getInput());
         operands.problem.kind = RowKind::SwiGLU;
+        if (!swiglu.getWeights())
+          return;
+        operands.problem.kind = RowKind::WeightedSwiGLU;
+        operands.pointers.push_back(
+            lowering.getView(swiglu.getWeights()).buffer);
       })
       .Case([&](SwiGLUGradientOp gradient) {
         addInput(gradient.getInput());
@@ -82,13 +82,16 @@ template <typename T> struct WrittenSizes {
 };
 } // namespace
 
-/// Elements that a thread computes at a time: with more of them, registers
-/// would be for fewer threads.
+/// Chunks that a thread loads before it computes the first one.
+static constexpr int64_t kChunksOfThread = 2;
+
+/// Elements of a chunk: with more of them, registers would be for fewer
+/// threads.
 static int64_t getChunk(const RowProblem &problem) {
   return kVectorBytes * 8 / problem.elementType.getIntOrFloatBitWidth();
 }
 
-/// A thread computes a chunk of each part. Pointers are the result, then those
+/// A thread computes chunks of each part. Pointers are the result, then those
 /// of the source; sizes likewise.
 static void buildRows(KernelBuilder &b, const RowProblem &problem,
                       const WrittenSizes<int64_t> &known,
@@ -104,17 +107,33 @@ static void buildRows(KernelBuilder &b, const RowProblem &problem,
                          output.vectorStride, {sizes.pitch});
   Value chunksOfPart = b.divU(source.getPartColumns(), chunk);
   Value count = b.mul(sizes.rows, chunksOfPart);
-  b.forEachWorkTile(b.ceilDiv(count, kThreads), [&](Value workTile) {
-    Value index = b.add(b.mul(workTile, kThreads), b.getThread());
-    b.createIf(b.less(index, count), [&] {
-      Value row = b.divU(index, chunksOfPart);
-      Value column = b.mul(b.remU(index, chunksOfPart), chunk);
-      for (auto [part, words] :
-           llvm::enumerate(source.load(source.find(row), column)))
-        storeChunk(b, output,
-                   b.add(column, b.mul(source.getPartColumns(), part)), row,
-                   words, {b.i64(0), source.getColumns()});
-    });
+  struct Chunk {
+    Value index, row, column;
+    SmallVector<Value> found, loaded;
+  };
+  constexpr int64_t kTile = kThreads * kChunksOfThread;
+  b.forEachWorkTile(b.ceilDiv(count, kTile), [&](Value workTile) {
+    std::array<Chunk, kChunksOfThread> chunks;
+    for (auto [i, each] : llvm::enumerate(chunks)) {
+      each.index = b.add(b.add(b.mul(workTile, kTile), b.getThread()),
+                         b.i64(i * kThreads));
+      // Behind the last one is the last one again, which is not stored.
+      Value existing = b.minS(each.index, b.sub(count, 1));
+      each.row = b.divU(existing, chunksOfPart);
+      each.column = b.mul(b.remU(existing, chunksOfPart), chunk);
+      each.found = source.find(each.row);
+    }
+    for (Chunk &each : chunks)
+      each.loaded = source.load(each.found, each.column);
+    for (Chunk &each : chunks) {
+      SmallVector<Value> computed = source.compute(each.found, each.loaded);
+      b.createIf(b.less(each.index, count), [&] {
+        for (auto [part, words] : llvm::enumerate(computed))
+          storeChunk(b, output,
+                     b.add(each.column, b.mul(source.getPartColumns(), part)),
+                     each.row, words, {b.i64(0), source.getColumns()});
+      });
+    }
   });
 }
 
@@ -153,7 +172,8 @@ void fp8moe::launchRows(RowOpInterface op, Value when,
       size.mul(written.rows, size.ceilDiv(operands.sizes.columns,
                                           getChunk(operands.problem) *
                                               operands.problem.countParts()));
-  lowering.createLaunch(op->getLoc(), kernel, size.ceilDiv(chunks, kThreads),
+  lowering.createLaunch(op->getLoc(), kernel,
+                        size.ceilDiv(chunks, kThreads * kChunksOfThread),
                         kThreads, buffers, sizes, when);
 }
 

@@ -13,19 +13,6 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-unsigned RowProblem::countPointers() const {
-  switch (kind) {
-  case RowKind::SwiGLU:
-    return 1;
-  case RowKind::Gather:
-  case RowKind::SwiGLUGradient:
-    return 2;
-  case RowKind::WeightedGather:
-    return 3;
-  }
-  llvm_unreachable("unknown kind");
-}
-
 SmallVector<int64_t> RowProblem::getNumbers() const {
   SmallVector<int64_t> numbers{static_cast<int64_t>(kind), inputAlignment,
                                gradientAlignment};
@@ -41,8 +28,6 @@ RowSource::RowSource(KernelBuilder &b, const RowProblem &problem,
   inputPointer = b.getPointer(firstPointer);
   if (problem.countPointers() > 1)
     secondPointer = b.getPointer(firstPointer + 1);
-  if (problem.countPointers() > 2)
-    weightsPointer = b.getPointer(firstPointer + 2);
 }
 
 //===----------------------------------------------------------------------===//
@@ -68,10 +53,9 @@ SmallVector<Value> RowSource::loadWords(const Plane &plane, Value row,
                     {b.i64(0), end});
 }
 
-SmallVector<Value> RowSource::loadValues(const Plane &plane, Value row,
-                                         Value column, Value end) {
+SmallVector<Value> RowSource::unpack(ValueRange words) {
   SmallVector<Value> values;
-  for (Value chunk : loadWords(plane, row, column, end))
+  for (Value chunk : words)
     for (Value word : b.unpackWords(chunk)) {
       if (!problem.elementType.isF32()) {
         values.push_back(b.bitcast(b.getF32Type(), b.widenLowBF16(word)));
@@ -101,50 +85,47 @@ SmallVector<Value> RowSource::pack(ArrayRef<Value> values) {
 //===----------------------------------------------------------------------===//
 
 SmallVector<Value> RowSource::find(Value row) {
-  if (problem.kind != RowKind::Gather &&
-      problem.kind != RowKind::WeightedGather)
-    return {row};
-  auto load = [&](Value pointer, Type type) {
-    return b.load(type, b.offsetBytes(pointer, b.mul(row, kWordBytes)),
+  auto load = [&](Type type) {
+    return b.load(type, b.offsetBytes(secondPointer, b.mul(row, kWordBytes)),
                   kWordBytes, /*readOnly=*/true);
   };
-  SmallVector<Value> found{load(secondPointer, b.getI32Type())};
-  if (weightsPointer)
-    found.push_back(load(weightsPointer, b.getF32Type()));
-  return found;
+  if (problem.kind == RowKind::Gather)
+    return {load(b.getI32Type())};
+  if (problem.kind == RowKind::WeightedSwiGLU)
+    return {row, load(b.getF32Type())};
+  return {row};
 }
 
 SmallVector<Value> RowSource::load(ValueRange found, Value column) {
-  switch (problem.kind) {
-  case RowKind::Gather:
-  case RowKind::WeightedGather:
-    return gather(found, column);
-  case RowKind::SwiGLU:
-    return computeSwiGLU(found.front(), column);
-  case RowKind::SwiGLUGradient:
-    return computeGradient(found.front(), column);
-  }
-  llvm_unreachable("unknown kind");
+  if (problem.kind == RowKind::Gather)
+    return gather(found.front(), column);
+  Plane input =
+      createPlane(inputPointer, problem.inputAlignment, sizes.inputPitch);
+  // Of the input, and of the gradient that a gradient reads besides.
+  bool isGradient = problem.kind == RowKind::SwiGLUGradient;
+  Value half = isGradient ? getPartColumns() : sizes.columns;
+  Value row = found.front(), end = b.mul(half, 2);
+  SmallVector<Value> loaded = loadWords(input, row, column, end);
+  llvm::append_range(loaded, loadWords(input, row, b.add(column, half), end));
+  if (isGradient)
+    llvm::append_range(
+        loaded, loadWords(createPlane(secondPointer, problem.gradientAlignment,
+                                      sizes.gradientPitch),
+                          row, column, half));
+  return loaded;
 }
 
 /// (A1). All lanes that compute a row take the same branch.
-SmallVector<Value> RowSource::gather(ValueRange found, Value column) {
+SmallVector<Value> RowSource::gather(Value number, Value column) {
   Plane plane =
       createPlane(inputPointer, problem.inputAlignment, sizes.inputPitch);
   // Negative numbers are large ones, too.
-  Value row = arith::ExtSIOp::create(b, b.getI64Type(), found.front());
+  Value row = arith::ExtSIOp::create(b, b.getI64Type(), number);
   Value exists = b.compare(arith::CmpIPredicate::ult, row, sizes.inputRows);
   SmallVector<Type> types(chunk / plane.getChunk(), b.getWordsType());
   return b.createIf(
       exists, types,
-      [&] {
-        if (!weightsPointer)
-          return loadWords(plane, row, column, sizes.columns);
-        SmallVector<Value> products;
-        for (Value value : loadValues(plane, row, column, sizes.columns))
-          products.push_back(arith::MulFOp::create(b, value, found.back()));
-        return pack(products);
-      },
+      [&] { return loadWords(plane, row, column, sizes.columns); },
       [&] { return SmallVector<Value>(types.size(), b.zeroWords()); });
 }
 
@@ -162,29 +143,24 @@ static Value createSigmoid(KernelBuilder &b, Value x) {
                               kApproximate);
 }
 
-SmallVector<Value> RowSource::computeSwiGLU(Value row, Value column) {
-  Plane plane =
-      createPlane(inputPointer, problem.inputAlignment, sizes.inputPitch);
-  Value end = b.mul(sizes.columns, 2);
-  SmallVector<Value> values;
-  for (auto [gate, up] : llvm::zip_equal(
-           loadValues(plane, row, column, end),
-           loadValues(plane, row, b.add(column, sizes.columns), end)))
-    values.push_back(createSwiGLU(b, gate, up, createSigmoid(b, gate)));
-  return pack(values);
-}
-
-SmallVector<Value> RowSource::computeGradient(Value row, Value column) {
-  Plane input =
-      createPlane(inputPointer, problem.inputAlignment, sizes.inputPitch);
-  Plane gradient = createPlane(secondPointer, problem.gradientAlignment,
-                               sizes.gradientPitch);
-  Value half = getPartColumns();
+SmallVector<Value> RowSource::compute(ValueRange found, ValueRange loaded) {
+  if (problem.kind == RowKind::Gather)
+    return loaded;
+  const size_t words = chunk * getBytes() / kVectorBytes;
+  SmallVector<Value> gates = unpack(loaded.take_front(words));
+  SmallVector<Value> ups = unpack(loaded.slice(words, words));
+  if (problem.kind != RowKind::SwiGLUGradient) {
+    Value weight =
+        problem.kind == RowKind::WeightedSwiGLU ? found.back() : Value();
+    SmallVector<Value> values;
+    for (auto [gate, up] : llvm::zip_equal(gates, ups))
+      values.push_back(
+          createSwiGLU(b, gate, up, createSigmoid(b, gate), weight));
+    return pack(values);
+  }
   SmallVector<Value> ofGates, ofUps;
-  for (auto [incoming, gate, up] : llvm::zip_equal(
-           loadValues(gradient, row, column, half),
-           loadValues(input, row, column, sizes.columns),
-           loadValues(input, row, b.add(column, half), sizes.columns))) {
+  for (auto [incoming, gate, up] :
+       llvm::zip_equal(unpack(loaded.drop_front(2 * words)), gates, ups)) {
     auto [ofGate, ofUp] =
         createSwiGLUGradient(b, incoming, gate, up, createSigmoid(b, gate));
     ofGates.push_back(ofGate);

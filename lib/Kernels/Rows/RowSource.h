@@ -18,7 +18,7 @@ namespace mlir::fp8moe {
 /// Rows are divided into chunks of so many elements.
 inline constexpr int64_t kRowChunk = 16;
 
-enum class RowKind { Gather, WeightedGather, SwiGLU, SwiGLUGradient };
+enum class RowKind { Gather, SwiGLU, WeightedSwiGLU, SwiGLUGradient };
 
 /// Sizes of an operation on rows.
 template <typename T> struct RowSizes {
@@ -35,8 +35,8 @@ template <typename T> struct RowSizes {
   }
 };
 
-/// An operation on rows. Its pointers are the input, then row numbers and
-/// weights of a gather, or the gradient that a gradient reads.
+/// An operation on rows. Its pointers are the input, then the row numbers of a
+/// gather, the weights, or the gradient that a gradient reads.
 struct RowProblem {
   RowKind kind;
   /// bf16 or f32, of all matrices.
@@ -46,7 +46,7 @@ struct RowProblem {
   /// ShapedType::kDynamic for what is only known at run time.
   RowSizes<int64_t> sizes;
 
-  unsigned countPointers() const;
+  unsigned countPointers() const { return kind == RowKind::SwiGLU ? 1 : 2; }
   int64_t countParts() const { return kind == RowKind::SwiGLUGradient ? 2 : 1; }
   /// All but the type, to tell kernels apart.
   SmallVector<int64_t> getNumbers() const;
@@ -67,12 +67,16 @@ public:
   /// expensive: both halves of a gradient.
   int64_t countParts() const { return problem.countParts(); }
   Value getPartColumns() { return b.divU(sizes.columns, countParts()); }
-  /// Reads the number and the weight of a row (i64), which a kernel may do far
-  /// ahead of its elements.
+
+  // A kernel may do these steps far apart, so that nothing waits for memory.
+
+  /// Reads the number or the weight of a row (i64).
   SmallVector<Value> find(Value row);
-  /// A chunk of each part of a row that was found, as words of 16 bytes. It
-  /// begins at `column`, a multiple of it, of each part.
+  /// Loads what a chunk of each part of the row is computed of, as words of 16
+  /// bytes. It begins at `column`, a multiple of it, of each part.
   SmallVector<Value> load(ValueRange found, Value column);
+  /// The chunk of each part, as words of 16 bytes.
+  SmallVector<Value> compute(ValueRange found, ValueRange loaded);
 
 private:
   int64_t getBytes() const {
@@ -81,20 +85,17 @@ private:
   Plane createPlane(Value pointer, int64_t alignment, Value pitch);
   SmallVector<Value> loadWords(const Plane &plane, Value row, Value column,
                                Value end);
-  SmallVector<Value> loadValues(const Plane &plane, Value row, Value column,
-                                Value end);
-  /// f32 values as words of elements.
+  /// Words of elements as f32 values, and back.
+  SmallVector<Value> unpack(ValueRange words);
   SmallVector<Value> pack(ArrayRef<Value> values);
 
-  SmallVector<Value> gather(ValueRange found, Value column);
-  SmallVector<Value> computeSwiGLU(Value row, Value column);
-  SmallVector<Value> computeGradient(Value row, Value column);
+  SmallVector<Value> gather(Value number, Value column);
 
   KernelBuilder &b;
   RowProblem problem;
   RowSizes<Value> sizes;
   int64_t chunk;
-  Value inputPointer, secondPointer, weightsPointer;
+  Value inputPointer, secondPointer;
 };
 
 } // namespace mlir::fp8moe

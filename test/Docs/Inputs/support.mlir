@@ -103,12 +103,12 @@ func.func @mx_dequantize(%q: tensor<?x64x!fp8moe.e4m3>, %s: tensor<?x2xf8E8M0FNU
 }
 
 // ROW: `gather_rows`, `swiglu`, `swiglu_gradient`
-func.func @gather_rows(%x: tensor<?x64xbf16>, %rows: tensor<?xi32>, %w: tensor<?xf32>) -> tensor<?x64xbf16> {
-  %r = fp8moe.gather_rows %x rows(%rows : tensor<?xi32>) times(%w : tensor<?xf32>) : tensor<?x64xbf16> -> tensor<?x64xbf16>
+func.func @gather_rows(%x: tensor<?x64xbf16>, %rows: tensor<?xi32>) -> tensor<?x64xbf16> {
+  %r = fp8moe.gather_rows %x rows(%rows : tensor<?xi32>) : tensor<?x64xbf16> -> tensor<?x64xbf16>
   return %r : tensor<?x64xbf16>
 }
-func.func @swiglu(%h: tensor<?x64xf32>) -> tensor<?x32xf32> {
-  %a = fp8moe.swiglu %h : tensor<?x64xf32> -> tensor<?x32xf32>
+func.func @swiglu(%h: tensor<?x64xf32>, %w: tensor<?xf32>) -> tensor<?x32xf32> {
+  %a = fp8moe.swiglu %h times(%w : tensor<?xf32>) : tensor<?x64xf32> -> tensor<?x32xf32>
   return %a : tensor<?x32xf32>
 }
 func.func @swiglu_gradient(%d: tensor<?x32xbf16>, %h: tensor<?x64xbf16>) -> tensor<?x64xbf16> {

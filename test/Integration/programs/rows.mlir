@@ -16,15 +16,13 @@ func.func @gather_f32_272(%x: tensor<?x272xf32> {fp8moe.name = "x"}, %rows: tens
   return %r : tensor<?x272xf32>
 }
 
-func.func @weighted_bf16_48(%x: tensor<?x48xbf16> {fp8moe.name = "x"}, %rows: tensor<?xi32> {fp8moe.name = "rows"}, %w: tensor<?xf32> {fp8moe.name = "w"}) -> (tensor<?x48xbf16> {fp8moe.name = "r"}) {
-  %r = fp8moe.gather_rows %x rows(%rows : tensor<?xi32>) times(%w : tensor<?xf32>)
-      : tensor<?x48xbf16> -> tensor<?x48xbf16>
-  return %r : tensor<?x48xbf16>
+func.func @weighted_bf16_576(%h: tensor<?x1152xbf16> {fp8moe.name = "h"}, %w: tensor<?xf32> {fp8moe.name = "w"}) -> (tensor<?x576xbf16> {fp8moe.name = "r"}) {
+  %r = fp8moe.swiglu %h times(%w : tensor<?xf32>) : tensor<?x1152xbf16> -> tensor<?x576xbf16>
+  return %r : tensor<?x576xbf16>
 }
 
-func.func @weighted_f32_272(%x: tensor<?x272xf32> {fp8moe.name = "x"}, %rows: tensor<?xi32> {fp8moe.name = "rows"}, %w: tensor<?xf32> {fp8moe.name = "w"}) -> (tensor<?x272xf32> {fp8moe.name = "r"}) {
-  %r = fp8moe.gather_rows %x rows(%rows : tensor<?xi32>) times(%w : tensor<?xf32>)
-      : tensor<?x272xf32> -> tensor<?x272xf32>
+func.func @weighted_f32_272(%h: tensor<?x544xf32> {fp8moe.name = "h"}, %w: tensor<?xf32> {fp8moe.name = "w"}) -> (tensor<?x272xf32> {fp8moe.name = "r"}) {
+  %r = fp8moe.swiglu %h times(%w : tensor<?xf32>) : tensor<?x544xf32> -> tensor<?x272xf32>
   return %r : tensor<?x272xf32>
 }
 
@@ -61,12 +59,11 @@ func.func @quantized_gather_bf16_528(%x: tensor<?x528xbf16> {fp8moe.name = "x"},
       : tensor<?x528x!fp8moe.e4m3, #column_major>, tensor<?x528x!fp8moe.e4m3>, tensor<?x528xf32>, tensor<?xf32>
 }
 
-func.func @quantized_weighted_bf16_576(%x: tensor<?x576xbf16> {fp8moe.name = "x"}, %rows: tensor<?xi32> {fp8moe.name = "rows"}, %w: tensor<?xf32> {fp8moe.name = "w"},
+func.func @quantized_weighted_bf16_576(%h: tensor<?x1152xbf16> {fp8moe.name = "h"}, %w: tensor<?xf32> {fp8moe.name = "w"},
       %offsets: tensor<?xi32> {fp8moe.name = "offsets"})
       -> (tensor<?x576x!fp8moe.e4m3, #padded> {fp8moe.name = "q0"}, tensor<?x576x!fp8moe.e4m3> {fp8moe.name = "q1"},
           tensor<?x576xf32> {fp8moe.name = "s0"}, tensor<?xf32> {fp8moe.name = "s1"}) {
-  %r = fp8moe.gather_rows %x rows(%rows : tensor<?xi32>) times(%w : tensor<?xf32>)
-      : tensor<?x576xbf16> -> tensor<?x576xbf16>
+  %r = fp8moe.swiglu %h times(%w : tensor<?xf32>) : tensor<?x1152xbf16> -> tensor<?x576xbf16>
   %q0, %q1, %s0, %s1 = fp8moe.jagged_dynamic_quantize %r groups(%offsets : tensor<?xi32>) along [0, 1] rounding pow2
       tiles [#fp8moe.rescaled_both_axes<threads = 64, chunks = 1, blocks = 8, fused = true> for mean_length up_to 200]
       : tensor<?x576xbf16>
@@ -88,12 +85,11 @@ func.func @quantized_swiglu_bf16_592(%h: tensor<?x1184xbf16> {fp8moe.name = "h"}
       : tensor<?x592x!fp8moe.e4m3, #padded>, tensor<?x592x!fp8moe.e4m3>, tensor<?x592xf32>, tensor<?xf32>
 }
 
-func.func @quantized_weighted_f32_544(%x: tensor<?x544xf32> {fp8moe.name = "x"}, %rows: tensor<?xi32> {fp8moe.name = "rows"}, %w: tensor<?xf32> {fp8moe.name = "w"},
+func.func @quantized_gather_f32_544(%x: tensor<?x544xf32> {fp8moe.name = "x"}, %rows: tensor<?xi32> {fp8moe.name = "rows"},
       %offsets: tensor<?xi32> {fp8moe.name = "offsets"})
       -> (tensor<?x544x!fp8moe.e4m3, #column_major> {fp8moe.name = "q0"}, tensor<?x544x!fp8moe.e4m3> {fp8moe.name = "q1"},
           tensor<?x544xf32> {fp8moe.name = "s0"}, tensor<?xf32> {fp8moe.name = "s1"}) {
-  %r = fp8moe.gather_rows %x rows(%rows : tensor<?xi32>) times(%w : tensor<?xf32>)
-      : tensor<?x544xf32> -> tensor<?x544xf32>
+  %r = fp8moe.gather_rows %x rows(%rows : tensor<?xi32>) : tensor<?x544xf32> -> tensor<?x544xf32>
   %q0, %q1, %s0, %s1 = fp8moe.jagged_dynamic_quantize %r groups(%offsets : tensor<?xi32>) along [0, 1] rounding pow2
       tiles [#fp8moe.rescaled_both_axes<threads = 64, chunks = 1, blocks = 8, fused = true> for mean_length up_to 200]
       : tensor<?x544xf32>

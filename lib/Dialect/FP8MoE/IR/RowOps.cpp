@@ -55,21 +55,13 @@ LogicalResult GatherRowsOp::verify() {
       failed(
           verifyDenseRowMajor(*this, "the row numbers", getRows().getType())))
     return failure();
-  int64_t rows = getRows().getType().getDimSize(0);
-  if (getWeights() &&
-      (failed(verifyShape(*this, "the weights", getWeights().getType(), rows,
-                          "one for each row number")) ||
-       failed(
-           verifyDenseRowMajor(*this, "the weights", getWeights().getType()))))
-    return failure();
-  return verifyResult(*this, {rows, getInput().getType().getDimSize(1)},
-                      "a row of the input for each row number");
+  return verifyResult(
+      *this,
+      {getRows().getType().getDimSize(0), getInput().getType().getDimSize(1)},
+      "a row of the input for each row number");
 }
 
-void GatherRowsOp::getEqualSizes(SmallVectorImpl<EqualSizes> &pairs) {
-  if (getWeights())
-    pairs.push_back({getWeights(), 0, getRows(), 0});
-}
+void GatherRowsOp::getEqualSizes(SmallVectorImpl<EqualSizes> &) {}
 
 LogicalResult GatherRowsOp::reifyResultSizes(
     OpBuilder &builder, Location loc, GetDimFn getDim,
@@ -99,11 +91,20 @@ LogicalResult SwiGLUOp::verify() {
   RankedTensorType input = getInput().getType();
   if (failed(verifyHalves(*this, input)))
     return failure();
+  if (getWeights() &&
+      (failed(verifyShape(*this, "the weights", getWeights().getType(),
+                          input.getDimSize(0), "one for each row")) ||
+       failed(
+           verifyDenseRowMajor(*this, "the weights", getWeights().getType()))))
+    return failure();
   return verifyResult(*this, {input.getDimSize(0), input.getDimSize(1) / 2},
                       "half of the input's columns");
 }
 
-void SwiGLUOp::getEqualSizes(SmallVectorImpl<EqualSizes> &) {}
+void SwiGLUOp::getEqualSizes(SmallVectorImpl<EqualSizes> &pairs) {
+  if (getWeights())
+    pairs.push_back({getWeights(), 0, getInput(), 0});
+}
 
 LogicalResult
 SwiGLUOp::reifyResultSizes(OpBuilder &builder, Location loc, GetDimFn getDim,

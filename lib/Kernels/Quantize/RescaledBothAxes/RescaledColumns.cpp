@@ -264,8 +264,10 @@ SmallVector<Value> RescaledColumnsBuilder::loadInput(const Tile &tile,
                                                      Value line, Value inInput,
                                                      Value column) {
   Value first = b.add(tile.firstColumn, column);
-  if (kernel.source)
-    return kernel.source->load(kernel.source->find(inInput), first);
+  if (kernel.source) {
+    SmallVector<Value> found = kernel.source->find(inInput);
+    return kernel.source->compute(found, kernel.source->load(found, first));
+  }
   Plane input = columns.getInputPlane(tile.view, Along::Columns);
   input.savesRegisters = true;
   return loadChunks(b, input, first, columns.getInputChunks(kOutputChunk), line,

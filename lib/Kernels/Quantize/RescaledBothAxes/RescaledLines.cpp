@@ -54,9 +54,11 @@ private:
   /// The segment that a line of those of all segments is in, and its end.
   std::pair<Value, Value> findSegmentOf(Value line);
   void quantizeLines(Value segment, IndexRange lines);
-  /// Values that a source needs before it can compute a line.
+  /// Values that a source needs before it can load a line.
   SmallVector<Value> findLine(Value line);
   SmallVector<Value> loadLine(const Plane &input, Value line, ValueRange found);
+  /// The thread's chunks of a line that was loaded.
+  SmallVector<Value> computeLine(ValueRange found, ValueRange loaded);
   void storeLine(const Plane &output, Value line, ValueRange chunks,
                  Value scale);
   /// The largest magnitude of the block's threads, of a line.
@@ -158,6 +160,19 @@ SmallVector<Value> RescaledLinesBuilder::loadLine(const Plane &input,
   return chunks;
 }
 
+SmallVector<Value> RescaledLinesBuilder::computeLine(ValueRange found,
+                                                     ValueRange loaded) {
+  if (!kernel.source)
+    return loaded;
+  const size_t perChunk = loaded.size() / config.heldChunks;
+  SmallVector<Value> chunks;
+  for (int64_t i : llvm::seq(config.heldChunks))
+    llvm::append_range(
+        chunks,
+        kernel.source->compute(found, loaded.slice(i * perChunk, perChunk)));
+  return chunks;
+}
+
 /// Threads that repeat the last chunk store it again.
 void RescaledLinesBuilder::storeLine(const Plane &output, Value line,
                                      ValueRange chunks, Value scale) {
@@ -194,24 +209,29 @@ void RescaledLinesBuilder::quantizeLines(Value segment, IndexRange lines) {
   Plane input = kernel.lines.getInputPlane(view, Along::Rows);
   Plane output = kernel.lines.getOutputPlane(view, Along::Rows);
   input.savesRegisters = true;
-  SmallVector<Value> init = loadLine(input, lines.low, findLine(lines.low));
-  const size_t held = init.size();
-  init.append(held, b.zeroWords());
   Value last = b.sub(lines.high, 1);
-  // The source finds the next line while this one is loaded.
-  if (kernel.source)
-    llvm::append_range(init, findLine(b.minS(b.add(lines.low, 1), last)));
+  // Of columns are their magnitudes so far. The source finds the line after
+  // the next one while the next one is loaded.
+  const size_t held =
+      config.heldChunks * kernel.lines.getInputChunks(kOutputChunk);
+  SmallVector<Value> init(held, b.zeroWords());
+  SmallVector<Value> found = findLine(lines.low);
+  llvm::append_range(init, found);
+  llvm::append_range(init, findLine(b.minS(b.add(lines.low, 1), last)));
+  llvm::append_range(init, loadLine(input, lines.low, found));
+  const size_t finds = found.size();
   SmallVector<Value> results = b.createFor(
       lines.low, lines.high, 1, init, [&](Value line, ValueRange carried) {
-        ValueRange chunks = carried.take_front(held);
-        SmallVector<Value> next = loadLine(input, b.minS(b.add(line, 1), last),
-                                           carried.drop_front(2 * held));
-        SmallVector<Value> found;
-        if (kernel.source)
-          found = findLine(b.minS(b.add(line, 2), last));
+        ValueRange foundNext = carried.slice(held + finds, finds);
+        SmallVector<Value> loadedNext =
+            loadLine(input, b.minS(b.add(line, 1), last), foundNext);
+        SmallVector<Value> foundAfter = findLine(b.minS(b.add(line, 2), last));
+        SmallVector<Value> chunks = computeLine(
+            carried.slice(held, finds), carried.drop_front(held + 2 * finds));
+        SmallVector<Value> next;
         Value ofLine = b.zeroWords();
         for (auto [chunk, ofColumns] :
-             llvm::zip_equal(chunks, carried.slice(held, held))) {
+             llvm::zip_equal(chunks, carried.take_front(held))) {
           ofLine = math.createAbsMax(ofLine, chunk);
           next.push_back(math.createAbsMax(ofColumns, chunk));
         }
@@ -220,11 +240,13 @@ void RescaledLinesBuilder::quantizeLines(Value segment, IndexRange lines) {
         b.createIf(b.equal(b.getThread(), 0),
                    [&] { kernel.lines.storeScale(view, line, scale); });
         storeLine(output, line, chunks, scale);
-        llvm::append_range(next, found);
+        llvm::append_range(next, foundNext);
+        llvm::append_range(next, foundAfter);
+        llvm::append_range(next, loadedNext);
         return next;
       });
   auto post = [&] {
-    postMagnitudes(segment, ArrayRef(results).slice(held, held));
+    postMagnitudes(segment, ArrayRef(results).take_front(held));
   };
   // Lines behind the last segment have no scales of columns. The next lines may
   // begin with the slot that threads still read.

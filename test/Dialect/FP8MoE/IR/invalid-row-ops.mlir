@@ -24,9 +24,9 @@ func.func @f(%x: tensor<8x64xbf16, #fp8moe.strided<[1, 0]>>, %rows: tensor<5xi32
 
 // -----
 
-func.func @f(%x: tensor<8x64xbf16>, %rows: tensor<5xi32>, %w: tensor<8xf32>) {
-  // expected-error @below {{expects the weights to have shape [5] (one for each row number), found [8]}}
-  %0 = fp8moe.gather_rows %x rows(%rows : tensor<5xi32>) times(%w : tensor<8xf32>) : tensor<8x64xbf16> -> tensor<5x64xbf16>
+func.func @f(%h: tensor<5x64xbf16>, %w: tensor<8xf32>) {
+  // expected-error @below {{expects the weights to have shape [5] (one for each row), found [8]}}
+  %0 = fp8moe.swiglu %h times(%w : tensor<8xf32>) : tensor<5x64xbf16> -> tensor<5x32xbf16>
   return
 }
 

@@ -27,14 +27,13 @@ class FP8MoE_RowOp<string mnemonic>
 def FP8MoE_GatherRowsOp : FP8MoE_RowOp<"gather_rows"> {
   let summary = "rows by their numbers";
   let description = [{
-    Row m of the result is row `rows[m]` of the input, as in sorting tokens by expert. With
-    `times` it is `cast(f32(x) * weights[m])`: an f32 product, rounded to the element type. A
-    number that is no row of the input makes a row of zeros, whatever its weight is.
+    Row m of the result is row `rows[m]` of the input, as in sorting tokens by expert. A
+    number that is no row of the input makes a row of zeros.
 
     A kernel that quantizes the result along both axes may gather the rows itself; then
     nobody writes the result (see `#fp8moe.rescaled_both_axes`).
 
-    Shapes: input `[T, K]`, row numbers and weights `[M]`, result `[M, K]`. Rows are contiguous.
+    Shapes: input `[T, K]`, row numbers `[M]`, result `[M, K]`. Rows are contiguous.
 
     Example:
     ```mlir
@@ -46,38 +45,41 @@ def FP8MoE_GatherRowsOp : FP8MoE_RowOp<"gather_rows"> {
     }
     ```
   }];
-  let arguments = (ins FP8MoE_FloatTensor:$input, FP8MoE_RowNumbers:$rows,
-    Optional<FP8MoE_ScaleTensor>:$weights);
+  let arguments = (ins FP8MoE_FloatTensor:$input, FP8MoE_RowNumbers:$rows);
   let results = (outs FP8MoE_FloatTensor:$result);
   let assemblyFormat = [{
-    $input `rows` `(` $rows `:` type($rows) `)` (`times` `(` $weights^ `:` type($weights) `)`)?
-    attr-dict `:` type($input) `->` type($result)
+    $input `rows` `(` $rows `:` type($rows) `)` attr-dict `:` type($input) `->` type($result)
   }];
 }
 
 def FP8MoE_SwiGLUOp : FP8MoE_RowOp<"swiglu"> {
   let summary = "silu(gate) * up, of both halves of a row";
   let description = [{
-    For the halves g and u of a row of the input, `cast(g * sigmoid(g) * u)` in f32. All
-    kernels of a target compute the same bits; targets differ in those of the sigmoid.
+    For the halves g and u of a row of the input, `cast(g * sigmoid(g) * u)` in f32. With
+    `times` the product has a last factor, the row's weight: that of a router for the expert.
+    All kernels of a target compute the same bits; targets differ in those of the sigmoid.
 
-    Shapes: input `[M, 2H]`, result `[M, H]`. Rows are contiguous.
+    Shapes: input `[M, 2H]`, weights `[M]`, result `[M, H]`. Rows are contiguous.
 
     Example:
     ```mlir
-    func.func @activation(%h: tensor<?x1536xbf16>) -> tensor<?x768xbf16> {
-      %a = fp8moe.swiglu %h : tensor<?x1536xbf16> -> tensor<?x768xbf16>
+    func.func @activation(%h: tensor<?x1536xbf16>, %weights: tensor<?xf32>)
+        -> tensor<?x768xbf16> {
+      %a = fp8moe.swiglu %h times(%weights : tensor<?xf32>)
+          : tensor<?x1536xbf16> -> tensor<?x768xbf16>
       return %a : tensor<?x768xbf16>
     }
     ```
   }];
-  let arguments = (ins FP8MoE_FloatTensor:$input);
+  let arguments = (ins FP8MoE_FloatTensor:$input, Optional<FP8MoE_ScaleTensor>:$weights);
   let results = (outs FP8MoE_FloatTensor:$result);
-  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
+  let assemblyFormat = [{
+    $input (`times` `(` $weights^ `:` type($weights) `)`)? attr-dict `:` type($input) `->` type($result)
+  }];
 }
 
 def FP8MoE_SwiGLUGradientOp : FP8MoE_RowOp<"swiglu_gradient"> {
-  let summary = "the gradient of fp8moe.swiglu";
+  let summary = "the gradient of fp8moe.swiglu without weights";
   let description = [{
     The gradients of g and of u, the halves of a row of the input, from the gradient d of
     their `swiglu`. With `s = sigmoid(g)`, in f32 and in this order:
