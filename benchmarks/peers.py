@@ -9,18 +9,20 @@
 """Times the experts of public models beside TransformerEngine's GroupedLinear, and whole MoE layers beside SonicMoE, forward and backward, on
 one NVIDIA GPU. Peers that are not installed are left out.
 
-    python3 -m fp8moe prepare grouped_mm $(python3 benchmarks/peers.py --sizes) --recipe rowwise --target=sm_90a -o build/peers
-    python3 -m fp8moe prepare moe $(python3 benchmarks/peers.py --layers) --recipe rowwise --target=sm_90a -o build/peers
+    python3 -m fp8moe prepare grouped_mm $(python3 benchmarks/peers.py --sizes) --target=sm_90a -o build/peers
+    python3 -m fp8moe prepare moe $(python3 benchmarks/peers.py --layers) --target=sm_90a -o build/peers
+    python3 -m fp8moe prepare kept_grouped_mm $(python3 benchmarks/peers.py --sizes) --recipe rowwise --target=sm_90a -o build/peers
     FP8MOE_ARTIFACTS=build/peers python3 benchmarks/peers.py --json build/peers.json
 
-fp8moe multiplies by --recipe, FP8 everywhere by default. A layer is permute, experts and unpermute, and fp8moe.torch.moe ("fp8moe, whole"). Peers cannot be captured in CUDA graphs, so calls are queued: each time is the median
-of nine blocks of five calls, in random turns, from events. Each output and gradient of x is compared with torch's in bf16. SonicMoE compiles for
-minutes in its first call. transformer_engine (2.20.2) and sonic-moe (0.1.2, bf16 only) come as wheels.
+fp8moe is recipe "auto", "fp8moe, FP8" is recipe "rowwise", and "fp8moe, kept" reads weights that were quantized before. Peers cannot be captured in
+CUDA graphs, so calls are queued: each time is the median of nine blocks of five calls, in random turns, from events. Each output and gradient of x is
+compared with torch's in bf16. Peak memory is beside that of inputs and weights. SonicMoE compiles for minutes in its first call. transformer_engine (2.20.2) and sonic-moe (0.1.2, bf16 only) come as wheels.
 """
 
 import argparse
 import json
 import random
+import re
 import statistics
 import sys
 
@@ -38,7 +40,12 @@ LAYERS = {
     "OLMoE": (8192, 2048, 1024, 64, 8),
     "gpt-oss-20b": (8192, 2880, 2880, 32, 4),
     "Mixtral 8x7B": (8192, 4096, 14336, 8, 2),
+    "DeepSeek-V3, EP 32": (32768, 7168, 2048, 8, 2),
     "Qwen3-30B-A3B, few tokens": (1024, 2048, 768, 128, 8),
+    "Granite 3B A800M": (8192, 1536, 512, 40, 8),
+    "Qwen1.5-MoE-A2.7B": (8192, 2048, 1408, 60, 4),
+    "GLM-4.5-Air": (8192, 4096, 1408, 128, 8),
+    "Phi-3.5-MoE": (8192, 4096, 6400, 16, 2),
 }
 TOLERANCE = 0.1  # of the norm; TransformerEngine's gradients with scales of whole tensors are 0.093 off
 
@@ -99,7 +106,7 @@ def make_weights(experts, hidden, width):
     return [(torch.randn(shape, device="cuda", dtype=torch.bfloat16) * shape[-1] ** -0.5).requires_grad_() for shape in shapes]
 
 
-def make_experts(shape, recipe, rng):
+def make_experts(shape, rng):
     m, hidden, width, experts = shape
     ends = timing.random_ends(m, experts, "cuts", rng, multiple=128)
     offsets = torch.tensor(ends, dtype=torch.int32, device="cuda")
@@ -107,7 +114,11 @@ def make_experts(shape, recipe, rng):
     gradient = torch.randn_like(x)
     weights = make_weights(experts, hidden, width)
     gate_up, down = (tensor.transpose(1, 2) for tensor in weights)
-    functions = {"torch bf16": bf16_experts, "fp8moe": lambda *a: fp8moe.torch.experts(*a, recipe=recipe)}
+    functions = {
+        "torch bf16": bf16_experts,
+        "fp8moe": fp8moe.torch.experts,
+        "fp8moe, FP8": lambda *a: fp8moe.torch.experts(*a, recipe="rowwise"),
+    }
     compiled = {name: torch.compile(function, dynamic=False) for name, function in functions.items()}
     runs = {name: step(lambda f=f: f(x, gate_up, down, offsets), (x, *weights), gradient) for name, f in compiled.items()}
     return runs | make_transformer_engine(x, weights, [b - a for a, b in zip([0, *ends], ends)], gradient)
@@ -137,34 +148,36 @@ def make_transformer_engine(x, weights, sizes, gradient):
     return {"TE, current scaling": make(recipes.Float8CurrentScaling), "TE, block scaling": make(recipes.Float8BlockScaling)}
 
 
-def make_layer(shape, recipe, _):
+def make_layer(shape, _):
     tokens, width, hidden, experts, top = shape
     x = torch.randn(tokens, width, device="cuda", dtype=torch.bfloat16).requires_grad_()
     router = torch.randn(experts, width, device="cuda", dtype=torch.bfloat16) * width**-0.5
     gradient = torch.randn_like(x)
     weights = make_weights(experts, hidden, width)
 
-    def sort_and(multiply):
-        def run(x, chosen, chances, gate_up, down):
-            rows, routing = fp8moe.torch.permute(x, chosen, experts)
-            return fp8moe.torch.unpermute(multiply(rows, gate_up, down, routing.offsets), routing, chances)
+    def sort_and_multiply(x, chosen, chances, gate_up, down):
+        rows, routing = fp8moe.torch.permute(x, chosen, experts)
+        return fp8moe.torch.unpermute(bf16_experts(rows, gate_up, down, routing.offsets), routing, chances)
 
-        return run
-
-    def make(run):
-        def layer(x, gate_up, down):
+    def make(run, matrices):
+        def layer(x):
             scores, chosen = torch.topk(x @ router.t(), top, dim=-1)
             chances = torch.softmax(scores.float(), -1).to(torch.bfloat16)
-            return run(x, chosen, chances, gate_up.transpose(1, 2), down.transpose(1, 2))
+            return run(x, chosen, chances, *matrices())
 
         compiled = torch.compile(layer, dynamic=False)
-        return step(lambda: compiled(x, *weights), (x, *weights), gradient)
+        return step(lambda: compiled(x), (x, *weights), gradient)
+
+    def transpose():
+        return [tensor.transpose(1, 2) for tensor in weights]
 
     runs = {
-        "torch bf16": make(sort_and(bf16_experts)),
-        "fp8moe": make(sort_and(lambda *a: fp8moe.torch.experts(*a, recipe=recipe))),
-        "fp8moe, whole": make(lambda *a: fp8moe.torch.moe(*a, recipe=recipe)),
+        "torch bf16": make(sort_and_multiply, transpose),
+        "fp8moe": make(fp8moe.torch.moe, transpose),
+        "fp8moe, FP8": make(lambda *a: fp8moe.torch.moe(*a, recipe="rowwise"), transpose),
     }
+    kept = [fp8moe.torch.quantize_weights(tensor) for tensor in transpose()]
+    runs["fp8moe, kept"] = make(lambda *a: fp8moe.torch.moe(*a, recipe="rowwise"), lambda: kept)
     try:
         from sonicmoe import moe_TC_softmax_topk_layer
     except ImportError:
@@ -187,10 +200,20 @@ def print_kernels(run, count, calls=3):
         print(f"  {event.self_device_time_total / calls:8.0f} us in {event.count // calls} of {event.key[:100]}", flush=True)
 
 
+def find_peak(run):
+    """Bytes that a step takes at most, beside what is there before it."""
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    run()
+    torch.cuda.synchronize()
+    return torch.cuda.max_memory_allocated() - before
+
+
 def measure(name, shape, make, options, rng):
     torch.compiler.reset()
-    contenders = make(shape, options.recipe, rng)
+    contenders = make(shape, rng)
     results = {each: run()[:2] for each, run in contenders.items()}
+    peaks = {each: find_peak(run) for each, run in contenders.items()}
     for each, found in results.items():
         errors = [((a.float() - b.float()).norm() / b.float().norm()).item() for a, b in zip(found, results["torch bf16"])]
         if max(errors) > TOLERANCE:
@@ -202,6 +225,7 @@ def measure(name, shape, make, options, rng):
             print_kernels(contenders[each], options.kernels)
     row = {"model": name, "shape": shape, "torch bf16 us": round(us.pop("torch bf16"))}
     row |= {each: round(row["torch bf16 us"] / time, 2) for each, time in us.items()}
+    row["peak GiB"] = {each: round(peak / 2**30, 2) for each, peak in peaks.items()}
     print(row, flush=True)
     return row
 
@@ -210,8 +234,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", action="store_true", help="print what `python3 -m fp8moe prepare grouped_mm` is to be given")
     parser.add_argument("--layers", action="store_true", help="print what `python3 -m fp8moe prepare moe` is to be given")
-    parser.add_argument("--recipe", default="rowwise", help="recipe of fp8moe (default: rowwise, which is FP8 everywhere)")
     parser.add_argument("--kernels", type=int, default=0, metavar="N", help="print the N kernels that take longest in each step of fp8moe")
+    parser.add_argument("--only", default="", metavar="REGEX", help='cases whose "make_experts MODEL" or "make_layer MODEL" has it (default: all)')
     parser.add_argument("--json", help="save speeds over torch's bf16")
     options = parser.parse_args()
     if options.sizes:
@@ -225,7 +249,7 @@ def main():
 
     cases = [(*case, make_experts) for case in EXPERTS.items()] + [(*case, make_layer) for case in LAYERS.items()]
     rng = random.Random(7)
-    rows = [measure(*case, options, rng) for case in cases]
+    rows = [measure(*case, options, rng) for case in cases if re.search(options.only, f"{case[2].__name__} {case[0]}")]
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump(rows, file, indent=1)

@@ -15,7 +15,7 @@ from .cache import Request
 __all__ = ["MATMUL", "PARTS", "ROWS", "matmul", "request", "rows"]
 
 #: The programs of `rows`, and of `matmul`.
-ROWS: Tuple[str, ...] = ("quantize_tokens", "quantize_activation", "quantize_gradient")
+ROWS: Tuple[str, ...] = ("quantize_tokens", "quantize_activation")
 MATMUL: Tuple[str, ...] = ("quantize_weights_k", "multiply_y", "quantize_grad_y", "quantize_weights_n", "multiply_grad_x", "multiply_grad_weights")
 
 #: The artifacts of a layer, and their programs.
@@ -56,24 +56,21 @@ def rows(D: int, H: int, E: int) -> str:
     """A module with what is between the matmuls of a layer, quantized along rows and along columns of each expert:
 
         quantize_tokens(x, rows, offsets) -> q_rows, row_scales, q_columns, column_scales
-        quantize_activation(h, offsets) -> the same of SwiGLU
-        quantize_gradient(grad, rows, weights, offsets) -> the same of sorted rows times weights
+        quantize_activation(h, weights, offsets) -> the same of SwiGLU times weights
 
-    x and grad are bf16 [T, D], rows the i32 [M] token of each row, weights f32 [M], h bf16 [M, 2H]. Results have D columns,
-    those of `quantize_activation` H. Forms are those of `grouped_mm`: x_columns and x_scales are q_columns and column_scales.
+    x is bf16 [T, D], or a gradient of such a tensor, rows the i32 [M] token of each row, h bf16 [M, 2H], weights f32 [M]. Results
+    of `quantize_tokens` have D columns, those of `quantize_activation` H. Forms are those of `grouped_mm`: x_columns and x_scales are q_columns and column_scales.
     """
     for name, size in (("D", D), ("H", H), ("E", E)):
         if not 1 <= operator.index(size) < 2**30:
             raise ValueError(f"rows: {name} is {size}, expected 1 to {2**30 - 1}")
-    tokens, numbers = f"tensor<?x{D}xbf16>", "tensor<?xi32>"
-    gathered = f"rows(%rows : {numbers})"
+    x, rows, h, weights = f"tensor<?x{D}xbf16>", "tensor<?xi32>", f"tensor<?x{2 * H}xbf16>", "tensor<?xf32>"
     functions: Mapping[str, Tuple[int, Mapping[str, str], str]] = {
-        "quantize_tokens": (D, {"x": tokens, "rows": numbers}, f"fp8moe.gather_rows %x {gathered} : {tokens} -> {tokens}"),
-        "quantize_activation": (H, {"h": f"tensor<?x{2 * H}xbf16>"}, f"fp8moe.swiglu %h : tensor<?x{2 * H}xbf16> -> tensor<?x{H}xbf16>"),
-        "quantize_gradient": (
-            D,
-            {"grad": tokens, "rows": numbers, "weights": "tensor<?xf32>"},
-            f"fp8moe.gather_rows %grad {gathered} times(%weights : tensor<?xf32>) : {tokens} -> {tokens}",
+        "quantize_tokens": (D, {"x": x, "rows": rows}, f"fp8moe.gather_rows %x rows(%rows : {rows}) : {x} -> {x}"),
+        "quantize_activation": (
+            H,
+            {"h": h, "weights": weights},
+            f"fp8moe.swiglu %h times(%weights : {weights}) : {h} -> tensor<?x{H}xbf16>",
         ),
     }
     body = "\n".join(_quantize_rows(name, *functions[name], E) for name in ROWS)

@@ -39,7 +39,7 @@ from ._inspect import Inspection, Record, inspect
 from ._linear import Linear, convert_linear
 from ._moe import moe
 from ._ops import Op, as_op, differentiable, load_operators
-from ._permute import Routing, permute, unpermute
+from ._permute import Routing, permute, permute_weights, unpermute
 from ._plan import Applied, Plan, PlannedMatmul, apply, plan
 from ._prepare import Prepared, prepare
 from ._weights import QuantizedWeights
@@ -76,6 +76,7 @@ __all__ = [
     "load_operators",
     "moe",
     "permute",
+    "permute_weights",
     "plan",
     "prepare",
     "quantize_weights",

@@ -201,7 +201,9 @@ def multiply_by_rows(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, 
     if mix == TORCH:
         result: torch.Tensor = _TorchBF16.apply(call.x, call.weights, call.offsets)
         return result
-    return multiply_mix(call.x, call.weights, call.offsets, mix or recipe, call.forms)
+    # Some mixes have the name of a recipe, whose programs are others.
+    named = recipe if mix in programs.RECIPES else mix or recipe
+    return multiply_mix(call.x, call.weights, call.offsets, named, call.forms)
 
 
 #: The ranges of earlier eager calls, by recipe and weights.

@@ -13,7 +13,7 @@ import torch
 from torch.fx.experimental.symbolic_shapes import guard_or_false
 
 from .. import programs
-from ._glu import _formula, compute_swiglu_gradient
+from ._glu import _formula, compute_swiglu_gradient, compute_weighted_gradients, weighted_swiglu
 from ._auto import choose, forms_recipe
 from ._grouped_mm import FIXED, _estimate_bytes, _find_op, _find_part, _lay_out, is_exporting, keeps_columns
 from ._kept import reads_gathered
@@ -23,7 +23,9 @@ from ._weights import QuantizedWeights
 _Weights = Union[torch.Tensor, QuantizedWeights]
 
 
-def run_down_last(x: Any, gate_up: _Weights, down: _Weights, offsets: Any, recipe: str) -> Optional[torch.Tensor]:
+def run_down_last(
+    x: Any, gate_up: _Weights, down: _Weights, offsets: Any, weights: Optional[torch.Tensor], recipe: str
+) -> Optional[torch.Tensor]:
     """Result of `experts` with SwiGLU, in code that Dynamo traces. None where this order saves nothing. None also where programs do not
     take the tensors as they are: grouped_mm then casts them, or says what is wrong."""
     forms: Tuple[torch.Tensor, ...] = ()
@@ -37,7 +39,7 @@ def run_down_last(x: Any, gate_up: _Weights, down: _Weights, offsets: Any, recip
         return None
     if is_exporting() or reads_gathered() or not _fit(x, gate_up, down, offsets):
         return None
-    if recipe != "rowwise" and (recipe in FIXED or any(choose(x.shape[0], weights, recipe) != "rowwise" for weights in given)):
+    if recipe != "rowwise" and (recipe in FIXED or any(choose(x.shape[0], each, recipe) != "rowwise" for each in given)):
         return None
     E, H, D = down.shape
     if not programs.has_parts(D, 2 * H, E) or not programs.has_parts(H, D, E):
@@ -53,7 +55,7 @@ def run_down_last(x: Any, gate_up: _Weights, down: _Weights, offsets: Any, recip
     # One of them asks for the rows only.
     with_columns = (keeps_columns(x, gate_up, "rowwise"), keeps_columns(x, down, "rowwise"))
     options = _Options(with_columns, bool(guard_or_false(x_first <= x_last)), x.is_cuda and has_kernels("_glu_kernels"))
-    y: torch.Tensor = _DownLast.apply(x.contiguous(), gate_up, down, offsets.contiguous(), options, *forms)
+    y: torch.Tensor = _DownLast.apply(x.contiguous(), gate_up, down, offsets.contiguous(), weights, options, *forms)
     return y
 
 
@@ -86,20 +88,21 @@ class _DownLast(torch.autograd.Function):
         gate_up: torch.Tensor,
         down: torch.Tensor,
         offsets: torch.Tensor,
+        weights: Optional[torch.Tensor],
         options: _Options,
         *forms: torch.Tensor,
     ) -> torch.Tensor:
         first, second = forms[:4], forms[4:]
         h, x_saved = _forward(x, gate_up, first, offsets, options.with_columns[0])
-        a = _formula(h, "silu")
+        a = _formula(h, "silu") if weights is None else weighted_swiglu(h, weights)
         y, a_saved = _forward(a, down, second, offsets, options.with_columns[1])
-        ctx.save_for_backward(gate_up, down, offsets, h, *x_saved, *a_saved, *first[2:], *second[2:])
+        ctx.save_for_backward(gate_up, down, offsets, weights, h, *x_saved, *a_saved, *first[2:], *second[2:])
         ctx.options, ctx.is_kept = options, len(forms) > 0
         return y
 
     @staticmethod
     def backward(ctx: Any, grad_y: torch.Tensor) -> Any:
-        gate_up, down, offsets, h, *saved = ctx.saved_tensors
+        gate_up, down, offsets, weights, h, *saved = ctx.saved_tensors
         options, is_kept = ctx.options, ctx.is_kept
         of_x, of_a = (2 if has_columns else 1 for has_columns in options.with_columns)
         x_saved, a_saved, forms = saved[:of_x], saved[of_x : of_x + of_a], saved[of_x + of_a :]
@@ -108,7 +111,11 @@ class _DownLast(torch.autograd.Function):
         a_columns = _quantize_columns(a_saved, grad_y, down, offsets, is_kept)
         rows, row_scales, *grad_y_columns = _find_part("quantize_grad_y", down, is_kept)(grad_y, offsets)
         grad_a = _multiply_grad_x(rows, row_scales, down, forms[2:], offsets)
-        grad_h = compute_swiglu_gradient(grad_a, h, options.has_kernels)
+        grad_weights = None
+        if weights is None:
+            grad_h = compute_swiglu_gradient(grad_a, h, options.has_kernels)
+        else:
+            grad_h, grad_weights = compute_weighted_gradients(grad_a, h, weights, options.has_kernels)
 
         x_columns = _quantize_columns(x_saved, grad_h, gate_up, offsets, is_kept)
         rows, row_scales, *grad_h_columns = _find_part("quantize_grad_y", gate_up, is_kept)(grad_h, offsets)
@@ -118,7 +125,7 @@ class _DownLast(torch.autograd.Function):
         if not options.is_x_first:
             grad_x = _multiply_grad_x(rows, row_scales, gate_up, forms[:2], offsets)
         grad_down = _find_part("multiply_grad_weights", down, is_kept)(*grad_y_columns, *a_columns, offsets)
-        return (grad_x, grad_gate_up, grad_down, None, None, *(None for _ in range(8 if is_kept else 0)))
+        return (grad_x, grad_gate_up, grad_down, None, grad_weights, None, *(None for _ in range(8 if is_kept else 0)))
 
 
 def _forward(

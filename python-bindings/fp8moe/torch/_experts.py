@@ -12,7 +12,7 @@ import torch
 from .. import recipes
 from ._bias import add_bias, check_bias
 from ._down_last import run_down_last
-from ._glu import ACTIVATIONS, Activation, gate_and_up
+from ._glu import ACTIVATIONS, Activation, gate_and_up, weigh
 from ._grouped_mm import Names, convert_offsets, find_shape, multiply_seen, require_local, require_tensor, to_autocast
 from ._weights import QuantizedWeights
 
@@ -31,13 +31,14 @@ def experts(
     activation: Union[Activation, _Formula] = "silu",
     gate_up_bias: Optional[torch.Tensor] = None,
     down_bias: Optional[torch.Tensor] = None,
+    weights: Optional[torch.Tensor] = None,
     recipe: Union[recipes.Recipe, Tuple[recipes.Recipe, recipes.Recipe]] = "auto",
     main_grads: Tuple[Optional[torch.Tensor], Optional[torch.Tensor]] = (None, None),
 ) -> torch.Tensor:
     """Runs each group of rows through the gated network of its expert, in FP8 where that is faster.
 
     For rows x of group g: `h = x @ gate_up[g] + gate_up_bias[g]`, `a = activation(h[:, :H]) * h[:, H:]`,
-    and the result is `a @ down[g] + down_bias[g]`. Rows past the last offset are zero, and so are their
+    and the result is `a @ down[g] + down_bias[g]`, times the row's weight. Rows past the last offset are zero, and so are their
     gradients.
 
     Args:
@@ -48,6 +49,8 @@ def experts(
         activation: one of ACTIVATIONS, a SwiGLU with clamped or interleaved gates, or a function that takes all of
             h [M, 2H] and returns a [M, H].
         gate_up_bias, down_bias: [E, 2H] and [E, D], or None.
+        weights: f32 [M], those that a router gave rows, or None for ones. They multiply a, unless there is a bias of down. Their
+            gradient needs no result of `down`, which is not saved.
         recipe: as for grouped_mm, of both, or one for gate_up and one for down.
         main_grads: the `main_grad` of grouped_mm for gate_up and for down.
 
@@ -71,8 +74,10 @@ def experts(
     gate_up_recipe, down_recipe = recipes.for_each("experts", recipe, 2)
     offsets = convert_offsets(offsets)
     is_plain = gate_up_bias is None and down_bias is None and gate_up_grad is None and down_grad is None
+    if weights is not None:
+        _check_weights(x, weights)
     if torch.compiler.is_compiling() and activation == "silu" and is_plain and gate_up_recipe == down_recipe:
-        y = run_down_last(x, gate_up, down, offsets, gate_up_recipe)
+        y = run_down_last(x, gate_up, down, offsets, weights, gate_up_recipe)
         if y is not None:
             return to_autocast(y)
     if gate_up_bias is not None or down_bias is not None:
@@ -83,17 +88,30 @@ def experts(
     if isinstance(activation, str):
         if h.shape[1] % 2:
             raise ValueError(f"experts: gate_up has {h.shape[1]} columns, expected an even number: half of them are the gate")
-        a = gate_and_up(h, activation)
+        a = gate_and_up(h, activation, weights if down_bias is None else None)
     else:
         a = activation(h)
         require_tensor("experts", "the result of activation", a, "[M, H]")
+        if weights is not None and down_bias is None:
+            a = weigh(a, weights)
     shape = find_shape(down)
     if shape is not None and (a.dim() != 2 or a.shape[1] != shape[1]):
         raise ValueError(
             f"experts: down is {tuple(shape)}, expected [E, H, D] with what the activation makes of h {tuple(h.shape)}, "
             f"{tuple(a.shape)}, as [M, H]; weights [E, D, H] are passed as down.transpose(-2, -1)"
         )
-    return to_autocast(add_bias(multiply_seen(a, down, offsets, down_recipe, down_grad, _DOWN), down_bias, offsets))
+    y = add_bias(multiply_seen(a, down, offsets, down_recipe, down_grad, _DOWN), down_bias, offsets)
+    return to_autocast(y if weights is None or down_bias is None else weigh(y, weights))
+
+
+def _check_weights(x: Any, weights: Any) -> None:
+    require_tensor("experts", "x", x, "[M, D]")
+    require_tensor("experts", "weights", weights, "[M], or None")
+    require_local("experts", "weights", weights)
+    if weights.shape != x.shape[:1] or weights.dtype != torch.float32:
+        raise ValueError(f"experts: weights are {weights.dtype} {tuple(weights.shape)}, expected float32 ({x.shape[0]},), one for each row")
+    if weights.device != x.device:
+        raise ValueError(f"experts: weights are on {weights.device}, but x is on {x.device}; move them there")
 
 
 def _check_bias(name: str, weights: Any, bias: Any, device: torch.device) -> None:

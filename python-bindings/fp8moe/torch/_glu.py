@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Literal, NamedTuple, Optional
+from typing import Any, Callable, Dict, Literal, NamedTuple, Optional, Tuple
 
 import torch
 import torch.nn.functional as functional
@@ -56,9 +56,19 @@ class SwiGLU(NamedTuple):
         return glu * up if self.shift == 0.0 else (up + self.shift) * glu
 
 
-def gate_and_up(h: torch.Tensor, activation: str) -> torch.Tensor:
-    """`activation(h[:, :H]) * h[:, H:]` of h [M, 2H], dense."""
-    return SwiGLU()(h) if activation == "silu" else _formula(h, activation)
+def gate_and_up(h: torch.Tensor, activation: str, weights: Optional[torch.Tensor] = None) -> torch.Tensor:
+    """`activation(h[:, :H]) * h[:, H:]` of h [M, 2H], dense, times the f32 weights [M] of rows."""
+    if weights is None:
+        return SwiGLU()(h) if activation == "silu" else _formula(h, activation)
+    if activation == "silu":
+        result: torch.Tensor = _WeightedSwiGLU.apply(h, weights)
+        return result
+    return weigh(_formula(h, activation), weights)
+
+
+def weigh(rows: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """Rows times their f32 weights, rounded once."""
+    return (rows * weights.unsqueeze(1)).to(rows.dtype)
 
 
 def _formula(h: torch.Tensor, activation: str) -> torch.Tensor:
@@ -74,6 +84,42 @@ def compute_swiglu_gradient(gradient: torch.Tensor, h: torch.Tensor, by_kernel: 
     gate, up = h.chunk(2, dim=-1)
     grad_gate = torch.ops.aten.silu_backward(gradient * up, gate)
     return torch.cat((grad_gate, gradient * functional.silu(gate)), dim=-1)
+
+
+def compute_weighted_gradients(
+    gradient: torch.Tensor, h: torch.Tensor, weights: torch.Tensor, by_kernel: bool
+) -> Tuple[torch.Tensor, torch.Tensor]:
+    """As `compute_swiglu_gradient` of `swiglu(h) * weights[:, None]`, with the gradient of weights f32 [M]."""
+    if by_kernel:
+        grad_h, grad_weights = torch.ops.fp8moe.weighted_swiglu_backward(gradient.contiguous(), h, weights)
+        return grad_h, grad_weights
+    wide, gradient = h.float(), gradient.float()
+    grad_h = compute_swiglu_gradient(gradient * weights.unsqueeze(1), wide, by_kernel)
+    return grad_h.to(h.dtype), (gradient * _formula(wide, "silu")).sum(1)
+
+
+def weighted_swiglu(h: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """In code that is traced, of h in bf16, rounded once."""
+    return weigh(_formula(h.float(), "silu"), weights).to(h.dtype)
+
+
+class _WeightedSwiGLU(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, h: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(h, weights)
+        if h.dim() == 2 and h.is_contiguous() and (kernels := find_kernels("_glu_kernels", h, weights)):
+            a: torch.Tensor = kernels.forward(h, weights=weights)
+            return a
+        return weighted_swiglu(h, weights)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        h, weights = ctx.saved_tensors
+        if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+            again = h.view_as(h), weights.view_as(weights)
+            return torch.autograd.grad(weighted_swiglu(*again), again, gradient, create_graph=True)
+        by_kernel = h.is_cuda and h.dtype in TYPES and h.dim() == 2 and h.is_contiguous() and has_kernels("_glu_kernels")
+        return compute_weighted_gradients(gradient, h, weights, by_kernel)
 
 
 class _SwiGLU(torch.autograd.Function):

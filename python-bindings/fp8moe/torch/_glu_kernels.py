@@ -6,7 +6,7 @@ of the gradient reads the gate and the incoming gradient for each half."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Optional, Tuple
 
 import torch
 import triton
@@ -15,21 +15,31 @@ import triton.language as tl
 #: What is to be said where Triton cannot make them.
 SLOW = "experts take one to three percent longer"
 
-#: Elements of the result for each program: 16 bytes of bf16 a thread.
-_BLOCK = 1024
+# What a gate has is constant: as arguments its numbers were float64 under torch.compile, and so was what is computed of them.
+
+#: Elements of the result that a program computes at a time: 16 bytes of bf16 a thread.
+_ELEMENTS = 1024
+#: Most of them that are neighbours in a row.
+_MOST_COLUMNS = 1024
+
+
+def _tile(H: int) -> Tuple[int, int]:
+    """Rows and columns that a program computes at a time. Columns divide H where a good part of a row does."""
+    columns = H & -H
+    columns = min(columns if columns >= _MOST_COLUMNS // 4 else triton.next_power_of_2(H), _MOST_COLUMNS, _ELEMENTS)
+    return _ELEMENTS // columns, columns
 
 
 @triton.jit
-def _places(size, H: tl.constexpr, INTERLEAVED: tl.constexpr, BLOCK: tl.constexpr):
+def _places(row, column, H: tl.constexpr, INTERLEAVED: tl.constexpr):
     """Places of these elements [M, H] in a, and of their gates and ups in h [M, 2H]. It takes no pointers: what is stored behind a place
     that a function returns is, to torch.compile, stored behind all of the function's pointers."""
-    index = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    gate_index = 2 * index if INTERLEAVED else index // H * (2 * H) + index % H
-    return index, gate_index, gate_index + (1 if INTERLEAVED else H), index < size
+    gate_index = row * (2 * H) + (2 * column if INTERLEAVED else column)
+    return row * H + column, gate_index, gate_index + (1 if INTERLEAVED else H)
 
 
 @triton.jit
-def _load(h, gate_index, up_index, mask, limit, CLAMPS: tl.constexpr):
+def _load(h, gate_index, up_index, mask, limit: tl.constexpr, CLAMPS: tl.constexpr):
     """Gates and ups, clamped, and whether they were within limits. A NaN stays one."""
     gate = tl.load(h + gate_index, mask=mask, other=0.0).to(tl.float32)
     up = tl.load(h + up_index, mask=mask, other=0.0).to(tl.float32)
@@ -43,35 +53,68 @@ def _load(h, gate_index, up_index, mask, limit, CLAMPS: tl.constexpr):
 
 @triton.jit
 def _forward_kernel(
-    h, a, size, limit, alpha, shift, H: tl.constexpr, INTERLEAVED: tl.constexpr, CLAMPS: tl.constexpr, BLOCK: tl.constexpr
+    h, weights, a, M, limit: tl.constexpr, alpha: tl.constexpr, shift: tl.constexpr,
+    H: tl.constexpr, INTERLEAVED: tl.constexpr, CLAMPS: tl.constexpr, WEIGHTED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    index, gate_index, up_index, mask = _places(size, H, INTERLEAVED, BLOCK)
-    gate, up, _, _ = _load(h, gate_index, up_index, mask, limit, CLAMPS)
-    tl.store(a + index, (gate * tl.sigmoid(alpha * gate) * (up + shift)).to(a.dtype.element_ty), mask=mask)
+    row = (tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS))[:, None]
+    if WEIGHTED:
+        weight = tl.load(weights + row, mask=row < M, other=0.0)
+    for start in range(0, H, COLUMNS):
+        column = start + tl.arange(0, COLUMNS)[None, :]
+        mask = (row < M) & (column < H)
+        index, gate_index, up_index = _places(row, column, H, INTERLEAVED)
+        gate, up, _, _ = _load(h, gate_index, up_index, mask, limit, CLAMPS)
+        result = gate * tl.sigmoid(alpha * gate) * (up + shift)
+        if WEIGHTED:
+            result *= weight
+        tl.store(a + index, result.to(a.dtype.element_ty), mask=mask)
 
 
 @triton.jit
 def _backward_kernel(
-    grad_a, h, grad_h, size, limit, alpha, shift, H: tl.constexpr, INTERLEAVED: tl.constexpr, CLAMPS: tl.constexpr, BLOCK: tl.constexpr
+    grad_a, h, weights, grad_h, grad_weights, M, limit: tl.constexpr, alpha: tl.constexpr, shift: tl.constexpr,
+    H: tl.constexpr, INTERLEAVED: tl.constexpr, CLAMPS: tl.constexpr, WEIGHTED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    index, gate_index, up_index, mask = _places(size, H, INTERLEAVED, BLOCK)
-    gate, up, gate_within, up_within = _load(h, gate_index, up_index, mask, limit, CLAMPS)
-    gradient = tl.load(grad_a + index, mask=mask, other=0.0).to(tl.float32)
-    sigmoid = tl.sigmoid(alpha * gate)
-    grad_gate = gradient * (up + shift) * sigmoid * (1 + alpha * gate * (1 - sigmoid))
-    grad_up = gradient * gate * sigmoid
-    if CLAMPS:
-        grad_gate, grad_up = tl.where(gate_within, grad_gate, 0.0), tl.where(up_within, grad_up, 0.0)
-    tl.store(grad_h + gate_index, grad_gate.to(grad_h.dtype.element_ty), mask=mask)
-    tl.store(grad_h + up_index, grad_up.to(grad_h.dtype.element_ty), mask=mask)
+    row = (tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS))[:, None]
+    if WEIGHTED:
+        weight = tl.load(weights + row, mask=row < M, other=0.0)
+        products = tl.zeros((ROWS, COLUMNS), tl.float32)
+    for start in range(0, H, COLUMNS):
+        column = start + tl.arange(0, COLUMNS)[None, :]
+        mask = (row < M) & (column < H)
+        index, gate_index, up_index = _places(row, column, H, INTERLEAVED)
+        gate, up, gate_within, up_within = _load(h, gate_index, up_index, mask, limit, CLAMPS)
+        gradient = tl.load(grad_a + index, mask=mask, other=0.0).to(tl.float32)
+        sigmoid = tl.sigmoid(alpha * gate)
+        if WEIGHTED:
+            products += tl.where(mask, gradient * (gate * sigmoid * (up + shift)), 0.0)
+            gradient *= weight
+        grad_gate = gradient * (up + shift) * sigmoid * (1 + alpha * gate * (1 - sigmoid))
+        grad_up = gradient * gate * sigmoid
+        if CLAMPS:
+            grad_gate, grad_up = tl.where(gate_within, grad_gate, 0.0), tl.where(up_within, grad_up, 0.0)
+        tl.store(grad_h + gate_index, grad_gate.to(grad_h.dtype.element_ty), mask=mask)
+        tl.store(grad_h + up_index, grad_up.to(grad_h.dtype.element_ty), mask=mask)
+    if WEIGHTED:
+        tl.store(grad_weights + row, tl.sum(products, 1)[:, None], mask=row < M)
 
 
-def forward(h: torch.Tensor, limit: float = 0.0, alpha: float = 1.0, shift: float = 0.0, interleaved: bool = False) -> torch.Tensor:
+def forward(
+    h: torch.Tensor,
+    limit: float = 0.0,
+    alpha: float = 1.0,
+    shift: float = 0.0,
+    interleaved: bool = False,
+    weights: Optional[torch.Tensor] = None,
+) -> torch.Tensor:
     """A limit of 0 clamps nothing."""
     M, H = h.shape[0], h.shape[1] // 2
     a = h.new_empty(M, H)
+    rows, columns = _tile(H)
     with torch.cuda.device_of(h):
-        _forward_kernel[triton.cdiv(M * H, _BLOCK),](h, a, M * H, limit, alpha, shift, H, interleaved, limit > 0, _BLOCK)
+        given = weights is not None
+        numbers = (M, limit, alpha, shift, H, interleaved, limit > 0, given, rows, columns)
+        _forward_kernel[triton.cdiv(M, rows),](h, weights if given else h, a, *numbers)
     return a
 
 
@@ -79,16 +122,27 @@ def backward(
     grad_a: torch.Tensor, h: torch.Tensor, limit: float = 0.0, alpha: float = 1.0, shift: float = 0.0, interleaved: bool = False
 ) -> torch.Tensor:
     with torch.cuda.device_of(h):
-        return _run_backward(_backward_kernel, grad_a, h, limit, alpha, shift, interleaved)
+        return _run_backward(_backward_kernel, grad_a, h, None, limit, alpha, shift, interleaved)[0]
 
 
 def _run_backward(
-    kernel: Any, grad_a: torch.Tensor, h: torch.Tensor, limit: float, alpha: float, shift: float, interleaved: bool
-) -> torch.Tensor:
+    kernel: Any,
+    grad_a: torch.Tensor,
+    h: torch.Tensor,
+    weights: Optional[torch.Tensor],
+    limit: float,
+    alpha: float,
+    shift: float,
+    interleaved: bool,
+) -> Tuple[torch.Tensor, torch.Tensor]:
+    """Without weights their gradient is empty."""
     grad_h = torch.empty_like(h)
-    size = grad_a.numel()
-    kernel[triton.cdiv(size, _BLOCK),](grad_a, h, grad_h, size, limit, alpha, shift, h.shape[1] // 2, interleaved, limit > 0, _BLOCK)
-    return grad_h
+    (M, H), is_weighted = grad_a.shape, weights is not None
+    grad_weights = h.new_empty(M if is_weighted else 0, dtype=torch.float32)
+    rows, columns = _tile(H)
+    numbers = (M, limit, alpha, shift, H, interleaved, limit > 0, is_weighted, rows, columns)
+    kernel[triton.cdiv(M, rows),](grad_a, h, weights if is_weighted else h, grad_h, grad_weights, *numbers)
+    return grad_h, grad_weights
 
 
 @torch.library.triton_op("fp8moe::swiglu_backward", mutates_args=())
@@ -98,7 +152,15 @@ def backward_op(
     """`backward` as an operator: Inductor has the kernel in its own code."""
     if grad_a.numel() == 0:
         return torch.empty_like(h)
-    return _run_backward(torch.library.wrap_triton(_backward_kernel), grad_a, h, limit, alpha, shift, interleaved)
+    return _run_backward(torch.library.wrap_triton(_backward_kernel), grad_a, h, None, limit, alpha, shift, interleaved)[0]
+
+
+@torch.library.triton_op("fp8moe::weighted_swiglu_backward", mutates_args=())
+def weighted_backward_op(grad_a: torch.Tensor, h: torch.Tensor, weights: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
+    """Gradients of h and of weights f32 [M], where a = swiglu(h) * weights[:, None]."""
+    if grad_a.numel() == 0:
+        return torch.empty_like(h), torch.zeros_like(weights)
+    return _run_backward(torch.library.wrap_triton(_backward_kernel), grad_a, h, weights, 0.0, 1.0, 0.0, False)
 
 
 def check() -> None:

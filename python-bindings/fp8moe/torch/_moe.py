@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from typing import Any, Callable, Dict, NamedTuple, Tuple, Union
+from typing import Any, Callable, Dict, NamedTuple, Sequence, Tuple, Union
 
 import torch
 from torch.fx.experimental.symbolic_shapes import guard_or_false
@@ -16,15 +16,17 @@ from .. import moe_programs, recipes
 from . import _auto
 from ._constant import assume_constant_result
 from ._experts import experts as run_experts
-from ._glu import Activation, compute_swiglu_gradient
+from ._glu import Activation, compute_weighted_gradients
 from ._grouped_mm import _LEAST_ROWS, FIXED, _lay_out, chip_of, find_layout, find_shape, is_exporting, observers, require_tensor
 from ._kept import reads_gathered
 from ._ops import Op, find_asked, load_ops, with_strides
-from ._permute import Routing, _check, _Permute, _require_backward, _sum_slots, dot_slots, permute, route, unpermute
+from ._permute import Routing, _check, _Permute, _require_backward, _sum_slots, gather_weights, permute, permute_weights, route, unpermute
 from ._triton import has_kernels
 from ._weights import QuantizedWeights, gathered
 
 _Weights = Union[torch.Tensor, QuantizedWeights]
+#: One form of a matrix and its scales, or nothing.
+_Forms = Sequence[torch.Tensor]
 
 
 def moe(
@@ -37,14 +39,14 @@ def moe(
     activation: Union[Activation, Callable[[torch.Tensor], torch.Tensor]] = "silu",
     recipe: Union[recipes.Recipe, Tuple[recipes.Recipe, recipes.Recipe]] = "auto",
 ) -> torch.Tensor:
-    """Runs tokens through their experts: `permute`, `experts` and `unpermute` as one function.
+    """Runs tokens through their experts: `permute`, `experts` with weights of rows, and `unpermute` as one function.
 
         weights, chosen = router(x).softmax(-1).topk(k)
         y = moe(x, chosen, weights, gate_up, down)
 
     Where a training step is in FP8 throughout, with SwiGLU and at least 128 rows for each expert, sorted tokens and
-    the result of SwiGLU are quantized where they are computed, and are never in memory as bf16. Otherwise it is what the three
-    functions compute; so it is in graphs whose number of rows is a symbol, by recipe "auto".
+    the result of SwiGLU are quantized where they are computed, and are never in memory as bf16. Otherwise it is these three
+    functions; so it is in graphs whose number of rows is a symbol, by recipe "auto".
 
     Args:
         x: bf16 [T, D].
@@ -69,17 +71,25 @@ def moe(
     E = operator.index(shape[0])
     if activation == "silu" and _fit(x, experts, weights, gate_up, down, recipe):
         _check(x, experts, E)
-        first, second = _lay_out(gate_up)[0], _lay_out(down)[0]
+        (first, first_forms), (second, second_forms) = _take_forms("gate_up", gate_up), _take_forms("down", down)
         by_kernel = x.is_cuda and has_kernels("_glu_kernels")
-        result: torch.Tensor = _MoE.apply(x.contiguous(), weights, first, second, by_kernel, *route(experts, E))
+        result: torch.Tensor = _MoE.apply(
+            x.contiguous(), weights, first, second, by_kernel, *route(experts, E), *first_forms, *second_forms
+        )
         return result
     rows, routing = permute(x, experts, E)
-    y = run_experts(rows, gate_up, down, routing.offsets, activation=activation, recipe=recipe)
-    return unpermute(y, routing, weights)
+    of_rows = permute_weights(weights, routing)
+    y = run_experts(rows, gate_up, down, routing.offsets, activation=activation, weights=of_rows, recipe=recipe)
+    return unpermute(y, routing)
 
 
 def _fit(x: Any, experts: Any, weights: Any, gate_up: Any, down: Any, recipe: Any) -> bool:
     """Whether programs take the tensors as they are, and FP8 pays in each use."""
+    given = gate_up, down
+    kept = [each for each in given if isinstance(each, QuantizedWeights)]
+    if kept and (len(kept) < 2 or any(each.recipe != "rowwise" for each in kept)):
+        return False
+    gate_up, down = (each.weights if isinstance(each, QuantizedWeights) else each for each in given)
     if any(type(tensor) not in (torch.Tensor, torch.nn.Parameter) for tensor in (x, experts, weights, gate_up, down)):
         return False
     if not torch.is_grad_enabled() or is_exporting() or reads_gathered() or gathered or not isinstance(recipe, str):
@@ -103,7 +113,17 @@ def _fit(x: Any, experts: Any, weights: Any, gate_up: Any, down: Any, recipe: An
         return False
     if recipe in FIXED:
         return recipe == "rowwise" and _auto.has_kernels(device, D, two_H)
-    return all(_auto.choose(M, matrix, recipe) == "rowwise" for matrix in (gate_up, down))
+    return all(_auto.choose(M, each, recipe) == "rowwise" for each in given)
+
+
+def _take_forms(name: str, weights: _Weights) -> Tuple[torch.Tensor, Sequence[torch.Tensor]]:
+    """The matrix as programs take it, and its forms if they are kept."""
+    if not isinstance(weights, QuantizedWeights):
+        return _lay_out(weights)[0], ()
+    if not torch.compiler.is_compiling():
+        weights.require_current(f"moe: {name}")
+        weights.require_connected(f"moe: {name}")
+    return _lay_out(weights.weights)[0], weights.take_forms()
 
 
 # --- Programs -----------------------------------------------------------------------
@@ -168,18 +188,22 @@ class _MoE(torch.autograd.Function):
         offsets: torch.Tensor,
         slots: torch.Tensor,
         places: torch.Tensor,
+        *forms: torch.Tensor,
     ) -> torch.Tensor:
+        """`forms` are those of both matrices, along K and along N, or none."""
         layer = _Layer.of(gate_up, down)
         rows = (slots // places.shape[1]).to(torch.int32)
         x_rows, x_scales, *x_columns = layer.rows.find("quantize_tokens")(x, rows, offsets)
-        h = _multiply(layer.gate_up, x_rows, x_scales, gate_up, offsets)
+        h = _multiply(layer.gate_up, x_rows, x_scales, gate_up, forms[:2], offsets)
         del x_rows
-        a_rows, a_scales, *a_columns = layer.rows.find("quantize_activation")(h, offsets)
-        y = _multiply(layer.down, a_rows, a_scales, down, offsets)
-        saved = (x, weights, gate_up, down, offsets, slots, places, rows, h, y, *x_columns, *a_columns)
+        # The second matmul multiplies rows that have their weights already: only sums are left for its result.
+        of_rows = weights.flatten()[slots].to(torch.float32)
+        a_rows, a_scales, *a_columns = layer.rows.find("quantize_activation")(h, of_rows, offsets)
+        y = _multiply(layer.down, a_rows, a_scales, down, forms[4:6], offsets)
+        saved = (x, weights, gate_up, down, offsets, slots, places, rows, of_rows, h, *x_columns, *a_columns, *forms[2:4], *forms[6:])
         ctx.save_for_backward(*saved)
         ctx.by_kernel, ctx.strides = by_kernel, [tensor.stride() for tensor in saved]
-        return _sum_slots(y, offsets, places, weights)
+        return _sum_slots(y, offsets, places)
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
@@ -187,33 +211,32 @@ class _MoE(torch.autograd.Function):
             return _differentiate_again(ctx, gradient)
         # Hooks that move what is saved may leave it in another layout.
         saved = [with_strides(tensor, strides) for tensor, strides in zip(ctx.saved_tensors, ctx.strides)]
-        _, weights, gate_up, down, offsets, slots, places, rows, h, y, *columns = saved
-        x_columns, a_columns = columns[:2], columns[2:]
+        _, weights, gate_up, down, offsets, _, places, rows, of_rows, h, *others = saved
+        x_columns, a_columns, gate_up_forms, down_forms = others[:2], others[2:4], others[4:6], others[6:]
         asks_x, asks_weights, asks_gate_up, asks_down = find_asked(ctx, ctx.needs_input_grad[:4])
         gradient = gradient.contiguous()
         grad_x = grad_weights = grad_gate_up = grad_down = None
-        if asks_weights:
-            grad_weights = dot_slots(y, offsets, places, gradient, weights.dtype)
-        if not (asks_x or asks_gate_up or asks_down):
-            return grad_x, grad_weights, grad_gate_up, grad_down, None, None, None, None
         layer = _Layer.of(gate_up, down)
-        of_rows = weights.flatten()[slots].to(torch.float32)
-        q_rows, q_scales, *q_columns = layer.rows.find("quantize_gradient")(gradient, rows, of_rows, offsets)
+        q_rows, q_scales, *q_columns = layer.rows.find("quantize_tokens")(gradient, rows, offsets)
         if asks_down:
             grad_down = layer.down.find("multiply_grad_weights")(*q_columns, *a_columns, offsets)
         del q_columns
-        if asks_x or asks_gate_up:
-            grad_a = _multiply_gradient(layer.down, q_rows, q_scales, down, offsets)
+        if asks_x or asks_weights or asks_gate_up:
+            grad_a = _multiply_gradient(layer.down, q_rows, q_scales, down, down_forms, offsets)
             del q_rows
-            grad_h = compute_swiglu_gradient(grad_a, h, ctx.by_kernel)
+            grad_h, grad_of_rows = compute_weighted_gradients(grad_a, h, of_rows, ctx.by_kernel)
             del grad_a
+            if asks_weights:
+                grad_weights = gather_weights(grad_of_rows, offsets, places).to(weights.dtype)
+        if asks_x or asks_gate_up:
             q_rows, q_scales, *q_columns = layer.gate_up.find("quantize_grad_y")(grad_h, offsets)
             del grad_h
             if asks_gate_up:
                 grad_gate_up = layer.gate_up.find("multiply_grad_weights")(*q_columns, *x_columns, offsets)
             if asks_x:
-                grad_x = _sum_slots(_multiply_gradient(layer.gate_up, q_rows, q_scales, gate_up, offsets), offsets, places)
-        return grad_x, grad_weights, grad_gate_up, grad_down, None, None, None, None
+                rows_of_x = _multiply_gradient(layer.gate_up, q_rows, q_scales, gate_up, gate_up_forms, offsets)
+                grad_x = _sum_slots(rows_of_x, offsets, places)
+        return (grad_x, grad_weights, grad_gate_up, grad_down, *(None for _ in ctx.needs_input_grad[4:]))
 
 
 def _differentiate_again(ctx: Any, gradient: torch.Tensor) -> Any:
@@ -222,21 +245,24 @@ def _differentiate_again(ctx: Any, gradient: torch.Tensor) -> Any:
     inputs = [tensor for tensor, needs in zip((x, weights, gate_up, down), ctx.needs_input_grad) if needs]
     with torch.enable_grad():
         routing = Routing(*routing)
-        y = run_experts(_Permute.apply(x, *routing), gate_up, down, routing.offsets, recipe="rowwise")
-        found = iter(torch.autograd.grad(unpermute(y, routing, weights), inputs, gradient, create_graph=True))
-    return (*(next(found) if needs else None for needs in ctx.needs_input_grad[:4]), None, None, None, None)
+        of_rows = permute_weights(weights, routing)
+        y = run_experts(_Permute.apply(x, *routing), gate_up, down, routing.offsets, weights=of_rows, recipe="rowwise")
+        found = iter(torch.autograd.grad(unpermute(y, routing), inputs, gradient, create_graph=True))
+    gradients = (next(found) if needs else None for needs in ctx.needs_input_grad[:4])
+    return (*gradients, *(None for _ in ctx.needs_input_grad[4:]))
 
 
 def _multiply(
-    programs: _Programs, rows: torch.Tensor, scales: torch.Tensor, matrix: torch.Tensor, offsets: torch.Tensor
+    programs: _Programs, rows: torch.Tensor, scales: torch.Tensor, matrix: torch.Tensor, kept: _Forms, offsets: torch.Tensor
 ) -> torch.Tensor:
-    result: torch.Tensor = programs.find("multiply_y")(rows, scales, *programs.find("quantize_weights_k")(matrix), offsets)
+    forms = kept or programs.find("quantize_weights_k")(matrix)
+    result: torch.Tensor = programs.find("multiply_y")(rows, scales, *forms, offsets)
     return result
 
 
 def _multiply_gradient(
-    programs: _Programs, rows: torch.Tensor, scales: torch.Tensor, matrix: torch.Tensor, offsets: torch.Tensor
+    programs: _Programs, rows: torch.Tensor, scales: torch.Tensor, matrix: torch.Tensor, kept: _Forms, offsets: torch.Tensor
 ) -> torch.Tensor:
-    weights = programs.find("quantize_weights_n")(matrix, scales)
-    result: torch.Tensor = programs.find("multiply_grad_x")(rows, scales, *weights, offsets)
+    forms = kept or programs.find("quantize_weights_n")(matrix, scales)
+    result: torch.Tensor = programs.find("multiply_grad_x")(rows, scales, *forms, offsets)
     return result

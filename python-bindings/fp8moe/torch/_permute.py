@@ -221,6 +221,31 @@ class _Permute(torch.autograd.Function):
         return _sum_slots(gradient, *ctx.saved_tensors), None, None, None
 
 
+def permute_weights(weights: torch.Tensor, routing: Routing) -> torch.Tensor:
+    """The f32 weight of each row, of weights [T, k]; `experts` takes them."""
+    result: torch.Tensor = _PermuteWeights.apply(weights, *routing)
+    return result
+
+
+def gather_weights(of_rows: torch.Tensor, offsets: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    """What rows have for each slot [T, k], and zeros for experts that are elsewhere."""
+    return of_rows[places].masked_fill_(places >= offsets[-1], 0.0)
+
+
+class _PermuteWeights(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, weights: torch.Tensor, offsets: torch.Tensor, slots: torch.Tensor, places: torch.Tensor
+    ) -> torch.Tensor:
+        ctx.save_for_backward(offsets, places)
+        ctx.dtype = weights.dtype
+        return weights.flatten()[slots].to(torch.float32)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        return gather_weights(gradient, *ctx.saved_tensors).to(ctx.dtype), None, None, None
+
+
 class _Sum(torch.autograd.Function):
     @staticmethod
     def forward(

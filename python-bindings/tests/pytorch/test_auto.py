@@ -68,6 +68,17 @@ def test_kept_weights(rows):
     assert_equal(found, mix(ROWS[rows], rows))
 
 
+def test_ranges_read_two_sets_of_programs(monkeypatch):
+    """Those that `prepare` compiles, also where a mix has the name of another recipe."""
+    seen = set()
+    list_ops = _auto.list_ops
+    monkeypatch.setattr(_auto, "list_ops", lambda *args: seen.add(args[4]) or list_ops(*args))
+    for rows in ROWS:
+        run(RANGES, rows)
+        run(RANGES, rows, torch.compile(grouped_mm, dynamic=False))
+    assert seen == {"rowwise", "bf16"}
+
+
 def test_kept_weights_of_another_recipe_say_it():
     """Also after a call with weights of that layout."""
     torch.manual_seed(0)

@@ -52,9 +52,9 @@ def run(t, activation, bias, function=experts):
     return function(t["x"], gate_up, down, offsets, activation=activation, **biases)
 
 
-def gradients(y, t, bias):
+def gradients(y, t, bias, *more):
     torch.manual_seed(1)
-    names = ["x", "gate_up", "down"] + (["gate_up_bias", "down_bias"] if bias else [])
+    names = ["x", "gate_up", "down", *more] + (["gate_up_bias", "down_bias"] if bias else [])
     return dict(zip(names, torch.autograd.grad(y, [t[name] for name in names], torch.randn(M, D).to(y.dtype))))
 
 
@@ -75,6 +75,29 @@ def test_values_and_gradients(activation, bias):
     for name, gradient in expected.items():
         assert_near(found[name], gradient, name)
     assert not found["x"][ENDS[-1] :].any()
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("activation, bias", [("silu", False), ("silu", True), ("gelu", False), (interleaved, False)])
+def test_weights_of_rows(activation, bias, compiled):
+    """Multiply results. With a bias of `down` they are late, otherwise they are in front of the second matmul."""
+    t = tensors()
+    weights = torch.rand(M).requires_grad_()
+    function = torch.compile(experts) if compiled else experts
+    y = run(t, activation, bias, lambda *args, **options: function(*args, weights=weights, **options))
+    exact = reference(t, ACTIVATIONS.get(activation, activation), bias) * weights.unsqueeze(1)
+    assert_near(y[: ENDS[-1]], exact[: ENDS[-1]], "y")
+    t["weights"] = weights
+    found = gradients(y, t, bias, "weights")
+    for name, gradient in gradients(exact, t, bias, "weights").items():
+        assert_near(found[name], gradient, name)
+
+
+def test_weights_that_do_not_fit():
+    t = tensors()
+    for weights, message in ((torch.ones(M - 1), r"expected float32 \(60,\)"), (torch.ones(M, dtype=torch.bfloat16), "are torch.bfloat16")):
+        with pytest.raises(ValueError, match=message):
+            run(t, "silu", False, lambda *args, **options: experts(*args, weights=weights, **options))  # noqa: B023
 
 
 def test_compiled():

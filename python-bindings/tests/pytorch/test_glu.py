@@ -41,7 +41,7 @@ def test_kernels():
 def test_interpreted(monkeypatch, rows, width, gate):
     from fp8moe.torch import _glu_kernels
 
-    monkeypatch.setattr(_glu_kernels, "_BLOCK", 16)  # which rows are no multiple of
+    monkeypatch.setattr(_glu_kernels, "_ELEMENTS", 16)  # which rows are no multiple of
     torch.manual_seed(0)
     h = torch.randn(rows, 2 * width, requires_grad=True)
     gradient = torch.randn(rows, width)
@@ -49,6 +49,11 @@ def test_interpreted(monkeypatch, rows, width, gate):
     arguments = gate._replace(limit=gate.limit or 0.0)
     torch.testing.assert_close(_glu_kernels.forward(h.detach(), *arguments), expected)
     torch.testing.assert_close(_glu_kernels.backward(gradient, h.detach(), *arguments), *torch.autograd.grad(expected, h, gradient))
+    if gate == _glu.SwiGLU():
+        weights = torch.randn(rows, 1, requires_grad=True)
+        found = _glu_kernels._run_backward(_glu_kernels._backward_kernel, gradient, h.detach(), weights.detach()[:, 0], *arguments)
+        grad_h, grad_weights = torch.autograd.grad(expected.detach() * weights + gate.compute(h) * weights.detach(), (h, weights), gradient)
+        torch.testing.assert_close(found, (grad_h, grad_weights[:, 0]))
     h = torch.full((1, 2), torch.nan)
     assert _glu_kernels.forward(h, *arguments).isnan().all()
 
@@ -56,7 +61,8 @@ def test_interpreted(monkeypatch, rows, width, gate):
 @pytest.mark.skipif(INTERPRETED, reason="kernels that are interpreted have no IR")
 @pytest.mark.parametrize("interleaved", [False, True])
 @pytest.mark.parametrize("clamps", [False, True])
-def test_torch_compile_knows_what_the_kernel_writes(monkeypatch, clamps, interleaved):
+@pytest.mark.parametrize("weighted", [False, True])
+def test_torch_compile_knows_what_the_kernel_writes(monkeypatch, weighted, clamps, interleaved):
     """From its IR for a GPU. If it took inputs for results, tracing would fail there."""
     triton = pytest.importorskip("triton", reason="triton is not installed; scripts/setup_torch.sh installs it where it can")
     from torch._higher_order_ops import triton_kernel_wrap
@@ -71,12 +77,14 @@ def test_torch_compile_knows_what_the_kernel_writes(monkeypatch, clamps, interle
             return triton.backends.compiler.GPUTarget("cuda", 90, 32)
 
     tensors = {name: torch.empty(8, 32, dtype=torch.bfloat16) for name in ("grad_a", "h", "grad_h")}
-    numbers = dict(size=128, limit=0.7, alpha=1.0, shift=0.0, H=16, INTERLEAVED=interleaved, CLAMPS=clamps, BLOCK=1024)
+    tensors |= {name: torch.empty(8) for name in ("weights", "grad_weights")}
+    sizes = dict(M=8, H=16, ROWS=2, COLUMNS=16)
+    numbers = dict(limit=0.7, alpha=1.0, shift=0.0, INTERLEAVED=interleaved, CLAMPS=clamps, WEIGHTED=weighted, **sizes)
     monkeypatch.setattr(triton.runtime.driver, "_active", Driver())
     found = triton_kernel_wrap.identify_accessed_tensors(_glu_kernels._backward_kernel, {**tensors, **numbers}, {})
     if not hasattr(found, "read_writes"):
         pytest.skip("this version of torch says it otherwise")
-    assert [write.name for write in found.read_writes.writes] == ["grad_h"]
+    assert {write.name for write in found.read_writes.writes} == {"grad_h"} | ({"grad_weights"} if weighted else set())
 
 
 def test_types_name_what_is_known():
