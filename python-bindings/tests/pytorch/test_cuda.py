@@ -446,3 +446,67 @@ def test_experts(compiled):
     expected = (exact, *torch.autograd.grad(exact, inputs, gradient.double()))
     for result, other in zip(found, expected):
         assert_near(result, other, tolerance=2 * TOLERANCE)
+
+
+def layer_of(kept, recipe="rowwise", tokens=640, D=256, H=128):
+    """Forward and backward of a whole layer: a function of moe or of what it is near, that returns y and the gradients."""
+    generator = torch.Generator("cuda").manual_seed(2)
+
+    def randn(*shape):
+        return torch.randn(*shape, device="cuda", generator=generator)
+
+    weights, chosen = randn(tokens, E).softmax(-1).topk(2)
+    chosen[::7, 1] = E  # of another rank
+    x, gradient = randn(tokens, D).bfloat16(), randn(tokens, D).bfloat16()
+    leaves = [x, weights, randn(E, 2 * H, D).bfloat16() * D**-0.5, randn(E, D, H).bfloat16() * H**-0.5]
+    for leaf in leaves:
+        leaf.requires_grad_()
+    forms = [quantize_weights(leaf.transpose(-2, -1)) for leaf in leaves[2:]] if kept else None
+
+    def step(recipe):
+        matrices = forms if forms and recipe == "rowwise" else [leaf.transpose(-2, -1) for leaf in leaves[2:]]
+        y = fp8moe.torch.moe(x, chosen, weights, *matrices, recipe=recipe)
+        return (y.detach(), *torch.autograd.grad(y, leaves, gradient))
+
+    return step, leaves
+
+
+def distance(found, expected):
+    return ((found.double() - expected.double()).norm() / expected.double().norm()).item()
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["", "kept"])
+@pytest.mark.parametrize("compiled", [False, True], ids=["", "compiled"])
+def test_whole_layers(kept, compiled, monkeypatch):
+    from fp8moe.torch import _moe
+
+    calls = []
+    forward = _moe._MoE.forward
+    monkeypatch.setattr(_moe._MoE, "forward", staticmethod(lambda *args: calls.append(1) or forward(*args)))
+    step, _ = layer_of(kept)
+    found = (torch.compile(step) if compiled else step)("rowwise")
+    assert calls
+    for a, b in zip(found, step("bf16")):
+        assert distance(a, b) < 0.09  # two roundings of two matmuls in a row
+
+
+def test_whole_layers_in_a_graph():
+    step, leaves = layer_of(kept=False)
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        step("rowwise")
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = step("rowwise")
+    with torch.no_grad():
+        for leaf in leaves:
+            leaf.mul_(1.5)
+    graph.replay()
+    for a, b in zip(found, step("rowwise")):
+        assert torch.equal(a, b)
+
+
+def test_gradients_of_weights_of_rows():
+    gradient, h = torch.randn(300, 48, device="cuda").bfloat16(), torch.randn(300, 96, device="cuda").bfloat16()
+    torch.library.opcheck(torch.ops.fp8moe.weighted_swiglu_backward.default, (gradient, h, torch.rand(300, device="cuda")))
