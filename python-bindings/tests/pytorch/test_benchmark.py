@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""benchmarks/torch_layer.py, torch_main_grad.py and torch_permute.py as far as they go without a GPU."""
+"""benchmarks/torch_layer.py, torch_main_grad.py, torch_permute.py and models.py as far as they go without a GPU."""
 
 import json
 import os
@@ -134,6 +134,26 @@ def test_permutation(root):
     result = run(root, "--cpu-check", "--seed=7", file="torch_permute.py")
     assert result.returncode == 0, result.stderr
     assert "seed 7" in result.stdout
+
+
+def test_models(ir, root, tmp_path):
+    """Gradients of models that one line converts, and losses of some steps."""
+    pytest.importorskip("transformers", reason="transformers is not installed")
+    result = run(root, "--cpu-check", "--eager", "--steps=2", "--seed=7", f"--json={tmp_path / 'models.json'}", file="models.py")
+    assert result.returncode == 0, result.stderr
+    assert "seed 7" in result.stdout
+    rows = json.loads((tmp_path / "models.json").read_text())
+    of_transformers = {(row["model"], row["what"]): row for row in rows if row["library"] == "transformers"}
+    assert len(of_transformers) == 4
+    for (model, what), row in of_transformers.items():
+        # The plan leaves layers so small in bf16. A model with experts may send tokens elsewhere.
+        assert row["plan dB"] > 35 and row["FP8 dB"] < 35 and (row["FP8 dB"] > 14 or (model, what) == ("Qwen3-30B-A3B", "model")), row
+    assert result.stdout.count("'modules in FP8': 7") >= 1 and result.stdout.count("'difference %'") * 2 == len(rows)
+
+
+def test_models_need_a_folder(root):
+    result = run(root, file="models.py")
+    assert result.returncode == 2 and "name the folder that --prepare writes" in result.stderr
 
 
 def test_main_gradients(ir, root, tmp_path):
