@@ -42,9 +42,9 @@ SIZES = {
         "Llama3 8B": dict(width=1024, hidden=2816, heads=8, kv=2, head=128, layers=4),
         "Qwen3-30B-A3B": dict(width=1024, hidden=768, heads=8, kv=2, head=128, layers=4, experts=16, top=4),
     },
-    "cpu": {
-        "Llama3 8B": dict(width=64, hidden=96, heads=4, kv=2, head=16, layers=1),
-        "Qwen3-30B-A3B": dict(width=64, hidden=48, heads=4, kv=2, head=16, layers=1, experts=4, top=2),
+    "cpu": {  # few programs to compile
+        "Llama3 8B": dict(width=64, hidden=64, heads=4, kv=4, head=16, layers=1),
+        "Qwen3-30B-A3B": dict(width=64, hidden=32, heads=4, kv=4, head=16, layers=1, experts=4, top=2),
     },
 }
 
@@ -303,8 +303,8 @@ def main():
             rows[which].append(row)
             torch.compiler.reset()
             gc.collect()
-    if options.json:
-        options.json.write_text(json.dumps(rows[options.only or "times"], indent=1) + "\n")
+            if options.json:
+                options.json.write_text(json.dumps(rows[options.only or "times"], indent=1) + "\n")
     return None
 
 
