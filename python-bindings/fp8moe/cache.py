@@ -163,6 +163,12 @@ def _explain_waiting(request: Request, root: str) -> Iterator[None]:
         timer.cancel()
 
 
+def can_compile(chip: str) -> bool:
+    """Whether `get` compiles for this chip what is nowhere."""
+    compiler = _find_compiler(chip)
+    return compiler is not None and (compiler.ptxas is not None or not chip.startswith("sm_"))
+
+
 def put(request: Request, folder: Union[str, "os.PathLike[str]", None] = None) -> str:
     """Compiles the artifact into `folder`, by default the first cache, unless it is there, and returns its own folder below. With the
     folder in FP8MOE_ARTIFACTS other machines find it, whatever compiler they have. Raises CacheError if it cannot be put there."""

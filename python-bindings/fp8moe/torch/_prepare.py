@@ -11,11 +11,12 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
 
-from .. import cache, programs, recipes
+from .. import cache, moe_programs, programs, recipes
 from . import torchao, transformers
 from ._auto import has_kernels
 from ._grouped_mm import FIXED, chip_of, find_layout, list_adding_ops, make_op, require_tensor
 from ._linear import LinearNeed, find_need, is_layer
+from ._moe import _load as load_layer
 from ._sharding import find_gathered_sizes, find_multiplied, require_whole
 
 _BAR = 24
@@ -136,15 +137,36 @@ class _Need(NamedTuple):
                 make_op(*sizes, recipe, self.chip, which)
 
 
+class _LayerNeed(NamedTuple):
+    """A whole layer, as `moe` computes it."""
+
+    D: int
+    H: int
+    E: int
+    layouts: Tuple[str, str]
+    device: Tuple[str, int]
+    chip: str
+
+    def list_requests(self, kept: bool, main_grad: bool) -> List[cache.Request]:
+        return transformers.list_layer_requests(self.D, self.H, self.E, *self.layouts, self.chip)
+
+    def load(self, kept: bool, main_grad: bool) -> None:
+        for part, layout in zip(moe_programs.PARTS, ("NK", *self.layouts)):
+            load_layer(part, (self.D, self.H, self.E), layout, *self.device)
+
+
 def _name_sum(recipe: str) -> str:
     """Recipe of the add_grad_weights artifact used with `recipe`."""
     return "rowwise_bf16_grad_weights" if recipe == programs.BF16 else recipe
 
 
+_AnyNeed = Union[_Need, LinearNeed, _LayerNeed]
+
+
 def _find_needs(
     model: torch.nn.Module, device: Optional[Union[str, torch.device]], kept: bool
-) -> Dict[Union[_Need, LinearNeed], List[str]]:
-    needs: Dict[Union[_Need, LinearNeed], List[str]] = {}
+) -> Dict[_AnyNeed, List[str]]:
+    needs: Dict[_AnyNeed, List[str]] = {}
     is_used = False
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"prepare: model is of type {type(model).__name__}, expected a torch.nn.Module")
@@ -170,6 +192,10 @@ def _find_needs(
             modules = needs.setdefault(_Need(K, N, E, find_layout(weights), recipe, chip), [])
             if name not in modules:
                 modules.append(name)
+        if not kept and transformers.find_layer(module):
+            layer = _find_layer_need(module, device, sizes)
+            if layer is not None:
+                needs.setdefault(layer, []).append(name)
         is_used = is_used or is_layer(module)
         linear = find_need(module, None if device is None else torch.device(device))
         if linear is not None:
@@ -181,6 +207,16 @@ def _find_needs(
             "called before, none is a linear layer that fp8moe.torch.convert made, and none has a method fp8moe_weights()"
         )
     return needs
+
+
+def _find_layer_need(module: Any, device: Optional[Union[str, torch.device]], sizes: Any) -> Optional[_LayerNeed]:
+    gate_up, down = (find_multiplied(module, weights, sizes) for weights in find_weights(module)[1])
+    target = down.device if device is None else torch.device(device)
+    E, H, D = down.shape
+    if not has_kernels(target, D, 2 * H) or D % 16 or H % 16:
+        return None
+    where = target.type, target.index or 0
+    return _LayerNeed(D, H, E, (find_layout(gate_up), find_layout(down)), where, chip_of(*where))
 
 
 #: The recipe of a module, or one for each of its weights.

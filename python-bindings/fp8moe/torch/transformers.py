@@ -15,12 +15,14 @@ from typing import Any, Callable, List, Literal, Optional, Tuple, Union
 
 import torch
 
-from .. import programs, recipes
-from ._auto import forms_recipe, has_kernels, in_module, pays_kept
+from .. import cache, moe_programs, programs, recipes
+from ._auto import choose, forms_recipe, has_kernels, in_module, pays_kept
 from ._bias import add_bias
+from ._constant import assume_constant_result
 from ._glu import SwiGLU
-from ._grouped_mm import GROUPED_MM, grouped_mm, is_exporting, to_autocast
+from ._grouped_mm import _LEAST_ROWS, FIXED, GROUPED_MM, chip_of, find_layout, grouped_mm, is_exporting, to_autocast
 from ._kept import keep as keep_forms, multiply_parameter, reads_gathered
+from ._moe import _fit as fits_moe, moe
 from ._permute import permute, unpermute
 from ._sharding import require_whole, to_local
 from ._weights import QuantizedWeights, find_gathered, unseen
@@ -56,11 +58,12 @@ def register(
     if keep not in (None, "step"):
         raise ValueError(f"fp8moe.torch.transformers.register: keep is {keep!r}, expected 'step' or None")
     try:
-        from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
+        from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS, _default_apply_gate
     except ImportError as error:
         raise ImportError(
             f"fp8moe.torch.transformers needs transformers 5.0 or later, whose experts can be replaced ({error})"
         ) from error
+    _default_gate.append(_default_apply_gate)
     ALL_EXPERTS_FUNCTIONS.register(name, functools.partial(experts_forward, recipe=recipe, fallback=fallback, keep=keep))
 
 
@@ -98,15 +101,67 @@ def experts_forward(
             "dtype=torch.bfloat16, or run it under torch.autocast"
         )
     up = "gate_up_proj" if self.has_gate else "up_proj"
-    gate_up = _get_local(self, up)
-    rows, routing = permute(hidden_states, top_k_index, gate_up.shape[0])
+    gate_up, down = _get_local(self, up), _get_local(self, "down_proj")
     up_recipe, down_recipe = _find_recipes(self, recipe, hidden_states.device, fallback)
+    if not keep and _takes_moe(self, hidden_states, top_k_index, top_k_weights, (gate_up, up_recipe), (down, down_recipe)):
+        return moe(hidden_states, top_k_index, top_k_weights, gate_up, down, recipe="rowwise")
+    rows, routing = permute(hidden_states, top_k_index, gate_up.shape[0])
     rows = _multiply(self, up, gate_up, rows, routing.offsets, up_recipe, keep)
     rows = _apply_gate(self, rows) if self.has_gate else self.act_fn(rows)
-    rows = _multiply(self, "down_proj", _get_local(self, "down_proj"), rows, routing.offsets, down_recipe, keep)
+    rows = _multiply(self, "down_proj", down, rows, routing.offsets, down_recipe, keep)
     if getattr(self, "has_post_expert_norm", False):
         rows = self.post_expert_norm(rows)
     return unpermute(rows, routing, top_k_weights).to(hidden_states.dtype)
+
+
+#: The gate of modules that have none of their own, by `register`; Dynamo knows it by its identity.
+_default_gate: List[Any] = []
+
+
+def _may_take_moe(module: Any) -> bool:
+    """Whether `moe` computes what the module does: SwiGLU and no biases."""
+    if not module.has_gate or module.has_bias or getattr(module, "has_post_expert_norm", False) or not _default_gate:
+        return False
+    is_default = getattr(type(module), "_apply_gate", None) is _default_gate[0] and "_apply_gate" not in module.__dict__
+    return is_default and _is_silu(module.act_fn)
+
+
+def _takes_moe(
+    module: Any, x: torch.Tensor, chosen: torch.Tensor, weights: torch.Tensor, *matrices: Tuple[torch.Tensor, recipes.Recipe]
+) -> bool:
+    """Whether this call runs programs of a whole layer (`moe`). Otherwise matmuls are called one by one: in evaluation, with few rows, in
+    part in bf16, where somebody looks at matmuls, and where these programs are neither prepared nor can be compiled."""
+    (gate_up, _), (down, _) = matrices
+    if not torch.is_grad_enabled() or (not torch.compiler.is_compiling() and chosen.numel() < _LEAST_ROWS * down.shape[0]):
+        return False  # before anything that takes time of the host
+    if not _may_take_moe(module) or not fits_moe(x, chosen, weights, gate_up, down, "rowwise"):
+        return False
+    for matrix, recipe in matrices:
+        recipe = in_module(recipe, module)
+        if (recipe if recipe in FIXED else choose(chosen.numel(), matrix, recipe)) != "rowwise":
+            return False
+    E, H, D = down.shape
+    found: bool = _constant_has_programs(int(D), int(H), int(E), find_layout(gate_up), find_layout(down), x.device.type, x.device.index or 0)
+    return found
+
+
+@functools.lru_cache(maxsize=None)
+def _has_programs(D: int, H: int, E: int, gate_up: str, down: str, device: str, index: int) -> bool:
+    """Whether programs of `moe` can be had: a machine without the compiler may have those of grouped_mm only."""
+    chip = chip_of(device, index)
+    return cache.can_compile(chip) or all(cache.find(request) for request in list_layer_requests(D, H, E, gate_up, down, chip))
+
+
+def list_layer_requests(D: int, H: int, E: int, gate_up: str, down: str, chip: str) -> List[cache.Request]:
+    """Artifacts of `moe` for weights with these layouts."""
+    layouts = {"rows": "NK", "gate_up": gate_up, "down": down}
+    return [moe_programs.request(part, D, H, E, chip, weights=layouts[part]) for part in moe_programs.PARTS]
+
+
+@assume_constant_result
+def _constant_has_programs(D: int, H: int, E: int, gate_up: str, down: str, device: str, index: int) -> bool:
+    """Runs while Dynamo traces."""
+    return _has_programs(D, H, E, gate_up, down, device, index)
 
 
 def _apply_gate(module: Any, rows: torch.Tensor) -> torch.Tensor:
@@ -127,15 +182,17 @@ def find_gate(module: Any) -> Optional[SwiGLU]:
     code = getattr(getattr(module._apply_gate, "__func__", None), "__code__", None)
     if code is None or not _KNOWN_NAMES.issuperset(code.co_names):
         return None
-    if "act_fn" in code.co_names:
-        act = module.act_fn
-        is_silu = type(act).__name__ in ("SiLU", "SiLUActivation") and type(act).__module__.startswith(("torch.", "transformers."))
-        if not is_silu or any(getattr(act, name) for name in _HOOKS):
-            return None
+    if "act_fn" in code.co_names and not _is_silu(module.act_fn):
+        return None
     limit, alpha = (next((getattr(module, name) for name in names if name in code.co_names), None) for names in (_LIMITS, _ALPHAS))
     if not isinstance(limit, (int, float, type(None))) or not isinstance(alpha, (int, float, type(None))):
         return None
     return _find_gate(module._apply_gate.__func__, _Attributes(limit, alpha, getattr(module, "act_fn", None)))
+
+
+def _is_silu(act: Any) -> bool:
+    is_silu = type(act).__name__ in ("SiLU", "SiLUActivation") and type(act).__module__.startswith(("torch.", "transformers."))
+    return is_silu and not any(getattr(act, name) for name in _HOOKS)
 
 
 class _Attributes:
@@ -217,6 +274,17 @@ def find_weights(module: torch.nn.Module) -> Optional[Tuple[Any, List[torch.Tens
         return None
     names = ("gate_up_proj" if module.has_gate else "up_proj", "down_proj")
     return getattr(module, "fp8moe_recipe", function.keywords["recipe"]), [_get_weights(module, name) for name in names]
+
+
+def find_layer(module: Any) -> bool:
+    """Whether calls of the module may run programs of a whole layer (`moe`), with many rows."""
+    found = find_weights(module)
+    if found is None or not _may_take_moe(module):
+        return False
+    name = module.config._experts_implementation
+    each = recipes.for_each("fp8moe.torch.transformers", found[0], 2)
+    may_be_fp8 = [recipe == "rowwise" or (recipe not in FIXED and None not in (recipes.parse(recipe) or ())) for recipe in each]
+    return all(may_be_fp8) and not sys.modules["transformers.integrations.moe"].ALL_EXPERTS_FUNCTIONS[name].keywords["keep"]
 
 
 def _get_weights(module: Any, name: str) -> torch.Tensor:

@@ -9,7 +9,9 @@ REASON = "is not installed; scripts/test.sh torch installs it and runs these"
 torch = pytest.importorskip("torch", reason=f"torch {REASON}")
 transformers = pytest.importorskip("transformers", reason=f"transformers {REASON}")
 
+import fp8moe.cache  # noqa: E402
 import fp8moe.torch  # noqa: E402
+from fp8moe.torch import _moe  # noqa: E402
 
 COMMON = dict(vocab_size=64, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2)
 SMALL = {
@@ -154,3 +156,154 @@ def test_gates_that_kernels_compute(monkeypatch):
     monkeypatch.undo()
     module.act_fn = torch.nn.GELU()
     assert find_gate(module) is None
+
+
+# --- Whole layers (moe) -----------------------------------------------------------
+
+T, WIDTH, INNER = 300, 48, 32  # as test_moe.py, whose programs these are
+
+
+@pytest.fixture
+def layers(monkeypatch):
+    """How often the programs of a whole layer ran."""
+    found = []
+    forward = _moe._MoE.forward
+    monkeypatch.setattr(_moe._MoE, "forward", staticmethod(lambda *args: found.append(1) or forward(*args)))
+    return found
+
+
+def make_wide(name="Qwen3Moe", recipe="rowwise", **options):
+    """Experts of a layer with enough rows for whole layers, and inputs."""
+    fp8moe.torch.transformers.register("fp8moe_whole", recipe=recipe, **options)
+    size = dict(intermediate_size=INNER) if name != "Qwen3Moe" else dict(moe_intermediate_size=INNER, num_experts=4)
+    size |= dict(num_local_experts=4) if name != "Qwen3Moe" else {}
+    config = getattr(transformers, f"{name}Config")(**{**COMMON, "hidden_size": WIDTH}, head_dim=16, num_experts_per_tok=2, **size)
+    model = transformers.AutoModelForCausalLM.from_config(config, experts_implementation="fp8moe_whole", attn_implementation="eager")
+    module = experts_of(model.bfloat16())[0]
+    for parameter in module.parameters():
+        torch.nn.init.normal_(parameter, std=0.2)
+    weights, index = torch.rand(T, 4).softmax(-1).topk(2)
+    return module, [torch.randn(T, WIDTH).bfloat16().requires_grad_(), index, weights.requires_grad_()]
+
+
+def run_wide(module, inputs):
+    y = module(*inputs)
+    leaves = [inputs[0], inputs[2], *(parameter for parameter in module.parameters() if parameter.requires_grad)]
+    torch.manual_seed(3)
+    return [y, *torch.autograd.grad(y, leaves, torch.randn(y.shape).to(y.dtype))]
+
+
+def require_close(found, expected, tolerance):
+    for a, b in zip(found, expected, strict=True):
+        assert a.dtype == b.dtype and a.shape == b.shape
+        assert (a - b).double().norm() <= tolerance * b.double().norm()
+
+
+@pytest.mark.parametrize("name", ["Qwen3Moe", "Mixtral"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_whole_layers(name, dtype, layers):
+    """As transformers computes them, with routing weights in both types."""
+    module, (x, index, weights) = make_wide(name, recipe="auto")
+    inputs = [x, index, weights.detach().to(dtype).requires_grad_()]
+    found = run_wide(module, inputs)
+    assert layers and found[2].dtype == dtype
+    module.config._experts_implementation = "eager"
+    require_close(found, run_wide(module, inputs), TOLERANCE)
+
+
+def test_whole_layers_in_graphs(layers):
+    module, inputs = make_wide()
+    expected = run_wide(module, inputs)
+    assert len(layers) == 1
+    graphs = []
+
+    def backend(graph, _):
+        graphs.append("".join(part.code for part in graph.modules() if hasattr(part, "code")))
+        return graph
+
+    module.forward = torch.compile(module.forward, fullgraph=True, dynamic=False, backend=backend)
+    require_close(run_wide(module, inputs), expected, 0.03)
+    assert len(graphs) == 1 and "quantize_tokens" in graphs[0]
+
+
+def few_rows(module, inputs):
+    inputs[:] = [inputs[0].detach()[:50].requires_grad_(), inputs[1][:50], inputs[2].detach()[:50].requires_grad_()]
+
+
+def freeze(module, inputs):
+    module.down_proj.requires_grad_(False)
+
+
+def other_gate(module, inputs):
+    module.act_fn = torch.nn.GELU()
+
+
+def plan_bf16(module, inputs):
+    module.fp8moe_recipe = ("rowwise", "bf16")
+
+
+@pytest.mark.parametrize("change", [few_rows, freeze, other_gate, plan_bf16])
+def test_calls_that_are_no_whole_layers(change, layers):
+    module, inputs = make_wide()
+    change(module, inputs)
+    found = run_wide(module, inputs)
+    module.config._experts_implementation = "eager"
+    require_close(found, run_wide(module, inputs), TOLERANCE)
+    assert not layers
+
+
+@pytest.mark.parametrize("options", [dict(keep="step"), dict(recipe="forward_only"), dict(recipe="auto")])
+def test_options_without_whole_layers(options, layers):
+    module, inputs = make_wide(**options)
+    if options == dict(recipe="auto"):
+        module.eval()
+    run_wide(module, inputs)
+    assert not layers
+
+
+def test_biases_are_no_whole_layers(layers):
+    module, inputs = make_wide("GptOss")
+    run_wide(module, inputs)
+    assert not layers
+
+
+def test_a_plan_with_a_recipe_for_each(layers):
+    """Ranges that differ in text, and agree for these rows."""
+    module, inputs = make_wide(recipe="auto")
+    module.fp8moe_recipe = ("forward>=16 grad_x>=16 grad_weights>=16", "rowwise")
+    run_wide(module, inputs)
+    assert layers
+    module.fp8moe_recipe = ("forward>=16 grad_x>=1000 grad_weights>=16", "rowwise")
+    run_wide(module, inputs)
+    assert len(layers) == 1
+
+
+def test_inspected_steps_see_matmuls(layers):
+    module, inputs = make_wide()
+    with fp8moe.torch.inspect(module) as report:
+        run_wide(module, inputs)
+    assert not layers and "gate_up_proj" in str(report)
+    run_wide(module, inputs)
+    assert layers
+
+
+def test_programs_of_matmuls_are_enough(layers, monkeypatch):
+    """On a machine without the compiler, as folders had them that were prepared by sizes."""
+    module, inputs = make_wide()
+    monkeypatch.setattr(fp8moe.cache, "can_compile", lambda chip: False)
+    monkeypatch.setattr(fp8moe.cache, "find", lambda request: None if request.what.startswith("moe") else "a folder")
+    fp8moe.torch.transformers._has_programs.cache_clear()
+    try:
+        run_wide(module, inputs)
+        assert not layers
+    finally:
+        fp8moe.torch.transformers._has_programs.cache_clear()
+
+
+def test_whole_layers_are_prepared():
+    module, _ = make_wide()
+    found = [entry.what for entry in fp8moe.torch.prepare(module, progress=False)]
+    parts = [f"moe {part} of D = {WIDTH}, H = {INNER}, E = 4, weights NK" for part in ("rows", "gate_up", "down")]
+    assert [what for what in found if what.startswith("moe")] == parts
+    module.fp8moe_recipe = "forward_only"
+    assert not any(entry.what.startswith("moe") for entry in fp8moe.torch.prepare(module, progress=False))
