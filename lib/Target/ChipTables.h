@@ -10,7 +10,6 @@
 #define FP8MOE_LIB_TARGET_CHIPTABLES_H
 
 #include "fp8moe/Target/Calibration.h"
-#include "fp8moe/Target/MatrixInstruction.h"
 
 namespace mlir::fp8moe {
 
@@ -20,9 +19,6 @@ inline constexpr double h200Bandwidth = 4800, h100Bandwidth = 3350,
                         h100PcieBandwidth = 2000, gh200Bandwidth = 4000,
                         h20Bandwidth = 4000, b200Bandwidth = 7700,
                         mi300xBandwidth = 5300, mi355xBandwidth = 8000;
-
-extern const MatrixInstructionInfo hopperMatrix[5], blackwellMatrix[5],
-    cdna3Matrix[5], cdna4Matrix[5];
 
 extern const Calibration cpuCalibration, h200Calibration, h100Calibration,
     h100PcieCalibration, gh200Calibration, h20Calibration, b200Calibration,

@@ -57,10 +57,10 @@ TargetInfo sm90a() {
   info.kind = TargetKind::NVVM;
   info.description = llvm::StringLiteral("NVIDIA H200 (Hopper)");
   info.fp8 = Fp8Flavour::FN;
-  info.features = Feature::TensorMaps | Feature::BulkCopies |
-                  Feature::Clusters | Feature::RegisterReallocation |
-                  Feature::ProgrammaticLaunch | Feature::CooperativeLaunch;
-  info.matrix = hopperMatrix;
+  info.features = Feature::TensorMaps | Feature::Clusters |
+                  Feature::RegisterReallocation | Feature::ProgrammaticLaunch |
+                  Feature::CooperativeLaunch;
+  info.matrix = MatrixInstruction::Wgmma;
   info.multiprocessors = 132;
   info.warpSize = 32;
   info.maxThreadsPerBlock = 1024;
@@ -92,7 +92,7 @@ TargetInfo sm100a() {
   TargetInfo info = sm90a();
   info.chip = llvm::StringLiteral("sm_100a");
   info.description = llvm::StringLiteral("NVIDIA B200 (Blackwell)");
-  info.matrix = blackwellMatrix;
+  info.matrix = MatrixInstruction::Tcgen05;
   info.multiprocessors = 148;
   info.l2 = {126 * mebi, /*dies=*/2, /*usablePercent=*/50};
   info.peakMemoryBandwidth = b200Bandwidth;
@@ -107,10 +107,10 @@ TargetInfo sm100a() {
 /// architecture reference (64 KiB LDS, 512 vector registers per lane of which
 /// half are accumulation registers, four 16-lane SIMDs, 8 waves each); caches
 /// and compute units: AMD CDNA 3 white paper (304 units on eight dies with 4
-/// MiB L2 each, 128-byte lines, requests to memory of 64 bytes, 256 MiB
-/// Infinity Cache). Peak: MI300X data sheet. No card was measured for this
-/// project. Evidence: the numerics suite in an emulator of the instruction set
-/// (FP8MOE_HSACO_RUNNER).
+/// MiB L2 each, 128-byte lines, requests to memory of 64 bytes). Matrix
+/// instructions: V_MFMA_F32_32X32X16 for FP8, V_MFMA_F32_32X32X8_BF16. Peak:
+/// MI300X data sheet. No card was measured for this project. Evidence: the
+/// numerics suite in an emulator of the instruction set (FP8MOE_HSACO_RUNNER).
 TargetInfo gfx942() {
   TargetInfo info = {};
   info.chip = llvm::StringLiteral("gfx942");
@@ -118,7 +118,8 @@ TargetInfo gfx942() {
   info.description = llvm::StringLiteral("AMD Instinct MI300X (CDNA 3)");
   info.fp8 = Fp8Flavour::FNUZ;
   info.features = Feature::CooperativeLaunch | Feature::UnalignedVectors;
-  info.matrix = cdna3Matrix;
+  info.matrix = MatrixInstruction::Mfma;
+  info.mfmaEdge = 32;
   info.multiprocessors = 304;
   info.warpSize = 64;
   info.maxThreadsPerBlock = 1024;
@@ -129,7 +130,6 @@ TargetInfo gfx942() {
   info.registersPerMultiprocessor = 128 * kibi;
   info.maxRegistersPerThread = 512;
   info.l2 = {32 * mebi, /*dies=*/8, /*usablePercent=*/100};
-  info.lastLevel = CacheInfo{256 * mebi, /*dies=*/1, /*usablePercent=*/100};
   info.sectorBytes = 64;
   info.peakMemoryBandwidth = mi300xBandwidth;
   info.clockMHz = 2100;
@@ -143,8 +143,10 @@ TargetInfo gfx942() {
 /// AMD Instinct MI355X. Limits: "AMD CDNA 4" instruction set architecture
 /// reference (160 KiB LDS, loads of 16 bytes to it, v_mfma_scale) and white
 /// paper (256 compute units on eight dies, caches as gfx942); FP8 is the OCP
-/// encoding, unlike gfx942. Peak: MI355X data sheet. No card was measured for
-/// this project. Evidence: as gfx942.
+/// encoding, unlike gfx942. Matrix instructions: V_MFMA_F32_16X16X128_F8F6F4
+/// without scales and V_MFMA_F32_16X16X32_BF16; small ones draw less power.
+/// Peak: MI355X data sheet. No card was measured for this project. Evidence: as
+/// gfx942.
 TargetInfo gfx950() {
   TargetInfo info = gfx942();
   info.chip = llvm::StringLiteral("gfx950");
@@ -152,7 +154,7 @@ TargetInfo gfx950() {
   info.fp8 = Fp8Flavour::FN;
   info.features = Feature::CooperativeLaunch | Feature::UnalignedVectors |
                   Feature::DirectSharedLoads | Feature::BlockScaledWaves;
-  info.matrix = cdna4Matrix;
+  info.mfmaEdge = 16;
   info.multiprocessors = 256;
   info.sharedMemoryPerBlock = 160 * kibi;
   info.sharedMemoryPerMultiprocessor = 160 * kibi;
@@ -168,21 +170,6 @@ int64_t TargetInfo::countBlocksByShared(int64_t bytes) const {
   int64_t taken = bytes + sharedMemoryReservedPerBlock;
   return taken ? sharedMemoryPerMultiprocessor / taken
                : std::numeric_limits<int64_t>::max();
-}
-
-bool TargetInfo::has(MatrixInstruction instruction) const {
-  return llvm::any_of(matrix, [&](const MatrixInstructionInfo &info) {
-    return info.kind == instruction;
-  });
-}
-
-const MatrixInstructionInfo *TargetInfo::findMatrix(MatrixElement a,
-                                                    MatrixElement b) const {
-  const auto *it =
-      llvm::find_if(matrix, [&](const MatrixInstructionInfo &info) {
-        return info.a == a && info.b == b;
-      });
-  return it == matrix.end() ? nullptr : it;
 }
 
 llvm::ArrayRef<TargetInfo> mlir::fp8moe::knownTargets() {

@@ -5,21 +5,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
-//
-// The matrix instructions of each chip, as far as kernels choose by them: one
-// row for each pair of element types and kind. Instructions with block scales
-// are not listed, as no kernel multiplies with them yet.
-//
-//===----------------------------------------------------------------------===//
-
 #ifndef FP8MOE_TARGET_MATRIXINSTRUCTION_H
 #define FP8MOE_TARGET_MATRIXINSTRUCTION_H
 
-#include <cstdint>
-
 namespace mlir::fp8moe {
 
+/// How a chip multiplies matrices: FP8 of either format by FP8, and bf16 by
+/// bf16. Block scales are a feature of their own.
 enum class MatrixInstruction {
+  /// The CPU has none.
+  None,
   /// Hopper: four warps multiply tiles in shared memory into their registers.
   Wgmma,
   /// Blackwell: one thread starts it, sums are in tensor memory.
@@ -30,13 +25,6 @@ enum class MatrixInstruction {
 
 /// An element of an operand. FP8 is encoded as the target's flavour says.
 enum class MatrixElement { E4M3, E5M2, BF16 };
-
-struct MatrixInstructionInfo {
-  MatrixInstruction kind;
-  MatrixElement a, b;
-  /// Rows of the result, and what its columns are a multiple of.
-  int64_t rows, columnStep;
-};
 
 } // namespace mlir::fp8moe
 

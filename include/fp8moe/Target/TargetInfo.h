@@ -24,7 +24,6 @@
 #include "llvm/ADT/StringRef.h"
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 namespace mlir::fp8moe {
@@ -44,22 +43,20 @@ enum class Feature : uint32_t {
   None = 0,
   /// Copies of boxes that a tensor map describes.
   TensorMaps = 1 << 0,
-  /// Asynchronous copies of contiguous bytes to shared memory.
-  BulkCopies = 1 << 1,
   /// Blocks that read each other's shared memory.
-  Clusters = 1 << 2,
+  Clusters = 1 << 1,
   /// Warpgroups that hand registers to each other.
-  RegisterReallocation = 1 << 3,
+  RegisterReallocation = 1 << 2,
   /// Blocks that begin before earlier kernels have ended.
-  ProgrammaticLaunch = 1 << 4,
+  ProgrammaticLaunch = 1 << 3,
   /// Launches whose blocks are all resident at once.
-  CooperativeLaunch = 1 << 5,
+  CooperativeLaunch = 1 << 4,
   /// Loads of 16 bytes a lane that go to shared memory without registers.
-  DirectSharedLoads = 1 << 6,
+  DirectSharedLoads = 1 << 5,
   /// Matrix instructions of waves that take FP8 with e8m0 scales of blocks.
-  BlockScaledWaves = 1 << 7,
+  BlockScaledWaves = 1 << 6,
   /// Accesses of 16 bytes to global memory that begin at any element.
-  UnalignedVectors = 1 << 8,
+  UnalignedVectors = 1 << 7,
   LLVM_MARK_AS_BITMASK_ENUM(UnalignedVectors)
 };
 
@@ -85,7 +82,9 @@ struct TargetInfo {
   llvm::StringRef description;
   Fp8Flavour fp8;
   Feature features;
-  llvm::ArrayRef<MatrixInstructionInfo> matrix;
+  MatrixInstruction matrix;
+  /// Rows and columns of the result of one instruction, where waves multiply.
+  int64_t mfmaEdge;
 
   /// Streaming multiprocessors (NVIDIA) or compute units (AMD).
   int64_t multiprocessors;
@@ -106,10 +105,8 @@ struct TargetInfo {
   int64_t registersPerMultiprocessor;
   int64_t maxRegistersPerThread;
 
-  /// The last cache that all multiprocessors of a die share, and one behind it
-  /// that all dies share.
+  /// The last cache that all multiprocessors of a die share.
   CacheInfo l2;
-  std::optional<CacheInfo> lastLevel;
   /// Bytes; the least transfer between L2 and memory. A partly used sector
   /// costs as much as a full one.
   int64_t sectorBytes;
@@ -131,11 +128,12 @@ struct TargetInfo {
   int64_t countBlocksByShared(int64_t bytes) const;
   /// Whether it has all of several features.
   bool has(Feature all) const { return (features & all) == all; }
-  bool has(MatrixInstruction instruction) const;
-  /// The instruction that multiplies elements of `a` by elements of `b`, or
-  /// null.
-  const MatrixInstructionInfo *findMatrix(MatrixElement a,
-                                          MatrixElement b) const;
+  /// Whether `instruction` multiplies elements of `a` by elements of `b`.
+  bool multiplies(MatrixElement a, MatrixElement b,
+                  MatrixInstruction instruction) const {
+    return matrix == instruction &&
+           (a == MatrixElement::BF16) == (b == MatrixElement::BF16);
+  }
 };
 
 /// All known chips, CPU first, then by vendor and generation.

@@ -34,12 +34,8 @@ KernelBuilder::KernelBuilder(Location loc, gpu::GPUModuleOp module,
   types.append(signature.sizes + signature.hasBlockCount, getI64Type());
   kernel = gpu::GPUFuncOp::create(*this, name, getFunctionType(types, {}));
   kernel->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), getUnitAttr());
-  auto alongX = [&](int64_t extent) {
-    return getDenseI32ArrayAttr({static_cast<int32_t>(extent), 1, 1});
-  };
-  kernel.setKnownBlockSizeAttr(alongX(threads));
-  if (signature.cluster != 1)
-    kernel.setKnownClusterSizeAttr(alongX(signature.cluster));
+  kernel.setKnownBlockSizeAttr(
+      getDenseI32ArrayAttr({static_cast<int32_t>(threads), 1, 1}));
   for (unsigned index : llvm::seq(signature.tensorMaps))
     kernel.setArgAttr(index, plan::PlanDialect::kTensorMapAttrName,
                       getUnitAttr());

@@ -35,8 +35,6 @@ struct KernelSignature {
   bool hasBlockCount = true;
   /// Threads of a block.
   int64_t threads = 0;
-  /// Blocks of a cluster along x.
-  int64_t cluster = 1;
 };
 
 /// How many of a problem's sizes are only known at run time: so many are

@@ -33,7 +33,6 @@ TEST_F(KernelBuilderTest, ParametersInOrder) {
   signature.pointers = 1;
   signature.sizes = 1;
   signature.threads = 384;
-  signature.cluster = 2;
   KernelBuilder b(module->getLoc(), kernels, "k", signature, *hooks);
   gpu::GPUFuncOp kernel = b.getKernel();
   EXPECT_EQ(typesOf(kernel),
@@ -52,7 +51,6 @@ TEST_F(KernelBuilderTest, ParametersInOrder) {
   ASSERT_TRUE(numBlocks);
   EXPECT_EQ(numBlocks.getIn(), kernel.getArgument(4));
   EXPECT_EQ(kernel.getKnownBlockSize()->front(), 384);
-  EXPECT_EQ(kernel.getKnownClusterSize()->front(), 2);
   EXPECT_TRUE(succeeded(verify(*module)));
 }
 

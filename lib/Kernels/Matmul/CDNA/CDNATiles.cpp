@@ -39,22 +39,19 @@ static constexpr double kPicoseconds = 1e12;
 
 bool fp8moe::hasMfmaKernel(MatrixElement a, MatrixElement b,
                            const TargetInfo &target) {
-  const MatrixInstructionInfo *matrix = target.findMatrix(a, b);
-  return matrix && matrix->kind == MatrixInstruction::Mfma &&
+  return target.multiplies(a, b, MatrixInstruction::Mfma) &&
          getCDNACalibration(target.chip);
 }
 
 CDNAMatmulConfig fp8moe::getCDNAMatmulConfig(int64_t rows, int64_t columns,
                                              const TargetInfo &target,
                                              bool blocksBeginWithGroups) {
-  const MatrixInstructionInfo *matrix =
-      target.findMatrix(MatrixElement::E4M3, MatrixElement::E4M3);
   CDNAMatmulConfig config;
   config.rows = rows;
   config.columns = columns;
-  config.edge = matrix->rows;
+  config.edge = target.mfmaEdge;
   // A lane reads 32 bytes of each row and stage.
-  config.stepBytes = 32 * CDNAMatmulConfig::kWaveLanes / matrix->rows;
+  config.stepBytes = 32 * CDNAMatmulConfig::kWaveLanes / config.edge;
   config.shiftsLines = blocksBeginWithGroups;
   config.loadsToShared =
       target.has(Feature::DirectSharedLoads) && !config.shiftsLines;

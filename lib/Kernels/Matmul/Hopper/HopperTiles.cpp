@@ -125,8 +125,7 @@ struct Chip {
 
 bool fp8moe::hasWgmmaKernel(MatrixElement a, MatrixElement b,
                             const TargetInfo &target) {
-  const MatrixInstructionInfo *matrix = target.findMatrix(a, b);
-  return matrix && matrix->kind == MatrixInstruction::Wgmma &&
+  return target.multiplies(a, b, MatrixInstruction::Wgmma) &&
          target.has(Feature::TensorMaps | Feature::RegisterReallocation) &&
          getHopperCalibration(target.chip);
 }
