@@ -308,7 +308,7 @@ def show_cases(options):
     print("// Written by benchmarks/sweep.py cases: microseconds of every tile.")
     for row in json.loads(pathlib.Path(options.results).read_text()):
         tiles = [
-            f"{{{tile['columns']}, {tile['threads']}, {tile['us']:.1f}, QuantizeMethod::{tile['kind'].title().replace('_', '')}}}"
+            f"{{{tile['columns']}, {tile['threads']}, {tile['us']:.1f}, {json.dumps(tile['kind'])}}}"
             for tile in row["tiles"]
         ]
         joined = ",\n  ".join(tiles)

@@ -32,8 +32,9 @@ protected:
   }
 
   /// Row-major along the rows that are reduced, from a column-major input too.
-  static QuantizeWork jagged(bool fromRows) {
+  QuantizeWork jagged(bool fromRows) {
     QuantizeWork work;
+    work.context = &context;
     work.jagged = true;
     work.segments = 8;
     work.rows = 16384;
@@ -68,22 +69,14 @@ TEST_F(KernelFamilyTest, NamesAreDistinct) {
 }
 
 TEST_F(KernelFamilyTest, EveryTileHasOneFamily) {
-  SmallVector<TileAttrInterface> tiles = {
-      getWgmmaTile(&context, HopperMatmulConfig())};
-  QuantizeConfig config{QuantizeConfig::Inner, /*threads=*/128,
-                        /*columnsPerBlock=*/1};
-  config.heldChunks = config.heldTiles = config.stages = 1;
-  config.rowBytes = config.rowStages = 1;
-  for (QuantizeMethod method :
-       {QuantizeMethod::TwoPass, QuantizeMethod::RegisterResident,
-        QuantizeMethod::ResidentStrips, QuantizeMethod::SinglePassOuter,
-        QuantizeMethod::SinglePassBothAxes, QuantizeMethod::RescaledBothAxes}) {
-    config.method = method;
-    tiles.push_back(getQuantizeTile(&context, config));
-    EXPECT_EQ(
-        getQuantizeTile(&context, getQuantizeConfig(tiles.back(), config.kind)),
-        tiles.back());
-  }
+  const TileAttrInterface tiles[] = {
+      getWgmmaTile(&context, HopperMatmulConfig()),
+      TwoPassTileAttr::get(&context, 1, 128),
+      RegisterResidentTileAttr::get(&context, 1, 128, 1, 1, 1),
+      ResidentStripsTileAttr::get(&context, 64, 1, 1),
+      SinglePassOuterTileAttr::get(&context, 64, 13),
+      SinglePassBothAxesTileAttr::get(&context, 64, 9, 10240, 4),
+      RescaledBothAxesTileAttr::get(&context, 320, 1, 3, /*fused=*/false)};
   std::set<const KernelFamily *> owners;
   for (TileAttrInterface tile : tiles) {
     const KernelFamily *owner = findKernelFamily(tile);
@@ -99,7 +92,7 @@ TEST_F(KernelFamilyTest, EveryTileHasOneFamily) {
   }
 }
 
-/// Quantizes along one axis, but has no tiles of a method.
+/// Quantizes along one axis, but has no tiles.
 class OtherQuantizeFamily : public KernelFamily {
 public:
   StringRef getName() const override { return "other"; }
@@ -123,21 +116,6 @@ TEST_F(KernelFamilyTest, FamiliesOfOneWorkMayHaveOtherClasses) {
                           "single_pass_outer"}));
 }
 
-TEST_F(KernelFamilyTest, ConfigsThatDifferAnywhereAreNotEqual) {
-  QuantizeConfig config{QuantizeConfig::Inner, /*threads=*/128,
-                        /*columnsPerBlock=*/1};
-  EXPECT_EQ(config, config);
-  for (auto number :
-       {&QuantizeConfig::threads, &QuantizeConfig::columnsPerBlock,
-        &QuantizeConfig::heldChunks, &QuantizeConfig::rounds,
-        &QuantizeConfig::residentBlocks, &QuantizeConfig::stages,
-        &QuantizeConfig::rowBytes, &QuantizeConfig::rowStages}) {
-    QuantizeConfig other = config;
-    ++(other.*number);
-    EXPECT_FALSE(config == other);
-  }
-}
-
 TEST_F(KernelFamilyTest, CandidatesComeInTheOrderOfTheTable) {
   EXPECT_EQ(rankFamilies(jagged(/*fromRows=*/false), "sm_90a"),
             (Names{"two_pass", "single_pass_outer"}));
@@ -156,15 +134,15 @@ TEST_F(KernelFamilyTest, CandidatesAreThoseOfTheModels) {
   for (auto [candidate, tile] :
        llvm::zip_equal(rankTiles(&context, work, target),
                        rankQuantizeTiles(work, target))) {
-    EXPECT_EQ(candidate.tile, getQuantizeTile(&context, tile.config));
+    EXPECT_EQ(candidate.tile, tile.tile);
     EXPECT_EQ(candidate.cost, tile.cost);
-    EXPECT_EQ(candidate.family->isGeneral(), tile.config.isGeneral());
     EXPECT_FALSE(candidate.reason.empty());
   }
 }
 
 TEST_F(KernelFamilyTest, BothAxesAreOneWork) {
   QuantizeWork columns = jagged(/*fromRows=*/false), rows;
+  rows.context = &context;
   rows.rows = columns.columns;
   rows.columns = columns.rows;
   rows.inputColumnStride = rows.outputColumnStride = columns.columns;

@@ -7,80 +7,69 @@
 //===----------------------------------------------------------------------===//
 
 #include "Kernels/Quantize/GeneralLaunch.h"
-#include "Kernels/Quantize/QuantizeModels.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-gpu::GPUFuncOp fp8moe::buildGeneralQuantize(
-    Location loc, gpu::GPUModuleOp module, StringRef name,
-    const AxisQuantizeProblem &problem, const QuantizeConfig &config,
-    GeneralSchedule schedule, const TargetHooks &hooks) {
+gpu::GPUFuncOp
+fp8moe::buildGeneralQuantize(Location loc, gpu::GPUModuleOp module,
+                             StringRef name, const AxisQuantizeProblem &problem,
+                             int64_t threads, GeneralSchedule schedule,
+                             const TargetHooks &hooks) {
   KernelSignature signature;
   signature.pointers = 2 + problem.jagged + !problem.scalesOnly;
   signature.sizes = countDynamic(problem.sizes);
-  signature.threads = config.threads;
+  signature.threads = threads;
   KernelBuilder b(loc, module, name, signature, hooks);
   QuantizeKernel kernel(b, problem);
-  schedule(kernel, config);
+  schedule(kernel);
   return b.getKernel();
 }
 
 namespace {
 class GeneralLaunch : QuantizeLaunch {
 public:
-  GeneralLaunch(const QuantizeInstance &instance, ProgramLowering &lowering)
+  explicit GeneralLaunch(const QuantizeInstance &instance,
+                         ProgramLowering &lowering)
       : QuantizeLaunch(instance, instance.operands, lowering),
-        config(instance.config) {}
+        tile(instance.tile) {}
 
-  void launch(StringRef name, GeneralSchedule schedule, Value when);
+  void launch(
+      StringRef name, int64_t threads, GeneralSchedule schedule,
+      function_ref<HostSize(const HostSize &, const HostSize &)> countWorkTiles,
+      Value when) {
+    SmallVector<int64_t> numbers{problem.powerOfTwo, problem.jagged,
+                                 problem.outputPadding, problem.inputAlignment,
+                                 problem.outputAlignment};
+    SmallVector<OpFoldResult> arguments = addSizes(numbers);
+    SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
+        name,
+        {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type), tile,
+         builder.getDenseI64ArrayAttr(numbers)},
+        [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
+          buildGeneralQuantize(b.getLoc(), module, name, problem, threads,
+                               schedule, hooks);
+        });
+    SmallVector<Value> pointers{buffers.input};
+    if (problem.jagged)
+      pointers.push_back(buffers.offsets);
+    pointers.append({buffers.output, buffers.scales});
+    HostSize workTiles = countWorkTiles(HostSize(b, sizes.segments),
+                                        HostSize(b, sizes.parallel));
+    lowering.createLaunch(b.getLoc(), kernel, workTiles.getSize(builder),
+                          threads, pointers, arguments, both(when, isNeeded));
+  }
 
 private:
-  SymbolRefAttr getKernel(StringRef name, GeneralSchedule schedule,
-                          SmallVectorImpl<OpFoldResult> &arguments);
-
-  const QuantizeConfig &config;
+  TileAttrInterface tile;
 };
 } // namespace
 
-SymbolRefAttr
-GeneralLaunch::getKernel(StringRef name, GeneralSchedule schedule,
-                         SmallVectorImpl<OpFoldResult> &arguments) {
-  SmallVector<int64_t> numbers{
-      problem.powerOfTwo,      problem.jagged,
-      problem.outputPadding,   problem.inputAlignment,
-      problem.outputAlignment, config.threads,
-      config.columnsPerBlock,  static_cast<int64_t>(config.method),
-      config.heldChunks,       config.rounds};
-  arguments = addSizes(numbers);
-  return lowering.getKernels().getOrBuild(
-      name,
-      {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),
-       builder.getDenseI64ArrayAttr(numbers)},
-      [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
-        buildGeneralQuantize(b.getLoc(), module, name, problem, config,
-                             schedule, hooks);
-      });
-}
-
-void GeneralLaunch::launch(StringRef name, GeneralSchedule schedule,
-                           Value when) {
-  SmallVector<OpFoldResult> arguments;
-  SymbolRefAttr kernel = getKernel(name, schedule, arguments);
-  SmallVector<Value> pointers{buffers.input};
-  if (problem.jagged)
-    pointers.push_back(buffers.offsets);
-  pointers.append({buffers.output, buffers.scales});
-  HostSize workTiles = countWorkTiles(config, HostSize(b, sizes.segments),
-                                      HostSize(b, sizes.parallel),
-                                      /*withRemainder=*/problem.jagged);
-  lowering.createLaunch(b.getLoc(), kernel, workTiles.getSize(builder),
-                        config.threads, pointers, arguments,
-                        both(when, isNeeded));
-}
-
-void fp8moe::launchGeneral(const QuantizeInstance &instance, StringRef name,
-                           GeneralSchedule schedule, Value when,
-                           ProgramLowering &lowering) {
-  GeneralLaunch(instance, lowering).launch(name, schedule, when);
+void fp8moe::launchGeneral(
+    const QuantizeInstance &instance, StringRef name, int64_t threads,
+    GeneralSchedule schedule,
+    function_ref<HostSize(const HostSize &, const HostSize &)> countWorkTiles,
+    Value when, ProgramLowering &lowering) {
+  GeneralLaunch(instance, lowering)
+      .launch(name, threads, schedule, countWorkTiles, when);
 }

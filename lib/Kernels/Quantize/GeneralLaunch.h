@@ -15,20 +15,21 @@
 namespace mlir::fp8moe {
 
 /// The body of a kernel that takes every address, pitch and size.
-using GeneralSchedule = void (*)(QuantizeKernel &kernel,
-                                 const QuantizeConfig &config);
+using GeneralSchedule = function_ref<void(QuantizeKernel &kernel)>;
 
 gpu::GPUFuncOp buildGeneralQuantize(Location loc, gpu::GPUModuleOp module,
                                     StringRef name,
                                     const AxisQuantizeProblem &problem,
-                                    const QuantizeConfig &config,
-                                    GeneralSchedule schedule,
+                                    int64_t threads, GeneralSchedule schedule,
                                     const TargetHooks &hooks);
 
-/// Builds the kernel, or finds it, and launches it.
-void launchGeneral(const QuantizeInstance &instance, StringRef name,
-                   GeneralSchedule schedule, Value when,
-                   ProgramLowering &lowering);
+/// Builds the kernel, or finds it, and launches it with `threads` threads for
+/// each of `countWorkTiles` of segments and columns.
+void launchGeneral(
+    const QuantizeInstance &instance, StringRef name, int64_t threads,
+    GeneralSchedule schedule,
+    function_ref<HostSize(const HostSize &, const HostSize &)> countWorkTiles,
+    Value when, ProgramLowering &lowering);
 
 } // namespace mlir::fp8moe
 

@@ -11,7 +11,7 @@
 #include "Kernels/Program/ProgramLowering.h"
 #include "Kernels/Quantize/QuantizeInstance.h"
 
-#include "Kernels/Quantize/QuantizeModels.h"
+#include "Kernels/Quantize/QuantizeSizes.h"
 #include "Kernels/Rows/LowerRows.h"
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
 #include "fp8moe/Kernels/Model/KernelChoice.h"
@@ -100,8 +100,7 @@ static RangeOperands createRangeOperands(const QuantizeOperands &operands,
 }
 
 /// A condition, `when`, may be null.
-static LogicalResult launchQuantize(const Quantization &q,
-                                    QuantizeConfig::Kind kind,
+static LogicalResult launchQuantize(const Quantization &q, QuantizeKind kind,
                                     KernelChoiceAttr choice, Value when,
                                     ProgramLowering &lowering) {
   QuantizeOperands operands = getOperands(q, lowering);
@@ -143,7 +142,7 @@ static FailureOr<Value> launchBothAxes(const Quantization &columns,
                            builder, loc);
   if (fallback)
     when = createBoth(builder, loc, when, fallback);
-  if (source && !instance.config.fused)
+  if (source && !isFused(instance.tile))
     launchRows(source, when, lowering);
   FailureOr<Value> isDone = lowering.getTable()
                                 .findKernelLowering(instance.tile)

@@ -131,8 +131,7 @@ static SmallVector<QuantizeAlternative>
 joinRanges(ArrayRef<const QuantizeTileCost *> tiles) {
   SmallVector<QuantizeAlternative> alternatives;
   for (auto [length, tile] : llvm::zip_equal(kLengths, tiles)) {
-    if (!alternatives.empty() &&
-        alternatives.back().tile.config == tile->config)
+    if (!alternatives.empty() && alternatives.back().tile.tile == tile->tile)
       alternatives.pop_back();
     alternatives.push_back({length, *tile});
   }
@@ -155,7 +154,7 @@ withLeastLength(const QuantizeWork &work, const QuantizeTileCost &best,
                        family->isGeneral() ? general : others);
     const QuantizeTileCost *same =
         llvm::find_if(others, [&](const QuantizeTileCost &tile) {
-          return tile.config == best.config;
+          return tile.tile == best.tile;
         });
     assert(same != others.end() && "what is legal follows from the length");
     const QuantizeTileCost &below = chooseQuantizeTile(general);
@@ -170,16 +169,16 @@ withLeastLength(const QuantizeWork &work, const QuantizeTileCost &best,
 static SmallVector<QuantizeAlternative>
 getAlternatives(const QuantizeWork &work, const TargetInfo &target,
                 bool areGeneral) {
-  bool isInner = getQuantizeKind(work) == QuantizeConfig::Inner;
+  bool isInner = getQuantizeKind(work) == QuantizeKind::Inner;
   bool isKnown = !ShapedType::isDynamic(getMeanLength(work));
   if (!isInner || isKnown) {
     Tiles tiles = rankQuantizeTiles(work, target);
     if (areGeneral)
       llvm::erase_if(tiles, [](const QuantizeTileCost &entry) {
-        return !entry.config.isGeneral();
+        return !findKernelFamily(entry.tile)->isGeneral();
       });
     const QuantizeTileCost &best = chooseQuantizeTile(tiles);
-    if (!isKnown && best.config.method == QuantizeMethod::ResidentStrips)
+    if (!isKnown && isa<ResidentStripsTileAttr>(best.tile))
       return withLeastLength(work, best, target);
     return {{std::nullopt, best}};
   }

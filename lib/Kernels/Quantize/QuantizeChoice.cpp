@@ -34,13 +34,13 @@ static void addAlternatives(MLIRContext *context,
   int64_t above = 0;
   for (const QuantizeAlternative &kernel : kernels) {
     int64_t upTo = kernel.upTo.value_or(kUnbounded);
-    const QuantizeConfig &config = kernel.tile.config;
+    TileAttrInterface tile = kernel.tile.tile;
     RangeAttr range;
     if (above != 0 || upTo != kUnbounded)
       range = RangeAttr::get(context, Quantity::MeanLength, above, upTo);
-    if (config.isGeneral() == areGeneral)
-      alternatives.push_back(AlternativeAttr::get(
-          context, getQuantizeTile(context, config), range, /*wave=*/0));
+    if (findKernelFamily(tile)->isGeneral() == areGeneral)
+      alternatives.push_back(
+          AlternativeAttr::get(context, tile, range, /*wave=*/0));
     above = upTo;
   }
 }
@@ -98,8 +98,7 @@ static Cost estimateChoice(const QuantizeWork &work, KernelChoiceAttr choice,
         range && !mayBeInRange(range, nominal, target))
       continue;
     for (const QuantizeTileCost &tile : tiles)
-      if (getQuantizeTile(choice.getContext(), tile.config) ==
-          alternative.getTile())
+      if (tile.tile == alternative.getTile())
         return tile.cost;
     break;
   }
@@ -138,7 +137,7 @@ Cost fp8moe::estimateWithSource(const QuantizeTileCost &tile,
                                 const QuantizeWork &columns,
                                 const TargetInfo &target) {
   Cost cost = tile.cost;
-  if (!tile.config.fused)
+  if (!isFused(tile.tile))
     cost.time += estimateSource(columns, target);
   return cost;
 }
@@ -158,7 +157,7 @@ fp8moe::findBothAxesTile(MLIRContext *context, TileAttrInterface tile,
   for (const BothAxesAlternative &alternative :
        getBothAxesAlternatives(context, works, target))
     for (const QuantizeTileCost &candidate : alternative.tiles)
-      if (getQuantizeTile(context, candidate.config) == tile)
+      if (candidate.tile == tile)
         return {{candidate, alternative.range}};
   return std::nullopt;
 }
@@ -241,12 +240,12 @@ KernelChoiceAttr fp8moe::chooseBothAxesKernels(MLIRContext *context,
   }
   // Fused kernels stand first: the rows are written before all others.
   llvm::stable_sort(both, [](const auto &a, const auto &b) {
-    return a.first.config.fused > b.first.config.fused;
+    return isFused(a.first.tile) > isFused(b.first.tile);
   });
   SmallVector<AlternativeAttr> alternatives;
   for (auto &[tile, range] : both) {
-    alternatives.push_back(AlternativeAttr::get(
-        context, getQuantizeTile(context, tile.config), range, /*wave=*/0));
+    alternatives.push_back(
+        AlternativeAttr::get(context, tile.tile, range, /*wave=*/0));
     if (!range)
       break;
   }

@@ -15,16 +15,15 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 
 KernelCandidate
-QuantizeFamily::getCandidate(MLIRContext *context,
+QuantizeFamily::getCandidate(QuantizeKind kind,
                              const QuantizeTileCost &tile) const {
   bool isTraffic = tile.trafficTime >= tile.latencyTime;
-  std::string reason =
-      llvm::formatv("{0}: {1}, {2}, {3} {4} in {5} {6}",
-                    stringifyQuantizeKind(tile.config.kind),
-                    isTraffic ? "bound by bandwidth" : "bound by latency",
-                    describeReads(tile), tile.workTiles, getWorkTileName(),
-                    tile.getWaves(), tile.getWaves() == 1 ? "wave" : "waves");
-  return {this, getQuantizeTile(context, tile.config), tile.cost, reason};
+  std::string reason = llvm::formatv(
+      "{0}: {1}, {2}, {3} {4} in {5} {6}", stringifyQuantizeKind(kind),
+      isTraffic ? "bound by bandwidth" : "bound by latency",
+      describeReads(tile), tile.workTiles, getWorkTileName(), tile.getWaves(),
+      tile.getWaves() == 1 ? "wave" : "waves");
+  return {this, tile.tile, tile.cost, reason};
 }
 
 bool AxisQuantizeFamily::supports(const KernelWork &work,
@@ -42,7 +41,7 @@ void AxisQuantizeFamily::addCandidates(
   SmallVector<QuantizeTileCost> tiles;
   addTiles(known, withNominalSizes(known), target, tiles);
   for (const QuantizeTileCost &tile : tiles)
-    candidates.push_back(getCandidate(context, tile));
+    candidates.push_back(getCandidate(getQuantizeKind(known), tile));
 }
 
 ArrayRef<const AxisQuantizeFamily *> fp8moe::getAxisQuantizeFamilies() {
@@ -70,7 +69,7 @@ void BothAxesFamily::addCandidates(
     SmallVectorImpl<KernelCandidate> &candidates) const {
   for (const QuantizeTileCost &tile :
        getTiles(cast<BothAxesWork>(work).axes, target))
-    candidates.push_back(getCandidate(context, tile));
+    candidates.push_back(getCandidate(QuantizeKind::OuterTransposing, tile));
 }
 
 /// One launch along both axes must save at least so much of the time of a

@@ -14,30 +14,19 @@
 
 namespace mlir::fp8moe {
 
-/// A family of the tiles of one method.
+/// A family that is called as its tiles are.
 class QuantizeFamily : public KernelFamily {
 public:
-  QuantizeFamily(StringRef name, QuantizeMethod method)
-      : name(name), method(method) {}
-
-  static bool classof(const KernelFamily *family);
+  explicit QuantizeFamily(StringRef name) : name(name) {}
 
   StringRef getName() const final { return name; }
-  QuantizeMethod getMethod() const { return method; }
   bool owns(TileAttrInterface tile) const final {
-    QuantizeConfig config;
-    return readTile(tile, config);
+    return getTileKind(tile) == name;
   }
-  /// Copies the numbers of a tile of this family; false for another tile.
-  virtual bool readTile(TileAttrInterface tile,
-                        QuantizeConfig &config) const = 0;
-  /// The reverse.
-  virtual TileAttrInterface getTile(MLIRContext *context,
-                                    const QuantizeConfig &config) const = 0;
-  bool isGeneral() const final { return fp8moe::isGeneral(method); }
+  bool isGeneral() const override { return false; }
 
 protected:
-  KernelCandidate getCandidate(MLIRContext *context,
+  KernelCandidate getCandidate(QuantizeKind kind,
                                const QuantizeTileCost &tile) const;
 
   /// How often the input is read and from where, for people.
@@ -49,7 +38,6 @@ protected:
 
 private:
   StringRef name;
-  QuantizeMethod method;
 };
 
 /// A family whose kernels quantize along one axis.
@@ -109,10 +97,6 @@ public:
   virtual bool isWorthwhile(ArrayRef<QuantizeWork> works,
                             const TargetInfo &target) const;
 };
-
-inline bool QuantizeFamily::classof(const KernelFamily *family) {
-  return isa<AxisQuantizeFamily, BothAxesFamily>(family);
-}
 
 } // namespace mlir::fp8moe
 

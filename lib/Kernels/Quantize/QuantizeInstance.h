@@ -31,12 +31,11 @@ struct QuantizeOperands {
 class QuantizeInstance : public KernelInstanceBase<QuantizeInstance> {
 public:
   QuantizeInstance(Operation *op, const QuantizeOperands &operands,
-                   TileAttrInterface tile, QuantizeConfig::Kind kind)
-      : KernelInstanceBase(op, tile), operands(operands),
-        config(getQuantizeConfig(tile, kind)) {}
+                   TileAttrInterface tile, QuantizeKind kind)
+      : KernelInstanceBase(op, tile), operands(operands), kind(kind) {}
 
   const QuantizeOperands &operands;
-  QuantizeConfig config;
+  QuantizeKind kind;
 };
 
 /// A launch of a kernel along both axes: `columns` are jagged, `rows` whole.
@@ -44,11 +43,9 @@ class BothAxesInstance : public KernelInstanceBase<BothAxesInstance> {
 public:
   BothAxesInstance(Operation *op, const QuantizeOperands &columns,
                    const QuantizeOperands &rows, TileAttrInterface tile)
-      : KernelInstanceBase(op, tile), columns(columns), rows(rows),
-        config(getQuantizeConfig(tile, QuantizeConfig::OuterTransposing)) {}
+      : KernelInstanceBase(op, tile), columns(columns), rows(rows) {}
 
   const QuantizeOperands &columns, &rows;
-  QuantizeConfig config;
 };
 
 } // namespace mlir::fp8moe

@@ -164,7 +164,7 @@ static LogicalResult verifyAxes(TiledOpInterface op, KernelChoiceAttr choice,
   for (const BothAxesAlternative &alternative :
        getBothAxesAlternatives(op->getContext(), works, target))
     for (const QuantizeTileCost &tile : alternative.tiles)
-      legal.push_back(getQuantizeTile(op->getContext(), tile.config));
+      legal.push_back(tile.tile);
   for (AlternativeAttr alternative : ArrayRef(alternatives).drop_back()) {
     if (llvm::is_contained(legal, alternative.getTile()))
       continue;
@@ -258,9 +258,9 @@ static std::string explainAxes(Operation *op, KernelChoiceAttr choice,
   if (!both)
     return isBothAxesTile(first) ? "on this card a kernel for each axis"
                                  : "a kernel for each axis";
-  TileAttrInterface tile = getQuantizeTile(op->getContext(), both->config);
-  std::string text =
-      tile == first ? "" : "on this card " + describeTile(tile) + ", ";
+  std::string text = both->tile == first
+                         ? ""
+                         : "on this card " + describeTile(both->tile) + ", ";
   return text +
          llvm::formatv("both axes at once; a kernel for each takes {0:f1} us",
                        estimateApart(works, target).time / 1e6)

@@ -94,6 +94,12 @@ QuantizeSizes<T> getQuantizeSizes(const QuantizeTensors<T> &tensors,
   return sizes;
 }
 
+/// The length of slices on average; jagged segments are at least one.
+template <typename T>
+T computeMeanLength(bool jagged, const T &rows, const T &segments) {
+  return jagged ? ceilDiv(rows, segments) : rows;
+}
+
 } // namespace mlir::fp8moe
 
 #endif // FP8MOE_LIB_KERNELS_QUANTIZE_QUANTIZESIZES_H

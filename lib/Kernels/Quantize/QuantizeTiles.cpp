@@ -8,7 +8,6 @@
 
 #include "Kernels/Quantize/QuantizeCandidates.h"
 #include "Kernels/Quantize/QuantizeFamily.h"
-#include "Kernels/Quantize/QuantizeModels.h"
 #include "Kernels/Quantize/QuantizeSizes.h"
 #include "Kernels/Rows/RowWork.h"
 #include "fp8moe/Kernels/Model/NominalSizes.h"
@@ -25,15 +24,15 @@ using namespace mlir::fp8moe;
 // Layouts
 //===----------------------------------------------------------------------===//
 
-StringRef fp8moe::stringifyQuantizeKind(QuantizeConfig::Kind kind) {
+StringRef fp8moe::stringifyQuantizeKind(QuantizeKind kind) {
   switch (kind) {
-  case QuantizeConfig::Inner:
+  case QuantizeKind::Inner:
     return "inner";
-  case QuantizeConfig::Outer:
+  case QuantizeKind::Outer:
     return "outer";
-  case QuantizeConfig::OuterTransposing:
+  case QuantizeKind::OuterTransposing:
     return "outer_transposing";
-  case QuantizeConfig::InnerTransposing:
+  case QuantizeKind::InnerTransposing:
     return "inner_transposing";
   }
   llvm_unreachable("unknown kind");
@@ -60,14 +59,14 @@ fp8moe::assignQuantizeDims(int64_t axis, ArrayRef<int64_t> inputStrides,
   return QuantizeDims{kept[0], kept[1]};
 }
 
-QuantizeConfig::Kind fp8moe::getQuantizeKind(const QuantizeWork &work) {
+QuantizeKind fp8moe::getQuantizeKind(const QuantizeWork &work) {
   bool fromRows =
       isAlongRows(work.inputRowStride, work.inputColumnStride, work.columns);
   bool toRows =
       isAlongRows(work.outputRowStride, work.outputColumnStride, work.columns);
   if (fromRows)
-    return toRows ? QuantizeConfig::Inner : QuantizeConfig::InnerTransposing;
-  return toRows ? QuantizeConfig::OuterTransposing : QuantizeConfig::Outer;
+    return toRows ? QuantizeKind::Inner : QuantizeKind::InnerTransposing;
+  return toRows ? QuantizeKind::OuterTransposing : QuantizeKind::Outer;
 }
 
 //===----------------------------------------------------------------------===//
@@ -174,30 +173,9 @@ fp8moe::chooseQuantizeTile(ArrayRef<QuantizeTileCost> tiles) {
       tiles, [](const auto &a, const auto &b) { return a.cost < b.cost; });
 }
 
-//===----------------------------------------------------------------------===//
-// Tiles on operations
-//===----------------------------------------------------------------------===//
-
-TileAttrInterface fp8moe::getQuantizeTile(MLIRContext *context,
-                                          const QuantizeConfig &config) {
-  for (const KernelFamily *family : getKernelFamilies())
-    if (auto *quantize = dyn_cast<QuantizeFamily>(family))
-      if (quantize->getMethod() == config.method)
-        return quantize->getTile(context, config);
-  llvm_unreachable("a method without a family");
-}
-
-QuantizeConfig fp8moe::getQuantizeConfig(TileAttrInterface tile,
-                                         QuantizeConfig::Kind kind) {
-  QuantizeConfig config;
-  config.kind = kind;
-  for (const KernelFamily *family : getKernelFamilies())
-    if (auto *quantize = dyn_cast<QuantizeFamily>(family))
-      if (quantize->readTile(tile, config)) {
-        config.method = quantize->getMethod();
-        return config;
-      }
-  llvm_unreachable("a tile of no quantization");
+bool fp8moe::isFused(TileAttrInterface tile) {
+  auto rescaled = dyn_cast<RescaledBothAxesTileAttr>(tile);
+  return rescaled && rescaled.getFused();
 }
 
 //===----------------------------------------------------------------------===//
@@ -224,6 +202,7 @@ getAxisWork(Value input, Value quantized, Value offsets, int64_t axis,
     tensors.groups = cast<RankedTensorType>(offsets.getType()).getDimSize(0);
   QuantizeSizes<int64_t> sizes = getQuantizeSizes(tensors, axis, *dims);
   QuantizeWork work;
+  work.context = input.getContext();
   work.jagged = static_cast<bool>(offsets);
   work.segments = sizes.segments;
   work.rows = sizes.reduction;

@@ -48,19 +48,14 @@ public:
     operands.problem.sizes = getKnownSizes(operands.sizes);
     operands.buffers = {input.buffer, Value(), output.buffer, scales.buffer};
 
-    QuantizeConfig single{QuantizeConfig::OuterTransposing, /*threads=*/480,
-                          /*columnsPerBlock=*/64,
-                          QuantizeMethod::SinglePassOuter};
-    single.stages = 13;
-    QuantizeConfig twoPass{QuantizeConfig::OuterTransposing,
-                           /*threads=*/256,
-                           /*columnsPerBlock=*/64};
     MLIRContext *context = op->getContext();
-    QuantizeInstance first(op, operands, getQuantizeTile(context, single),
-                           single.kind),
-        rest(op, operands, getQuantizeTile(context, twoPass), twoPass.kind);
+    QuantizeInstance first(op, operands,
+                           SinglePassOuterTileAttr::get(context, 64, 13),
+                           QuantizeKind::OuterTransposing),
+        rest(op, operands, TwoPassTileAttr::get(context, 64, 256),
+             QuantizeKind::OuterTransposing);
     Value rows = materializeSize(builder, op->getLoc(), input.sizes[0]);
-    auto range = RangeAttr::get(op->getContext(), Quantity::MeanLength,
+    auto range = RangeAttr::get(context, Quantity::MeanLength,
                                 /*above=*/1000, /*up_to=*/9000);
     return lowerChoice({{&first, range}, {&rest}}, {rows, input.sizes[1]},
                        lowering);

@@ -6,11 +6,13 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/Quantize/QuantizeModels.h"
 #include "Kernels/Quantize/QuantizeSizes.h"
+#include "Kernels/Quantize/RegisterResident/RegisterResidentTiles.h"
 #include "Kernels/Quantize/ResidentStrips/ResidentStripTiles.h"
 
 #include "Model/HostSizes.h"
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
+
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "llvm/ADT/SmallVectorExtras.h"
 #include "gtest/gtest.h"
@@ -107,73 +109,92 @@ TEST(QuantizeModelsTest, SizesOnTheHostAreThoseOfTheCompiler) {
   }
 }
 
-TEST(QuantizeModelsTest, WorkTilesOnTheHostAreThoseOfTheCompiler) {
+class QuantizeTileModelsTest : public testing::Test {
+protected:
+  QuantizeTileModelsTest() { context.loadDialect<FP8MoEDialect>(); }
+
+  TwoPassTileAttr getTwoPass(int64_t columns) {
+    return TwoPassTileAttr::get(&context, columns, /*threads=*/256);
+  }
+  RegisterResidentTileAttr getResident(int64_t columns) {
+    return RegisterResidentTileAttr::get(&context, columns, /*threads=*/256,
+                                         /*chunks=*/1, /*rounds=*/4,
+                                         /*blocks=*/1);
+  }
+  ResidentStripsTileAttr getStrips(int64_t tiles) {
+    return ResidentStripsTileAttr::get(&context, /*columns=*/64, tiles,
+                                       /*blocks=*/1);
+  }
+
+  MLIRContext context;
+};
+
+TEST_F(QuantizeTileModelsTest, WorkTilesOnTheHostAreThoseOfTheCompiler) {
   HostSizes sizes;
-  QuantizeConfig config;
-  config.threads = 256;
   for (int i = 0; i < 1000; ++i)
     for (bool withRemainder : {false, true}) {
-      config.method =
-          i % 2 ? QuantizeMethod::TwoPass : QuantizeMethod::RegisterResident;
-      config.kind = i % 3 ? QuantizeConfig::Inner : QuantizeConfig::Outer;
-      config.columnsPerBlock = int64_t(1) << (i % 7);
-      config.rounds = config.method == QuantizeMethod::TwoPass ? 1 : 4;
+      QuantizeKind kind = i % 3 ? QuantizeKind::Inner : QuantizeKind::Outer;
+      int64_t perBlock = int64_t(1) << (i % 7);
       int64_t segments = sizes.draw(300), columns = sizes.draw(1 << 15);
-      EXPECT_EQ(countWorkTiles(config, sizes.getKnown(segments),
-                               sizes.getKnown(columns), withRemainder)
-                    .getKnown(),
-                countWorkTiles(config, segments, columns, withRemainder));
+      auto expectSame = [&](auto count) {
+        EXPECT_EQ(
+            count(sizes.getKnown(segments), sizes.getKnown(columns)).getKnown(),
+            count(segments, columns));
+      };
+      expectSame([&](auto segments, auto columns) {
+        return two_pass::countWorkTiles(getTwoPass(perBlock), kind, segments,
+                                        columns, withRemainder);
+      });
+      expectSame([&](auto segments, auto columns) {
+        return register_resident::countWorkTiles(
+            getResident(perBlock), segments, columns, withRemainder);
+      });
     }
   EXPECT_EQ(sizes.countOperations(), 0);
 }
 
-TEST(QuantizeModelsTest, RemainderRowsAreOneMoreSegment) {
-  auto count = [](QuantizeConfig config, bool withRemainder) {
-    return countWorkTiles<int64_t>(config, /*segments=*/3, /*columns=*/1000,
-                                   withRemainder);
+TEST_F(QuantizeTileModelsTest, RemainderRowsAreOneMoreSegment) {
+  auto count = [&](QuantizeKind kind, int64_t columns, bool withRemainder) {
+    return two_pass::countWorkTiles<int64_t>(getTwoPass(columns), kind,
+                                             /*segments=*/3, /*columns=*/1000,
+                                             withRemainder);
   };
-  QuantizeConfig config;
-  config.threads = 256;
-  config.kind = QuantizeConfig::Outer;
-  config.columnsPerBlock = 64;
-  EXPECT_EQ(count(config, false), 3 * 16);
-  EXPECT_EQ(count(config, true), 4 * 16);
-  config.kind = QuantizeConfig::Inner;
-  config.columnsPerBlock = 8;
-  EXPECT_EQ(count(config, false), 375);
-  EXPECT_EQ(count(config, true), 500);
+  EXPECT_EQ(count(QuantizeKind::Outer, 64, false), 3 * 16);
+  EXPECT_EQ(count(QuantizeKind::Outer, 64, true), 4 * 16);
+  EXPECT_EQ(count(QuantizeKind::Inner, 8, false), 375);
+  EXPECT_EQ(count(QuantizeKind::Inner, 8, true), 500);
   // They are zeroed only: many strips of them make a work tile.
-  config.method = QuantizeMethod::RegisterResident;
-  config.rounds = 4;
-  EXPECT_EQ(count(config, false), 3 * 32);
-  EXPECT_EQ(count(config, true), 3 * 32 + 2);
+  auto countResident = [&](bool withRemainder) {
+    return register_resident::countWorkTiles<int64_t>(
+        getResident(8), /*segments=*/3, /*columns=*/1000, withRemainder);
+  };
+  EXPECT_EQ(countResident(false), 3 * 32);
+  EXPECT_EQ(countResident(true), 3 * 32 + 2);
 }
 
-TEST(QuantizeModelsTest, PiecesOnTheHostAreThoseOfTheCompiler) {
+TEST_F(QuantizeTileModelsTest, PiecesOnTheHostAreThoseOfTheCompiler) {
   HostSizes sizes;
-  QuantizeConfig config;
   for (int i = 0; i < 1000; ++i)
     for (bool jagged : {false, true}) {
-      config.heldTiles = int64_t(1) << (i % 4);
+      ResidentStripsTileAttr tile = getStrips(int64_t(1) << (i % 4));
       int64_t segments = sizes.draw(300), rows = sizes.draw(1 << 20) - 1;
-      EXPECT_EQ(
-          resident_strips::countAllPieces(
-              config, jagged, sizes.getKnown(segments), sizes.getKnown(rows))
-              .getKnown(),
-          resident_strips::countAllPieces(config, jagged, segments, rows));
-      EXPECT_EQ(resident_strips::countSlots(config, jagged,
+      EXPECT_EQ(resident_strips::countAllPieces(tile, jagged,
+                                                sizes.getKnown(segments),
+                                                sizes.getKnown(rows))
+                    .getKnown(),
+                resident_strips::countAllPieces(tile, jagged, segments, rows));
+      EXPECT_EQ(resident_strips::countSlots(tile, jagged,
                                             sizes.getKnown(segments),
                                             sizes.getKnown(rows))
                     .getKnown(),
-                resident_strips::countSlots(config, jagged, segments, rows));
+                resident_strips::countSlots(tile, jagged, segments, rows));
     }
   EXPECT_EQ(sizes.countOperations(), 0);
 }
 
 /// However rows are cut into segments: the host knows only how many there are.
-TEST(QuantizeModelsTest, PiecesAreEnoughForAllSegments) {
-  QuantizeConfig config;
-  config.heldTiles = 2;
+TEST_F(QuantizeTileModelsTest, PiecesAreEnoughForAllSegments) {
+  ResidentStripsTileAttr tile = getStrips(2);
   const std::vector<std::vector<int64_t>> cuts = {{0},
                                                   {0, 0, 0},
                                                   {256},
@@ -185,10 +206,10 @@ TEST(QuantizeModelsTest, PiecesAreEnoughForAllSegments) {
     int64_t rows = 0, pieces = 0;
     for (int64_t length : lengths) {
       rows += length;
-      pieces += resident_strips::countPieces(config, length);
+      pieces += resident_strips::countPieces(tile, length);
     }
     // The rows behind the last segment are one more piece.
-    EXPECT_GE(resident_strips::countAllPieces<int64_t>(config, /*jagged=*/true,
+    EXPECT_GE(resident_strips::countAllPieces<int64_t>(tile, /*jagged=*/true,
                                                        lengths.size(), rows),
               pieces + 1);
   }

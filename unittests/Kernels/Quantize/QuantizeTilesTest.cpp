@@ -22,9 +22,21 @@ namespace {
 
 const TargetInfo &getTarget(StringRef chip) { return *lookupTarget(chip); }
 
+MLIRContext *getContext() {
+  static MLIRContext context;
+  context.loadDialect<FP8MoEDialect>();
+  return &context;
+}
+
+QuantizeWork createWork() {
+  QuantizeWork work;
+  work.context = getContext();
+  return work;
+}
+
 QuantizeWork jagged(int64_t rows, int64_t columns, int64_t groups,
                     bool fromRows, bool toRows) {
-  QuantizeWork work;
+  QuantizeWork work = createWork();
   work.jagged = true;
   work.segments = groups;
   work.rows = rows;
@@ -48,7 +60,7 @@ QuantizeWork jaggedOuter(int64_t rows, int64_t columns, int64_t groups) {
 }
 /// A scale for each row of a row-major tensor: its rows are the slices.
 QuantizeWork rowwise(int64_t tokens, int64_t width) {
-  QuantizeWork work;
+  QuantizeWork work = createWork();
   work.rows = width;
   work.columns = tokens;
   work.inputColumnStride = work.outputColumnStride = width;
@@ -58,7 +70,7 @@ QuantizeWork rowwise(int64_t tokens, int64_t width) {
 /// The weights of the data gradient: a scale for each of `k` rows of `n`, which
 /// lie apart in the input.
 QuantizeWork weightsOuterTransposing(int64_t experts, int64_t k, int64_t n) {
-  QuantizeWork work;
+  QuantizeWork work = createWork();
   work.segments = experts;
   work.rows = n;
   work.columns = k;
@@ -75,11 +87,16 @@ struct MeasuredTile {
   /// Threads are 0 where a family has one number of them.
   int64_t columns, threads;
   double time;
-  QuantizeMethod method = QuantizeMethod::TwoPass;
+  StringRef kind = "two_pass";
 
-  bool isOf(const QuantizeConfig &config) const {
-    return config.method == method && config.columnsPerBlock == columns &&
-           (threads == 0 || config.threads == threads);
+  bool isOf(TileAttrInterface tile) const {
+    auto hasField = [&](StringRef name, int64_t value) {
+      return llvm::any_of(tile.getFields(), [&](const TileField &field) {
+        return field.name == name && std::get<int64_t>(field.value) == value;
+      });
+    };
+    return getTileKind(tile) == kind && hasField("columns", columns) &&
+           (threads == 0 || hasField("threads", threads));
   }
 };
 struct MeasuredCase {
@@ -239,7 +256,7 @@ const MeasuredCase measuredCases[] = {
 const QuantizeTileCost *findTile(ArrayRef<QuantizeTileCost> tiles,
                                  const MeasuredTile &measured) {
   const auto *it = llvm::find_if(tiles, [&](const QuantizeTileCost &tile) {
-    return measured.isOf(tile.config);
+    return measured.isOf(tile.tile);
   });
   return it == tiles.end() ? nullptr : it;
 }
@@ -254,10 +271,8 @@ std::string describe(const QuantizeWork &work) {
 /// family, in one launch.
 BothAxesAlternative findBothAxes(ArrayRef<QuantizeWork> works,
                                  const TargetInfo &target) {
-  static MLIRContext context;
-  context.loadDialect<FP8MoEDialect>();
   SmallVector<BothAxesAlternative> alternatives =
-      getBothAxesAlternatives(&context, works, target);
+      getBothAxesAlternatives(getContext(), works, target);
   EXPECT_LE(alternatives.size(), 1u);
   return alternatives.empty() ? BothAxesAlternative() : alternatives.front();
 }
@@ -354,7 +369,7 @@ TEST(QuantizeTilesTest, OneGroupIsNoCliffWhereStripsAreDivided) {
       SmallVector<QuantizeTileCost> tiles = rankQuantizeTiles(
           jaggedOuterTransposing(65536, 2048, groups), target);
       const QuantizeTileCost &best = chooseQuantizeTile(tiles);
-      EXPECT_EQ(best.config.method, QuantizeMethod::ResidentStrips);
+      EXPECT_TRUE(isa<ResidentStripsTileAttr>(best.tile));
       times.push_back(best.cost.time);
     }
     EXPECT_LT(times[0], times[1] * 5 / 4);
@@ -369,11 +384,11 @@ TEST(QuantizeTilesTest, StripsAreHeldFromALengthOn) {
   SmallVector<QuantizeAlternative> kernels =
       getQuantizeAlternatives(work, getTarget("gfx942"));
   ASSERT_EQ(kernels.size(), 2u);
-  EXPECT_EQ(kernels[0].tile.config.method, QuantizeMethod::TwoPass);
+  EXPECT_TRUE(isa<TwoPassTileAttr>(kernels[0].tile.tile));
   ASSERT_TRUE(kernels[0].upTo);
   EXPECT_GE(*kernels[0].upTo, 128);
   EXPECT_LE(*kernels[0].upTo, 2048);
-  EXPECT_EQ(kernels[1].tile.config.method, QuantizeMethod::ResidentStrips);
+  EXPECT_TRUE(isa<ResidentStripsTileAttr>(kernels[1].tile.tile));
   EXPECT_FALSE(kernels[1].upTo);
   // NVIDIA's kernels that read once have no such bound.
   EXPECT_EQ(getQuantizeAlternatives(work, getTarget("sm_90a")).size(), 1u);
@@ -382,8 +397,6 @@ TEST(QuantizeTilesTest, StripsAreHeldFromALengthOn) {
 /// A measured bandwidth changes times, and nothing else: it must not enable a
 /// kernel whose registers nobody counted.
 TEST(QuantizeTilesTest, BandwidthDoesNotDecideWhatRuns) {
-  MLIRContext context;
-  context.loadDialect<FP8MoEDialect>();
   for (StringRef chip : {"sm_100a", "gfx942", "gfx950"}) {
     const TargetInfo &target = getTarget(chip);
     Calibration calibration = *target.calibration;
@@ -398,8 +411,7 @@ TEST(QuantizeTilesTest, BandwidthDoesNotDecideWhatRuns) {
       SmallVector<QuantizeTileCost> after = rankQuantizeTiles(work, recorded);
       ASSERT_EQ(before.size(), after.size()) << describe(work);
       for (auto [old, now] : llvm::zip_equal(before, after)) {
-        EXPECT_EQ(getQuantizeTile(&context, old.config),
-                  getQuantizeTile(&context, now.config));
+        EXPECT_EQ(old.tile, now.tile);
         EXPECT_GT(old.trafficTime, now.trafficTime);
       }
     }
@@ -409,8 +421,7 @@ TEST(QuantizeTilesTest, BandwidthDoesNotDecideWhatRuns) {
                                   after = getBothAxesTiles(works, recorded);
     ASSERT_EQ(before.size(), after.size());
     for (auto [old, now] : llvm::zip_equal(before, after))
-      EXPECT_EQ(getQuantizeTile(&context, old.config),
-                getQuantizeTile(&context, now.config));
+      EXPECT_EQ(old.tile, now.tile);
   }
 }
 
@@ -418,11 +429,11 @@ TEST(QuantizeTilesTest, BandwidthDoesNotDecideWhatRuns) {
 /// ptxas, those that hold short slices fewer.
 TEST(QuantizeTilesTest, ResidentBlocksFollowTheChipsRegisters) {
   auto countBlocks = [](const QuantizeWork &work, StringRef chip) {
-    for (const QuantizeTileCost &tile :
+    for (const QuantizeTileCost &entry :
          rankQuantizeTiles(work, getTarget(chip)))
-      if (tile.config.method == QuantizeMethod::RegisterResident &&
-          tile.config.threads == 128 && tile.config.columnsPerBlock == 1)
-        return tile.config.residentBlocks;
+      if (auto tile = dyn_cast<RegisterResidentTileAttr>(entry.tile);
+          tile && tile.getThreads() == 128 && tile.getColumns() == 1)
+        return tile.getBlocks();
     return int64_t(0);
   };
   // 65536 / (128 * 128) and 131072 / (128 * 128).
@@ -441,7 +452,7 @@ TEST(QuantizeTilesTest, ChoicesAreNearTheBestMeasured) {
   for (const MeasuredCase &measured : measuredCases) {
     SmallVector<QuantizeTileCost> tiles =
         rankQuantizeTiles(measured.work, getTarget("sm_90a"));
-    const QuantizeConfig &chosen = chooseQuantizeTile(tiles).config;
+    TileAttrInterface chosen = chooseQuantizeTile(tiles).tile;
     double best = measured.tiles.front().time, time = 0;
     for (const MeasuredTile &tile : measured.tiles) {
       best = std::min(best, tile.time);
@@ -512,7 +523,7 @@ TEST(QuantizeTilesTest, FewKernelsServeAllLengths) {
            llvm::zip(alternatives, llvm::drop_begin(alternatives)))
         EXPECT_TRUE(!next.upTo || *alternative.upTo < *next.upTo);
       for (const QuantizeAlternative &alternative : alternatives)
-        EXPECT_TRUE(alternative.tile.config.isGeneral());
+        EXPECT_TRUE(findKernelFamily(alternative.tile.tile)->isGeneral());
     }
 }
 

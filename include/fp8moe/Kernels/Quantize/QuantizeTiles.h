@@ -19,85 +19,29 @@
 #include "fp8moe/Kernels/Model/KernelWork.h"
 #include "fp8moe/Kernels/Model/MemoryCost.h"
 
-#include <tuple>
-
 namespace mlir::fp8moe {
-
-/// How a kernel goes over its input: the family of kernels that has the tile.
-enum class QuantizeMethod {
-  TwoPass,
-  RegisterResident,
-  ResidentStrips,
-  SinglePassOuter,
-  SinglePassBothAxes,
-  RescaledBothAxes,
-};
-
-/// Whether the kernels take every address, every pitch and every size.
-inline bool isGeneral(QuantizeMethod method) {
-  return method == QuantizeMethod::TwoPass ||
-         method == QuantizeMethod::RegisterResident;
-}
 
 /// Output elements (bytes) in a 16-byte chunk. Work along a contiguous
 /// dimension is dealt in this many elements, whatever the width of the input.
 inline constexpr int64_t kOutputChunk = 16;
 
-/// How blocks divide the work of a quantization. The kind follows from the
-/// contiguous dimensions of input and output, so that both are accessed along
-/// them; the rest is the tile.
-struct QuantizeConfig {
-  enum Kind {
-    /// Rows contiguous on both sides: a subgroup takes one column.
-    Inner,
-    /// Columns contiguous on both sides, or nothing known: a block takes a
-    /// strip of columns.
-    Outer,
-    /// Columns contiguous in the input, rows in the output: as Outer, through
-    /// shared memory.
-    OuterTransposing,
-    /// Rows contiguous in the input, columns in the output: the reverse.
-    InnerTransposing,
-  };
-  Kind kind;
-  int64_t threads;
-  /// Columns of one segment that a block takes at a time.
-  int64_t columnsPerBlock;
-  QuantizeMethod method = QuantizeMethod::TwoPass;
-  /// Register-resident: chunks (of 16 bytes of output) that a thread keeps in
-  /// registers (rescaled both axes: of a row), how often a block takes
-  /// `columnsPerBlock` columns of the same segment, and the blocks that should
-  /// fit a multiprocessor.
-  int64_t heldChunks = 0;
-  int64_t rounds = 1;
-  int64_t residentBlocks = 1;
-  /// Resident strips: tiles of rows that a block keeps in registers.
-  int64_t heldTiles = 0;
-  /// Single pass, outer or both axes: tiles in the ring. Both axes: the bytes
-  /// of a row, and how many of them are in shared memory at once.
-  int64_t stages = 0;
-  int64_t rowBytes = 0, rowStages = 0;
-  /// Rescaled both axes: computes its input.
-  bool fused = false;
-
-  bool isGeneral() const { return fp8moe::isGeneral(method); }
-
-  bool operator==(const QuantizeConfig &other) const {
-    auto asTuple = [](const QuantizeConfig &config) {
-      return std::tie(config.kind, config.threads, config.columnsPerBlock,
-                      config.method, config.heldChunks, config.rounds,
-                      config.residentBlocks, config.heldTiles, config.stages,
-                      config.rowBytes, config.rowStages, config.fused);
-    };
-    return asTuple(*this) == asTuple(other);
-  }
-
-  /// Columns of one segment in a work tile.
-  int64_t getColumnsPerWorkTile() const { return columnsPerBlock * rounds; }
+/// Which dimensions are contiguous in input and output, so that kernels access
+/// both along them.
+enum class QuantizeKind {
+  /// Rows contiguous on both sides: a subgroup takes one column.
+  Inner,
+  /// Columns contiguous on both sides, or nothing known: a block takes a
+  /// strip of columns.
+  Outer,
+  /// Columns contiguous in the input, rows in the output: as Outer, through
+  /// shared memory.
+  OuterTransposing,
+  /// Rows contiguous in the input, columns in the output: the reverse.
+  InnerTransposing,
 };
 
 /// "inner", "outer", "outer_transposing" or "inner_transposing".
-StringRef stringifyQuantizeKind(QuantizeConfig::Kind kind);
+StringRef stringifyQuantizeKind(QuantizeKind kind);
 
 /// The parallel dimensions: at most one that segments loop over,
 /// and one of columns.
@@ -115,6 +59,8 @@ std::optional<QuantizeDims> assignQuantizeDims(int64_t axis,
 /// A quantization along one axis, as far as tiles depend on it. Sizes may be
 /// kDynamic and stand for their nominal values then.
 struct QuantizeWork : KernelWorkBase<QuantizeWork> {
+  /// Where tiles are made.
+  MLIRContext *context = nullptr;
   /// Experts or jagged groups.
   int64_t segments = 1;
   /// Rows of each segment, or of all jagged ones together; they are reduced.
@@ -152,11 +98,11 @@ struct BothAxesWork : KernelWorkBase<BothAxesWork> {
 };
 
 /// The kind that the layouts of a quantization need.
-QuantizeConfig::Kind getQuantizeKind(const QuantizeWork &work);
+QuantizeKind getQuantizeKind(const QuantizeWork &work);
 
 /// A tile and its predicted cost, with the terms that it is made of.
 struct QuantizeTileCost {
-  QuantizeConfig config;
+  TileAttrInterface tile;
   /// One launch, and the longer of the two times below.
   Cost cost;
   /// Picoseconds of moving the sectors at the speed of a copy.
@@ -266,12 +212,8 @@ std::optional<QuantizeTileCost> chooseBothAxesTile(Operation *op,
 bool hasBothAxesTile(Operation *op, ArrayRef<QuantizeWork> works,
                      const TargetInfo &target);
 
-/// The tile of a config as an operation names it. The kind,
-/// which is not part of it, follows from layouts.
-TileAttrInterface getQuantizeTile(MLIRContext *context,
-                                  const QuantizeConfig &config);
-QuantizeConfig getQuantizeConfig(TileAttrInterface tile,
-                                 QuantizeConfig::Kind kind);
+/// Whether the kernels of a tile compute their input.
+bool isFused(TileAttrInterface tile);
 
 /// The quantizations along one axis each that an operation makes, on a GPU each
 /// a kernel. Tensors have the assumed layouts, the others those of their types.

@@ -34,7 +34,6 @@
 
 #include "Kernels/Quantize/RegisterResident/RegisterResidentKernel.h"
 
-#include "Kernels/Quantize/QuantizeModels.h"
 #include "Kernels/Quantize/RegisterResident/RegisterResidentTiles.h"
 
 using namespace mlir;
@@ -55,9 +54,9 @@ struct Element {
 
 class RegisterResidentBuilder {
 public:
-  RegisterResidentBuilder(QuantizeKernel &kernel, const QuantizeConfig &config)
-      : kernel(kernel), b(kernel.b), config(config),
-        team{Value(), register_resident::getTeamThreads(config)} {}
+  RegisterResidentBuilder(QuantizeKernel &kernel, RegisterResidentTileAttr tile)
+      : kernel(kernel), b(kernel.b), tile(tile),
+        team{Value(), tile.getThreads() / tile.getColumns()} {}
 
   void build();
 
@@ -65,7 +64,7 @@ private:
   int64_t getInputBytes() const { return kernel.math.getInputBytes(); }
   /// Elements from one of a thread's chunks to the next.
   int64_t getStep() const { return team.threads * kOutputChunk; }
-  int64_t getHeldRows() const { return config.heldChunks * getStep(); }
+  int64_t getHeldRows() const { return tile.getChunks() * getStep(); }
   /// The rounds, among those held in registers, that fill the whole team
   /// whatever its length turns out to be.
   int64_t countFullRounds() const {
@@ -130,7 +129,7 @@ private:
 
   QuantizeKernel &kernel;
   KernelBuilder &b;
-  const QuantizeConfig &config;
+  RegisterResidentTileAttr tile;
   Team team;
   /// Shared memory: a magnitude for each subgroup; null when a team is not
   /// larger than one.
@@ -154,7 +153,7 @@ private:
 } // namespace
 
 Value RegisterResidentBuilder::enterTeam() {
-  bool isTeam = config.columnsPerBlock == 1;
+  bool isTeam = tile.getColumns() == 1;
   team.thread = isTeam ? b.getThread() : b.remU(b.getThread(), team.threads);
   return isTeam ? b.i64(0) : b.divU(b.getThread(), team.threads);
 }
@@ -162,14 +161,16 @@ Value RegisterResidentBuilder::enterTeam() {
 void RegisterResidentBuilder::build() {
   Value teamInBlock = enterTeam();
   endColumn = kernel.sizes.parallel;
-  register_resident::SharedMemory memory(config, b.getSubgroupSize());
-  if (memory.magnitudes)
-    magnitudeMemory = b.allocateShared(memory.magnitudes, "magnitudes");
-  Value strips =
-      b.ceilDiv(kernel.sizes.parallel, config.getColumnsPerWorkTile());
+  if (int64_t bytes = register_resident::getSharedBytes(
+          team.threads, tile.getThreads(), b.getSubgroupSize()))
+    magnitudeMemory = b.allocateShared(bytes, "magnitudes");
+  Value strips = b.ceilDiv(kernel.sizes.parallel,
+                           register_resident::getWorkTileColumns(tile));
   Value workTiles = b.mul(kernel.sizes.segments, strips);
   Value remainderWorkTiles =
-      kernel.problem.jagged ? b.ceilDiv(strips, kRemainderStrips) : b.i64(0);
+      kernel.problem.jagged
+          ? b.ceilDiv(strips, register_resident::kRemainderStrips)
+          : b.i64(0);
   bool isOnlySegment =
       !kernel.problem.jagged && kernel.problem.sizes.segments == 1;
   b.forEachWorkTile(b.add(workTiles, remainderWorkTiles), [&](Value workTile) {
@@ -188,8 +189,9 @@ void RegisterResidentBuilder::build() {
       segment = kernel.createSegment(kernel.sizes.segments);
       // Mostly there are no such rows.
       b.createIf(b.less(segment.zeroRows.low, segment.zeroRows.high), [&] {
-        forEachColumn(b.mul(b.sub(workTile, workTiles), kRemainderStrips),
-                      teamInBlock, kRemainderStrips,
+        forEachColumn(b.mul(b.sub(workTile, workTiles),
+                            register_resident::kRemainderStrips),
+                      teamInBlock, register_resident::kRemainderStrips,
                       [&](Value index) { zeroColumn(index); });
       });
     });
@@ -200,15 +202,15 @@ void RegisterResidentBuilder::build() {
 void RegisterResidentBuilder::forEachColumn(Value strip, Value teamInBlock,
                                             int64_t strips,
                                             function_ref<void(Value)> body) {
-  Value first =
-      b.add(b.mul(strip, config.getColumnsPerWorkTile()), teamInBlock);
-  if (config.rounds * strips == 1) {
+  Value first = b.add(b.mul(strip, register_resident::getWorkTileColumns(tile)),
+                      teamInBlock);
+  if (tile.getRounds() * strips == 1) {
     body(first);
     return;
   }
-  b.createFor(b.i64(0), b.i64(strips * config.getColumnsPerWorkTile()),
-              config.columnsPerBlock,
-              [&](Value offset) { body(b.add(first, offset)); });
+  b.createFor(
+      b.i64(0), b.i64(strips * register_resident::getWorkTileColumns(tile)),
+      tile.getColumns(), [&](Value offset) { body(b.add(first, offset)); });
 }
 
 /// Whether columns may begin anywhere, where vectors may not: those of a pitch
@@ -311,7 +313,7 @@ void RegisterResidentBuilder::quantizeHeld(IndexRange rows) {
   SmallVector<Element> edges = getEdges(rows, chunks);
   Value edgeWords = loadElements(edges);
   SmallVector<SmallVector<Value>> held;
-  for (int64_t i : llvm::seq(config.heldChunks))
+  for (int64_t i : llvm::seq(tile.getChunks()))
     held.push_back(loadHeld(first, pointer, i, chunks));
 
   auto enlarge = [&](Value largest, ArrayRef<Value> chunk) {
@@ -587,8 +589,8 @@ Value RegisterResidentBuilder::createScale(Value magnitude) {
 }
 
 void fp8moe::buildRegisterResident(QuantizeKernel &kernel,
-                                   const QuantizeConfig &config) {
+                                   RegisterResidentTileAttr tile) {
   kernel.b.getHooks().requestResidentBlocks(kernel.b.getKernel(),
-                                            config.residentBlocks);
-  RegisterResidentBuilder(kernel, config).build();
+                                            tile.getBlocks());
+  RegisterResidentBuilder(kernel, tile).build();
 }

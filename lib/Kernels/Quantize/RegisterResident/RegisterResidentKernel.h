@@ -14,7 +14,7 @@
 namespace mlir::fp8moe {
 
 void buildRegisterResident(QuantizeKernel &kernel,
-                           const QuantizeConfig &config);
+                           RegisterResidentTileAttr tile);
 
 } // namespace mlir::fp8moe
 

@@ -8,6 +8,7 @@
 
 #include "Kernels/Quantize/GeneralLaunch.h"
 #include "Kernels/Quantize/RegisterResident/RegisterResidentKernel.h"
+#include "Kernels/Quantize/RegisterResident/RegisterResidentTiles.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -17,9 +18,16 @@ class RegisterResidentLowering : public TileLowering<RegisterResidentTileAttr> {
 public:
   FailureOr<Value> launch(const KernelInstance &instance, Value when,
                           ProgramLowering &lowering) const override {
-    launchGeneral(cast<QuantizeInstance>(instance),
-                  "quantize_register_resident", buildRegisterResident, when,
-                  lowering);
+    const auto &quantize = cast<QuantizeInstance>(instance);
+    auto tile = cast<RegisterResidentTileAttr>(instance.tile);
+    launchGeneral(
+        quantize, "quantize_register_resident", tile.getThreads(),
+        [&](QuantizeKernel &kernel) { buildRegisterResident(kernel, tile); },
+        [&](const HostSize &segments, const HostSize &columns) {
+          return register_resident::countWorkTiles(
+              tile, segments, columns, quantize.operands.problem.jagged);
+        },
+        when, lowering);
     return Value();
   }
 };

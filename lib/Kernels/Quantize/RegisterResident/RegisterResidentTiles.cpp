@@ -16,14 +16,13 @@
 //   latency  waves of blocks * (one wait + the round trips of later rows)
 //
 // The quadratic mean stands for what overlaps. A wave counts in part, as blocks
-// do not all end at once. Times are in RegisterResidentCalibration.cpp.
+// do not all end at once. Times are in RegisterResidentCalibration.h.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Kernels/Quantize/RegisterResident/RegisterResidentTiles.h"
 #include "Kernels/Quantize/QuantizeCandidates.h"
 #include "Kernels/Quantize/QuantizeFamily.h"
-#include "Kernels/Quantize/QuantizeModels.h"
 #include "Kernels/Quantize/RegisterResident/RegisterResidentCalibration.h"
 #include "fp8moe/Kernels/Model/Occupancy.h"
 
@@ -40,7 +39,7 @@ static constexpr int64_t kHeldRegisters = 64;
 /// The registers that a thread holds of a jagged group or of an unknown length:
 /// from 256 to 16384 rows and at 2048 columns or more, teams that hold a mean
 /// group so were the fastest or within a tenth of it, on the card of the first
-/// row of RegisterResidentCalibration.cpp.
+/// row of RegisterResidentCalibration.h.
 static constexpr int64_t kUnknownHeldRegisters = 32;
 
 static constexpr int64_t kTeams[] = {8, 16, 32, 64, 128, 256, 512};
@@ -70,29 +69,22 @@ static int64_t getRegisters(const QuantizeWork &work, int64_t heldRegisters,
   return llvm::alignTo(needed, kGranularity);
 }
 
-static QuantizeConfig getConfig(const QuantizeWork &work, int64_t team,
-                                bool isKnown, int64_t rows) {
+/// Chunks that a thread of a team holds.
+static int64_t countChunks(const QuantizeWork &work, int64_t team, bool isKnown,
+                           int64_t rows) {
   int64_t perChunk = kOutputChunk * work.inputBytes / sizeof(int32_t);
-  QuantizeConfig config;
-  config.kind = QuantizeConfig::Inner;
-  config.method = QuantizeMethod::RegisterResident;
-  config.threads = std::max(team, kLeastThreads);
-  config.columnsPerBlock = config.threads / team;
-  config.heldChunks =
-      isKnown ? std::min<int64_t>(kHeldRegisters / perChunk,
-                                  llvm::divideCeil(rows, team * kOutputChunk))
-              : kUnknownHeldRegisters / perChunk;
-  config.rounds = work.jagged ? kJaggedRounds : 1;
-  return config;
+  return isKnown
+             ? std::min<int64_t>(kHeldRegisters / perChunk,
+                                 llvm::divideCeil(rows, team * kOutputChunk))
+             : kUnknownHeldRegisters / perChunk;
 }
 
 static QuantizeTileCost estimate(const QuantizeWork &work,
-                                 const QuantizeConfig &config,
-                                 int64_t residentBlocks, int64_t rows,
+                                 RegisterResidentTileAttr attr, int64_t rows,
                                  const RegisterResidentCalibration &calibration,
                                  const TargetInfo &target) {
-  int64_t team = register_resident::getTeamThreads(config);
-  double held = config.heldChunks * team * kOutputChunk;
+  int64_t team = attr.getThreads() / attr.getColumns();
+  double held = attr.getChunks() * team * kOutputChunk;
   // Not every group has the mean length.
   double later = work.jagged ? rows * std::exp(-kLengthSpread * held / rows)
                              : std::max<double>(rows - held, 0);
@@ -103,20 +95,20 @@ static QuantizeTileCost estimate(const QuantizeWork &work,
                    4.0 * work.segments * work.columns;
 
   QuantizeTileCost tile;
-  tile.config = config;
-  tile.workTiles = countWorkTiles(config, work.segments, work.columns,
-                                  /*withRemainder=*/false);
-  tile.residentWorkTiles = residentBlocks * target.multiprocessors;
+  tile.tile = attr;
+  tile.workTiles = register_resident::countWorkTiles(
+      attr, work.segments, work.columns, /*withRemainder=*/false);
+  tile.residentWorkTiles = attr.getBlocks() * target.multiprocessors;
   tile.rereadsFromCache = later == 0;
   Cost cost =
       estimateTraffic(static_cast<int64_t>(std::min(traffic, 1e18)), target);
   int64_t launch = estimateTraffic(0, target).time;
   tile.trafficTime = cost.time - launch;
   double workTile =
-      config.rounds * (*calibration.wait + trips * *calibration.laterTrip) +
+      attr.getRounds() * (*calibration.wait + trips * *calibration.laterTrip) +
       (work.jagged ? *calibration.bounds : 0);
   if (work.jagged && hasChunksApart(work))
-    workTile += config.rounds * *calibration.elementTrip * rows / team;
+    workTile += attr.getRounds() * *calibration.elementTrip * rows / team;
   double waves = static_cast<double>(tile.workTiles) / tile.residentWorkTiles;
   tile.latencyTime =
       static_cast<int64_t>(std::min(workTile * std::max(waves, 1.0), 1e18));
@@ -128,27 +120,9 @@ static QuantizeTileCost estimate(const QuantizeWork &work,
 namespace {
 class RegisterResidentFamily : public AxisQuantizeFamily {
 public:
-  RegisterResidentFamily()
-      : AxisQuantizeFamily("register_resident",
-                           QuantizeMethod::RegisterResident) {}
-  bool readTile(TileAttrInterface attr, QuantizeConfig &config) const override {
-    auto tile = dyn_cast<RegisterResidentTileAttr>(attr);
-    if (!tile)
-      return false;
-    config.columnsPerBlock = tile.getColumns();
-    config.threads = tile.getThreads();
-    config.heldChunks = tile.getChunks();
-    config.rounds = tile.getRounds();
-    config.residentBlocks = tile.getBlocks();
-    return true;
-  }
-  TileAttrInterface getTile(MLIRContext *context,
-                            const QuantizeConfig &config) const override {
-    return RegisterResidentTileAttr::get(context, config.columnsPerBlock,
-                                         config.threads, config.heldChunks,
-                                         config.rounds, config.residentBlocks);
-  }
+  RegisterResidentFamily() : AxisQuantizeFamily("register_resident") {}
 
+  bool isGeneral() const override { return true; }
   void addTiles(const QuantizeWork &known, const QuantizeWork &nominal,
                 const TargetInfo &target,
                 SmallVectorImpl<QuantizeTileCost> &tiles) const override;
@@ -172,25 +146,27 @@ void RegisterResidentFamily::addTiles(
     return;
   const RegisterResidentCalibration *calibration =
       getRegisterResidentCalibration(target.chip);
-  if (!calibration || getQuantizeKind(work) != QuantizeConfig::Inner)
+  if (!calibration || getQuantizeKind(work) != QuantizeKind::Inner)
     return;
   // A kernel for any length of slices holds the same number of chunks.
   bool isLengthKnown = !ShapedType::isDynamic(getMeanLength(known));
   int64_t rows = std::max<int64_t>(getMeanLength(work), 1);
   for (int64_t team : kTeams) {
-    QuantizeConfig config =
-        getConfig(work, team, isLengthKnown && !work.jagged, rows);
+    int64_t threads = std::max(team, kLeastThreads);
+    int64_t chunks =
+        countChunks(work, team, isLengthKnown && !work.jagged, rows);
     int64_t heldRegisters =
-        config.heldChunks * kOutputChunk * work.inputBytes / sizeof(int32_t);
+        chunks * kOutputChunk * work.inputBytes / sizeof(int32_t);
     int64_t blocks = countResidentBlocks(
-        config.threads,
-        getRegisters(work, heldRegisters, *calibration->registers),
-        register_resident::SharedMemory(config, target.warpSize).getTotal(),
+        threads, getRegisters(work, heldRegisters, *calibration->registers),
+        register_resident::getSharedBytes(team, threads, target.warpSize),
         target);
     if (!blocks)
       continue;
-    config.residentBlocks = blocks;
-    tiles.push_back(estimate(work, config, blocks, rows, *calibration, target));
+    auto tile = RegisterResidentTileAttr::get(
+        work.context, threads / team, threads, chunks,
+        work.jagged ? kJaggedRounds : 1, blocks);
+    tiles.push_back(estimate(work, tile, rows, *calibration, target));
   }
 }
 

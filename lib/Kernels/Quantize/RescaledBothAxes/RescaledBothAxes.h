@@ -79,7 +79,7 @@ SmallVector<Value> getRescaledPointers(const QuantizeOperands &columns,
 /// columns, which are zero when the kernel begins. A work tile has
 /// `linesPerTile` lines, an i64. `lineTiles`, an i64, is how many tiles of the
 /// other pass have the same columns.
-void buildRescaledLines(RescaledKernel &kernel, const QuantizeConfig &config,
+void buildRescaledLines(RescaledKernel &kernel, RescaledBothAxesTileAttr tile,
                         Value linesPerTile, Value lineTiles);
 
 /// The pass over what that one wrote: moves lines to the scales of columns, and

@@ -21,9 +21,9 @@ public:
   RescaledLaunch(const BothAxesInstance &instance, ProgramLowering &lowering)
       : QuantizeLaunch(instance, instance.columns, lowering),
         columns(instance.columns), along(instance.rows),
-        config(instance.config), segments(b, sizes.segments),
-        lines(b, sizes.reduction) {
-    if (config.fused)
+        tile(cast<RescaledBothAxesTileAttr>(instance.tile)),
+        segments(b, sizes.segments), lines(b, sizes.reduction) {
+    if (tile.getFused())
       source = RowOperands::get(
           cast<RowOpInterface>(instance.op->getOperand(0).getDefiningOp()),
           lowering);
@@ -44,7 +44,7 @@ private:
   SmallVector<Value> createShared(const HostSize &lineTiles, Value when);
 
   const QuantizeOperands &columns, &along;
-  const QuantizeConfig &config;
+  RescaledBothAxesTileAttr tile;
   HostSize segments, lines;
   /// The operation that computes the input, if the kernels do so.
   std::optional<RowOperands> source;
@@ -61,8 +61,8 @@ void RescaledLaunch::launchKernel(StringRef name, int64_t threads,
                                problem.outputAlignment,
                                along.problem.outputAlignment,
                                threads,
-                               config.heldChunks,
-                               config.residentBlocks};
+                               tile.getChunks(),
+                               tile.getBlocks()};
   SmallVector<OpFoldResult> arguments = addSizes(numbers);
   llvm::append_range(arguments, addSizes(along.sizes, numbers));
   RescaledProblem kernelProblem{problem, along.problem, std::nullopt};
@@ -135,16 +135,16 @@ Value RescaledLaunch::launch(Value when) {
       rescaled::countLineTiles(problem.jagged, segments, lines);
   SmallVector<Value> shared = createShared(lineTiles, applies);
 
-  HostSize resident = countResident(config.residentBlocks);
+  HostSize resident = countResident(tile.getBlocks());
   HostSize linesPerTile = rescaled::countLinesPerTile(allLines, resident);
   HostSize blocks = ceilDiv(allLines, linesPerTile);
   // Blocks find the tiles of all segments, too, however few lines there are.
   if (problem.jagged)
     blocks = maxOf(blocks, minOf(lineTiles, resident));
-  launchKernel("quantize_rescaled_lines", config.threads, blocks,
+  launchKernel("quantize_rescaled_lines", tile.getThreads(), blocks,
                {linesPerTile, lineTiles}, shared, applies,
                [&](RescaledKernel &kernel, ValueRange counts) {
-                 buildRescaledLines(kernel, config, counts[0], counts[1]);
+                 buildRescaledLines(kernel, tile, counts[0], counts[1]);
                });
   launchKernel("quantize_rescaled_columns", rescaled::kColumnThreads,
                lineTiles * ceilDiv(HostSize(b, sizes.parallel),

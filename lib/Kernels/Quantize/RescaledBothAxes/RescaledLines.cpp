@@ -37,15 +37,15 @@ static constexpr int64_t kLineSlots = 2;
 namespace {
 class RescaledLinesBuilder {
 public:
-  RescaledLinesBuilder(RescaledKernel &kernel, const QuantizeConfig &config)
+  RescaledLinesBuilder(RescaledKernel &kernel, RescaledBothAxesTileAttr tile)
       : kernel(kernel), b(kernel.getBuilder()), math(kernel.lines.math),
-        config(config) {}
+        tile(tile) {}
 
   void build(Value linesPerTile, Value lineTiles);
 
 private:
   int64_t countSubgroups() const {
-    return config.threads / b.getSubgroupSize();
+    return tile.getThreads() / b.getSubgroupSize();
   }
   Value getNumColumns() { return kernel.columns.sizes.parallel; }
   /// The first column of a chunk of the thread, or of the last one there is.
@@ -68,7 +68,7 @@ private:
   RescaledKernel &kernel;
   KernelBuilder &b;
   QuantizeMath &math;
-  const QuantizeConfig &config;
+  RescaledBothAxesTileAttr tile;
   /// Shared memory: magnitudes of lines by slot and subgroup, and those of
   /// columns that threads pass on.
   Value lineMemory, columnMemory;
@@ -78,8 +78,8 @@ private:
 void RescaledLinesBuilder::build(Value linesPerTile, Value lineTiles) {
   lineMemory = b.allocateShared(kLineSlots * countSubgroups() * kWordBytes,
                                 "magnitudes_of_lines");
-  columnMemory =
-      b.allocateShared(config.threads * kVectorBytes, "magnitudes_of_columns");
+  columnMemory = b.allocateShared(tile.getThreads() * kVectorBytes,
+                                  "magnitudes_of_columns");
   const QuantizeSizes<Value> &sizes = kernel.columns.sizes;
   bool jagged = kernel.columns.problem.jagged;
   if (jagged)
@@ -135,7 +135,7 @@ std::pair<Value, Value> RescaledLinesBuilder::findSegmentOf(Value line) {
 
 Value RescaledLinesBuilder::getChunkColumn(int64_t chunk) {
   Value column =
-      b.mul(b.add(b.getThread(), chunk * config.threads), kOutputChunk);
+      b.mul(b.add(b.getThread(), chunk * tile.getThreads()), kOutputChunk);
   return b.minS(column, b.sub(getNumColumns(), kOutputChunk));
 }
 
@@ -148,11 +148,11 @@ SmallVector<Value> RescaledLinesBuilder::loadLine(const Plane &input,
                                                   ValueRange found) {
   SmallVector<Value> chunks;
   if (kernel.source) {
-    for (int64_t i : llvm::seq(config.heldChunks))
+    for (int64_t i : llvm::seq(tile.getChunks()))
       llvm::append_range(chunks, kernel.source->load(found, getChunkColumn(i)));
     return chunks;
   }
-  for (int64_t i : llvm::seq(config.heldChunks))
+  for (int64_t i : llvm::seq(tile.getChunks()))
     llvm::append_range(chunks,
                        loadChunks(b, input, getChunkColumn(i),
                                   kernel.lines.getInputChunks(kOutputChunk),
@@ -176,9 +176,9 @@ SmallVector<Value> RescaledLinesBuilder::computeLine(ValueRange found,
 /// Threads that repeat the last chunk store it again.
 void RescaledLinesBuilder::storeLine(const Plane &output, Value line,
                                      ValueRange chunks, Value scale) {
-  size_t perChunk = chunks.size() / config.heldChunks;
+  size_t perChunk = chunks.size() / tile.getChunks();
   SmallVector<Value> scales(kOutputChunk, scale);
-  for (int64_t i : llvm::seq(config.heldChunks)) {
+  for (int64_t i : llvm::seq(tile.getChunks())) {
     SmallVector<Value> values;
     for (Value words : chunks.slice(i * perChunk, perChunk))
       llvm::append_range(values, math.unpackValues(words));
@@ -261,7 +261,7 @@ void RescaledLinesBuilder::quantizeLines(Value segment, IndexRange lines) {
 /// Threads exchange what they have four columns at a time, so that neighbouring
 /// ones send neighbouring columns to memory.
 void RescaledLinesBuilder::postMagnitudes(Value segment, ValueRange largest) {
-  const size_t perChunk = largest.size() / config.heldChunks;
+  const size_t perChunk = largest.size() / tile.getChunks();
   for (auto [index, words] : llvm::enumerate(largest)) {
     SmallVector<Value> bits = math.unpackMagnitudes(words);
     int64_t chunk = index / perChunk;
@@ -273,8 +273,8 @@ void RescaledLinesBuilder::postMagnitudes(Value segment, ValueRange largest) {
               kVectorBytes);
       b.createBarrier();
       for (int64_t turn : llvm::seq(kPassed)) {
-        Value word = b.add(b.getThread(), turn * config.threads);
-        Value owner = b.add(b.divU(word, kPassed), chunk * config.threads);
+        Value word = b.add(b.getThread(), turn * tile.getThreads());
+        Value owner = b.add(b.divU(word, kPassed), chunk * tile.getThreads());
         Value column = b.add(b.add(b.mul(owner, kOutputChunk), first + i),
                              b.remU(word, kPassed));
         b.createIf(b.less(column, getNumColumns()), [&] {
@@ -290,9 +290,9 @@ void RescaledLinesBuilder::postMagnitudes(Value segment, ValueRange largest) {
 }
 
 void fp8moe::buildRescaledLines(RescaledKernel &kernel,
-                                const QuantizeConfig &config,
+                                RescaledBothAxesTileAttr tile,
                                 Value linesPerTile, Value lineTiles) {
   KernelBuilder &b = kernel.getBuilder();
-  b.getHooks().requestResidentBlocks(b.getKernel(), config.residentBlocks);
-  RescaledLinesBuilder(kernel, config).build(linesPerTile, lineTiles);
+  b.getHooks().requestResidentBlocks(b.getKernel(), tile.getBlocks());
+  RescaledLinesBuilder(kernel, tile).build(linesPerTile, lineTiles);
 }

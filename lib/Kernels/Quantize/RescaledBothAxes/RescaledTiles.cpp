@@ -43,26 +43,7 @@ static constexpr int64_t kLaunches = 3;
 namespace {
 class RescaledBothAxesFamily : public BothAxesFamily {
 public:
-  RescaledBothAxesFamily()
-      : BothAxesFamily("rescaled_both_axes", QuantizeMethod::RescaledBothAxes) {
-  }
-  bool readTile(TileAttrInterface attr, QuantizeConfig &config) const override {
-    auto tile = dyn_cast<RescaledBothAxesTileAttr>(attr);
-    if (!tile)
-      return false;
-    config.columnsPerBlock = 1;
-    config.threads = tile.getThreads();
-    config.heldChunks = tile.getChunks();
-    config.residentBlocks = tile.getBlocks();
-    config.fused = tile.getFused();
-    return true;
-  }
-  TileAttrInterface getTile(MLIRContext *context,
-                            const QuantizeConfig &config) const override {
-    return RescaledBothAxesTileAttr::get(context, config.threads,
-                                         config.heldChunks,
-                                         config.residentBlocks, config.fused);
-  }
+  RescaledBothAxesFamily() : BothAxesFamily("rescaled_both_axes") {}
 
   SmallVector<QuantizeTileCost>
   getTiles(ArrayRef<QuantizeWork> works,
@@ -70,7 +51,7 @@ public:
 
 protected:
   StringRef describeReads(const QuantizeTileCost &tile) const override {
-    return tile.config.fused
+    return isFused(tile.tile)
                ? "computed in registers, columns from what became of rows"
                : "read once, columns from what became of rows";
   }
@@ -119,20 +100,17 @@ static SmallVector<QuantizeTileCost> rankTiles(const QuantizeWork &columns,
   if (!calibration || perThread > kMostChunks)
     return {};
   QuantizeTileCost tile{};
-  QuantizeConfig &config = tile.config;
-  config.kind = QuantizeConfig::OuterTransposing;
-  config.method = QuantizeMethod::RescaledBothAxes;
-  config.columnsPerBlock = 1;
-  config.fused = columns.sourceBytes.has_value();
-  config.heldChunks = perThread;
-  config.threads =
+  bool fused = columns.sourceBytes.has_value();
+  int64_t threads =
       llvm::alignTo(llvm::divideCeil(chunks, perThread), target.warpSize);
   int64_t wordsOfChunk = perThread * columns.inputBytes / 2;
-  config.residentBlocks = std::clamp<int64_t>(
-      kResidentThreads / wordsOfChunk / config.threads, 1, kMostBlocks);
+  int64_t blocks = std::clamp<int64_t>(
+      kResidentThreads / wordsOfChunk / threads, 1, kMostBlocks);
+  tile.tile = RescaledBothAxesTileAttr::get(columns.context, threads, perThread,
+                                            blocks, fused);
 
   int64_t lines = columns.rows * (columns.jagged ? 1 : columns.segments);
-  int64_t resident = target.multiprocessors * config.residentBlocks;
+  int64_t resident = target.multiprocessors * blocks;
   int64_t perTile = rescaled::countLinesPerTile(lines, resident);
   tile.workTiles = llvm::divideCeil(lines, perTile);
   tile.residentWorkTiles = std::max<int64_t>(resident, 1);
@@ -144,9 +122,8 @@ static SmallVector<QuantizeTileCost> rankTiles(const QuantizeWork &columns,
     return estimateBytes(static_cast<int64_t>(bytes), target).time * 100 /
            percent;
   };
-  double inputBytes = config.fused
-                          ? static_cast<double>(lines) * *columns.sourceBytes
-                          : elements * columns.inputBytes;
+  double inputBytes = fused ? static_cast<double>(lines) * *columns.sourceBytes
+                            : elements * columns.inputBytes;
   tile.trafficTime =
       getTime(inputBytes + elements, *calibration->linesPercent) +
       getTime(2 * elements, *calibration->columnsPercent);

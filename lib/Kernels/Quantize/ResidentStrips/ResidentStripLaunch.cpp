@@ -21,13 +21,13 @@ static constexpr int64_t kSlotAlignment = 256;
 namespace {
 class ResidentStripLaunch : QuantizeLaunch {
 public:
-  ResidentStripLaunch(const KernelInstance &instance,
-                      const QuantizeOperands &operands,
-                      const QuantizeConfig &config, ProgramLowering &lowering)
-      : QuantizeLaunch(instance, operands, lowering), config(config),
+  ResidentStripLaunch(const QuantizeInstance &instance,
+                      ProgramLowering &lowering)
+      : QuantizeLaunch(instance, instance.operands, lowering),
+        tile(cast<ResidentStripsTileAttr>(instance.tile)),
         rows(b, sizes.reduction), segments(b, sizes.segments),
         strips(ceilDiv(HostSize(b, sizes.parallel),
-                       HostSize(config.columnsPerBlock))) {}
+                       HostSize(tile.getColumns()))) {}
 
   Value launch(Value when);
 
@@ -36,7 +36,7 @@ private:
   /// Whether a strip may have several pieces.
   bool mayExchange() const {
     std::optional<int64_t> known = rows.getKnown();
-    return !known || *known > getHeldRows(config);
+    return !known || *known > getHeldRows(tile);
   }
   Value holds(Relation relation, const HostSize &lhs, const HostSize &rhs) {
     return fp8moe::compare(relation, lhs, rhs).getValue();
@@ -45,58 +45,56 @@ private:
   /// have several pieces.
   Value createSlots(Value when);
 
-  const QuantizeConfig &config;
+  ResidentStripsTileAttr tile;
   HostSize rows, segments, strips;
 };
 } // namespace
 
 SymbolRefAttr
 ResidentStripLaunch::getKernel(SmallVectorImpl<OpFoldResult> &arguments) {
-  SmallVector<int64_t> numbers{problem.powerOfTwo,      problem.jagged,
-                               problem.outputPadding,   problem.inputAlignment,
-                               problem.outputAlignment, config.columnsPerBlock,
-                               config.heldTiles,        config.residentBlocks};
+  SmallVector<int64_t> numbers{problem.powerOfTwo, problem.jagged,
+                               problem.outputPadding, problem.inputAlignment,
+                               problem.outputAlignment};
   arguments = addSizes(numbers);
   return lowering.getKernels().getOrBuild(
       "quantize_resident_strips",
-      {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),
+      {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type), tile,
        builder.getDenseI64ArrayAttr(numbers)},
       [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
         KernelSignature signature;
         unsigned tensors = 3 + problem.jagged;
         signature.pointers = tensors + mayExchange();
         signature.sizes = countDynamic(problem.sizes);
-        signature.threads = config.threads;
+        signature.threads = countThreads(tile.getColumns());
         KernelBuilder kernelBuilder(b.getLoc(), module, name, signature, hooks);
         QuantizeKernel kernel(kernelBuilder, problem);
-        buildResidentStrips(kernel, config,
+        buildResidentStrips(kernel, tile,
                             mayExchange() ? kernelBuilder.getPointer(tensors)
                                           : Value());
       });
 }
 
 Value ResidentStripLaunch::createSlots(Value when) {
-  HostSize slots = countSlots(config, problem.jagged, segments, rows) * strips;
-  Value mayBeDivided =
-      holds(Relation::More, rows, HostSize(getHeldRows(config)));
+  HostSize slots = countSlots(tile, problem.jagged, segments, rows) * strips;
+  Value mayBeDivided = holds(Relation::More, rows, HostSize(getHeldRows(tile)));
   return createClearedWorkspace(
-      b, lowering, slots * HostSize(config.columnsPerBlock), kSlotAlignment,
+      b, lowering, slots * HostSize(tile.getColumns()), kSlotAlignment,
       both(both(when, mayBeDivided), isNeeded));
 }
 
 Value ResidentStripLaunch::launch(Value when) {
   SmallVector<OpFoldResult> arguments;
   SymbolRefAttr kernel = getKernel(arguments);
-  HostSize pieces = countAllPieces(config, problem.jagged, segments, rows);
+  HostSize pieces = countAllPieces(tile, problem.jagged, segments, rows);
   HostSize workTiles = pieces * strips;
-  HostSize resident = countResident(config.residentBlocks);
+  HostSize resident = countResident(tile.getBlocks());
   // The device counts in 32 bits, and the pieces of a strip need as many
   // blocks, all of which are resident.
   Value applies = both(holds(Relation::Less, rows, HostSize(kMaxCount)),
                        holds(Relation::Less, workTiles, HostSize(kMaxCount)));
   if (mayExchange())
-    applies = both(
-        applies, holds(Relation::AtMost, countPieces(config, rows), resident));
+    applies = both(applies,
+                   holds(Relation::AtMost, countPieces(tile, rows), resident));
   applies = both(applies, when);
 
   SmallVector<Value> operands{buffers.input};
@@ -110,8 +108,9 @@ Value ResidentStripLaunch::launch(Value when) {
   Value blocks = minOf(workTiles, resident).getValue(b), one = index(1);
   operands.push_back(blocks);
   plan::LaunchOp::create(b, kernel, ValueRange{blocks, one, one},
-                         {config.threads, 1, 1}, /*sharedBytes=*/0, operands,
-                         both(applies, isNeeded), /*cluster=*/{},
+                         {countThreads(tile.getColumns()), 1, 1},
+                         /*sharedBytes=*/0, operands, both(applies, isNeeded),
+                         /*cluster=*/{},
                          /*cooperative=*/mayExchange());
   return applies;
 }
@@ -121,9 +120,7 @@ class ResidentStripsLowering : public TileLowering<ResidentStripsTileAttr> {
 public:
   FailureOr<Value> launch(const KernelInstance &instance, Value when,
                           ProgramLowering &lowering) const override {
-    const auto &quantize = cast<QuantizeInstance>(instance);
-    return ResidentStripLaunch(quantize, quantize.operands, quantize.config,
-                               lowering)
+    return ResidentStripLaunch(cast<QuantizeInstance>(instance), lowering)
         .launch(when);
   }
 };

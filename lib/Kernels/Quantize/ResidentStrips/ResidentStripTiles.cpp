@@ -39,23 +39,7 @@ static constexpr int64_t kColumns = 64;
 namespace {
 class ResidentStripFamily : public AxisQuantizeFamily {
 public:
-  ResidentStripFamily()
-      : AxisQuantizeFamily("resident_strips", QuantizeMethod::ResidentStrips) {}
-  bool readTile(TileAttrInterface attr, QuantizeConfig &config) const override {
-    auto tile = dyn_cast<ResidentStripsTileAttr>(attr);
-    if (!tile)
-      return false;
-    config.columnsPerBlock = tile.getColumns();
-    config.threads = resident_strips::countThreads(tile.getColumns());
-    config.heldTiles = tile.getTiles();
-    config.residentBlocks = tile.getBlocks();
-    return true;
-  }
-  TileAttrInterface getTile(MLIRContext *context,
-                            const QuantizeConfig &config) const override {
-    return ResidentStripsTileAttr::get(context, config.columnsPerBlock,
-                                       config.heldTiles, config.residentBlocks);
-  }
+  ResidentStripFamily() : AxisQuantizeFamily("resident_strips") {}
 
   void addTiles(const QuantizeWork &known, const QuantizeWork &nominal,
                 const TargetInfo &target,
@@ -70,29 +54,29 @@ protected:
 
 static QuantizeTileCost estimate(const QuantizeWork &known,
                                  const QuantizeWork &work,
-                                 const QuantizeConfig &config,
+                                 ResidentStripsTileAttr attr,
                                  const ResidentStripCalibration &calibration,
                                  const TargetInfo &target) {
-  int64_t held = resident_strips::getHeldRows(config);
+  int64_t held = resident_strips::getHeldRows(attr);
   int64_t rows = std::max<int64_t>(getMeanLength(work), 1);
   double largest = work.jagged && work.segments > 1 ? kLargestGroup : 1;
   // Pieces of a mean segment; the factor `largest` accounts for the largest
   // one.
-  int64_t pieces = resident_strips::countPieces(config, rows);
-  int64_t strips = llvm::divideCeil(work.columns, config.columnsPerBlock);
+  int64_t pieces = resident_strips::countPieces(attr, rows);
+  int64_t strips = llvm::divideCeil(work.columns, attr.getColumns());
 
   QuantizeTileCost tile;
-  tile.config = config;
+  tile.tile = attr;
   tile.workTiles = llvm::SaturatingMultiply<uint64_t>(
       llvm::SaturatingMultiply<uint64_t>(work.segments, pieces), strips);
-  tile.residentWorkTiles = config.residentBlocks * target.multiprocessors;
+  tile.residentWorkTiles = attr.getBlocks() * target.multiprocessors;
   tile.rereadsFromCache = true;
   int64_t elements = llvm::SaturatingMultiply<uint64_t>(
       llvm::SaturatingMultiply<uint64_t>(work.rows, work.columns),
       work.jagged ? 1 : work.segments);
   int64_t read = countSectorBytes(
       llvm::SaturatingMultiply<uint64_t>(elements, work.inputBytes),
-      std::min(config.columnsPerBlock, work.columns) * work.inputBytes, target);
+      std::min(attr.getColumns(), work.columns) * work.inputBytes, target);
   int64_t written = countSectorBytes(
       elements, std::min(two_pass::kTileRowBytes, rows), target);
   tile.cost.bytes =
@@ -102,7 +86,7 @@ static QuantizeTileCost estimate(const QuantizeWork &known,
       pieces == 1
           ? 0
           : llvm::SaturatingMultiply<uint64_t>(
-                tile.workTiles, pieces * resident_strips::getSlotBytes(config));
+                tile.workTiles, pieces * resident_strips::getSlotBytes(attr));
   int64_t moved = std::min<uint64_t>(
       llvm::SaturatingAdd<uint64_t>(tile.cost.bytes, exchanged),
       kMostModelledBytes);
@@ -130,26 +114,25 @@ void ResidentStripFamily::addTiles(
   const ResidentStripCalibration *calibration =
       getResidentStripCalibration(target.chip);
   if (!calibration || !target.has(Feature::CooperativeLaunch) ||
-      getQuantizeKind(known) != QuantizeConfig::OuterTransposing ||
+      getQuantizeKind(known) != QuantizeKind::OuterTransposing ||
       known.inputColumnStride != 1 || known.outputRowStride != 1)
     return;
   const ResidentStripRegisters &ofChip = calibration->registers.value;
   ArrayRef<int64_t> registers =
       work.inputBytes > 2 ? ofChip.wide : ofChip.narrow;
+  constexpr int64_t kThreads = resident_strips::countThreads(kColumns);
+  two_pass::SharedMemory memory(QuantizeKind::OuterTransposing, kColumns,
+                                kThreads, target.warpSize);
   for (auto [index, held] : llvm::enumerate(ResidentStripRegisters::kHeld)) {
-    QuantizeConfig config;
-    config.kind = QuantizeConfig::OuterTransposing;
-    config.method = QuantizeMethod::ResidentStrips;
-    config.columnsPerBlock = kColumns;
-    config.threads = resident_strips::countThreads(kColumns);
-    config.heldTiles =
+    int64_t heldTiles =
         held * sizeof(int32_t) /
         (two_pass::kTileVector * two_pass::kTilePack * work.inputBytes);
-    config.residentBlocks = countResidentBlocks(
-        config.threads, registers[index],
-        two_pass::SharedMemory(config, target.warpSize).getTotal(), target);
-    if (config.residentBlocks != 0)
-      tiles.push_back(estimate(known, work, config, *calibration, target));
+    if (int64_t blocks = countResidentBlocks(kThreads, registers[index],
+                                             memory.getTotal(), target))
+      tiles.push_back(estimate(known, work,
+                               ResidentStripsTileAttr::get(
+                                   work.context, kColumns, heldTiles, blocks),
+                               *calibration, target));
   }
 }
 

@@ -21,36 +21,36 @@ constexpr int64_t countThreads(int64_t columns) {
   return columns / two_pass::kTileVector * two_pass::kTileThreads;
 }
 
-inline int64_t getHeldRows(const QuantizeConfig &config) {
-  return config.heldTiles * two_pass::kTileRowBytes;
+inline int64_t getHeldRows(ResidentStripsTileAttr tile) {
+  return tile.getTiles() * two_pass::kTileRowBytes;
 }
 
 /// The pieces of a strip of `rows` rows; one of no rows has a scale, too.
 template <typename T>
-T countPieces(const QuantizeConfig &config, const T &rows) {
-  return maxOf(ceilDiv(rows, T(getHeldRows(config))), T(1));
+T countPieces(ResidentStripsTileAttr tile, const T &rows) {
+  return maxOf(ceilDiv(rows, T(getHeldRows(tile))), T(1));
 }
 
 /// At least as many as all strips at the same columns have pieces. Each jagged
 /// segment begins a piece, and so do the rows behind the last one.
 template <typename T>
-T countAllPieces(const QuantizeConfig &config, bool jagged, const T &segments,
+T countAllPieces(ResidentStripsTileAttr tile, bool jagged, const T &segments,
                  const T &rows) {
-  return jagged ? rows / T(getHeldRows(config)) + segments + T(1)
-                : segments * countPieces(config, rows);
+  return jagged ? rows / T(getHeldRows(tile)) + segments + T(1)
+                : segments * countPieces(tile, rows);
 }
 
 /// Where pieces of the same columns post their magnitudes.
 template <typename T>
-T countSlots(const QuantizeConfig &config, bool jagged, const T &segments,
+T countSlots(ResidentStripsTileAttr tile, bool jagged, const T &segments,
              const T &rows) {
-  return jagged ? (rows / T(getHeldRows(config)) + T(1)) * T(2)
-                : segments * countPieces(config, rows);
+  return jagged ? (rows / T(getHeldRows(tile)) + T(1)) * T(2)
+                : segments * countPieces(tile, rows);
 }
 
 /// Bytes of a slot: a word for each column.
-inline int64_t getSlotBytes(const QuantizeConfig &config) {
-  return config.columnsPerBlock * static_cast<int64_t>(sizeof(int32_t));
+inline int64_t getSlotBytes(ResidentStripsTileAttr tile) {
+  return tile.getColumns() * static_cast<int64_t>(sizeof(int32_t));
 }
 
 } // namespace mlir::fp8moe::resident_strips

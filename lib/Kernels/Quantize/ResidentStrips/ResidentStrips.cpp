@@ -52,9 +52,12 @@ static constexpr int64_t kWordsInFlight = 4;
 namespace {
 class ResidentStripBuilder : OuterStripBuilder {
 public:
-  ResidentStripBuilder(QuantizeKernel &kernel, const QuantizeConfig &config,
+  ResidentStripBuilder(QuantizeKernel &kernel, ResidentStripsTileAttr attr,
                        Value slots)
-      : OuterStripBuilder(kernel, config), slots(slots) {}
+      : OuterStripBuilder(kernel, QuantizeKind::OuterTransposing,
+                          attr.getColumns(),
+                          resident_strips::countThreads(attr.getColumns())),
+        attr(attr), slots(slots) {}
 
   void build();
 
@@ -73,6 +76,7 @@ private:
   /// A thread's word in the slot of piece `index` (i32).
   Value getSlotWord(Value index, Value column);
 
+  ResidentStripsTileAttr attr;
   /// Global memory, where pieces post; null where each strip is one.
   Value slots;
   Value strips;
@@ -86,17 +90,16 @@ private:
 void ResidentStripBuilder::build() {
   assert(b.getHooks().hasUnalignedVectors() && countsInSteps() &&
          "rows of a piece begin anywhere, and are counted from its first one");
-  assert(config.columnsPerBlock == b.getSubgroupSize() &&
-         "a subgroup reads a slot");
-  two_pass::SharedMemory memory(config, b.getSubgroupSize());
+  assert(columns == b.getSubgroupSize() && "a subgroup reads a slot");
+  two_pass::SharedMemory memory(kind, columns, threads, b.getSubgroupSize());
   scaleMemory = b.allocateShared(memory.scales, "scales");
   magnitudeMemory = b.allocateShared(memory.magnitudes, "magnitudes");
   tile.emplace(b, kTileVector, kTileBuffers);
   assert(tile->getBytes() == memory.transposedTiles &&
          "occupancy was predicted for other tiles");
   enterTiles();
-  strips = b.ceilDiv(kernel.sizes.parallel, config.columnsPerBlock);
-  Value held = b.i64(resident_strips::getHeldRows(config));
+  strips = b.ceilDiv(kernel.sizes.parallel, columns);
+  Value held = b.i64(resident_strips::getHeldRows(attr));
   Value all = kernel.problem.jagged
                   ? b.add(b.add(b.divU(kernel.sizes.reduction, held),
                                 kernel.sizes.segments),
@@ -121,7 +124,7 @@ void ResidentStripBuilder::build() {
 }
 
 Value ResidentStripBuilder::enterPiece(Value workTile) {
-  int64_t held = resident_strips::getHeldRows(config);
+  int64_t held = resident_strips::getHeldRows(attr);
   auto widen = [&](Value number) {
     return b.zeroExtend(b.getI64Type(), number);
   };
@@ -167,7 +170,7 @@ Value ResidentStripBuilder::getSlotWord(Value index, Value column) {
                    b.zeroExtend(b.getI32Type(), b.less(b.i32(0), index)));
   number = b.add(firstSlot, b.zeroExtend(b.getI64Type(), number));
   Value slot = b.add(b.mul(number, strips), strip);
-  Value word = b.add(b.mul(slot, config.columnsPerBlock), column);
+  Value word = b.add(b.mul(slot, columns), column);
   return b.offsetBytes(slots, b.mul(word, kWordBytes));
 }
 
@@ -176,13 +179,12 @@ Step ResidentStripBuilder::getHeldStep(int64_t index) {
   Value rows =
       b.truncate(b.getI32Type(), b.sub(segment.rows.high, segment.rows.low));
   Value left = b.maxS(b.sub(rows, index * kTileRowBytes), 0);
-  Value columns =
-      b.minS(b.sub(kernel.sizes.parallel, firstColumn), config.columnsPerBlock);
+  Value inStrip = b.minS(b.sub(kernel.sizes.parallel, firstColumn), columns);
   return {b.add(segment.rows.low, index * kTileRowBytes),
           zero,
           zero,
           {zero, b.zeroExtend(b.getI64Type(), left)},
-          {b.sub(zero, firstColumn), columns}};
+          {b.sub(zero, firstColumn), inStrip}};
 }
 
 SmallVector<Value> ResidentStripBuilder::loadHeld(const TransposedStep &at) {
@@ -194,8 +196,8 @@ SmallVector<Value> ResidentStripBuilder::loadHeld(const TransposedStep &at) {
 }
 
 void ResidentStripBuilder::quantizePiece() {
-  int64_t held = resident_strips::getHeldRows(config);
-  firstColumn = b.mul(strip, config.columnsPerBlock);
+  int64_t held = resident_strips::getHeldRows(attr);
+  firstColumn = b.mul(strip, columns);
   Value begin =
       b.add(segment.rows.low, b.mul(b.zeroExtend(b.getI64Type(), piece), held));
   segment.rows = {begin, b.minS(segment.rows.high, b.add(begin, held))};
@@ -209,13 +211,13 @@ void ResidentStripBuilder::quantizeRows() {
   Plane output = kernel.getOutputPlane(segment, Along::Rows);
   SmallVector<Step> steps;
   SmallVector<SmallVector<Value>> chunks;
-  for (int64_t i : llvm::seq(config.heldTiles)) {
+  for (int64_t i : llvm::seq(attr.getTiles())) {
     steps.push_back(getHeldStep(i));
     chunks.push_back(loadHeld(getTransposed(steps.back(), input, output)));
   }
   createScales(steps, chunks);
   SmallVector<Value> scales = loadScales(vectorInTile, kTileVector);
-  for (int64_t i : llvm::seq(config.heldTiles))
+  for (int64_t i : llvm::seq(attr.getTiles()))
     b.createIf(b.less(b.i64(0), steps[i].rows.high), [&] {
       storeTile(b.i64(i % kTileBuffers), quantizeTile(chunks[i], scales),
                 getTransposed(steps[i], input, output));
@@ -246,7 +248,7 @@ void ResidentStripBuilder::createScales(ArrayRef<Step> steps,
     b.createIf(b.less(b.i32(1), pieces), [&] { exchangeMagnitudes(); });
 
   Value isFirst = b.equal(piece, 0);
-  b.createIf(b.less(b.getThread(), config.columnsPerBlock), [&] {
+  b.createIf(b.less(b.getThread(), columns), [&] {
     Value offset = b.mul(b.getThread(), sizeof(float));
     Value magnitude = combineMagnitudes(b.offsetBytes(magnitudeMemory, offset),
                                         getNumSubgroups());
@@ -264,7 +266,7 @@ void ResidentStripBuilder::createScales(ArrayRef<Step> steps,
 void ResidentStripBuilder::exchangeMagnitudes() {
   Value column = b.getLane();
   Value pointer = b.offsetBytes(magnitudeMemory, b.mul(column, sizeof(float)));
-  b.createIf(b.less(b.getThread(), config.columnsPerBlock), [&] {
+  b.createIf(b.less(b.getThread(), columns), [&] {
     Value word =
         b.bitOr(combineMagnitudes(pointer, getNumSubgroups()), kPosted);
     storeRelaxed(b, word, getSlotWord(piece, column));
@@ -285,16 +287,16 @@ void ResidentStripBuilder::exchangeMagnitudes() {
           next = b.maxU(next, b.bitAnd(word, ~kPosted));
         return SmallVector<Value>{next};
       });
-  b.store(largest[0],
-          b.offsetBytes(pointer, b.mul(b.getSubgroup(),
-                                       config.columnsPerBlock * sizeof(float))),
-          sizeof(float));
+  b.store(
+      largest[0],
+      b.offsetBytes(pointer, b.mul(b.getSubgroup(), columns * sizeof(float))),
+      sizeof(float));
   b.createBarrier();
 }
 
 void fp8moe::buildResidentStrips(QuantizeKernel &kernel,
-                                 const QuantizeConfig &config, Value slots) {
+                                 ResidentStripsTileAttr tile, Value slots) {
   kernel.b.getHooks().requestResidentBlocks(kernel.b.getKernel(),
-                                            config.residentBlocks);
-  ResidentStripBuilder(kernel, config, slots).build();
+                                            tile.getBlocks());
+  ResidentStripBuilder(kernel, tile, slots).build();
 }

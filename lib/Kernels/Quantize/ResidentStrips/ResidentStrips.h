@@ -15,7 +15,7 @@ namespace mlir::fp8moe {
 
 /// Blocks post magnitudes to `slots`, whose words are zero when the kernel
 /// begins; null where no strip has more than one piece.
-void buildResidentStrips(QuantizeKernel &kernel, const QuantizeConfig &config,
+void buildResidentStrips(QuantizeKernel &kernel, ResidentStripsTileAttr tile,
                          Value slots);
 
 } // namespace mlir::fp8moe

@@ -58,25 +58,7 @@ fp8moe::getBothAxesOuterTile(int64_t rowBytes, const TargetInfo &target) {
 namespace {
 class SinglePassBothAxesFamily : public BothAxesFamily {
 public:
-  SinglePassBothAxesFamily()
-      : BothAxesFamily("single_pass_both_axes",
-                       QuantizeMethod::SinglePassBothAxes) {}
-  bool readTile(TileAttrInterface attr, QuantizeConfig &config) const override {
-    auto tile = dyn_cast<SinglePassBothAxesTileAttr>(attr);
-    if (!tile)
-      return false;
-    config.columnsPerBlock = tile.getColumns();
-    config.stages = tile.getStages();
-    config.rowBytes = tile.getRowBytes();
-    config.rowStages = tile.getRowStages();
-    return true;
-  }
-  TileAttrInterface getTile(MLIRContext *context,
-                            const QuantizeConfig &config) const override {
-    return SinglePassBothAxesTileAttr::get(context, config.columnsPerBlock,
-                                           config.stages, config.rowBytes,
-                                           config.rowStages);
-  }
+  SinglePassBothAxesFamily() : BothAxesFamily("single_pass_both_axes") {}
 
   SmallVector<QuantizeTileCost>
   getTiles(ArrayRef<QuantizeWork> works,
@@ -131,11 +113,9 @@ SinglePassBothAxesFamily::getTiles(ArrayRef<QuantizeWork> works,
     return {};
 
   QuantizeTileCost result = outer.front();
-  result.config.method = QuantizeMethod::SinglePassBothAxes;
-  result.config.threads = tile->getThreads(target.warpSize);
-  result.config.stages = tile->stages;
-  result.config.rowBytes = rowBytes;
-  result.config.rowStages = tile->rowStages;
+  result.tile = SinglePassBothAxesTileAttr::get(
+      columns.context, single_pass_outer::kLineBytes / columns.inputBytes,
+      tile->stages, rowBytes, tile->rowStages);
   double inputBytes = static_cast<double>(nominal.rows) * rowBytes;
   double groupBytes = inputBytes / nominal.segments;
   double readAgain =

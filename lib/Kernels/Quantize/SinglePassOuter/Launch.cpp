@@ -241,17 +241,6 @@ static RowQuantization getRowQuantization(const QuantizeOperands &rows) {
           rows.buffers.scales};
 }
 
-static SinglePassOuterTile
-getSinglePassOuterTile(const QuantizeConfig &config) {
-  SinglePassOuterTile tile;
-  tile.stages = config.stages;
-  if (config.method == QuantizeMethod::SinglePassBothAxes) {
-    tile.setRows(config.rowBytes);
-    tile.rowStages = config.rowStages;
-  }
-  return tile;
-}
-
 namespace {
 class SinglePassOuterLowering : public TileLowering<SinglePassOuterTileAttr> {
 public:
@@ -259,7 +248,8 @@ public:
                           ProgramLowering &lowering) const override {
     const auto &quantize = cast<QuantizeInstance>(instance);
     SinglePassOuterLaunch launcher(quantize, quantize.operands, lowering);
-    SinglePassOuterTile tile = getSinglePassOuterTile(quantize.config);
+    SinglePassOuterTile tile;
+    tile.stages = cast<SinglePassOuterTileAttr>(instance.tile).getStages();
     return launcher.launch(tile, when, /*rows=*/nullptr);
   }
 };
@@ -272,7 +262,11 @@ public:
     const auto &both = cast<BothAxesInstance>(instance);
     RowQuantization rows = getRowQuantization(both.rows);
     SinglePassOuterLaunch launcher(both, both.columns, lowering);
-    SinglePassOuterTile tile = getSinglePassOuterTile(both.config);
+    auto attr = cast<SinglePassBothAxesTileAttr>(instance.tile);
+    SinglePassOuterTile tile;
+    tile.stages = attr.getStages();
+    tile.setRows(attr.getRowBytes());
+    tile.rowStages = attr.getRowStages();
     return launcher.launch(tile, when, &rows);
   }
 };

@@ -29,22 +29,7 @@ using namespace mlir::fp8moe;
 namespace {
 class SinglePassOuterFamily : public AxisQuantizeFamily {
 public:
-  SinglePassOuterFamily()
-      : AxisQuantizeFamily("single_pass_outer",
-                           QuantizeMethod::SinglePassOuter) {}
-  bool readTile(TileAttrInterface attr, QuantizeConfig &config) const override {
-    auto tile = dyn_cast<SinglePassOuterTileAttr>(attr);
-    if (!tile)
-      return false;
-    config.columnsPerBlock = tile.getColumns();
-    config.stages = tile.getStages();
-    return true;
-  }
-  TileAttrInterface getTile(MLIRContext *context,
-                            const QuantizeConfig &config) const override {
-    return SinglePassOuterTileAttr::get(context, config.columnsPerBlock,
-                                        config.stages);
-  }
+  SinglePassOuterFamily() : AxisQuantizeFamily("single_pass_outer") {}
 
   void addTiles(const QuantizeWork &known, const QuantizeWork &nominal,
                 const TargetInfo &target,
@@ -65,27 +50,24 @@ void fp8moe::addSinglePassOuterTiles(const QuantizeWork &known,
   if (known.scalesOnly)
     return;
   SinglePassOuterTile tile;
-  int64_t threads = tile.getThreads(target.warpSize);
   const SinglePassOuterCalibration *calibration =
       getSinglePassOuterCalibration(target.chip);
   if (!target.has(Feature::TensorMaps) || !calibration ||
-      getQuantizeKind(known) != QuantizeConfig::OuterTransposing ||
+      getQuantizeKind(known) != QuantizeKind::OuterTransposing ||
       known.inputColumnStride != 1 || known.outputRowStride != 1 ||
       !llvm::all_of(single_pass_outer::getSizeDemands(
                         getKnownSizes(known), known.inputBytes,
                         !known.jagged && known.inputSegmentStride != 0),
                     mayHold) ||
-      !countResidentBlocks(threads, *calibration->registers,
+      !countResidentBlocks(tile.getThreads(target.warpSize),
+                           *calibration->registers,
                            single_pass_outer::SharedMemory(tile).end, target))
     return;
 
   QuantizeTileCost result;
-  result.config.kind = QuantizeConfig::OuterTransposing;
-  result.config.method = QuantizeMethod::SinglePassOuter;
-  result.config.stages = tile.stages;
-  result.config.threads = threads;
-  result.config.columnsPerBlock =
-      single_pass_outer::kLineBytes / known.inputBytes;
+  result.tile = SinglePassOuterTileAttr::get(
+      known.context, single_pass_outer::kLineBytes / known.inputBytes,
+      tile.stages);
   int64_t rowsPerSegment =
       nominal.jagged ? getMeanLength(nominal) + *calibration->unusedRows
                      : llvm::alignTo(nominal.rows, single_pass_outer::kLines);

@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Kernels/Quantize/GeneralLaunch.h"
-#include "Kernels/Quantize/QuantizeModels.h"
 #include "Kernels/Quantize/TwoPass/TwoPassKernel.h"
+#include "Kernels/Quantize/TwoPass/TwoPassTiles.h"
 #include "fp8moe/Kernels/Model/KernelChoice.h"
 #include "fp8moe/Kernels/Model/KernelProblem.h"
 #include "llvm/ADT/STLExtras.h"
@@ -90,26 +90,26 @@ static LogicalResult lowerScale(ScaleOpTy op, Value offsets,
   if (failed(choice))
     return failure();
   // The tiles of scales have no conditions: one takes everything.
-  QuantizeConfig config =
-      getQuantizeConfig(choice->getFirst().getTile(),
-                        getQuantizeKind(getQuantizeWorks(op).front()));
-  key.append({config.threads, config.columnsPerBlock});
+  auto tile = cast<TwoPassTileAttr>(choice->getFirst().getTile());
+  QuantizeKind kind = getQuantizeKind(getQuantizeWorks(op).front());
   OpBuilder builder = lowering.getBuilder();
   SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
-      ("scale_" + stringifyQuantizeKind(config.kind)).str(),
-      {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),
+      ("scale_" + stringifyQuantizeKind(kind)).str(),
+      {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type), tile,
        builder.getDenseI64ArrayAttr(key)},
       [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
-        buildGeneralQuantize(op.getLoc(), module, name, problem, config,
-                             buildTwoPass, hooks);
+        buildGeneralQuantize(
+            op.getLoc(), module, name, problem, tile.getThreads(),
+            [&](QuantizeKernel &kernel) { buildTwoPass(kernel, tile, kind); },
+            hooks);
       });
   // Rows of no group have no scales.
   ImplicitLocOpBuilder b(op.getLoc(), builder);
-  HostSize workTiles = countWorkTiles(config, HostSize(b, sizes->segments),
-                                      HostSize(b, sizes->parallel),
-                                      /*withRemainder=*/false);
+  HostSize workTiles = two_pass::countWorkTiles(
+      tile, kind, HostSize(b, sizes->segments), HostSize(b, sizes->parallel),
+      /*withRemainder=*/false);
   lowering.createLaunch(op.getLoc(), kernel, workTiles.getSize(builder),
-                        config.threads, buffers, arguments);
+                        tile.getThreads(), buffers, arguments);
   return success();
 }
 

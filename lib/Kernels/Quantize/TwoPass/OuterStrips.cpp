@@ -33,7 +33,7 @@ Step OuterStripBuilder::getStep(Value row) {
   Value zero = b.i64(0);
   // A chunk that cannot be loaded at once is moved to rows or columns before
   // those of the step.
-  bool isInner = config.kind == Kind::InnerTransposing;
+  bool isInner = kind == QuantizeKind::InnerTransposing;
   return {row,
           zero,
           zero,
@@ -52,7 +52,7 @@ Plane OuterStripBuilder::moveTo(const Step &step, Plane plane, Along along) {
   // A tile is at most as many rows and columns as a block has threads.
   std::optional<int64_t> pitch = getConstantIntValue(plane.otherStride);
   plane.isNear =
-      pitch && *pitch < kNearBytes / (config.threads + 1) / plane.elementBytes;
+      pitch && *pitch < kNearBytes / (threads + 1) / plane.elementBytes;
   return plane;
 }
 
@@ -78,7 +78,7 @@ OuterStripBuilder::ifRows(const Step &step, Value row,
 
 void OuterStripBuilder::forEachSubgroupColumn(
     function_ref<void(Value, Value)> body) {
-  b.createFor(b.getSubgroup(), b.i64(config.columnsPerBlock), getNumSubgroups(),
+  b.createFor(b.getSubgroup(), b.i64(columns), getNumSubgroups(),
               [&](Value inStrip) {
                 Value column = b.add(firstColumn, inStrip);
                 b.createIf(b.less(column, kernel.sizes.parallel),
@@ -104,8 +104,7 @@ void OuterStripBuilder::storeMagnitudes(ArrayRef<Value> chunks) {
     llvm::append_range(bits, kernel.math.unpackMagnitudes(chunk));
   }
   b.createIf(b.less(b.getLane(), getThreadsPerRow()), [&] {
-    Value element = b.add(b.mul(b.getSubgroup(), config.columnsPerBlock),
-                          getColumnInStrip());
+    Value element = b.add(b.mul(b.getSubgroup(), columns), getColumnInStrip());
     Value pointer =
         b.offsetBytes(magnitudeMemory, b.mul(element, sizeof(float)));
     for (size_t i = 0; i < bits.size(); i += 4)
@@ -117,10 +116,9 @@ void OuterStripBuilder::storeMagnitudes(ArrayRef<Value> chunks) {
 Value OuterStripBuilder::combineMagnitudes(Value pointer, int64_t count) {
   Value magnitude;
   for (int64_t i : llvm::seq(count)) {
-    Value part = b.load(
-        b.getI32Type(),
-        b.offsetBytes(pointer, i * config.columnsPerBlock * sizeof(float)),
-        sizeof(float));
+    Value part = b.load(b.getI32Type(),
+                        b.offsetBytes(pointer, i * columns * sizeof(float)),
+                        sizeof(float));
     magnitude = magnitude ? b.maxU(magnitude, part) : part;
   }
   return magnitude;
@@ -252,7 +250,7 @@ void OuterStripBuilder::zeroFill() {
 }
 
 void OuterStripBuilder::zeroFill(IndexRange rows) {
-  if (config.kind == Kind::OuterTransposing) {
+  if (kind == QuantizeKind::OuterTransposing) {
     Plane output = kernel.getOutputPlane(segment, Along::Rows);
     forEachSubgroupColumn([&](Value, Value column) {
       kernel.createSliceZeroFill(output, column, rows,
@@ -261,11 +259,11 @@ void OuterStripBuilder::zeroFill(IndexRange rows) {
     return;
   }
   Plane output = kernel.getOutputPlane(segment, Along::Columns);
-  int64_t threadsPerRow = config.columnsPerBlock / kOutputChunk;
+  int64_t threadsPerRow = columns / kOutputChunk;
   Value column = b.add(
       firstColumn, b.mul(b.remU(b.getThread(), threadsPerRow), kOutputChunk));
   Value slot = b.divU(b.getThread(), threadsPerRow);
   b.createFor(
-      b.add(rows.low, slot), rows.high, config.threads / threadsPerRow,
+      b.add(rows.low, slot), rows.high, threads / threadsPerRow,
       [&](Value row) { zeroChunk(b, output, column, row, getColumns()); });
 }

@@ -45,24 +45,20 @@ struct TransposedStep {
 /// of columns over a block, and tiles that are transposed in shared memory.
 class OuterStripBuilder {
 public:
-  OuterStripBuilder(QuantizeKernel &kernel, const QuantizeConfig &config)
-      : kernel(kernel), b(kernel.b), config(config) {}
+  OuterStripBuilder(QuantizeKernel &kernel, QuantizeKind kind, int64_t columns,
+                    int64_t threads)
+      : kernel(kernel), b(kernel.b), kind(kind), columns(columns),
+        threads(threads) {}
 
 protected:
-  using Kind = QuantizeConfig::Kind;
-
   /// Columns of one thread in the passes over an input contiguous along them.
   int64_t getColumnsPerThread() const {
-    return config.kind == Kind::Outer ? kOutputChunk : two_pass::kTileVector;
+    return kind == QuantizeKind::Outer ? kOutputChunk : two_pass::kTileVector;
   }
   /// Threads side by side on a row of the strip; the others take other rows.
-  int64_t getThreadsPerRow() const {
-    return config.columnsPerBlock / getColumnsPerThread();
-  }
-  int64_t getRowSlots() const { return config.threads / getThreadsPerRow(); }
-  int64_t getNumSubgroups() const {
-    return config.threads / b.getSubgroupSize();
-  }
+  int64_t getThreadsPerRow() const { return columns / getColumnsPerThread(); }
+  int64_t getRowSlots() const { return threads / getThreadsPerRow(); }
+  int64_t getNumSubgroups() const { return threads / b.getSubgroupSize(); }
   Value getRowSlot() { return b.divU(b.getThread(), getThreadsPerRow()); }
   /// The row slot of the first thread of the subgroup.
   Value getFirstRowSlot() {
@@ -103,7 +99,7 @@ protected:
 
   // Tiles that are transposed. Rows of one are the dimension along which the
   // input is contiguous; its bytes lie along the dimension of the output.
-  bool isFromColumns() const { return config.kind == Kind::OuterTransposing; }
+  bool isFromColumns() const { return kind == QuantizeKind::OuterTransposing; }
   Along getInputAlong() const {
     return isFromColumns() ? Along::Columns : Along::Rows;
   }
@@ -129,7 +125,9 @@ protected:
 
   QuantizeKernel &kernel;
   KernelBuilder &b;
-  const QuantizeConfig &config;
+  const QuantizeKind kind;
+  /// Columns of a strip, and threads of a block.
+  const int64_t columns, threads;
 
   /// Shared memory: magnitudes by subgroup and column, scales by column; tiles
   /// only where they are transposed.

@@ -38,15 +38,11 @@ static void quantizeSlice(QuantizeKernel &kernel, Value slice) {
   kernel.createSliceZeroFill(output, column, segment.zeroRows, team);
 }
 
-void fp8moe::buildTwoPassInner(QuantizeKernel &kernel,
-                               const QuantizeConfig &config) {
+void fp8moe::buildTwoPassInner(QuantizeKernel &kernel, TwoPassTileAttr tile) {
   KernelBuilder &b = kernel.b;
   Value slices = b.mul(kernel.getNumSegments(), kernel.sizes.parallel);
-  b.forEachWorkTile(
-      b.ceilDiv(slices, config.columnsPerBlock), [&](Value workTile) {
-        Value slice =
-            b.add(b.mul(workTile, config.columnsPerBlock), b.getSubgroup());
-        b.createIf(b.less(slice, slices),
-                   [&] { quantizeSlice(kernel, slice); });
-      });
+  b.forEachWorkTile(b.ceilDiv(slices, tile.getColumns()), [&](Value workTile) {
+    Value slice = b.add(b.mul(workTile, tile.getColumns()), b.getSubgroup());
+    b.createIf(b.less(slice, slices), [&] { quantizeSlice(kernel, slice); });
+  });
 }

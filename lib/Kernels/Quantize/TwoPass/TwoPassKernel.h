@@ -13,10 +13,12 @@
 
 namespace mlir::fp8moe {
 
-void buildTwoPassInner(QuantizeKernel &kernel, const QuantizeConfig &config);
-void buildTwoPassOuter(QuantizeKernel &kernel, const QuantizeConfig &config);
-/// The one of them for the kind of the configuration.
-void buildTwoPass(QuantizeKernel &kernel, const QuantizeConfig &config);
+void buildTwoPassInner(QuantizeKernel &kernel, TwoPassTileAttr tile);
+void buildTwoPassOuter(QuantizeKernel &kernel, TwoPassTileAttr tile,
+                       QuantizeKind kind);
+/// The one of them for the kind.
+void buildTwoPass(QuantizeKernel &kernel, TwoPassTileAttr tile,
+                  QuantizeKind kind);
 
 } // namespace mlir::fp8moe
 

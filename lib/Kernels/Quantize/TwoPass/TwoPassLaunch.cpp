@@ -8,16 +8,17 @@
 
 #include "Kernels/Quantize/GeneralLaunch.h"
 #include "Kernels/Quantize/TwoPass/TwoPassKernel.h"
+#include "Kernels/Quantize/TwoPass/TwoPassTiles.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-void fp8moe::buildTwoPass(QuantizeKernel &kernel,
-                          const QuantizeConfig &config) {
-  if (config.kind == QuantizeConfig::Inner)
-    buildTwoPassInner(kernel, config);
+void fp8moe::buildTwoPass(QuantizeKernel &kernel, TwoPassTileAttr tile,
+                          QuantizeKind kind) {
+  if (kind == QuantizeKind::Inner)
+    buildTwoPassInner(kernel, tile);
   else
-    buildTwoPassOuter(kernel, config);
+    buildTwoPassOuter(kernel, tile, kind);
 }
 
 namespace {
@@ -26,10 +27,17 @@ public:
   FailureOr<Value> launch(const KernelInstance &instance, Value when,
                           ProgramLowering &lowering) const override {
     const auto &quantize = cast<QuantizeInstance>(instance);
-    std::string name =
-        ("quantize_two_pass_" + stringifyQuantizeKind(quantize.config.kind))
-            .str();
-    launchGeneral(quantize, name, buildTwoPass, when, lowering);
+    auto tile = cast<TwoPassTileAttr>(instance.tile);
+    QuantizeKind kind = quantize.kind;
+    launchGeneral(
+        quantize, ("quantize_two_pass_" + stringifyQuantizeKind(kind)).str(),
+        tile.getThreads(),
+        [&](QuantizeKernel &kernel) { buildTwoPass(kernel, tile, kind); },
+        [&](const HostSize &segments, const HostSize &columns) {
+          return two_pass::countWorkTiles(tile, kind, segments, columns,
+                                          quantize.operands.problem.jagged);
+        },
+        when, lowering);
     return Value();
   }
 };

@@ -50,8 +50,7 @@ private:
 } // namespace
 
 void TwoPassOuterBuilder::build() {
-  int64_t columns = config.columnsPerBlock;
-  two_pass::SharedMemory memory(config, b.getSubgroupSize());
+  two_pass::SharedMemory memory(kind, columns, threads, b.getSubgroupSize());
   scaleMemory = b.allocateShared(memory.scales, "scales");
   if (memory.magnitudes)
     magnitudeMemory = b.allocateShared(memory.magnitudes, "magnitudes");
@@ -84,7 +83,7 @@ void TwoPassOuterBuilder::build() {
 void TwoPassOuterBuilder::createScales() {
   // Threads may still read the scales of the block's previous strip.
   b.createBarrier();
-  if (config.kind == Kind::InnerTransposing)
+  if (kind == QuantizeKind::InnerTransposing)
     createInnerScales();
   else
     createOuterScales();
@@ -154,7 +153,7 @@ void TwoPassOuterBuilder::createOuterScales() {
   b.createBarrier();
 
   // One thread a column combines the subgroups.
-  b.createIf(b.less(b.getThread(), config.columnsPerBlock), [&] {
+  b.createIf(b.less(b.getThread(), columns), [&] {
     Value offset = b.mul(b.getThread(), sizeof(float));
     Value magnitude = combineMagnitudes(b.offsetBytes(magnitudeMemory, offset),
                                         getNumSubgroups());
@@ -218,7 +217,8 @@ void TwoPassOuterBuilder::quantizeTransposed() {
               });
 }
 
-void fp8moe::buildTwoPassOuter(QuantizeKernel &kernel,
-                               const QuantizeConfig &config) {
-  TwoPassOuterBuilder(kernel, config).build();
+void fp8moe::buildTwoPassOuter(QuantizeKernel &kernel, TwoPassTileAttr tile,
+                               QuantizeKind kind) {
+  TwoPassOuterBuilder(kernel, kind, tile.getColumns(), tile.getThreads())
+      .build();
 }

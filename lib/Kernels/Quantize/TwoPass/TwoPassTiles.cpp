@@ -28,7 +28,6 @@
 #include "Kernels/Quantize/TwoPass/TwoPassTiles.h"
 #include "Kernels/Quantize/QuantizeCandidates.h"
 #include "Kernels/Quantize/QuantizeFamily.h"
-#include "Kernels/Quantize/QuantizeModels.h"
 #include "Kernels/Quantize/TwoPass/TwoPassCalibration.h"
 #include "fp8moe/Kernels/Model/Occupancy.h"
 
@@ -59,56 +58,53 @@ static constexpr int64_t kOuterColumns[] = {32, 64, 128, 256};
 // Legal tiles
 //===----------------------------------------------------------------------===//
 
-static int64_t getRegisters(QuantizeConfig::Kind kind, int64_t inputBytes,
+static int64_t getRegisters(QuantizeKind kind, int64_t inputBytes,
                             const TwoPassRegisters &registers) {
   bool isWide = inputBytes > 2;
   switch (kind) {
-  case QuantizeConfig::Inner:
+  case QuantizeKind::Inner:
     return registers.inner[isWide];
-  case QuantizeConfig::Outer:
+  case QuantizeKind::Outer:
     return registers.outer[isWide];
-  case QuantizeConfig::OuterTransposing:
+  case QuantizeKind::OuterTransposing:
     return registers.outerTransposing[isWide];
-  case QuantizeConfig::InnerTransposing:
+  case QuantizeKind::InnerTransposing:
     return registers.innerTransposing[isWide];
   }
   llvm_unreachable("unknown kind");
 }
 
-/// All tiles that the kernels' code can have; see lib/Kernels.
-static SmallVector<QuantizeConfig> enumerateConfigs(QuantizeConfig::Kind kind,
-                                                    const TargetInfo &target) {
-  SmallVector<QuantizeConfig> configs;
+/// All tiles that the kernels' code can have, as columns and threads.
+static SmallVector<std::pair<int64_t, int64_t>>
+enumerateTiles(QuantizeKind kind, const TargetInfo &target) {
+  SmallVector<std::pair<int64_t, int64_t>> tiles;
   for (int64_t threads : kThreadCounts) {
     // A transposition deals 256 threads, or a multiple, over 128 bytes.
     bool canTranspose = threads % 256 == 0;
     switch (kind) {
-    case QuantizeConfig::Inner:
-      configs.push_back({kind, threads, threads / target.warpSize});
+    case QuantizeKind::Inner:
+      tiles.push_back({threads / target.warpSize, threads});
       break;
-    case QuantizeConfig::Outer:
+    case QuantizeKind::Outer:
       // One thread a column combines the magnitudes.
       for (int64_t columns : kOuterColumns)
         if (columns <= threads)
-          configs.push_back({kind, threads, columns});
+          tiles.push_back({columns, threads});
       break;
-    case QuantizeConfig::OuterTransposing:
+    case QuantizeKind::OuterTransposing:
       if (canTranspose)
-        configs.push_back(
-            {kind, threads,
-             threads / two_pass::kTileThreads * two_pass::kTileVector});
+        tiles.push_back(
+            {threads / two_pass::kTileThreads * two_pass::kTileVector,
+             threads});
       break;
-    case QuantizeConfig::InnerTransposing:
+    case QuantizeKind::InnerTransposing:
       if (canTranspose)
-        configs.push_back({kind, threads, two_pass::kTileRowBytes});
+        tiles.push_back({two_pass::kTileRowBytes, threads});
       break;
     }
   }
-  llvm::sort(configs, [](const auto &a, const auto &b) {
-    return std::pair(a.columnsPerBlock, a.threads) <
-           std::pair(b.columnsPerBlock, b.threads);
-  });
-  return configs;
+  llvm::sort(tiles);
+  return tiles;
 }
 
 //===----------------------------------------------------------------------===//
@@ -119,11 +115,11 @@ namespace {
 /// The terms of one tile's cost; `work` has nominal sizes.
 class TileCost {
 public:
-  TileCost(const QuantizeWork &work, const QuantizeConfig &config,
+  TileCost(const QuantizeWork &work, TwoPassTileAttr tile, QuantizeKind kind,
            int64_t residentBlocks, const TwoPassCalibration &calibration,
            const TargetInfo &target)
-      : work(work), config(config), calibration(calibration), target(target),
-        resident(residentBlocks * target.multiprocessors) {}
+      : work(work), tile(tile), kind(kind), calibration(calibration),
+        target(target), resident(residentBlocks * target.multiprocessors) {}
 
   QuantizeTileCost get() const;
 
@@ -136,8 +132,8 @@ private:
   }
   /// Input bytes of a work tile; the last strip of a segment may be narrower.
   int64_t getWorkTileBytes() const {
-    return getRowsPerSegment() *
-           std::min(config.columnsPerBlock, work.columns) * work.inputBytes;
+    return getRowsPerSegment() * std::min(tile.getColumns(), work.columns) *
+           work.inputBytes;
   }
   /// Neighbours in memory that a block touches at once.
   int64_t getContiguousBytes(int64_t rowStride, int64_t columnStride,
@@ -146,14 +142,14 @@ private:
       return std::min(transposed ? two_pass::kTileRowBytes
                                  : target.warpSize * kOutputChunk,
                       getRowsPerSegment());
-    return columnStride == 1 ? std::min(config.columnsPerBlock, work.columns)
-                             : 1;
+    return columnStride == 1 ? std::min(tile.getColumns(), work.columns) : 1;
   }
   int64_t getTraffic(bool rereadsFromCache) const;
   int64_t getWorkTileLatency(bool rereadsFromCache) const;
 
   const QuantizeWork &work;
-  const QuantizeConfig &config;
+  TwoPassTileAttr tile;
+  QuantizeKind kind;
   const TwoPassCalibration &calibration;
   const TargetInfo &target;
   int64_t resident;
@@ -171,7 +167,7 @@ int64_t TileCost::getTraffic(bool rereadsFromCache) const {
   int64_t written = countSectorBytes(
       elements,
       getContiguousBytes(work.outputRowStride, work.outputColumnStride,
-                         config.kind == QuantizeConfig::OuterTransposing),
+                         kind == QuantizeKind::OuterTransposing),
       target);
   int64_t scales = work.segments * work.columns * sizeof(float);
   return (rereadsFromCache ? 1 : 2) * read + written + scales;
@@ -179,16 +175,16 @@ int64_t TileCost::getTraffic(bool rereadsFromCache) const {
 
 int64_t TileCost::getWorkTileLatency(bool rereadsFromCache) const {
   int64_t perChunk = kOutputChunk * work.inputBytes;
-  bool isOuter = config.kind == QuantizeConfig::Outer ||
-                 config.kind == QuantizeConfig::OuterTransposing;
-  bool isTransposed = config.kind == QuantizeConfig::OuterTransposing ||
-                      config.kind == QuantizeConfig::InnerTransposing;
+  bool isOuter =
+      kind == QuantizeKind::Outer || kind == QuantizeKind::OuterTransposing;
+  bool isTransposed = kind == QuantizeKind::OuterTransposing ||
+                      kind == QuantizeKind::InnerTransposing;
   int64_t firstPass = isOuter ? kOuterBytesInFlight : perChunk;
   int64_t secondPass =
       isTransposed ? kTileElements * work.inputBytes : perChunk;
   auto countTrips = [&](int64_t bytesPerThread) -> int64_t {
     return llvm::divideCeil(getWorkTileBytes(),
-                            config.threads * bytesPerThread);
+                            tile.getThreads() * bytesPerThread);
   };
   // One group has no other one's end to wait for.
   int64_t others =
@@ -201,9 +197,9 @@ int64_t TileCost::getWorkTileLatency(bool rereadsFromCache) const {
 
 QuantizeTileCost TileCost::get() const {
   QuantizeTileCost result;
-  result.config = config;
-  result.workTiles = countWorkTiles(config, work.segments, work.columns,
-                                    /*withRemainder=*/false);
+  result.tile = tile;
+  result.workTiles = two_pass::countWorkTiles(
+      tile, kind, work.segments, work.columns, /*withRemainder=*/false);
   result.residentWorkTiles = resident;
   result.rereadsFromCache =
       std::min(result.workTiles, resident) * getWorkTileBytes() <=
@@ -214,14 +210,14 @@ QuantizeTileCost TileCost::get() const {
   result.trafficTime =
       estimateTraffic(getTraffic(result.rereadsFromCache), target).time -
       launch;
-  if (config.kind == QuantizeConfig::OuterTransposing)
+  if (kind == QuantizeKind::OuterTransposing)
     result.trafficTime =
         result.trafficTime * 100 / *calibration.transposedSpeedPercent +
         estimateUnalignedStores(work, *calibration.unalignedStoreTime);
   result.latencyTime =
       result.getWaves() * getWorkTileLatency(result.rereadsFromCache);
-  bool overlaps = config.kind == QuantizeConfig::Inner ||
-                  config.kind == QuantizeConfig::OuterTransposing;
+  bool overlaps =
+      kind == QuantizeKind::Inner || kind == QuantizeKind::OuterTransposing;
   if (overlaps && work.jagged && work.segments > 1)
     result.latencyTime =
         static_cast<int64_t>(result.latencyTime * kLargestGroup);
@@ -238,21 +234,9 @@ QuantizeTileCost TileCost::get() const {
 namespace {
 class TwoPassFamily : public AxisQuantizeFamily {
 public:
-  TwoPassFamily() : AxisQuantizeFamily("two_pass", QuantizeMethod::TwoPass) {}
-  bool readTile(TileAttrInterface attr, QuantizeConfig &config) const override {
-    auto tile = dyn_cast<TwoPassTileAttr>(attr);
-    if (!tile)
-      return false;
-    config.columnsPerBlock = tile.getColumns();
-    config.threads = tile.getThreads();
-    return true;
-  }
-  TileAttrInterface getTile(MLIRContext *context,
-                            const QuantizeConfig &config) const override {
-    return TwoPassTileAttr::get(context, config.columnsPerBlock,
-                                config.threads);
-  }
+  TwoPassFamily() : AxisQuantizeFamily("two_pass") {}
 
+  bool isGeneral() const override { return true; }
   void addTiles(const QuantizeWork &known, const QuantizeWork &nominal,
                 const TargetInfo &target,
                 SmallVectorImpl<QuantizeTileCost> &tiles) const override;
@@ -275,14 +259,18 @@ void TwoPassFamily::addTiles(const QuantizeWork &known,
   const TwoPassCalibration *calibration = getTwoPassCalibration(target.chip);
   if (!calibration)
     return;
-  for (const QuantizeConfig &config :
-       enumerateConfigs(getQuantizeKind(work), target))
-    if (int64_t blocks = countResidentBlocks(
-            config.threads,
-            getRegisters(config.kind, work.inputBytes, *calibration->registers),
-            two_pass::SharedMemory(config, target.warpSize).getTotal(), target))
+  QuantizeKind kind = getQuantizeKind(work);
+  int64_t registers =
+      getRegisters(kind, work.inputBytes, *calibration->registers);
+  for (auto [columns, threads] : enumerateTiles(kind, target)) {
+    two_pass::SharedMemory memory(kind, columns, threads, target.warpSize);
+    if (int64_t blocks =
+            countResidentBlocks(threads, registers, memory.getTotal(), target))
       tiles.push_back(
-          TileCost(work, config, blocks, *calibration, target).get());
+          TileCost(work, TwoPassTileAttr::get(work.context, columns, threads),
+                   kind, blocks, *calibration, target)
+              .get());
+  }
 }
 
 namespace mlir::fp8moe {

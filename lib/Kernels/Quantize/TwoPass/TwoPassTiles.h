@@ -9,6 +9,7 @@
 #ifndef FP8MOE_LIB_KERNELS_QUANTIZE_TWOPASS_TWOPASSTILES_H
 #define FP8MOE_LIB_KERNELS_QUANTIZE_TWOPASS_TWOPASSTILES_H
 
+#include "fp8moe/Dialect/FP8MoE/IR/SizeMath.h"
 #include "fp8moe/Kernels/Quantize/QuantizeTiles.h"
 
 namespace mlir::fp8moe::two_pass {
@@ -29,19 +30,33 @@ struct SharedMemory {
   int64_t scales = 0, magnitudes = 0;
   int64_t transposedTiles = 0;
 
-  SharedMemory(const QuantizeConfig &config, int64_t subgroupSize) {
-    if (config.kind == QuantizeConfig::Inner)
+  SharedMemory(QuantizeKind kind, int64_t columns, int64_t threads,
+               int64_t subgroupSize) {
+    if (kind == QuantizeKind::Inner)
       return;
-    scales = config.columnsPerBlock * sizeof(float);
-    if (config.kind != QuantizeConfig::InnerTransposing)
-      magnitudes = config.threads / subgroupSize * scales;
-    if (config.kind != QuantizeConfig::Outer)
-      transposedTiles = kTileBuffers * kTileVector *
-                        (config.threads / kTileThreads) * kTileRowBytes;
+    scales = columns * sizeof(float);
+    if (kind != QuantizeKind::InnerTransposing)
+      magnitudes = threads / subgroupSize * scales;
+    if (kind != QuantizeKind::Outer)
+      transposedTiles =
+          kTileBuffers * kTileVector * (threads / kTileThreads) * kTileRowBytes;
   }
 
   int64_t getTotal() const { return scales + magnitudes + transposedTiles; }
 };
+
+/// Work tiles of a quantization, with those of the remainder rows or without.
+/// Predictions leave them out, as mostly there are no such rows, and scales
+/// have none.
+template <typename T>
+T countWorkTiles(TwoPassTileAttr tile, QuantizeKind kind, const T &segments,
+                 const T &columns, bool withRemainder) {
+  T all = withRemainder ? segments + 1 : segments;
+  // Slices of several segments share a block.
+  if (kind == QuantizeKind::Inner)
+    return ceilDiv(all * columns, tile.getColumns());
+  return all * ceilDiv(columns, tile.getColumns());
+}
 
 } // namespace mlir::fp8moe::two_pass
 

@@ -23,7 +23,10 @@ namespace {
 /// quantizations along columns and along rows.
 std::array<QuantizeWork, 2> createExperts(int64_t experts, int64_t lines,
                                           int64_t width) {
+  static MLIRContext context;
+  context.loadDialect<FP8MoEDialect>();
   QuantizeWork columns, rows;
+  columns.context = rows.context = &context;
   columns.segments = rows.segments = experts;
   columns.rows = rows.columns = lines;
   columns.columns = rows.rows = width;
@@ -41,17 +44,13 @@ std::array<QuantizeWork, 2> createExperts(int64_t experts, int64_t lines,
 
 SmallVector<BothAxesAlternative> getAlternatives(ArrayRef<QuantizeWork> works,
                                                  const TargetInfo &target) {
-  static MLIRContext context;
-  context.loadDialect<FP8MoEDialect>();
-  return getBothAxesAlternatives(&context, works, target);
+  return getBothAxesAlternatives(works.front().context, works, target);
 }
 
-/// The alternative of `method`, if there is one.
-std::optional<BothAxesAlternative> findAlternative(QuantizeMethod method,
-                                                   ArrayRef<QuantizeWork> works,
-                                                   const TargetInfo &target) {
+std::optional<BothAxesAlternative> findRescaled(ArrayRef<QuantizeWork> works,
+                                                const TargetInfo &target) {
   for (BothAxesAlternative &alternative : getAlternatives(works, target))
-    if (alternative.tiles.front().config.method == method)
+    if (isa<RescaledBothAxesTileAttr>(alternative.tiles.front().tile))
       return std::move(alternative);
   return std::nullopt;
 }
@@ -70,8 +69,7 @@ TEST(WeightsBothAxesTest, RescaledWeightsAreNearTheMeasured) {
         MeasuredExperts{128, 1408, 2048, 658},
         MeasuredExperts{1, 8192, 5120, 88}}) {
     auto works = createExperts(experts, lines, width);
-    std::optional<BothAxesAlternative> rescaled =
-        findAlternative(QuantizeMethod::RescaledBothAxes, works, h100);
+    std::optional<BothAxesAlternative> rescaled = findRescaled(works, h100);
     ASSERT_TRUE(rescaled);
     ASSERT_EQ(rescaled->tiles.size(), 1u);
     EXPECT_FALSE(rescaled->range);
