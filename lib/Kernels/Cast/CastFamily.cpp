@@ -38,9 +38,4 @@ public:
 };
 } // namespace
 
-namespace mlir::fp8moe {
-const KernelFamily &getCastFamily() {
-  static const CastFamily family;
-  return family;
-}
-} // namespace mlir::fp8moe
+FP8MOE_DEFINE_ROW(KernelFamily, CastFamily)

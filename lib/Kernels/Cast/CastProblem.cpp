@@ -65,9 +65,4 @@ public:
 };
 } // namespace
 
-namespace mlir::fp8moe {
-const KernelProblem &getCastProblem() {
-  static const CastProblem problem;
-  return problem;
-}
-} // namespace mlir::fp8moe
+FP8MOE_DEFINE_ROW(KernelProblem, CastProblem)

@@ -32,9 +32,4 @@ public:
 };
 } // namespace
 
-namespace mlir::fp8moe {
-const KernelFamily &getCopyFamily() {
-  static const CopyFamily family;
-  return family;
-}
-} // namespace mlir::fp8moe
+FP8MOE_DEFINE_ROW(KernelFamily, CopyFamily)

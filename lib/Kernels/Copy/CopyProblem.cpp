@@ -28,9 +28,4 @@ public:
 };
 } // namespace
 
-namespace mlir::fp8moe {
-const KernelProblem &getCopyProblem() {
-  static const CopyProblem problem;
-  return problem;
-}
-} // namespace mlir::fp8moe
+FP8MOE_DEFINE_ROW(KernelProblem, CopyProblem)

@@ -281,9 +281,4 @@ public:
 };
 } // namespace
 
-namespace mlir::fp8moe {
-const OpLowering &getCopyOpLowering() {
-  static const CopyOpLowering lowering;
-  return lowering;
-}
-} // namespace mlir::fp8moe
+FP8MOE_DEFINE_ROW(OpLowering, CopyOpLowering)

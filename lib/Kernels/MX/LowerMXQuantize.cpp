@@ -187,7 +187,7 @@ static LogicalResult lowerMXQuantize(MXQuantizeOp op,
 }
 
 namespace {
-class MXQuantizeOpLowering : public OpLowering {
+class MXOpLowering : public OpLowering {
 public:
   StringRef getName() const override { return "MX quantizations"; }
   bool matches(Operation *op) const override { return isa<MXQuantizeOp>(op); }
@@ -199,9 +199,4 @@ public:
 };
 } // namespace
 
-namespace mlir::fp8moe {
-const OpLowering &getMXOpLowering() {
-  static const MXQuantizeOpLowering lowering;
-  return lowering;
-}
-} // namespace mlir::fp8moe
+FP8MOE_DEFINE_ROW(OpLowering, MXOpLowering)

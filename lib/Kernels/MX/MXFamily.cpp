@@ -39,9 +39,4 @@ public:
 };
 } // namespace
 
-namespace mlir::fp8moe {
-const KernelFamily &getMXFamily() {
-  static const MXFamily family;
-  return family;
-}
-} // namespace mlir::fp8moe
+FP8MOE_DEFINE_ROW(KernelFamily, MXFamily)

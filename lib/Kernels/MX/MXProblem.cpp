@@ -62,9 +62,4 @@ public:
 };
 } // namespace
 
-namespace mlir::fp8moe {
-const KernelProblem &getMXProblem() {
-  static const MXProblem problem;
-  return problem;
-}
-} // namespace mlir::fp8moe
+FP8MOE_DEFINE_ROW(KernelProblem, MXProblem)

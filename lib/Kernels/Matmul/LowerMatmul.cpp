@@ -124,9 +124,4 @@ public:
 };
 } // namespace
 
-namespace mlir::fp8moe {
-const OpLowering &getMatmulOpLowering() {
-  static const MatmulOpLowering lowering;
-  return lowering;
-}
-} // namespace mlir::fp8moe
+FP8MOE_DEFINE_ROW(OpLowering, MatmulOpLowering)

@@ -89,9 +89,4 @@ std::string MatmulProblem::explainChoice(Operation *op,
   return family && choice ? family->explain(work, choice, target) : "";
 }
 
-namespace mlir::fp8moe {
-const KernelProblem &getMatmulProblem() {
-  static const MatmulProblem problem;
-  return problem;
-}
-} // namespace mlir::fp8moe
+FP8MOE_DEFINE_ROW(KernelProblem, MatmulProblem)

@@ -10,6 +10,7 @@
 #define FP8MOE_LIB_KERNELS_PROGRAM_KERNELLOWERING_H
 
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.h"
+#include "fp8moe/Kernels/Model/KernelWork.h"
 #include "mlir/IR/Value.h"
 
 namespace mlir::fp8moe {

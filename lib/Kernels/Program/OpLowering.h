@@ -9,6 +9,7 @@
 #ifndef FP8MOE_LIB_KERNELS_PROGRAM_OPLOWERING_H
 #define FP8MOE_LIB_KERNELS_PROGRAM_OPLOWERING_H
 
+#include "fp8moe/Kernels/Model/KernelWork.h"
 #include "mlir/IR/Operation.h"
 
 namespace mlir::fp8moe {

@@ -238,9 +238,4 @@ public:
 };
 } // namespace
 
-namespace mlir::fp8moe {
-const OpLowering &getQuantizeOpLowering() {
-  static const QuantizeOpLowering lowering;
-  return lowering;
-}
-} // namespace mlir::fp8moe
+FP8MOE_DEFINE_ROW(OpLowering, QuantizeOpLowering)

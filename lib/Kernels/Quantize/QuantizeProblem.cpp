@@ -282,9 +282,4 @@ std::string QuantizeProblem::explainChoice(Operation *op,
   return explainRanges(choice);
 }
 
-namespace mlir::fp8moe {
-const KernelProblem &getQuantizeProblem() {
-  static const QuantizeProblem problem;
-  return problem;
-}
-} // namespace mlir::fp8moe
+FP8MOE_DEFINE_ROW(KernelProblem, QuantizeProblem)

@@ -11,6 +11,15 @@
 
 #include "mlir/Support/TypeID.h"
 
+/// Defines the function of a row of Families.def: getCLASS().
+#define FP8MOE_DEFINE_ROW(INTERFACE, CLASS)                                    \
+  namespace mlir::fp8moe {                                                     \
+  const INTERFACE &get##CLASS() {                                              \
+    static const CLASS row;                                                    \
+    return row;                                                                \
+  }                                                                            \
+  }
+
 namespace mlir::fp8moe {
 
 /// An operation as models see it: sizes, strides, element types. Knows no

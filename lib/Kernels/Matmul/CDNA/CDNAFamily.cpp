@@ -89,9 +89,4 @@ LogicalResult CDNAMatmulFamily::verify(Operation *operation,
                              /*resultAlignment=*/1, target);
 }
 
-namespace mlir::fp8moe {
-const KernelFamily &getCDNAMatmulFamily() {
-  static const CDNAMatmulFamily family;
-  return family;
-}
-} // namespace mlir::fp8moe
+FP8MOE_DEFINE_ROW(KernelFamily, CDNAMatmulFamily)

@@ -245,9 +245,4 @@ public:
 };
 } // namespace
 
-namespace mlir::fp8moe {
-const KernelLowering &getCDNAMatmulLowering() {
-  static const CDNAMatmulLowering lowering;
-  return lowering;
-}
-} // namespace mlir::fp8moe
+FP8MOE_DEFINE_ROW(KernelLowering, CDNAMatmulLowering)

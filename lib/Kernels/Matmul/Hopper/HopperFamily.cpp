@@ -121,9 +121,4 @@ std::string HopperMatmulFamily::explain(const MatmulWork &work,
   });
 }
 
-namespace mlir::fp8moe {
-const KernelFamily &getHopperMatmulFamily() {
-  static const HopperMatmulFamily family;
-  return family;
-}
-} // namespace mlir::fp8moe
+FP8MOE_DEFINE_ROW(KernelFamily, HopperMatmulFamily)

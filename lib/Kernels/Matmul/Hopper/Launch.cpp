@@ -400,9 +400,4 @@ public:
 };
 } // namespace
 
-namespace mlir::fp8moe {
-const KernelLowering &getHopperMatmulLowering() {
-  static const HopperMatmulLowering lowering;
-  return lowering;
-}
-} // namespace mlir::fp8moe
+FP8MOE_DEFINE_ROW(KernelLowering, HopperMatmulLowering)

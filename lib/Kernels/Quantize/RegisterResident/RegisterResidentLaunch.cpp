@@ -33,9 +33,4 @@ public:
 };
 } // namespace
 
-namespace mlir::fp8moe {
-const KernelLowering &getRegisterResidentLowering() {
-  static const RegisterResidentLowering lowering;
-  return lowering;
-}
-} // namespace mlir::fp8moe
+FP8MOE_DEFINE_ROW(KernelLowering, RegisterResidentLowering)

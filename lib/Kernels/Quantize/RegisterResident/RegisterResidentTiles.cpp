@@ -170,9 +170,4 @@ void RegisterResidentFamily::addTiles(
   }
 }
 
-namespace mlir::fp8moe {
-const KernelFamily &getRegisterResidentFamily() {
-  static const RegisterResidentFamily family;
-  return family;
-}
-} // namespace mlir::fp8moe
+FP8MOE_DEFINE_ROW(KernelFamily, RegisterResidentFamily)

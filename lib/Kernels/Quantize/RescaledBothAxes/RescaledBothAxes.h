@@ -86,9 +86,6 @@ void buildRescaledLines(RescaledKernel &kernel, RescaledBothAxesTileAttr tile,
 /// transposes them.
 void buildRescaledColumns(RescaledKernel &kernel, Value lineTiles);
 
-/// The schedule as a whole.
-const KernelLowering &getRescaledBothAxesLowering();
-
 } // namespace mlir::fp8moe
 
 #endif // FP8MOE_LIB_KERNELS_QUANTIZE_RESCALEDBOTHAXES_RESCALEDBOTHAXES_H

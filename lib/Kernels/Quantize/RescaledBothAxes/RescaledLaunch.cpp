@@ -167,9 +167,4 @@ public:
 };
 } // namespace
 
-namespace mlir::fp8moe {
-const KernelLowering &getRescaledBothAxesLowering() {
-  static const RescaledBothAxesLowering lowering;
-  return lowering;
-}
-} // namespace mlir::fp8moe
+FP8MOE_DEFINE_ROW(KernelLowering, RescaledBothAxesLowering)

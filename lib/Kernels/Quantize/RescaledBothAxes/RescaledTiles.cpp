@@ -154,9 +154,4 @@ RescaledBothAxesFamily::getTiles(ArrayRef<QuantizeWork> works,
   return rankTiles(withNominalSizes(works[0]), target);
 }
 
-namespace mlir::fp8moe {
-const KernelFamily &getRescaledBothAxesFamily() {
-  static const RescaledBothAxesFamily family;
-  return family;
-}
-} // namespace mlir::fp8moe
+FP8MOE_DEFINE_ROW(KernelFamily, RescaledBothAxesFamily)

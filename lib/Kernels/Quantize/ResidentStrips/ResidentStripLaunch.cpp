@@ -126,9 +126,4 @@ public:
 };
 } // namespace
 
-namespace mlir::fp8moe {
-const KernelLowering &getResidentStripsLowering() {
-  static const ResidentStripsLowering lowering;
-  return lowering;
-}
-} // namespace mlir::fp8moe
+FP8MOE_DEFINE_ROW(KernelLowering, ResidentStripsLowering)

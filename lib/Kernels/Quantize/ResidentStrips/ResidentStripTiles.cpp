@@ -37,9 +37,9 @@ using namespace mlir::fp8moe;
 static constexpr int64_t kColumns = 64;
 
 namespace {
-class ResidentStripFamily : public AxisQuantizeFamily {
+class ResidentStripsFamily : public AxisQuantizeFamily {
 public:
-  ResidentStripFamily() : AxisQuantizeFamily("resident_strips") {}
+  ResidentStripsFamily() : AxisQuantizeFamily("resident_strips") {}
 
   void addTiles(const QuantizeWork &known, const QuantizeWork &nominal,
                 const TargetInfo &target,
@@ -105,7 +105,7 @@ static QuantizeTileCost estimate(const QuantizeWork &known,
   return tile;
 }
 
-void ResidentStripFamily::addTiles(
+void ResidentStripsFamily::addTiles(
     const QuantizeWork &known, const QuantizeWork &work,
     const TargetInfo &target, SmallVectorImpl<QuantizeTileCost> &tiles) const {
   // Scales alone are made by the first of two passes.
@@ -136,9 +136,4 @@ void ResidentStripFamily::addTiles(
   }
 }
 
-namespace mlir::fp8moe {
-const KernelFamily &getResidentStripsFamily() {
-  static const ResidentStripFamily family;
-  return family;
-}
-} // namespace mlir::fp8moe
+FP8MOE_DEFINE_ROW(KernelFamily, ResidentStripsFamily)

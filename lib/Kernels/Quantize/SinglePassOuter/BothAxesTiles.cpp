@@ -140,9 +140,4 @@ SinglePassBothAxesFamily::getTiles(ArrayRef<QuantizeWork> works,
   return {result};
 }
 
-namespace mlir::fp8moe {
-const KernelFamily &getSinglePassBothAxesFamily() {
-  static const SinglePassBothAxesFamily family;
-  return family;
-}
-} // namespace mlir::fp8moe
+FP8MOE_DEFINE_ROW(KernelFamily, SinglePassBothAxesFamily)

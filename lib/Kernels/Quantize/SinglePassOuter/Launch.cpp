@@ -272,14 +272,5 @@ public:
 };
 } // namespace
 
-namespace mlir::fp8moe {
-const KernelLowering &getSinglePassOuterLowering() {
-  static const SinglePassOuterLowering lowering;
-  return lowering;
-}
-
-const KernelLowering &getSinglePassBothAxesLowering() {
-  static const SinglePassBothAxesLowering lowering;
-  return lowering;
-}
-} // namespace mlir::fp8moe
+FP8MOE_DEFINE_ROW(KernelLowering, SinglePassOuterLowering)
+FP8MOE_DEFINE_ROW(KernelLowering, SinglePassBothAxesLowering)

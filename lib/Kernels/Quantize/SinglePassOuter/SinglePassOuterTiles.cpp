@@ -106,9 +106,4 @@ void fp8moe::addSinglePassOuterTiles(const QuantizeWork &known,
   tiles.push_back(result);
 }
 
-namespace mlir::fp8moe {
-const KernelFamily &getSinglePassOuterFamily() {
-  static const SinglePassOuterFamily family;
-  return family;
-}
-} // namespace mlir::fp8moe
+FP8MOE_DEFINE_ROW(KernelFamily, SinglePassOuterFamily)

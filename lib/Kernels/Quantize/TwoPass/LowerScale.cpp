@@ -129,9 +129,4 @@ public:
 };
 } // namespace
 
-namespace mlir::fp8moe {
-const OpLowering &getScaleOpLowering() {
-  static const ScaleOpLowering lowering;
-  return lowering;
-}
-} // namespace mlir::fp8moe
+FP8MOE_DEFINE_ROW(OpLowering, ScaleOpLowering)

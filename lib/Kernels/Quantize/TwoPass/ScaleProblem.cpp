@@ -78,9 +78,4 @@ KernelChoiceAttr ScaleProblem::choose(Operation *op,
                                chooseCandidate(candidates).tile);
 }
 
-namespace mlir::fp8moe {
-const KernelProblem &getScaleProblem() {
-  static const ScaleProblem problem;
-  return problem;
-}
-} // namespace mlir::fp8moe
+FP8MOE_DEFINE_ROW(KernelProblem, ScaleProblem)

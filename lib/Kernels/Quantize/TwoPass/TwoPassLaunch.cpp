@@ -43,9 +43,4 @@ public:
 };
 } // namespace
 
-namespace mlir::fp8moe {
-const KernelLowering &getTwoPassLowering() {
-  static const TwoPassLowering lowering;
-  return lowering;
-}
-} // namespace mlir::fp8moe
+FP8MOE_DEFINE_ROW(KernelLowering, TwoPassLowering)

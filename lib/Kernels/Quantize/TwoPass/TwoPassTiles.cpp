@@ -273,9 +273,4 @@ void TwoPassFamily::addTiles(const QuantizeWork &known,
   }
 }
 
-namespace mlir::fp8moe {
-const KernelFamily &getTwoPassFamily() {
-  static const TwoPassFamily family;
-  return family;
-}
-} // namespace mlir::fp8moe
+FP8MOE_DEFINE_ROW(KernelFamily, TwoPassFamily)
