@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "DeviceLibraries.h"
+#include "CodeSteps.h"
 #include "Environment.h"
 
 #include "mlir/IR/Diagnostics.h"

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "TargetMachine.h"
+#include "CodeSteps.h"
 #include "fp8moe/Artifact/KernelResources.h"
 
 #include "mlir/IR/Diagnostics.h"

@@ -6,13 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "CpuEntries.h"
-#include "DeviceLibraries.h"
+#include "CodeSteps.h"
 #include "DiagnosticForwarder.h"
 #include "KernelParts.h"
-#include "MoveBFloats.h"
-#include "TargetMachine.h"
-#include "VerifyVendor.h"
 #include "fp8moe/Artifact/CodeEmission.h"
 #include "fp8moe/Dialect/Plan/IR/Plan.h"
 

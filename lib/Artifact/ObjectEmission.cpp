@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "CodeSteps.h"
 #include "DiagnosticForwarder.h"
 #include "KernelParts.h"
-#include "TargetMachine.h"
 #include "fp8moe/Artifact/CodeEmission.h"
 
 #include "lld/Common/Driver.h"

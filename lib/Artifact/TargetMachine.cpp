@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "TargetMachine.h"
+#include "CodeSteps.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/IR/Module.h"

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "VerifyVendor.h"
+#include "CodeSteps.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 

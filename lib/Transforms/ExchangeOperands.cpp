@@ -13,7 +13,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "ExchangeOperands.h"
+#include "Steps.h"
 
 #include "LayoutRemarks.h"
 #include "Regroupings.h"

@@ -21,11 +21,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "FoldViews.h"
 #include "LayoutGraph.h"
 #include "LayoutRemarks.h"
-#include "NormalizeBlocks.h"
 #include "Regroupings.h"
+#include "Steps.h"
+#include "ViewExpression.h"
 #include "fp8moe/Transforms/Passes.h"
 #include "mlir/IR/Iterators.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"

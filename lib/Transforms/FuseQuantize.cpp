@@ -24,10 +24,8 @@
 
 #include "LayoutGraph.h"
 #include "LayoutRemarks.h"
-#include "MergeQuantizations.h"
-#include "NormalizeBlocks.h"
-#include "PairBlocks.h"
 #include "Regroupings.h"
+#include "Steps.h"
 #include "fp8moe/Kernels/Model/KernelCost.h"
 #include "fp8moe/Kernels/Model/KernelProblem.h"
 #include "fp8moe/Kernels/Quantize/QuantizeTiles.h"

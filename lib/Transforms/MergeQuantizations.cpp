@@ -20,7 +20,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "MergeQuantizations.h"
+#include "Steps.h"
 
 #include "LayoutRemarks.h"
 #include "PlacementProblem.h"

@@ -16,7 +16,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "LayoutRemarks.h"
-#include "NormalizeBlocks.h"
+#include "Steps.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
 #include "fp8moe/Kernels/Model/KernelFamily.h"

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "PairBlocks.h"
+#include "Steps.h"
 
 #include "LayoutGraph.h"
 #include "LayoutRemarks.h"

@@ -21,10 +21,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "ExchangeOperands.h"
 #include "LayoutRemarks.h"
 #include "PlacementProblem.h"
 #include "Regroupings.h"
+#include "Steps.h"
 #include "ViewExpression.h"
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutText.h"
 #include "fp8moe/Transforms/Passes.h"

@@ -21,7 +21,7 @@
 
 #include "PrecisionModel.h"
 
-#include "ExpandMXMatmuls.h"
+#include "Steps.h"
 
 #include "fp8moe/Kernels/Model/KernelCost.h"
 #include "fp8moe/Kernels/Model/KernelFamily.h"

@@ -6,7 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "FoldViews.h"
+#include "Steps.h"
+#include "ViewExpression.h"
 
 #include "LayoutGraph.h"
 #include "LayoutRemarks.h"

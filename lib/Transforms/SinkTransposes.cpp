@@ -22,7 +22,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "FoldViews.h"
+#include "Steps.h"
+#include "ViewExpression.h"
 
 #include "LayoutRemarks.h"
 #include "Regroupings.h"

@@ -8,7 +8,6 @@
 
 #include "Kernels/Program/ClearedWorkspace.h"
 
-#include "Kernels/Emit/ClearWords.h"
 #include "Kernels/Emit/MemoryAccess.h"
 #include "fp8moe/Dialect/Plan/IR/Plan.h"
 
@@ -17,6 +16,27 @@ using namespace mlir::fp8moe;
 
 /// Blocks that clear words at most; any number computes the same.
 static constexpr int64_t kMaxClearBlocks = 1024;
+/// Threads of a block, which zeroes 16 bytes with each of them at a time.
+static constexpr int64_t kClearThreads = 256;
+
+/// Builds kernel `name`: its arguments are a buffer, its size in chunks of 16
+/// bytes, and the number of blocks.
+static void buildClearWords(Location loc, gpu::GPUModuleOp module,
+                            StringRef name, const TargetHooks &hooks) {
+  KernelSignature signature;
+  signature.pointers = signature.sizes = 1;
+  signature.threads = kClearThreads;
+  KernelBuilder b(loc, module, name, signature, hooks);
+  Value chunks = b.getSize(0);
+  b.forEachWorkTile(b.ceilDiv(chunks, kClearThreads), [&](Value workTile) {
+    Value chunk = b.add(b.mul(workTile, kClearThreads), b.getThread());
+    b.createIf(b.less(chunk, chunks), [&] {
+      b.store(b.zeroWords(),
+              b.offsetBytes(b.getPointer(0), b.mul(chunk, kVectorBytes)),
+              kVectorBytes);
+    });
+  });
+}
 
 Value fp8moe::createWordWorkspace(ImplicitLocOpBuilder &b,
                                   const HostSize &words, int64_t alignment) {

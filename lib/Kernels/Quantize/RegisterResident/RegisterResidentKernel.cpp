@@ -32,8 +32,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/Quantize/RegisterResident/RegisterResidentKernel.h"
-
+#include "Kernels/Quantize/QuantizeKernel.h"
 #include "Kernels/Quantize/RegisterResident/RegisterResidentTiles.h"
 
 using namespace mlir;

@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "Kernels/Quantize/GeneralLaunch.h"
-#include "Kernels/Quantize/RegisterResident/RegisterResidentKernel.h"
 #include "Kernels/Quantize/RegisterResident/RegisterResidentTiles.h"
 
 using namespace mlir;

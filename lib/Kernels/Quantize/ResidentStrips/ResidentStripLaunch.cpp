@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "Kernels/Program/ClearedWorkspace.h"
+#include "Kernels/Quantize/QuantizeKernel.h"
 #include "Kernels/Quantize/QuantizeLaunch.h"
 #include "Kernels/Quantize/ResidentStrips/ResidentStripTiles.h"
-#include "Kernels/Quantize/ResidentStrips/ResidentStrips.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;

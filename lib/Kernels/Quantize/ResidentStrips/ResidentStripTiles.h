@@ -12,6 +12,15 @@
 #include "Kernels/Quantize/TwoPass/TwoPassTiles.h"
 #include "fp8moe/Dialect/FP8MoE/IR/SizeMath.h"
 
+namespace mlir::fp8moe {
+
+/// Blocks post magnitudes to `slots`, whose words are zero when the kernel
+/// begins; null where no strip has more than one piece.
+void buildResidentStrips(QuantizeKernel &kernel, ResidentStripsTileAttr tile,
+                         Value slots);
+
+} // namespace mlir::fp8moe
+
 /// Constants on which the kernel, its launch and the model must agree. A
 /// *piece* is the rows of a strip that a block holds.
 namespace mlir::fp8moe::resident_strips {

@@ -32,7 +32,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/Quantize/ResidentStrips/ResidentStrips.h"
 #include "Kernels/Emit/AtomicWords.h"
 #include "Kernels/Quantize/ResidentStrips/ResidentStripTiles.h"
 #include "Kernels/Quantize/TwoPass/OuterStrips.h"

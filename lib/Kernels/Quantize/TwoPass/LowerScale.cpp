@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "Kernels/Quantize/GeneralLaunch.h"
-#include "Kernels/Quantize/TwoPass/TwoPassKernel.h"
 #include "Kernels/Quantize/TwoPass/TwoPassTiles.h"
 #include "fp8moe/Kernels/Model/KernelChoice.h"
 #include "fp8moe/Kernels/Model/KernelProblem.h"

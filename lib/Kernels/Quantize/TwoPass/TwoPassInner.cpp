@@ -14,7 +14,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/Quantize/TwoPass/TwoPassKernel.h"
+#include "Kernels/Quantize/QuantizeKernel.h"
+#include "Kernels/Quantize/TwoPass/TwoPassTiles.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;

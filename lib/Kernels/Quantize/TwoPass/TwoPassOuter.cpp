@@ -16,7 +16,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Kernels/Quantize/TwoPass/OuterStrips.h"
-#include "Kernels/Quantize/TwoPass/TwoPassKernel.h"
+#include "Kernels/Quantize/TwoPass/TwoPassTiles.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;

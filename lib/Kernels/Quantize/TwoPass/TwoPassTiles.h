@@ -12,6 +12,18 @@
 #include "fp8moe/Dialect/FP8MoE/IR/SizeMath.h"
 #include "fp8moe/Kernels/Quantize/QuantizeTiles.h"
 
+namespace mlir::fp8moe {
+class QuantizeKernel;
+
+void buildTwoPassInner(QuantizeKernel &kernel, TwoPassTileAttr tile);
+void buildTwoPassOuter(QuantizeKernel &kernel, TwoPassTileAttr tile,
+                       QuantizeKind kind);
+/// The one of them for the kind.
+void buildTwoPass(QuantizeKernel &kernel, TwoPassTileAttr tile,
+                  QuantizeKind kind);
+
+} // namespace mlir::fp8moe
+
 namespace mlir::fp8moe::two_pass {
 
 /// Columns of consecutive input that one thread has in a transposed tile, and
