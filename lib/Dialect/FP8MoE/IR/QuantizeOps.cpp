@@ -374,67 +374,58 @@ static LogicalResult verifyTiles(TiledOpInterface op, size_t numAxes) {
   return success();
 }
 
-LogicalResult DynamicQuantizeOp::verify() {
-  RankedTensorType input = getInput().getType();
-  if (failed(verifyAxes(*this, getAxes(), input)) ||
-      failed(verifyTiles(*this, getAxes().size())) ||
-      failed(verifyPacked(*this, "the input", input)))
+/// Groups cut the first axis only, if there are any.
+template <typename OpTy>
+static LogicalResult verifyDynamic(OpTy op,
+                                   TypedValue<RankedTensorType> offsets) {
+  RankedTensorType input = op.getInput().getType();
+  if (failed(verifyAxes(op, op.getAxes(), input)) ||
+      failed(verifyTiles(op, op.getAxes().size())) ||
+      failed(verifySlices(op, input, offsets, op.getAxes()[0])))
     return failure();
-  for (auto [i, axis] : llvm::enumerate(getAxes()))
-    if (failed(verifyQuantized(
-            *this, Twine(i),
-            cast<RankedTensorType>(getQuantized()[i].getType()),
-            cast<RankedTensorType>(getScales()[i].getType()), input, {}, axis)))
+  for (auto [i, axis] : llvm::enumerate(op.getAxes())) {
+    auto data = cast<RankedTensorType>(op.getQuantized()[i].getType());
+    auto scales = cast<RankedTensorType>(op.getScales()[i].getType());
+    if (failed(
+            verifyQuantized(op, Twine(i), data, scales, input, offsets, axis)))
       return failure();
+    offsets = {};
+  }
   return success();
 }
+
+template <typename OpTy>
+static LogicalResult
+reifyDynamicSizes(OpTy op, TypedValue<RankedTensorType> offsets,
+                  SizeBuilder size,
+                  SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
+  for (Value data : op.getQuantized())
+    sizes.push_back(dataSizes(size, cast<RankedTensorType>(data.getType()),
+                              op.getInput(), offsets));
+  for (int64_t axis : op.getAxes()) {
+    sizes.push_back(scaleSizes(size, op.getInput(), offsets, axis));
+    offsets = {};
+  }
+  return success();
+}
+
+LogicalResult DynamicQuantizeOp::verify() { return verifyDynamic(*this, {}); }
 
 LogicalResult DynamicQuantizeOp::reifyResultSizes(
     OpBuilder &builder, Location loc, GetDimFn getDim,
     SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
-  SizeBuilder size(builder, loc, getDim);
-  for (size_t i = 0; i < getAxes().size(); ++i)
-    sizes.push_back(size.shape(getInput()));
-  for (int64_t axis : getAxes())
-    sizes.push_back(scaleSizes(size, getInput(), {}, axis));
-  return success();
+  return reifyDynamicSizes(*this, {}, SizeBuilder(builder, loc, getDim), sizes);
 }
 
 LogicalResult JaggedDynamicQuantizeOp::verify() {
-  RankedTensorType input = getInput().getType();
-  if (failed(verifyAxes(*this, getAxes(), input)) ||
-      failed(verifyTiles(*this, getAxes().size())) ||
-      failed(verifySlices(*this, input, getOffsets(), getAxes()[0])))
-    return failure();
-  for (auto [i, axis] : llvm::enumerate(getAxes())) {
-    // Only the first axis is jagged.
-    TypedValue<RankedTensorType> offsets;
-    if (i == 0)
-      offsets = getOffsets();
-    if (failed(
-            verifyQuantized(*this, Twine(i),
-                            cast<RankedTensorType>(getQuantized()[i].getType()),
-                            cast<RankedTensorType>(getScales()[i].getType()),
-                            input, offsets, axis)))
-      return failure();
-  }
-  return success();
+  return verifyDynamic(*this, getOffsets());
 }
 
 LogicalResult JaggedDynamicQuantizeOp::reifyResultSizes(
     OpBuilder &builder, Location loc, GetDimFn getDim,
     SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
-  SizeBuilder size(builder, loc, getDim);
-  for (Value data : getQuantized())
-    sizes.push_back(dataSizes(size, cast<RankedTensorType>(data.getType()),
-                              getInput(), getOffsets()));
-  for (auto [i, axis] : llvm::enumerate(getAxes())) {
-    TypedValue<RankedTensorType> offsets;
-    if (i == 0)
-      offsets = getOffsets();
-    sizes.push_back(scaleSizes(size, getInput(), offsets, axis));
-  }
-  return success();
+  return reifyDynamicSizes(*this, getOffsets(),
+                           SizeBuilder(builder, loc, getDim), sizes);
 }
 
 //===----------------------------------------------------------------------===//
