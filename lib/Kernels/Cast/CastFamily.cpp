@@ -8,11 +8,63 @@
 
 #include "Kernels/Cast/CastWork.h"
 #include "fp8moe/Kernels/Model/KernelFamily.h"
+#include "fp8moe/Kernels/Model/KernelProblem.h"
+#include "fp8moe/Kernels/Quantize/QuantizeTiles.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
 
+template <typename CastOp>
+static CastWork getWork(CastOp op, ArrayRef<AssumedLayout> layouts) {
+  CastWork work;
+  work.input = op.getInput().getType();
+  work.scales = op.getScale().getType();
+  work.result = op.getType();
+  // The verifiers take nothing but strided layouts.
+  work.from = *getAssumedLayout(op.getInput(), layouts);
+  work.to = *getAssumedLayout(op.getResult(), layouts);
+  return work;
+}
+
+CastWork CastWork::get(Operation *op, ArrayRef<AssumedLayout> layouts) {
+  return llvm::TypeSwitch<Operation *, CastWork>(op)
+      .Case<QuantizeOp, DequantizeOp, MXDequantizeOp>(
+          [&](auto op) { return getWork(op, layouts); });
+}
+
 namespace {
+class CastProblem : public KernelProblem {
+public:
+  bool matches(Operation *op) const override {
+    return isa<QuantizeOp, DequantizeOp, MXDequantizeOp>(op);
+  }
+  void visitWorks(Operation *op, ArrayRef<AssumedLayout> layouts,
+                  function_ref<void(const KernelWork &)> visit) const override {
+    visit(CastWork::get(op, layouts));
+  }
+  std::optional<Cost> estimate(Operation *op, ArrayRef<AssumedLayout> layouts,
+                               const TargetInfo &target) const override {
+    // The CPU reads and writes elements in any order.
+    if (!target.isGPU())
+      return std::nullopt;
+    auto candidates =
+        rankTiles(op->getContext(), CastWork::get(op, layouts), target);
+    // Where no kernel takes it, moving the tensors still tells layouts apart.
+    if (candidates.empty())
+      return std::nullopt;
+    Cost cost = chooseCandidate(candidates).cost;
+    // An operation that scales precede becomes one operation with them, and
+    // counts as that: fusing never looks worse.
+    auto quantize = dyn_cast<QuantizeOp>(op);
+    if (!quantize || !isa_and_nonnull<ScaleOp, JaggedScaleOp>(
+                         quantize.getScale().getDefiningOp()))
+      return cost;
+    std::optional<Cost> fused = estimateQuantize(op, layouts, target);
+    return fused && cost < *fused ? *fused : cost;
+  }
+};
+
 /// How a cast goes over its tensors follows from their strides, so it
 /// has no tiles.
 class CastFamily : public KernelFamily {
@@ -38,4 +90,5 @@ public:
 };
 } // namespace
 
+FP8MOE_DEFINE_ROW(KernelProblem, CastProblem)
 FP8MOE_DEFINE_ROW(KernelFamily, CastFamily)

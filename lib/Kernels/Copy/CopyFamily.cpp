@@ -7,12 +7,28 @@
 //===----------------------------------------------------------------------===//
 
 #include "fp8moe/Kernels/Model/KernelFamily.h"
+#include "fp8moe/Kernels/Model/KernelProblem.h"
 #include "fp8moe/Kernels/Model/MemoryCost.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
 
 namespace {
+class CopyProblem : public KernelProblem {
+public:
+  bool matches(Operation *op) const override {
+    return isa<RelayoutOp, ContiguousOp>(op);
+  }
+  void visitWorks(Operation *op, ArrayRef<AssumedLayout> layouts,
+                  function_ref<void(const KernelWork &)> visit) const override {
+    visit(CopyWork::get(op, layouts));
+  }
+  std::optional<Cost> estimate(Operation *op, ArrayRef<AssumedLayout> layouts,
+                               const TargetInfo &target) const override {
+    return estimateRelayout(op, layouts, target);
+  }
+};
+
 /// How a copy goes over its tensors follows from their strides, so it has no
 /// tiles.
 class CopyFamily : public KernelFamily {
@@ -32,4 +48,5 @@ public:
 };
 } // namespace
 
+FP8MOE_DEFINE_ROW(KernelProblem, CopyProblem)
 FP8MOE_DEFINE_ROW(KernelFamily, CopyFamily)
