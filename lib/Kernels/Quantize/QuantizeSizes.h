@@ -9,6 +9,7 @@
 #ifndef FP8MOE_LIB_KERNELS_QUANTIZE_QUANTIZESIZES_H
 #define FP8MOE_LIB_KERNELS_QUANTIZE_QUANTIZESIZES_H
 
+#include "fp8moe/Dialect/FP8MoE/IR/SizeMath.h"
 #include "fp8moe/Kernels/Quantize/QuantizeTiles.h"
 
 #include <array>
