@@ -8,6 +8,7 @@
 
 #include "fp8moe/Kernels/Quantize/QuantizeTiles.h"
 #include "Kernels/Quantize/SinglePassOuter/SinglePassOuterTiles.h"
+#include "fp8moe/Kernels/Model/KernelFamily.h"
 
 #include "gtest/gtest.h"
 
