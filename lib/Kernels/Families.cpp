@@ -19,7 +19,8 @@ namespace mlir::fp8moe {
 #define FP8MOE_FAMILY(NAME) const KernelFamily &get##NAME##Family();
 #define FP8MOE_TILED_FAMILY(NAME)                                              \
   FP8MOE_FAMILY(NAME)                                                          \
-  const KernelLowering &get##NAME##Lowering();
+  FailureOr<Value> launch##NAME(const KernelInstance &, Value,                 \
+                                ProgramLowering &);
 #include "Kernels/Families.def"
 } // namespace mlir::fp8moe
 
@@ -47,7 +48,7 @@ LoweringTable fp8moe::createLoweringTable() {
 #define FP8MOE_VIEWS(NAME) table.ops.push_back(&get##NAME##OpLowering());
 #define FP8MOE_OPS(NAME) FP8MOE_VIEWS(NAME)
 #define FP8MOE_TILED_FAMILY(NAME)                                              \
-  table.kernels.push_back(&get##NAME##Lowering());
+  table.kernels.push_back({&get##NAME##Family(), launch##NAME});
 #include "Kernels/Families.def"
   table.copyTensor = copyTensor;
   return table;

@@ -10,10 +10,10 @@
 #define FP8MOE_LIB_KERNELS_PROGRAM_KERNELLOWERING_H
 
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.h"
-#include "fp8moe/Kernels/Model/KernelWork.h"
 #include "mlir/IR/Value.h"
 
 namespace mlir::fp8moe {
+class KernelFamily;
 class ProgramLowering;
 
 /// One piece of work and the tile that does it: where its tensors are, with
@@ -49,31 +49,15 @@ protected:
       : KernelInstance(TypeID::get<Derived>(), op, tile) {}
 };
 
-/// The lowering half of a family of kernels.
-class KernelLowering {
-public:
-  virtual ~KernelLowering() = default;
-
-  /// The type of the tile that the kernels have.
-  TypeID getTileID() const { return tileID; }
+/// The lowering half of a family of kernels with tiles.
+struct KernelLowering {
+  const KernelFamily *family;
   /// Builds the kernel, or finds it, and launches it where there is anything to
   /// do, `when` (an i1; null: always) holds, and everything is aligned and
   /// counted as the kernel needs it. The result is the condition (an i1) under
   /// which it did what there was to do; null: wherever `when` holds.
-  virtual FailureOr<Value> launch(const KernelInstance &instance, Value when,
-                                  ProgramLowering &lowering) const = 0;
-
-protected:
-  explicit KernelLowering(TypeID tileID) : tileID(tileID) {}
-
-private:
-  TypeID tileID;
-};
-
-/// The lowering of the family whose tiles are of this type.
-template <typename TileT> class TileLowering : public KernelLowering {
-protected:
-  TileLowering() : KernelLowering(TypeID::get<TileT>()) {}
+  FailureOr<Value> (*launch)(const KernelInstance &instance, Value when,
+                             ProgramLowering &lowering);
 };
 
 } // namespace mlir::fp8moe

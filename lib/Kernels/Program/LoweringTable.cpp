@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Kernels/Program/LoweringTable.h"
+#include "fp8moe/Kernels/Model/KernelFamily.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -37,8 +38,8 @@ std::string LoweringTable::listOps() const {
 
 const KernelLowering *
 LoweringTable::findKernelLowering(TileAttrInterface tile) const {
-  auto *row = llvm::find_if(kernels, [&](const KernelLowering *entry) {
-    return entry->getTileID() == tile.getTypeID();
+  auto *row = llvm::find_if(kernels, [&](const KernelLowering &entry) {
+    return entry.family->owns(tile);
   });
-  return row == kernels.end() ? nullptr : *row;
+  return row == kernels.end() ? nullptr : row;
 }

@@ -26,7 +26,7 @@ struct LoweringTable {
                                    ProgramLowering &lowering);
 
   SmallVector<const OpLowering *> ops;
-  SmallVector<const KernelLowering *> kernels;
+  SmallVector<KernelLowering> kernels;
   CopyFn copyTensor = nullptr;
 
   /// Null for an operation that nothing is known of.

@@ -232,17 +232,12 @@ LogicalResult CDNAMatmulLaunch::launch(Value when) {
   return success();
 }
 
-namespace {
-class CDNAMatmulLowering : public TileLowering<MfmaTileAttr> {
-public:
-  FailureOr<Value> launch(const KernelInstance &instance, Value when,
-                          ProgramLowering &lowering) const override {
-    const auto &matmul = cast<MatmulInstance>(instance);
-    if (failed(CDNAMatmulLaunch(matmul, lowering).launch(when)))
-      return failure();
-    return Value();
-  }
-};
-} // namespace
-
-FP8MOE_DEFINE_ROW(KernelLowering, CDNAMatmulLowering)
+namespace mlir::fp8moe {
+FailureOr<Value> launchCDNAMatmul(const KernelInstance &instance, Value when,
+                                  ProgramLowering &lowering) {
+  const auto &matmul = cast<MatmulInstance>(instance);
+  if (failed(CDNAMatmulLaunch(matmul, lowering).launch(when)))
+    return failure();
+  return Value();
+}
+} // namespace mlir::fp8moe

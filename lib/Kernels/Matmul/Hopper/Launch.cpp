@@ -387,17 +387,12 @@ LogicalResult HopperMatmulLaunch::launch(Value when) {
   return success();
 }
 
-namespace {
-class HopperMatmulLowering : public TileLowering<WgmmaTileAttr> {
-public:
-  FailureOr<Value> launch(const KernelInstance &instance, Value when,
-                          ProgramLowering &lowering) const override {
-    const auto &matmul = cast<MatmulInstance>(instance);
-    if (failed(HopperMatmulLaunch(matmul, lowering).launch(when)))
-      return failure();
-    return Value();
-  }
-};
-} // namespace
-
-FP8MOE_DEFINE_ROW(KernelLowering, HopperMatmulLowering)
+namespace mlir::fp8moe {
+FailureOr<Value> launchHopperMatmul(const KernelInstance &instance, Value when,
+                                    ProgramLowering &lowering) {
+  const auto &matmul = cast<MatmulInstance>(instance);
+  if (failed(HopperMatmulLaunch(matmul, lowering).launch(when)))
+    return failure();
+  return Value();
+}
+} // namespace mlir::fp8moe

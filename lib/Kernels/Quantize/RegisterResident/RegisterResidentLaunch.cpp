@@ -12,24 +12,19 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-namespace {
-class RegisterResidentLowering : public TileLowering<RegisterResidentTileAttr> {
-public:
-  FailureOr<Value> launch(const KernelInstance &instance, Value when,
-                          ProgramLowering &lowering) const override {
-    const auto &quantize = cast<QuantizeInstance>(instance);
-    auto tile = cast<RegisterResidentTileAttr>(instance.tile);
-    launchGeneral(
-        quantize, "quantize_register_resident", tile.getThreads(),
-        [&](QuantizeKernel &kernel) { buildRegisterResident(kernel, tile); },
-        [&](const HostSize &segments, const HostSize &columns) {
-          return register_resident::countWorkTiles(
-              tile, segments, columns, quantize.operands.problem.jagged);
-        },
-        when, lowering);
-    return Value();
-  }
-};
-} // namespace
-
-FP8MOE_DEFINE_ROW(KernelLowering, RegisterResidentLowering)
+namespace mlir::fp8moe {
+FailureOr<Value> launchRegisterResident(const KernelInstance &instance,
+                                        Value when, ProgramLowering &lowering) {
+  const auto &quantize = cast<QuantizeInstance>(instance);
+  auto tile = cast<RegisterResidentTileAttr>(instance.tile);
+  launchGeneral(
+      quantize, "quantize_register_resident", tile.getThreads(),
+      [&](QuantizeKernel &kernel) { buildRegisterResident(kernel, tile); },
+      [&](const HostSize &segments, const HostSize &columns) {
+        return register_resident::countWorkTiles(
+            tile, segments, columns, quantize.operands.problem.jagged);
+      },
+      when, lowering);
+  return Value();
+}
+} // namespace mlir::fp8moe

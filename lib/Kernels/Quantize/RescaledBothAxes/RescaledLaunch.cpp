@@ -156,15 +156,10 @@ Value RescaledLaunch::launch(Value when) {
   return applies;
 }
 
-namespace {
-class RescaledBothAxesLowering : public TileLowering<RescaledBothAxesTileAttr> {
-public:
-  FailureOr<Value> launch(const KernelInstance &instance, Value when,
-                          ProgramLowering &lowering) const override {
-    return RescaledLaunch(cast<BothAxesInstance>(instance), lowering)
-        .launch(when);
-  }
-};
-} // namespace
-
-FP8MOE_DEFINE_ROW(KernelLowering, RescaledBothAxesLowering)
+namespace mlir::fp8moe {
+FailureOr<Value> launchRescaledBothAxes(const KernelInstance &instance,
+                                        Value when, ProgramLowering &lowering) {
+  return RescaledLaunch(cast<BothAxesInstance>(instance), lowering)
+      .launch(when);
+}
+} // namespace mlir::fp8moe

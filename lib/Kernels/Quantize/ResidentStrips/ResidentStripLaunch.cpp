@@ -115,15 +115,10 @@ Value ResidentStripLaunch::launch(Value when) {
   return applies;
 }
 
-namespace {
-class ResidentStripsLowering : public TileLowering<ResidentStripsTileAttr> {
-public:
-  FailureOr<Value> launch(const KernelInstance &instance, Value when,
-                          ProgramLowering &lowering) const override {
-    return ResidentStripLaunch(cast<QuantizeInstance>(instance), lowering)
-        .launch(when);
-  }
-};
-} // namespace
-
-FP8MOE_DEFINE_ROW(KernelLowering, ResidentStripsLowering)
+namespace mlir::fp8moe {
+FailureOr<Value> launchResidentStrips(const KernelInstance &instance,
+                                      Value when, ProgramLowering &lowering) {
+  return ResidentStripLaunch(cast<QuantizeInstance>(instance), lowering)
+      .launch(when);
+}
+} // namespace mlir::fp8moe

@@ -241,36 +241,27 @@ static RowQuantization getRowQuantization(const QuantizeOperands &rows) {
           rows.buffers.scales};
 }
 
-namespace {
-class SinglePassOuterLowering : public TileLowering<SinglePassOuterTileAttr> {
-public:
-  FailureOr<Value> launch(const KernelInstance &instance, Value when,
-                          ProgramLowering &lowering) const override {
-    const auto &quantize = cast<QuantizeInstance>(instance);
-    SinglePassOuterLaunch launcher(quantize, quantize.operands, lowering);
-    SinglePassOuterTile tile;
-    tile.stages = cast<SinglePassOuterTileAttr>(instance.tile).getStages();
-    return launcher.launch(tile, when, /*rows=*/nullptr);
-  }
-};
+namespace mlir::fp8moe {
+FailureOr<Value> launchSinglePassOuter(const KernelInstance &instance,
+                                       Value when, ProgramLowering &lowering) {
+  const auto &quantize = cast<QuantizeInstance>(instance);
+  SinglePassOuterLaunch launcher(quantize, quantize.operands, lowering);
+  SinglePassOuterTile tile;
+  tile.stages = cast<SinglePassOuterTileAttr>(instance.tile).getStages();
+  return launcher.launch(tile, when, /*rows=*/nullptr);
+}
 
-class SinglePassBothAxesLowering
-    : public TileLowering<SinglePassBothAxesTileAttr> {
-public:
-  FailureOr<Value> launch(const KernelInstance &instance, Value when,
-                          ProgramLowering &lowering) const override {
-    const auto &both = cast<BothAxesInstance>(instance);
-    RowQuantization rows = getRowQuantization(both.rows);
-    SinglePassOuterLaunch launcher(both, both.columns, lowering);
-    auto attr = cast<SinglePassBothAxesTileAttr>(instance.tile);
-    SinglePassOuterTile tile;
-    tile.stages = attr.getStages();
-    tile.setRows(attr.getRowBytes());
-    tile.rowStages = attr.getRowStages();
-    return launcher.launch(tile, when, &rows);
-  }
-};
-} // namespace
-
-FP8MOE_DEFINE_ROW(KernelLowering, SinglePassOuterLowering)
-FP8MOE_DEFINE_ROW(KernelLowering, SinglePassBothAxesLowering)
+FailureOr<Value> launchSinglePassBothAxes(const KernelInstance &instance,
+                                          Value when,
+                                          ProgramLowering &lowering) {
+  const auto &both = cast<BothAxesInstance>(instance);
+  RowQuantization rows = getRowQuantization(both.rows);
+  SinglePassOuterLaunch launcher(both, both.columns, lowering);
+  auto attr = cast<SinglePassBothAxesTileAttr>(instance.tile);
+  SinglePassOuterTile tile;
+  tile.stages = attr.getStages();
+  tile.setRows(attr.getRowBytes());
+  tile.rowStages = attr.getRowStages();
+  return launcher.launch(tile, when, &rows);
+}
+} // namespace mlir::fp8moe

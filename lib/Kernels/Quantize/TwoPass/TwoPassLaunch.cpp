@@ -20,26 +20,21 @@ void fp8moe::buildTwoPass(QuantizeKernel &kernel, TwoPassTileAttr tile,
     buildTwoPassOuter(kernel, tile, kind);
 }
 
-namespace {
-class TwoPassLowering : public TileLowering<TwoPassTileAttr> {
-public:
-  FailureOr<Value> launch(const KernelInstance &instance, Value when,
-                          ProgramLowering &lowering) const override {
-    const auto &quantize = cast<QuantizeInstance>(instance);
-    auto tile = cast<TwoPassTileAttr>(instance.tile);
-    QuantizeKind kind = quantize.kind;
-    launchGeneral(
-        quantize, ("quantize_two_pass_" + stringifyQuantizeKind(kind)).str(),
-        tile.getThreads(),
-        [&](QuantizeKernel &kernel) { buildTwoPass(kernel, tile, kind); },
-        [&](const HostSize &segments, const HostSize &columns) {
-          return two_pass::countWorkTiles(tile, kind, segments, columns,
-                                          quantize.operands.problem.jagged);
-        },
-        when, lowering);
-    return Value();
-  }
-};
-} // namespace
-
-FP8MOE_DEFINE_ROW(KernelLowering, TwoPassLowering)
+namespace mlir::fp8moe {
+FailureOr<Value> launchTwoPass(const KernelInstance &instance, Value when,
+                               ProgramLowering &lowering) {
+  const auto &quantize = cast<QuantizeInstance>(instance);
+  auto tile = cast<TwoPassTileAttr>(instance.tile);
+  QuantizeKind kind = quantize.kind;
+  launchGeneral(
+      quantize, ("quantize_two_pass_" + stringifyQuantizeKind(kind)).str(),
+      tile.getThreads(),
+      [&](QuantizeKernel &kernel) { buildTwoPass(kernel, tile, kind); },
+      [&](const HostSize &segments, const HostSize &columns) {
+        return two_pass::countWorkTiles(tile, kind, segments, columns,
+                                        quantize.operands.problem.jagged);
+      },
+      when, lowering);
+  return Value();
+}
+} // namespace mlir::fp8moe
