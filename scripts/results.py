@@ -34,7 +34,7 @@ DATA, PAGES, IMAGES = ROOT / "benchmarks/results", ROOT / "docs/results", ROOT /
 
 # Pages, and the order of topics in them: from whole models to single kernels.
 CARDS = {"h200": "NVIDIA H200", "h100": "NVIDIA H100", "amd": "AMD, predicted", "host": "Host and compiler"}
-TOPICS = """experts models model_losses linear_layers experts_torchao peers experts_kept train_moe scaling train_ranks main_grad moe_layer layer_profile layer grouped_matmul deepgemm energy matmul_tiles
+TOPICS = """experts models model_losses linear_layers experts_torchao peers moe_layers experts_kept train_moe scaling train_ranks main_grad moe_layer layer_profile layer grouped_matmul deepgemm energy matmul_tiles
  linear mx_matmul gradient_sums bf16_gradients precision policies quantize mx_quantize mx_experts casts permute
  host_calls eager_calls compile layout_passes""".split()
 
@@ -47,8 +47,8 @@ HEADLINES = [
     ("Experts of 14 models, mean of 126 cases", "experts", None),
     ("Experts of DeepSeek-V3, one of 32 ranks, 32768 rows", "experts_torchao", "32768,2048,7168,8"),
     ("Experts of DeepSeek-V3, one of 32 ranks, 65536 rows", "peers", "Experts of DeepSeek-V3, EP 32"),
-    ("MoE layer of gpt-oss-20b, 8192 tokens", "peers", "Layer of gpt-oss-20b"),
-    ("MoE layer of Qwen3-30B-A3B, 8192 tokens", "peers", "Layer of Qwen3-30B-A3B"),
+    ("MoE layer of gpt-oss-20b, 8192 tokens", "moe_layers", "Layer of gpt-oss-20b"),
+    ("MoE layer of Qwen3-30B-A3B, 8192 tokens", "moe_layers", "Layer of Qwen3-30B-A3B"),
 ]
 # Contenders by name, and their columns or rows.
 PEERS = {"torchao FP8": ["torchao fp8"], "TransformerEngine FP8": ["TE, current scaling", "TE, block scaling"], "SonicMoE bf16": ["SonicMoE bf16"]}

@@ -46,7 +46,8 @@ def moe(
 
     Where a training step is in FP8 throughout, with SwiGLU and at least 128 rows for each expert, sorted tokens and
     the result of SwiGLU are quantized where they are computed, and are never in memory as bf16. Otherwise it is these three
-    functions; so it is in graphs whose number of rows is a symbol, by recipe "auto".
+    functions; so it is in graphs whose number of rows is a symbol, by recipe "auto". That recipe takes FP8 throughout where it
+    pays for one use of the weights at least.
 
     Args:
         x: bf16 [T, D].
@@ -69,12 +70,15 @@ def moe(
         require_tensor("moe", "gate_up", matrices, "[E, D, 2H]")
         raise ValueError(f"moe: gate_up has shape {tuple(matrices.shape)}, expected [E, D, 2H]")
     E = operator.index(shape[0])
-    if activation == "silu" and _fit(x, experts, weights, gate_up, down, recipe):
+    wanted = recipes.for_each("moe", recipe, 2)
+    if activation == "silu" and _fit(x, experts, weights, gate_up, down, wanted):
         _check(x, experts, E)
         (first, first_forms), (second, second_forms) = _take_forms("gate_up", gate_up), _take_forms("down", down)
         by_kernel = x.is_cuda and has_kernels("_glu_kernels")
+        routing = route(experts, E)
+        of_rows = permute_weights(weights.detach(), routing)
         result: torch.Tensor = _MoE.apply(
-            x.contiguous(), weights, first, second, by_kernel, *route(experts, E), *first_forms, *second_forms
+            x.contiguous(), weights, first, second, by_kernel, of_rows, *routing, *first_forms, *second_forms
         )
         return result
     rows, routing = permute(x, experts, E)
@@ -83,8 +87,8 @@ def moe(
     return unpermute(y, routing)
 
 
-def _fit(x: Any, experts: Any, weights: Any, gate_up: Any, down: Any, recipe: Any) -> bool:
-    """Whether programs take the tensors as they are, and FP8 pays in each use."""
+def _fit(x: Any, experts: Any, weights: Any, gate_up: Any, down: Any, wanted: Sequence[recipes.Recipe]) -> bool:
+    """Whether programs take the tensors as they are, and FP8 pays by the recipes of both matrices."""
     given = gate_up, down
     kept = [each for each in given if isinstance(each, QuantizedWeights)]
     if kept and (len(kept) < 2 or any(each.recipe != "rowwise" for each in kept)):
@@ -92,11 +96,12 @@ def _fit(x: Any, experts: Any, weights: Any, gate_up: Any, down: Any, recipe: An
     gate_up, down = (each.weights if isinstance(each, QuantizedWeights) else each for each in given)
     if any(type(tensor) not in (torch.Tensor, torch.nn.Parameter) for tensor in (x, experts, weights, gate_up, down)):
         return False
-    if not torch.is_grad_enabled() or is_exporting() or reads_gathered() or gathered or not isinstance(recipe, str):
+    if not torch.is_grad_enabled() or is_exporting() or reads_gathered() or gathered:
         return False
     if observers and not torch.compiler.is_compiling():  # `inspect` looks at each matmul
         return False
-    recipes.check("moe", recipe)
+    for recipe in wanted:
+        recipes.check("moe", recipe)
     device = x.device
     if device.type not in ("cpu", "cuda") or torch.is_autocast_enabled(device.type):
         return False
@@ -111,9 +116,12 @@ def _fit(x: Any, experts: Any, weights: Any, gate_up: Any, down: Any, recipe: An
     M = experts.numel()
     if not guard_or_false(M >= _LEAST_ROWS * E):  # columns would be padding, for the most part
         return False
-    if recipe in FIXED:
-        return recipe == "rowwise" and _auto.has_kernels(device, D, two_H)
-    return all(_auto.choose(M, each, recipe) == "rowwise" for each in given)
+    if not _auto.has_kernels(device, D, two_H):
+        return False
+    mixes = [recipe if recipe in FIXED else _auto.choose(M, matrix, recipe) for matrix, recipe in zip(given, wanted)]
+    # One use that FP8 speeds up pays for the others here, which need not write what they quantize.
+    is_auto = set(wanted) == {recipes.AUTO}
+    return any(any(recipes.MIXES.get(mix, ())) for mix in mixes) if is_auto else set(mixes) == {"rowwise"}
 
 
 def _take_forms(name: str, weights: _Weights) -> Tuple[torch.Tensor, Sequence[torch.Tensor]]:
@@ -185,6 +193,7 @@ class _MoE(torch.autograd.Function):
         gate_up: torch.Tensor,
         down: torch.Tensor,
         by_kernel: bool,
+        of_rows: torch.Tensor,
         offsets: torch.Tensor,
         slots: torch.Tensor,
         places: torch.Tensor,
@@ -197,7 +206,6 @@ class _MoE(torch.autograd.Function):
         h = _multiply(layer.gate_up, x_rows, x_scales, gate_up, forms[:2], offsets)
         del x_rows
         # The second matmul multiplies rows that have their weights already: only sums are left for its result.
-        of_rows = weights.flatten()[slots].to(torch.float32)
         a_rows, a_scales, *a_columns = layer.rows.find("quantize_activation")(h, of_rows, offsets)
         y = _multiply(layer.down, a_rows, a_scales, down, forms[4:6], offsets)
         saved = (x, weights, gate_up, down, offsets, slots, places, rows, of_rows, h, *x_columns, *a_columns, *forms[2:4], *forms[6:])

@@ -16,7 +16,7 @@ from typing import Any, Callable, List, Literal, Optional, Tuple, Union
 import torch
 
 from .. import cache, moe_programs, programs, recipes
-from ._auto import choose, forms_recipe, has_kernels, in_module, pays_kept
+from ._auto import forms_recipe, has_kernels, in_module, pays_kept
 from ._bias import add_bias
 from ._constant import assume_constant_result
 from ._glu import SwiGLU
@@ -134,12 +134,9 @@ def _takes_moe(
     (gate_up, _), (down, _) = matrices
     if not torch.is_grad_enabled() or (not torch.compiler.is_compiling() and chosen.numel() < _LEAST_ROWS * down.shape[0]):
         return False  # before anything that takes time of the host
-    if not _may_take_moe(module) or not fits_moe(x, chosen, weights, gate_up, down, "rowwise"):
+    wanted = tuple(in_module(recipe, module) for _, recipe in matrices)
+    if not _may_take_moe(module) or not fits_moe(x, chosen, weights, gate_up, down, wanted):
         return False
-    for matrix, recipe in matrices:
-        recipe = in_module(recipe, module)
-        if (recipe if recipe in FIXED else choose(chosen.numel(), matrix, recipe)) != "rowwise":
-            return False
     E, H, D = down.shape
     found: bool = _constant_has_programs(int(D), int(H), int(E), find_layout(gate_up), find_layout(down), x.device.type, x.device.index or 0)
     return found

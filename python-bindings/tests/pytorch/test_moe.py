@@ -181,10 +181,21 @@ def test_inspect_sees_the_matmuls(calls):
 
 def test_a_recipe_for_each_matrix(calls):
     leaves, chosen, grad = make(14)
-    for recipe in (("rowwise", "bf16"), ["rowwise", "rowwise"]):
-        for a, b in zip(run(whole, leaves, chosen, grad, recipe), run(apart, leaves, chosen, grad, recipe)):
-            assert torch.equal(a, b)
+    for a, b in zip(run(whole, leaves, chosen, grad, ("rowwise", "bf16")), run(apart, leaves, chosen, grad, ("rowwise", "bf16"))):
+        assert torch.equal(a, b)
     assert not calls
+    for a, b in zip(run(whole, leaves, chosen, grad, ["rowwise", "rowwise"]), run(whole, leaves, chosen, grad, "rowwise")):
+        assert torch.equal(a, b)
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize("mixes, is_whole", [(("forward_only", "bf16"), True), (("bf16", "bf16"), False), (("", ""), False)])
+def test_auto_is_whole_where_one_use_pays(mixes, is_whole, calls, monkeypatch):
+    leaves, chosen, grad = make(18)
+    found = dict(zip((2 * H, D), mixes))
+    monkeypatch.setattr(_moe._auto, "choose", lambda rows, weights, recipe: found[weights.shape[2]])
+    y = whole(leaves, chosen, "auto")
+    assert bool(calls) == is_whole and y.shape == (T, D)
 
 
 def test_two_numbers_of_tokens_in_a_graph():

@@ -164,9 +164,9 @@ SmallVector<Value> RescaledLinesBuilder::computeLine(ValueRange found,
                                                      ValueRange loaded) {
   if (!kernel.source)
     return loaded;
-  const size_t perChunk = loaded.size() / config.heldChunks;
+  const size_t perChunk = loaded.size() / tile.getChunks();
   SmallVector<Value> chunks;
-  for (int64_t i : llvm::seq(config.heldChunks))
+  for (int64_t i : llvm::seq(tile.getChunks()))
     llvm::append_range(
         chunks,
         kernel.source->compute(found, loaded.slice(i * perChunk, perChunk)));
@@ -213,7 +213,7 @@ void RescaledLinesBuilder::quantizeLines(Value segment, IndexRange lines) {
   // Of columns are their magnitudes so far. The source finds the line after
   // the next one while the next one is loaded.
   const size_t held =
-      config.heldChunks * kernel.lines.getInputChunks(kOutputChunk);
+      tile.getChunks() * kernel.lines.getInputChunks(kOutputChunk);
   SmallVector<Value> init(held, b.zeroWords());
   SmallVector<Value> found = findLine(lines.low);
   llvm::append_range(init, found);
