@@ -440,6 +440,51 @@ def check_experts_that_are_distributed_tensors(rank):
     assert f"grouped_mm of K = {D}, N = {2 * H}, E = {E}" in prepare(sharded, progress=False)[0].what
 
 
+def check_whole_layers(rank):
+    """Experts of transformers that FSDP2 or expert parallelism has divided run `moe`, with the results and gradients of one process."""
+    if importlib.util.find_spec("transformers") is None:
+        return
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.tensor import Shard, distribute_tensor
+    from transformers import Qwen3MoeConfig
+    from transformers.models.qwen3_moe.modeling_qwen3_moe import Qwen3MoeExperts
+
+    from fp8moe.torch import _moe
+
+    transformers.register("fp8moe_parts", recipe="rowwise")
+    mesh, runs, forward = dist.init_device_mesh("cpu", (RANKS,)), [], _moe._MoE.forward
+    _moe._MoE.forward = staticmethod(lambda *args: runs.append(1) or forward(*args))
+    for how, experts in (("fsdp", 4), ("ep", 8)):  # each rank multiplies those of 4 experts
+        config = Qwen3MoeConfig(hidden_size=48, moe_intermediate_size=32, num_experts=experts, num_experts_per_tok=2)
+        torch.manual_seed(3)
+        whole, module = Qwen3MoeExperts(config).bfloat16(), Qwen3MoeExperts(config).bfloat16()
+        for parameter, other in zip(whole.parameters(), module.parameters()):
+            torch.nn.init.normal_(parameter, std=0.2)
+            other.data.copy_(parameter.data)
+        x, gradient, index = torch.randn(600, 48).bfloat16(), torch.randn(600, 48).bfloat16(), torch.rand(600, experts).topk(2).indices
+        places, weights = index, torch.rand(600, 2)
+        config._experts_implementation = "eager"
+        expected = whole(x, index, weights)
+        expected.backward(gradient)
+        config._experts_implementation = "fp8moe_parts"
+        if how == "fsdp":
+            module = fully_shard(module, mesh=mesh)
+        else:
+            for name, parameter in list(module.named_parameters()):
+                setattr(module, name, torch.nn.Parameter(distribute_tensor(parameter.detach(), mesh, [Shard(0)])))
+            module.num_experts, places = 4, torch.where(index // 4 == rank, index % 4, 4)
+        y = module(x, places, weights)
+        y.backward(gradient)
+        assert len(runs) == 1
+        runs.clear()
+        y = y.detach()
+        if how == "ep":
+            dist.all_reduce(y)
+        assert (y - expected).norm() <= 0.1 * expected.norm()
+        for parameter, other in zip(module.parameters(), whole.parameters()):
+            assert (parameter.grad.full_tensor() - other.grad).norm() <= 0.1 * other.grad.norm()
+
+
 def check_kept_weights_made_on_meta(rank):
     """Parameters that get their memory after they were divided, as those of large models do."""
     from torch.distributed.fsdp import fully_shard
@@ -523,6 +568,7 @@ CHECKS = [
     check_unfinished_collectives_with_main_grad,
     check_inspect,
     check_experts_that_are_distributed_tensors,
+    check_whole_layers,
     check_kept_weights_made_on_meta,
     check_kept_weights_divided_along_another_dimension,
     check_what_cannot_be_kept,

@@ -300,6 +300,46 @@ def test_programs_of_matmuls_are_enough(layers, monkeypatch):
         fp8moe.torch.transformers._has_programs.cache_clear()
 
 
+class Adapter(torch.nn.Module):
+    """Adds a product of narrow matrices to frozen weights."""
+
+    def __init__(self, weights):
+        super().__init__()
+        self.a = torch.nn.Parameter(torch.randn(*weights.shape[:2], 4).bfloat16() * 0.1)
+        self.b = torch.nn.Parameter(torch.randn(weights.shape[0], 4, weights.shape[2]).bfloat16() * 0.1)
+
+    def forward(self, weights):
+        return weights + self.a @ self.b
+
+
+def test_adapters_of_whole_layers(layers):
+    module, inputs = make_wide()
+    for name, parameter in list(module.named_parameters()):
+        parameter.requires_grad_(False)
+        torch.nn.utils.parametrize.register_parametrization(module, name, Adapter(parameter))
+    found = run_wide(module, inputs)
+    assert layers and len(found) == 7
+    module.config._experts_implementation = "eager"
+    require_close(found, run_wide(module, inputs), TOLERANCE)
+
+
+def test_whole_layers_that_are_computed_again(layers):
+    module, inputs = make_wide()
+    expected = run_wide(module, inputs)
+    forward = module.forward
+    for is_reentrant in (False, True):
+        module.forward = lambda *inputs: torch.utils.checkpoint.checkpoint(forward, *inputs, use_reentrant=is_reentrant)
+        y = module(*inputs)
+        torch.manual_seed(3)
+        y.backward(torch.randn(y.shape).to(y.dtype))
+        leaves = [inputs[0], inputs[2], *module.parameters()]
+        assert all(torch.equal(leaf.grad, other) for leaf, other in zip(leaves, expected[1:]))
+        assert is_reentrant or torch.equal(y, expected[0])
+        for leaf in leaves:
+            leaf.grad = None
+    assert len(layers) == 4  # a reentrant forward has no gradients, so matmuls are called one by one there
+
+
 def test_whole_layers_are_prepared():
     module, _ = make_wide()
     found = [entry.what for entry in fp8moe.torch.prepare(module, progress=False)]
