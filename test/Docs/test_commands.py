@@ -35,7 +35,7 @@ LEFT_OUT = [
     (r"(apt-get install|python3 -m venv|pip) ", "installs"),
     (r"fp8moe-run .*--device=cuda", "needs a GPU"),
     (r"python3 benchmarks/\w+\.py (measure )?build/\w+/sm_90a", "needs a GPU"),
-    (r"(FP8MOE_ARTIFACTS=\S+ )?python3 benchmarks/(auto|linear_layers|peers|torch_\w+)\.py", "needs torch, and a GPU"),
+    (r"(FP8MOE_ARTIFACTS=\S+ )?python3 benchmarks/(auto|linear_layers|models|peers|torch_\w+)\.py", "needs torch, and a GPU"),
     (r"python3 benchmarks/(linear|mx_matmul|precision)\.py build/", "needs a GPU"),
     (r"PYTHONPATH=\S+ build/torch-env/bin/python (-m torch\.distributed\.run |examples/train_moe\.py --compile|benchmarks/scaling\.py)", "needs torch, and a GPU"),
     (r"/usr/bin/time ", "measures"),
@@ -51,7 +51,7 @@ LEFT_OUT = [
 # Commands that take up to minutes of processor time: dozens of kernels each, or measurements of the compiler.
 SLOW = [
     r"fp8moe-compile (build|benchmarks)/\w+\.mlir --target=sm_90a",
-    r"python3 -m fp8moe prepare (kept_)?grouped_mm .*--target=sm_90a",
+    r"python3 -m fp8moe prepare (moe|(kept_)?grouped_mm) .*--target=sm_90a",
     r"python3 benchmarks/layout_pipeline_scaling\.py",
     r"PYTHONPATH=\S+ \S+ benchmarks/predict\.py",
 ]

@@ -117,7 +117,7 @@ static void buildRows(KernelBuilder &b, const RowProblem &problem,
     for (auto [i, each] : llvm::enumerate(chunks)) {
       each.index = b.add(b.add(b.mul(workTile, kTile), b.getThread()),
                          b.i64(i * kThreads));
-      // Behind the last one is the last one again, which is not stored.
+      // Threads behind the last chunk load it, too, and store nothing.
       Value existing = b.minS(each.index, b.sub(count, 1));
       each.row = b.divU(existing, chunksOfPart);
       each.column = b.mul(b.remU(existing, chunksOfPart), chunk);

@@ -101,7 +101,7 @@ SmallVector<Value> RowSource::load(ValueRange found, Value column) {
     return gather(found.front(), column);
   Plane input =
       createPlane(inputPointer, problem.inputAlignment, sizes.inputPitch);
-  // Of the input, and of the gradient that a gradient reads besides.
+  // The gradient of SwiGLU reads the incoming gradient, too.
   bool isGradient = problem.kind == RowKind::SwiGLUGradient;
   Value half = isGradient ? getPartColumns() : sizes.columns;
   Value row = found.front(), end = b.mul(half, 2);

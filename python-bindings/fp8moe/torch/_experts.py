@@ -76,6 +76,7 @@ def experts(
     is_plain = gate_up_bias is None and down_bias is None and gate_up_grad is None and down_grad is None
     if weights is not None:
         _check_weights(x, weights)
+        weights = weights.contiguous()
     if torch.compiler.is_compiling() and activation == "silu" and is_plain and gate_up_recipe == down_recipe:
         y = run_down_last(x, gate_up, down, offsets, weights, gate_up_recipe)
         if y is not None:
@@ -101,7 +102,10 @@ def experts(
             f"{tuple(a.shape)}, as [M, H]; weights [E, D, H] are passed as down.transpose(-2, -1)"
         )
     y = add_bias(multiply_seen(a, down, offsets, down_recipe, down_grad, _DOWN), down_bias, offsets)
-    return to_autocast(y if weights is None or down_bias is None else weigh(y, weights))
+    if weights is not None and down_bias is not None:
+        is_used = torch.arange(y.shape[0], device=y.device) < offsets[-1]
+        y = weigh(y, weights.where(is_used, 0.0))
+    return to_autocast(y)
 
 
 def _check_weights(x: Any, weights: Any) -> None:

@@ -117,7 +117,9 @@ class _WeightedSwiGLU(torch.autograd.Function):
         h, weights = ctx.saved_tensors
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
             again = h.view_as(h), weights.view_as(weights)
-            return torch.autograd.grad(weighted_swiglu(*again), again, gradient, create_graph=True)
+            inputs = [tensor for tensor, needs in zip(again, ctx.needs_input_grad) if needs]
+            found = iter(torch.autograd.grad(weighted_swiglu(*again), inputs, gradient, create_graph=True))
+            return tuple(next(found) if needs else None for needs in ctx.needs_input_grad)
         by_kernel = h.is_cuda and h.dtype in TYPES and h.dim() == 2 and h.is_contiguous() and has_kernels("_glu_kernels")
         return compute_weighted_gradients(gradient, h, weights, by_kernel)
 

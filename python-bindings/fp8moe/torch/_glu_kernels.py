@@ -15,7 +15,7 @@ import triton.language as tl
 #: What is to be said where Triton cannot make them.
 SLOW = "experts take one to three percent longer"
 
-# What a gate has is constant: as arguments its numbers were float64 under torch.compile, and so was what is computed of them.
+# Numbers of a gate are constants of kernels: torch.compile would pass them as float64.
 
 #: Elements of the result that a program computes at a time: 16 bytes of bf16 a thread.
 _ELEMENTS = 1024

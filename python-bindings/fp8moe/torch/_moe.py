@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import functools
 import operator
-from typing import Any, Callable, Dict, NamedTuple, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple, Union
 
 import torch
 from torch.fx.experimental.symbolic_shapes import guard_or_false
 
-from .. import moe_programs, recipes
+from .. import cache, moe_programs, recipes
 from . import _auto
 from ._constant import assume_constant_result
 from ._experts import experts as run_experts
@@ -39,7 +39,8 @@ def moe(
     activation: Union[Activation, Callable[[torch.Tensor], torch.Tensor]] = "silu",
     recipe: Union[recipes.Recipe, Tuple[recipes.Recipe, recipes.Recipe]] = "auto",
 ) -> torch.Tensor:
-    """Runs tokens through their experts: `permute`, `experts` with weights of rows, and `unpermute` as one function.
+    """Runs tokens through their experts: `permute`, `experts` and `unpermute` as one function. With SwiGLU the weights
+    multiply rows before `down`, as `experts` does with `permute_weights`.
 
         weights, chosen = router(x).softmax(-1).topk(k)
         y = moe(x, chosen, weights, gate_up, down)
@@ -61,7 +62,7 @@ def moe(
     Returns:
         [T, D], of the type of x.
 
-    Raises as `permute`, `experts` and `unpermute`.
+    Raises as these functions.
     """
     _require_backward("moe", x, weights)
     shape = find_shape(gate_up)
@@ -82,9 +83,10 @@ def moe(
         )
         return result
     rows, routing = permute(x, experts, E)
+    if activation != "silu" or weights is None:  # no kernel has both, so autograd would hold one tensor more
+        return unpermute(run_experts(rows, gate_up, down, routing.offsets, activation=activation, recipe=recipe), routing, weights)
     of_rows = permute_weights(weights, routing)
-    y = run_experts(rows, gate_up, down, routing.offsets, activation=activation, weights=of_rows, recipe=recipe)
-    return unpermute(y, routing)
+    return unpermute(run_experts(rows, gate_up, down, routing.offsets, weights=of_rows, recipe=recipe), routing)
 
 
 def _fit(x: Any, experts: Any, weights: Any, gate_up: Any, down: Any, wanted: Sequence[recipes.Recipe]) -> bool:
@@ -116,12 +118,38 @@ def _fit(x: Any, experts: Any, weights: Any, gate_up: Any, down: Any, wanted: Se
     M = experts.numel()
     if not guard_or_false(M >= _LEAST_ROWS * E):  # columns would be padding, for the most part
         return False
-    if not _auto.has_kernels(device, D, two_H):
-        return False
     mixes = [recipe if recipe in FIXED else _auto.choose(M, matrix, recipe) for matrix, recipe in zip(given, wanted)]
-    # One use that FP8 speeds up pays for the others here, which need not write what they quantize.
-    is_auto = set(wanted) == {recipes.AUTO}
-    return any(any(recipes.MIXES.get(mix, ())) for mix in mixes) if is_auto else set(mixes) == {"rowwise"}
+    if set(wanted) == {recipes.AUTO}:
+        # Rows that kernels compute spare so much that FP8 pays for all uses where it pays for one.
+        pays = any(any(recipes.MIXES.get(mix, ())) for mix in mixes)
+    else:
+        pays = set(mixes) == {"rowwise"}
+    if not pays:
+        return False
+    D, H, E = (operator.index(size) for size in (D, two_H // 2, E))
+    if not _auto.has_kernels(device, D, 2 * H):
+        return False
+    found: bool = _constant_has_programs(D, H, E, find_layout(gate_up), find_layout(down), device.type, device.index or 0)
+    return found
+
+
+@functools.lru_cache(maxsize=None)
+def _has_programs(D: int, H: int, E: int, gate_up: str, down: str, device: str, index: int) -> bool:
+    """Whether programs of a layer can be had: a machine without the compiler may have those of grouped_mm only."""
+    chip = chip_of(device, index)
+    return cache.can_compile(chip) or all(cache.find(request) for request in list_requests(D, H, E, gate_up, down, chip))
+
+
+def list_requests(D: int, H: int, E: int, gate_up: str, down: str, chip: str) -> List[cache.Request]:
+    """Artifacts of `moe` for weights with these layouts."""
+    layouts = {"rows": "NK", "gate_up": gate_up, "down": down}
+    return [moe_programs.request(part, D, H, E, chip, weights=layouts[part]) for part in moe_programs.PARTS]
+
+
+@assume_constant_result
+def _constant_has_programs(D: int, H: int, E: int, gate_up: str, down: str, device: str, index: int) -> bool:
+    """Runs while Dynamo traces."""
+    return _has_programs(D, H, E, gate_up, down, device, index)
 
 
 def _take_forms(name: str, weights: _Weights) -> Tuple[torch.Tensor, Sequence[torch.Tensor]]:

@@ -88,8 +88,7 @@ def unpermute(rows: torch.Tensor, routing: Routing, weights: Optional[torch.Tens
     """
     _require_backward("unpermute", rows, weights)
     _require_tensor("unpermute", "rows", rows)
-    if not isinstance(routing, Routing):
-        raise TypeError(f"unpermute: routing is of type {type(routing).__name__}, expected the second result of permute")
+    _require_routing("unpermute", routing)
     places = routing.places
     if rows.dim() != 2 or rows.shape[0] != places.shape[0] * places.shape[1]:
         raise ValueError(
@@ -100,11 +99,7 @@ def unpermute(rows: torch.Tensor, routing: Routing, weights: Optional[torch.Tens
         raise ValueError(f"unpermute: rows are on {rows.device}, but routing is on {places.device}; move them there")
     if weights is None:
         return _Sum.apply(rows, *routing)
-    _require_tensor("unpermute", "weights", weights)
-    if weights.device != rows.device:
-        raise ValueError(f"unpermute: weights are on {weights.device}, but rows are on {rows.device}; move them there")
-    if weights.shape != places.shape:
-        raise ValueError(f"unpermute: weights have shape {tuple(weights.shape)}, expected {tuple(places.shape)}")
+    _check_weights("unpermute", weights, routing)
     return _WeightedSum.apply(rows, weights, *routing)
 
 
@@ -118,6 +113,20 @@ def _require_backward(function: str, *tensors: Any) -> None:
         raise Error(
             f"{function} has no gradient in forward mode (torch.autograd.forward_ad); backward() and torch.autograd.grad give its gradients"
         )
+
+
+def _require_routing(function: str, routing: Any) -> None:
+    if not isinstance(routing, Routing):
+        raise TypeError(f"{function}: routing is of type {type(routing).__name__}, expected the second result of permute")
+
+
+def _check_weights(function: str, weights: Any, routing: Routing) -> None:
+    _require_tensor(function, "weights", weights)
+    places = routing.places
+    if weights.device != places.device:
+        raise ValueError(f"{function}: weights are on {weights.device}, but rows are on {places.device}; move them there")
+    if weights.shape != places.shape:
+        raise ValueError(f"{function}: weights have shape {tuple(weights.shape)}, expected {tuple(places.shape)}")
 
 
 def _require_tensor(function: str, name: str, tensor: Any) -> None:
@@ -222,13 +231,16 @@ class _Permute(torch.autograd.Function):
 
 
 def permute_weights(weights: torch.Tensor, routing: Routing) -> torch.Tensor:
-    """The f32 weight of each row, of weights [T, k]; `experts` takes them."""
+    """The f32 weight of each row, of weights [T, k]; `experts` takes them. Raises as `unpermute`."""
+    _require_backward("permute_weights", weights)
+    _require_routing("permute_weights", routing)
+    _check_weights("permute_weights", weights, routing)
     result: torch.Tensor = _PermuteWeights.apply(weights, *routing)
     return result
 
 
 def gather_weights(of_rows: torch.Tensor, offsets: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-    """What rows have for each slot [T, k], and zeros for experts that are elsewhere."""
+    """Gathers the row's number for each slot [T, k], and zeros for experts that are elsewhere."""
     return of_rows[places].masked_fill_(places >= offsets[-1], 0.0)
 
 

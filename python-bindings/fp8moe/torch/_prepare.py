@@ -16,7 +16,7 @@ from . import torchao, transformers
 from ._auto import has_kernels
 from ._grouped_mm import FIXED, chip_of, find_layout, list_adding_ops, make_op, require_tensor
 from ._linear import LinearNeed, find_need, is_layer
-from ._moe import _load as load_layer
+from ._moe import _load as load_layer, list_requests as list_layer_requests
 from ._sharding import find_gathered_sizes, find_multiplied, require_whole
 
 _BAR = 24
@@ -148,7 +148,7 @@ class _LayerNeed(NamedTuple):
     chip: str
 
     def list_requests(self, kept: bool, main_grad: bool) -> List[cache.Request]:
-        return transformers.list_layer_requests(self.D, self.H, self.E, *self.layouts, self.chip)
+        return list_layer_requests(self.D, self.H, self.E, *self.layouts, self.chip)
 
     def load(self, kept: bool, main_grad: bool) -> None:
         for part, layout in zip(moe_programs.PARTS, ("NK", *self.layouts)):

@@ -15,12 +15,11 @@ from typing import Any, Callable, List, Literal, Optional, Tuple, Union
 
 import torch
 
-from .. import cache, moe_programs, programs, recipes
+from .. import programs, recipes
 from ._auto import forms_recipe, has_kernels, in_module, pays_kept
 from ._bias import add_bias
-from ._constant import assume_constant_result
 from ._glu import SwiGLU
-from ._grouped_mm import _LEAST_ROWS, FIXED, GROUPED_MM, chip_of, find_layout, grouped_mm, is_exporting, to_autocast
+from ._grouped_mm import _LEAST_ROWS, FIXED, GROUPED_MM, grouped_mm, is_exporting, to_autocast
 from ._kept import keep as keep_forms, multiply_parameter, reads_gathered
 from ._moe import _fit as fits_moe, moe
 from ._permute import permute, unpermute
@@ -129,36 +128,13 @@ def _may_take_moe(module: Any) -> bool:
 def _takes_moe(
     module: Any, x: torch.Tensor, chosen: torch.Tensor, weights: torch.Tensor, *matrices: Tuple[torch.Tensor, recipes.Recipe]
 ) -> bool:
-    """Whether this call runs programs of a whole layer (`moe`). Otherwise matmuls are called one by one: in evaluation, with few rows, in
-    part in bf16, where somebody looks at matmuls, and where these programs are neither prepared nor can be compiled."""
+    """Whether this call runs programs of a whole layer (`moe`). Otherwise matmuls are called one by one: in evaluation, with few rows,
+    where FP8 pays for no use, where somebody looks at matmuls, and where these programs are neither prepared nor can be compiled."""
     (gate_up, _), (down, _) = matrices
     if not torch.is_grad_enabled() or (not torch.compiler.is_compiling() and chosen.numel() < _LEAST_ROWS * down.shape[0]):
         return False  # before anything that takes time of the host
     wanted = tuple(in_module(recipe, module) for _, recipe in matrices)
-    if not _may_take_moe(module) or not fits_moe(x, chosen, weights, gate_up, down, wanted):
-        return False
-    E, H, D = down.shape
-    found: bool = _constant_has_programs(int(D), int(H), int(E), find_layout(gate_up), find_layout(down), x.device.type, x.device.index or 0)
-    return found
-
-
-@functools.lru_cache(maxsize=None)
-def _has_programs(D: int, H: int, E: int, gate_up: str, down: str, device: str, index: int) -> bool:
-    """Whether programs of `moe` can be had: a machine without the compiler may have those of grouped_mm only."""
-    chip = chip_of(device, index)
-    return cache.can_compile(chip) or all(cache.find(request) for request in list_layer_requests(D, H, E, gate_up, down, chip))
-
-
-def list_layer_requests(D: int, H: int, E: int, gate_up: str, down: str, chip: str) -> List[cache.Request]:
-    """Artifacts of `moe` for weights with these layouts."""
-    layouts = {"rows": "NK", "gate_up": gate_up, "down": down}
-    return [moe_programs.request(part, D, H, E, chip, weights=layouts[part]) for part in moe_programs.PARTS]
-
-
-@assume_constant_result
-def _constant_has_programs(D: int, H: int, E: int, gate_up: str, down: str, device: str, index: int) -> bool:
-    """Runs while Dynamo traces."""
-    return _has_programs(D, H, E, gate_up, down, device, index)
+    return _may_take_moe(module) and fits_moe(x, chosen, weights, gate_up, down, wanted)
 
 
 def _apply_gate(module: Any, rows: torch.Tensor) -> torch.Tensor:
@@ -189,7 +165,8 @@ def find_gate(module: Any) -> Optional[SwiGLU]:
 
 def _is_silu(act: Any) -> bool:
     is_silu = type(act).__name__ in ("SiLU", "SiLUActivation") and type(act).__module__.startswith(("torch.", "transformers."))
-    return is_silu and not any(getattr(act, name) for name in _HOOKS)
+    is_hooked = any(getattr(act, name) for name in _HOOKS) or any(getattr(torch.nn.modules.module, f"_global{name}") for name in _HOOKS)
+    return is_silu and not is_hooked and "forward" not in act.__dict__
 
 
 class _Attributes:

@@ -76,6 +76,7 @@ def test_ranges_read_two_sets_of_programs(monkeypatch):
     for rows in ROWS:
         run(RANGES, rows)
         run(RANGES, rows, torch.compile(grouped_mm, dynamic=False))
+    torch._dynamo.reset()  # graphs for so many numbers of rows count for other tests, too
     assert seen == {"rowwise", "bf16"}
 
 

@@ -93,6 +93,14 @@ def test_weights_of_rows(activation, bias, compiled):
         assert_near(found[name], gradient, name)
 
 
+def test_rows_of_no_group_are_zero_whatever_their_weight_is():
+    t, weights = tensors(), torch.ones(M)
+    weights[ENDS[-1] :] = float("nan")
+    for bias in (False, True):
+        y = run(t, "silu", bias, lambda *args, **options: experts(*args, weights=weights, **options))
+        assert not y[ENDS[-1] :].any()
+
+
 def test_weights_that_do_not_fit():
     t = tensors()
     for weights, message in ((torch.ones(M - 1), r"expected float32 \(60,\)"), (torch.ones(M, dtype=torch.bfloat16), "are torch.bfloat16")):

@@ -206,6 +206,44 @@ def test_two_numbers_of_tokens_in_a_graph():
             assert distance(a, b) < 0.06, name
 
 
+@pytest.mark.parametrize("recipe", ["rowwise", "bf16"])
+def test_gradients_of_gradients_without_those_of_weights(recipe):
+    leaves, chosen, grad = make(19)
+    leaves["weights"].requires_grad_(False)
+    asked = [leaves[name] for name in ("x", "gate_up", "down")]
+    found = torch.autograd.grad(whole(leaves, chosen, recipe), asked, grad, create_graph=True)
+    for a, b in zip(found, torch.autograd.grad(whole(leaves, chosen, recipe), asked, grad)):
+        assert distance(a, b) < 0.06
+
+
+@pytest.mark.parametrize("recipe", ["auto", "rowwise", "bf16"])
+def test_graphs_with_symbolic_sizes(recipe):
+    leaves, chosen, _ = make(20)
+    compiled = torch.compile(whole, fullgraph=True, dynamic=True)
+    assert distance(compiled(leaves, chosen, recipe), whole(leaves, chosen, recipe)) < 0.06
+
+
+def test_programs_of_matmuls_are_enough(calls, monkeypatch):
+    """On a machine without the compiler."""
+    leaves, chosen, grad = make(21)
+    _moe._has_programs.cache_clear()
+    monkeypatch.setattr(_moe.cache, "can_compile", lambda chip: False)
+    monkeypatch.setattr(_moe.cache, "find", lambda request: None)
+    try:
+        run(whole, leaves, chosen, grad, "rowwise")
+    finally:
+        _moe._has_programs.cache_clear()
+    assert not calls
+
+
+def test_weights_that_do_not_fit():
+    leaves, chosen, _ = make(22, tokens=50)
+    weights = leaves["weights"]
+    for wrong in (weights.t(), weights.flatten(), weights[:, :1]):
+        with pytest.raises(ValueError, match="weights have shape"):
+            whole({**leaves, "weights": wrong}, chosen, "rowwise")
+
+
 def test_errors():
     leaves, chosen, _ = make(10)
     matrices = leaves["gate_up"].transpose(-2, -1), leaves["down"].transpose(-2, -1)

@@ -292,12 +292,12 @@ def test_programs_of_matmuls_are_enough(layers, monkeypatch):
     module, inputs = make_wide()
     monkeypatch.setattr(fp8moe.cache, "can_compile", lambda chip: False)
     monkeypatch.setattr(fp8moe.cache, "find", lambda request: None if request.what.startswith("moe") else "a folder")
-    fp8moe.torch.transformers._has_programs.cache_clear()
+    _moe._has_programs.cache_clear()
     try:
         run_wide(module, inputs)
         assert not layers
     finally:
-        fp8moe.torch.transformers._has_programs.cache_clear()
+        _moe._has_programs.cache_clear()
 
 
 class Adapter(torch.nn.Module):
