@@ -16,7 +16,7 @@ from . import torchao, transformers
 from ._auto import has_kernels
 from ._grouped_mm import FIXED, chip_of, find_layout, list_adding_ops, make_op, require_tensor
 from ._linear import LinearNeed, find_need, is_layer
-from ._moe import _load as load_layer, list_requests as list_layer_requests
+from ._moe import _has_programs as has_programs, _load as load_layer, list_requests as list_layer_requests
 from ._sharding import find_gathered_sizes, find_multiplied, require_whole
 
 _BAR = 24
@@ -213,10 +213,11 @@ def _find_layer_need(module: Any, device: Optional[Union[str, torch.device]], si
     gate_up, down = (find_multiplied(module, weights, sizes) for weights in find_weights(module)[1])
     target = down.device if device is None else torch.device(device)
     E, H, D = down.shape
-    if not has_kernels(target, D, 2 * H) or D % 16 or H % 16:
+    where, layouts = (target.type, target.index or 0), (find_layout(gate_up), find_layout(down))
+    # Where these programs are not and cannot be compiled, calls do without them.
+    if not has_kernels(target, D, 2 * H) or D % 16 or H % 16 or not has_programs(D, H, E, *layouts, *where):
         return None
-    where = target.type, target.index or 0
-    return _LayerNeed(D, H, E, (find_layout(gate_up), find_layout(down)), where, chip_of(*where))
+    return _LayerNeed(D, H, E, layouts, where, chip_of(*where))
 
 
 #: The recipe of a module, or one for each of its weights.
