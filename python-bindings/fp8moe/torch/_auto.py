@@ -201,7 +201,7 @@ def multiply_by_rows(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, 
     if mix == TORCH:
         result: torch.Tensor = _TorchBF16.apply(call.x, call.weights, call.offsets)
         return result
-    # Some mixes have the name of a recipe, whose programs are others.
+    # A mix and a recipe with programs of its own may have one name. These programs are those of "rowwise" and "bf16".
     named = recipe if mix in programs.RECIPES else mix or recipe
     return multiply_mix(call.x, call.weights, call.offsets, named, call.forms)
 

@@ -67,7 +67,7 @@ def gate_and_up(h: torch.Tensor, activation: str, weights: Optional[torch.Tensor
 
 
 def weigh(rows: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """Rows times their f32 weights, rounded once."""
+    """Rows times their f32 weights, of the type of rows."""
     return (rows * weights.unsqueeze(1)).to(rows.dtype)
 
 
@@ -99,7 +99,7 @@ def compute_weighted_gradients(
 
 
 def weighted_swiglu(h: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """In code that is traced, of h in bf16, rounded once."""
+    """SwiGLU times weights of rows by torch's operations, in f32, rounded once."""
     return weigh(_formula(h.float(), "silu"), weights).to(h.dtype)
 
 

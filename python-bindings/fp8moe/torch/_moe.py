@@ -45,15 +45,15 @@ def moe(
         weights, chosen = router(x).softmax(-1).topk(k)
         y = moe(x, chosen, weights, gate_up, down)
 
-    Where a training step is in FP8 throughout, with SwiGLU and at least 128 rows for each expert, sorted tokens and
-    the result of SwiGLU are quantized where they are computed, and are never in memory as bf16. Otherwise it is these three
-    functions; so it is in graphs whose number of rows is a symbol, by recipe "auto". That recipe takes FP8 throughout where it
-    pays for one use of the weights at least.
+    A training step that is FP8 throughout has programs of its own, with SwiGLU and at least 128 rows for each expert. Sorted tokens
+    and the result of SwiGLU are quantized there where they are computed, and are never in memory as bf16. Otherwise the three
+    functions run one by one. They do so by recipe "auto" in graphs whose number of rows is a symbol, and on machines that have
+    neither these programs nor the compiler. Recipe "auto" takes FP8 throughout where it pays for one use of the weights.
 
     Args:
         x: bf16 [T, D].
         experts: integers [T, k], as for `permute`. Numbers outside of 0 to E - 1 are experts of other ranks.
-        weights: [T, k], those of the router.
+        weights: [T, k], those of the router, or None for ones.
         gate_up: bf16 [E, D, 2H], as for `experts`.
         down: bf16 [E, H, D], the same.
         activation: as for `experts`.
@@ -83,7 +83,7 @@ def moe(
         )
         return result
     rows, routing = permute(x, experts, E)
-    if activation != "silu" or weights is None:  # no kernel has both, so autograd would hold one tensor more
+    if activation != "silu" or weights is None:  # others would save the activation twice
         return unpermute(run_experts(rows, gate_up, down, routing.offsets, activation=activation, recipe=recipe), routing, weights)
     of_rows = permute_weights(weights, routing)
     return unpermute(run_experts(rows, gate_up, down, routing.offsets, weights=of_rows, recipe=recipe), routing)

@@ -240,7 +240,7 @@ def permute_weights(weights: torch.Tensor, routing: Routing) -> torch.Tensor:
 
 
 def gather_weights(of_rows: torch.Tensor, offsets: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-    """Gathers the row's number for each slot [T, k], and zeros for experts that are elsewhere."""
+    """For each slot [T, k] the value of its row in of_rows [M], and zero for an expert that is elsewhere."""
     return of_rows[places].masked_fill_(places >= offsets[-1], 0.0)
 
 

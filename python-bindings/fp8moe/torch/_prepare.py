@@ -93,7 +93,7 @@ def prepare(
 
 def list_requests(model: torch.nn.Module, chip: str, *, kept: bool = False, main_grad: bool = False) -> List[cache.Request]:
     """The artifacts that `prepare` would make of the model on a machine with that chip."""
-    needs = [need._replace(chip=chip) for need in _find_needs(model, "cpu", kept)]
+    needs = [need._replace(chip=chip) for need in _find_needs(model, "cpu", kept, checks_programs=False)]
     return [request for need in needs for request in need.list_requests(kept, main_grad)]
 
 
@@ -164,7 +164,7 @@ _AnyNeed = Union[_Need, LinearNeed, _LayerNeed]
 
 
 def _find_needs(
-    model: torch.nn.Module, device: Optional[Union[str, torch.device]], kept: bool
+    model: torch.nn.Module, device: Optional[Union[str, torch.device]], kept: bool, checks_programs: bool = True
 ) -> Dict[_AnyNeed, List[str]]:
     needs: Dict[_AnyNeed, List[str]] = {}
     is_used = False
@@ -193,7 +193,7 @@ def _find_needs(
             if name not in modules:
                 modules.append(name)
         if not kept and transformers.find_layer(module):
-            layer = _find_layer_need(module, device, sizes)
+            layer = _find_layer_need(module, device, sizes, checks_programs)
             if layer is not None:
                 needs.setdefault(layer, []).append(name)
         is_used = is_used or is_layer(module)
@@ -209,13 +209,17 @@ def _find_needs(
     return needs
 
 
-def _find_layer_need(module: Any, device: Optional[Union[str, torch.device]], sizes: Any) -> Optional[_LayerNeed]:
+def _find_layer_need(
+    module: Any, device: Optional[Union[str, torch.device]], sizes: Any, checks_programs: bool
+) -> Optional[_LayerNeed]:
     gate_up, down = (find_multiplied(module, weights, sizes) for weights in find_weights(module)[1])
     target = down.device if device is None else torch.device(device)
     E, H, D = down.shape
     where, layouts = (target.type, target.index or 0), (find_layout(gate_up), find_layout(down))
+    if not has_kernels(target, D, 2 * H) or D % 16 or H % 16:
+        return None
     # Where these programs are not and cannot be compiled, calls do without them.
-    if not has_kernels(target, D, 2 * H) or D % 16 or H % 16 or not has_programs(D, H, E, *layouts, *where):
+    if checks_programs and not has_programs(D, H, E, *layouts, *where):
         return None
     return _LayerNeed(D, H, E, layouts, where, chip_of(*where))
 

@@ -57,12 +57,14 @@ def register(
     if keep not in (None, "step"):
         raise ValueError(f"fp8moe.torch.transformers.register: keep is {keep!r}, expected 'step' or None")
     try:
-        from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS, _default_apply_gate
+        from transformers.integrations import moe as integration
+        from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
     except ImportError as error:
         raise ImportError(
             f"fp8moe.torch.transformers needs transformers 5.0 or later, whose experts can be replaced ({error})"
         ) from error
-    _default_gate.append(_default_apply_gate)
+    # Its name is private: without it no call takes `moe`.
+    _default_gate[:] = [gate] if (gate := getattr(integration, "_default_apply_gate", None)) else []
     ALL_EXPERTS_FUNCTIONS.register(name, functools.partial(experts_forward, recipe=recipe, fallback=fallback, keep=keep))
 
 
@@ -128,8 +130,8 @@ def _may_take_moe(module: Any) -> bool:
 def _takes_moe(
     module: Any, x: torch.Tensor, chosen: torch.Tensor, weights: torch.Tensor, *matrices: Tuple[torch.Tensor, recipes.Recipe]
 ) -> bool:
-    """Whether this call runs programs of a whole layer (`moe`). Otherwise matmuls are called one by one: in evaluation, with few rows,
-    where FP8 pays for no use, where somebody looks at matmuls, and where these programs are neither prepared nor can be compiled."""
+    """Whether this call runs programs of a whole layer (`moe`). Matmuls are called one by one in evaluation, with few rows, where FP8 pays
+    for no use, and where somebody looks at matmuls. So they are where these programs can neither be found nor compiled."""
     (gate_up, _), (down, _) = matrices
     if not torch.is_grad_enabled() or (not torch.compiler.is_compiling() and chosen.numel() < _LEAST_ROWS * down.shape[0]):
         return False  # before anything that takes time of the host

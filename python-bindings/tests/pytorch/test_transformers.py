@@ -294,7 +294,7 @@ def test_programs_of_matmuls_are_enough(layers, monkeypatch):
     monkeypatch.setattr(fp8moe.cache, "find", lambda request: None if request.what.startswith("moe") else "a folder")
     _moe._has_programs.cache_clear()
     try:
-        assert fp8moe.torch._prepare._find_layer_need(module, None, {}) is None
+        assert fp8moe.torch._prepare._find_layer_need(module, None, {}, True) is None
         run_wide(module, inputs)
         assert not layers
     finally:

@@ -210,8 +210,8 @@ void RescaledLinesBuilder::quantizeLines(Value segment, IndexRange lines) {
   Plane output = kernel.lines.getOutputPlane(view, Along::Rows);
   input.savesRegisters = true;
   Value last = b.sub(lines.high, 1);
-  // The loop carries magnitudes of columns. The source finds the line after the
-  // next one while the next one is loaded.
+  // The loop carries magnitudes of columns, what the source has found of this
+  // line and of the next one, and this line as it was loaded.
   const size_t held =
       tile.getChunks() * kernel.lines.getInputChunks(kOutputChunk);
   SmallVector<Value> init(held, b.zeroWords());
