@@ -70,8 +70,8 @@ public:
 
   // A kernel may do these steps far apart, so that nothing waits for memory.
 
-  /// What the next steps need of a row (i64): for a gather the number that it
-  /// reads, else the row itself, and its weight if there are weights.
+  /// Returns what the next steps need of a row (i64): for a gather the number
+  /// that it reads, else the row itself, and its weight if there are weights.
   SmallVector<Value> find(Value row);
   /// Loads what a chunk of each part of the row is computed of, as words of 16
   /// bytes. It begins at `column`, a multiple of it, of each part.

@@ -19,14 +19,12 @@ SLOW = "experts take one to three percent longer"
 
 #: Elements of the result that a program computes at a time: 16 bytes of bf16 a thread.
 _ELEMENTS = 1024
-#: Most of them that are neighbours in a row.
-_MOST_COLUMNS = 1024
 
 
 def _tile(H: int) -> Tuple[int, int]:
     """Rows and columns that a program computes at a time. Columns divide H where a good part of a row does."""
     columns = H & -H
-    columns = min(columns if columns >= _MOST_COLUMNS // 4 else triton.next_power_of_2(H), _MOST_COLUMNS, _ELEMENTS)
+    columns = min(columns if columns >= _ELEMENTS // 4 else triton.next_power_of_2(H), _ELEMENTS)
     return _ELEMENTS // columns, columns
 
 

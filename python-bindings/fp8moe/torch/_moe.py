@@ -73,20 +73,27 @@ def moe(
     E = operator.index(shape[0])
     wanted = recipes.for_each("moe", recipe, 2)
     if activation == "silu" and _fit(x, experts, weights, gate_up, down, wanted):
-        _check(x, experts, E)
-        (first, first_forms), (second, second_forms) = _take_forms("gate_up", gate_up), _take_forms("down", down)
-        by_kernel = x.is_cuda and has_kernels("_glu_kernels")
-        routing = route(experts, E)
-        of_rows = permute_weights(weights.detach(), routing)
-        result: torch.Tensor = _MoE.apply(
-            x.contiguous(), weights, first, second, by_kernel, of_rows, *routing, *first_forms, *second_forms
-        )
-        return result
+        return run_whole(x, experts, weights, gate_up, down, E)
     rows, routing = permute(x, experts, E)
     if activation != "silu" or weights is None:  # others would save the activation twice
         return unpermute(run_experts(rows, gate_up, down, routing.offsets, activation=activation, recipe=recipe), routing, weights)
     of_rows = permute_weights(weights, routing)
     return unpermute(run_experts(rows, gate_up, down, routing.offsets, weights=of_rows, recipe=recipe), routing)
+
+
+def run_whole(
+    x: torch.Tensor, experts: torch.Tensor, weights: torch.Tensor, gate_up: _Weights, down: _Weights, E: int
+) -> torch.Tensor:
+    """`moe` by the programs of a layer, of what `_fit` has accepted."""
+    _check(x, experts, E)
+    (first, first_forms), (second, second_forms) = _take_forms("gate_up", gate_up), _take_forms("down", down)
+    by_kernel = x.is_cuda and has_kernels("_glu_kernels")
+    routing = route(experts, E)
+    of_rows = permute_weights(weights.detach(), routing)
+    result: torch.Tensor = _MoE.apply(
+        x.contiguous(), weights, first, second, by_kernel, of_rows, *routing, *first_forms, *second_forms
+    )
+    return result
 
 
 def _fit(x: Any, experts: Any, weights: Any, gate_up: Any, down: Any, wanted: Sequence[recipes.Recipe]) -> bool:
@@ -142,8 +149,13 @@ def _has_programs(D: int, H: int, E: int, gate_up: str, down: str, device: str, 
 
 def list_requests(D: int, H: int, E: int, gate_up: str, down: str, chip: str) -> List[cache.Request]:
     """Artifacts of `moe` for weights with these layouts."""
-    layouts = {"rows": "NK", "gate_up": gate_up, "down": down}
-    return [moe_programs.request(part, D, H, E, chip, weights=layouts[part]) for part in moe_programs.PARTS]
+    layouts = list_layouts(gate_up, down)
+    return [moe_programs.request(part, D, H, E, chip, weights=layout) for part, layout in layouts.items()]
+
+
+def list_layouts(gate_up: str, down: str) -> Dict[str, str]:
+    """The layout by which each of moe_programs.PARTS is found; "rows" reads no weights."""
+    return dict(zip(moe_programs.PARTS, ("NK", gate_up, down)))
 
 
 @assume_constant_result
@@ -205,8 +217,8 @@ class _Layer(NamedTuple):
     def of(gate_up: torch.Tensor, down: torch.Tensor) -> "_Layer":
         E, H, D = (operator.index(size) for size in down.shape)
         sizes, device = (D, H, E), down.device
-        layouts = {"rows": "NK", "gate_up": find_layout(gate_up), "down": find_layout(down)}
-        return _Layer(*(_Programs(part, sizes, layouts[part], device) for part in moe_programs.PARTS))
+        layouts = list_layouts(find_layout(gate_up), find_layout(down))
+        return _Layer(*(_Programs(part, sizes, layout, device) for part, layout in layouts.items()))
 
 
 # --- The layer ----------------------------------------------------------------------

@@ -11,12 +11,12 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
 
-from .. import cache, moe_programs, programs, recipes
+from .. import cache, programs, recipes
 from . import torchao, transformers
 from ._auto import has_kernels
 from ._grouped_mm import FIXED, chip_of, find_layout, list_adding_ops, make_op, require_tensor
 from ._linear import LinearNeed, find_need, is_layer
-from ._moe import _has_programs as has_programs, _load as load_layer, list_requests as list_layer_requests
+from ._moe import _has_programs as has_programs, _load as load_layer, list_layouts, list_requests as list_layer_requests
 from ._sharding import find_gathered_sizes, find_multiplied, require_whole
 
 _BAR = 24
@@ -151,7 +151,7 @@ class _LayerNeed(NamedTuple):
         return list_layer_requests(self.D, self.H, self.E, *self.layouts, self.chip)
 
     def load(self, kept: bool, main_grad: bool) -> None:
-        for part, layout in zip(moe_programs.PARTS, ("NK", *self.layouts)):
+        for part, layout in list_layouts(*self.layouts).items():
             load_layer(part, (self.D, self.H, self.E), layout, *self.device)
 
 

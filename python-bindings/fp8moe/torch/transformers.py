@@ -21,8 +21,8 @@ from ._bias import add_bias
 from ._glu import SwiGLU
 from ._grouped_mm import _LEAST_ROWS, FIXED, GROUPED_MM, grouped_mm, is_exporting, to_autocast
 from ._kept import keep as keep_forms, multiply_parameter, reads_gathered
-from ._moe import _fit as fits_moe, moe
-from ._permute import permute, unpermute
+from ._moe import _fit as fits_moe, run_whole
+from ._permute import _require_backward, permute, unpermute
 from ._sharding import require_whole, to_local
 from ._weights import QuantizedWeights, find_gathered, unseen
 
@@ -105,7 +105,8 @@ def experts_forward(
     gate_up, down = _get_local(self, up), _get_local(self, "down_proj")
     up_recipe, down_recipe = _find_recipes(self, recipe, hidden_states.device, fallback)
     if not keep and _takes_moe(self, hidden_states, top_k_index, top_k_weights, (gate_up, up_recipe), (down, down_recipe)):
-        return moe(hidden_states, top_k_index, top_k_weights, gate_up, down, recipe="rowwise")
+        _require_backward("moe", hidden_states, top_k_weights)
+        return run_whole(hidden_states, top_k_index, top_k_weights, gate_up, down, gate_up.shape[0])
     rows, routing = permute(hidden_states, top_k_index, gate_up.shape[0])
     rows = _multiply(self, up, gate_up, rows, routing.offsets, up_recipe, keep)
     rows = _apply_gate(self, rows) if self.has_gate else self.act_fn(rows)
