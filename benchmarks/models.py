@@ -15,8 +15,9 @@ and converted by one line, `fp8moe.torch.apply(model, plan)`. Then it trains sma
 Weights are random, and the vocabulary has 256 tokens. `matmuls` are the attention's linear layers and the feed-forward part (with the router,
 for experts) alone; `model` is everything. Outputs and gradients are compared with bf16 first, as signal to noise. Times are medians of blocks
 of eager and of compiled calls in random turns, the host included. Losses are the means of the last 20 steps on windows of this repository's
-documents, with master weights in f32 under autocast. There all matmuls that may be in FP8 are. torchtitan (0.3.0) and transformers are
-left out where they are not installed. --cpu-check runs all of it with small sizes on the CPU, and times nothing.
+documents, with master weights in f32 under autocast. There all matmuls that may be in FP8 are. As two trainings of one seed differ, --seeds
+prints the mean and its standard error. torchtitan (0.3.0) and transformers are left out where they are not installed. --cpu-check runs all of
+it with small sizes on the CPU, and times nothing.
 """
 
 import argparse
@@ -26,6 +27,7 @@ import itertools
 import json
 import pathlib
 import random
+import re
 import statistics
 import sys
 
@@ -257,18 +259,24 @@ PARTS = {"matmuls": Matmuls, "model": Model}
 
 
 def compare_losses(library, model, options):
-    """A row of the table."""
+    """A row of the table, once more after each seed."""
     which, device, window, batch = ("cpu", "cpu", 32, 2) if options.cpu_check else ("small", "cuda", linear_layers.WINDOW, linear_layers.BATCH)
-    row, last = {"model": model, "library": library, "steps": options.steps}, min(linear_layers.LAST_STEPS, options.steps)
-    for name in ("bf16", "FP8"):
-        trained = make(library, SIZES[which][model], device, torch.float32, options.seed)
-        if name == "FP8":
-            applied = fp8moe.torch.apply(trained, list(list_plans(library, model, which, options).values())[-1])
-            row["modules in FP8"] = sum(each.recipe != "bf16" and not each.reason for each in applied)
-        part = Model(trained, SIZES[which][model], batch, window, torch.Generator())
-        losses = linear_layers.train(part, options.steps, window, batch, options.seed)
-        row[f"{name} loss"] = round(sum(losses[-last:]) / last, 4)
-    yield {**row, "difference %": round(100 * (row["FP8 loss"] / row["bf16 loss"] - 1), 2)}
+    last, losses = min(linear_layers.LAST_STEPS, options.steps), {"bf16": [], "FP8": []}
+    for seed in range(options.seed, options.seed + options.seeds):
+        for name, found in losses.items():
+            trained = make(library, SIZES[which][model], device, torch.float32, seed)
+            if name == "FP8":
+                applied = fp8moe.torch.apply(trained, list(list_plans(library, model, which, options).values())[-1])
+            part = Model(trained, SIZES[which][model], batch, window, torch.Generator())
+            found.append(statistics.mean(linear_layers.train(part, options.steps, window, batch, seed)[-last:]))
+        differences = [100 * (fp8 / bf16 - 1) for bf16, fp8 in zip(*losses.values(), strict=True)]
+        yield {
+            "model": model, "library": library, "steps": options.steps, "seeds": len(differences),
+            "modules in FP8": sum(each.recipe != "bf16" and not each.reason for each in applied),
+            **{f"{name} loss": round(statistics.mean(found), 4) for name, found in losses.items()},
+            "difference %": round(statistics.mean(differences), 2),
+            "standard error %": round(statistics.stdev(differences) / len(differences) ** 0.5, 2) if differences[1:] else None,
+        }  # fmt: skip
 
 
 def main():
@@ -280,7 +288,9 @@ def main():
     parser.add_argument("--eager", action="store_true", help="leave torch.compile out")
     parser.add_argument("--rounds", type=int, default=9, help="blocks of each contender (default: 9); with 0 nothing is timed")
     parser.add_argument("--steps", type=int, default=linear_layers.STEPS, help=f"of training (default: {linear_layers.STEPS})")
+    parser.add_argument("--match", type=re.compile, default=re.compile(""), help="only cases whose 'LIBRARY, MODEL' this regular expression finds")
     parser.add_argument("--seed", type=int, default=0, help="seed of weights, inputs and windows (default: 0)")
+    parser.add_argument("--seeds", type=int, default=1, help="trainings with each precision, from --seed on (default: 1)")
     parser.add_argument("--json", type=pathlib.Path, help="save times, or losses with --only losses")
     options = parser.parse_args()
     if not options.folder and not options.cpu_check:
@@ -293,18 +303,20 @@ def main():
     if options.prepare:
         return prepare(options)
     print(f"{'CPU' if options.cpu_check else torch.cuda.get_device_name()}, torch {torch.__version__}, seed {options.seed}", flush=True)
-    rows, rng = {"times": [], "losses": []}, random.Random(options.seed)
+    rows, rng = {"times": {}, "losses": {}}, random.Random(options.seed)
     for which, (library, model) in itertools.product([options.only] if options.only else rows, list(list_cases())):
+        if not options.match.search(f"{library}, {model}"):
+            continue
         makers = [compare_losses(library, model, options)]
         if which == "times":
             makers = [measure(library, model, what, options, rng) for what in PARTS]
         for row in itertools.chain(*makers):
             print(row, flush=True)
-            rows[which].append(row)
+            rows[which][tuple(each for each in row.values() if isinstance(each, str))] = row
             torch.compiler.reset()
             gc.collect()
             if options.json:
-                options.json.write_text(json.dumps(rows[options.only or "times"], indent=1) + "\n")
+                options.json.write_text(json.dumps([*rows[options.only or "times"].values()], indent=1) + "\n")
     return None
 
 
