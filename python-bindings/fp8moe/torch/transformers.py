@@ -26,6 +26,8 @@ from ._permute import _require_backward, permute, unpermute
 from ._sharding import require_whole, to_local
 from ._weights import QuantizedWeights, find_gathered, unseen
 
+_Weights = Union[torch.Tensor, QuantizedWeights]
+
 __all__ = ["experts_forward", "register"]
 
 
@@ -104,13 +106,17 @@ def experts_forward(
     up = "gate_up_proj" if self.has_gate else "up_proj"
     gate_up, down = _get_local(self, up), _get_local(self, "down_proj")
     up_recipe, down_recipe = _find_recipes(self, recipe, hidden_states.device, fallback)
-    if not keep and _takes_moe(self, hidden_states, top_k_index, top_k_weights, (gate_up, up_recipe), (down, down_recipe)):
+    E = gate_up.shape[0]
+    first = _find_operand(self, up, gate_up, top_k_index.numel(), up_recipe, keep)
+    second = _find_operand(self, "down_proj", down, top_k_index.numel(), down_recipe, keep)
+    in_graph = keep and torch.compiler.is_compiling()  # where forms are no tensors
+    if not in_graph and _takes_moe(self, hidden_states, top_k_index, top_k_weights, E, (first, up_recipe), (second, down_recipe)):
         _require_backward("moe", hidden_states, top_k_weights)
-        return run_whole(hidden_states, top_k_index, top_k_weights, gate_up, down, gate_up.shape[0])
-    rows, routing = permute(hidden_states, top_k_index, gate_up.shape[0])
-    rows = _multiply(self, up, gate_up, rows, routing.offsets, up_recipe, keep)
+        return run_whole(hidden_states, top_k_index, top_k_weights, first, second, E)
+    rows, routing = permute(hidden_states, top_k_index, E)
+    rows = _multiply(self, up, first, rows, routing.offsets, up_recipe, keep)
     rows = _apply_gate(self, rows) if self.has_gate else self.act_fn(rows)
-    rows = _multiply(self, "down_proj", down, rows, routing.offsets, down_recipe, keep)
+    rows = _multiply(self, "down_proj", second, rows, routing.offsets, down_recipe, keep)
     if getattr(self, "has_post_expert_norm", False):
         rows = self.post_expert_norm(rows)
     return unpermute(rows, routing, top_k_weights).to(hidden_states.dtype)
@@ -129,12 +135,12 @@ def _may_take_moe(module: Any) -> bool:
 
 
 def _takes_moe(
-    module: Any, x: torch.Tensor, chosen: torch.Tensor, weights: torch.Tensor, *matrices: Tuple[torch.Tensor, recipes.Recipe]
+    module: Any, x: torch.Tensor, chosen: torch.Tensor, weights: torch.Tensor, E: int, *matrices: Tuple[_Weights, recipes.Recipe]
 ) -> bool:
     """Whether this call runs programs of a whole layer (`moe`). Matmuls are called one by one in evaluation, with few rows, where FP8 pays
     for no use, and where somebody looks at matmuls. So they are where these programs can neither be found nor compiled."""
     (gate_up, _), (down, _) = matrices
-    if not torch.is_grad_enabled() or (not torch.compiler.is_compiling() and chosen.numel() < _LEAST_ROWS * down.shape[0]):
+    if not torch.is_grad_enabled() or (not torch.compiler.is_compiling() and chosen.numel() < _LEAST_ROWS * E):
         return False  # before anything that takes time of the host
     wanted = tuple(in_module(recipe, module) for _, recipe in matrices)
     return _may_take_moe(module) and fits_moe(x, chosen, weights, gate_up, down, wanted)
@@ -203,23 +209,34 @@ def _find_gate(function: Callable[..., torch.Tensor], attributes: _Attributes) -
     return None
 
 
+def _find_operand(
+    module: Any, name: str, weights: torch.Tensor, rows: int, recipe: recipes.Recipe, keep: Optional[str]
+) -> _Weights:
+    """The weights [E, K, N] of an eager call, or their forms where these are kept and pay."""
+    if torch.compiler.is_compiling() or not (keep and _may_keep(getattr(module, name))):
+        return weights
+    if not pays_kept(rows, weights, recipe) or find_gathered(weights, forms_recipe(recipe)) is not None:
+        return weights
+    what = f"fp8moe.torch.transformers: {name}"
+    return keep_forms(getattr(module, name), not module.is_transposed, recipe, what).replace_view(weights)
+
+
+def _may_keep(parameter: Any) -> bool:
+    """Tensors that are computed from parameters (adapters, casts) have no forms that are kept."""
+    return type(parameter) is torch.nn.Parameter and parameter.is_contiguous() and parameter.dtype == torch.bfloat16
+
+
 def _multiply(
-    module: Any, name: str, weights: torch.Tensor, rows: torch.Tensor, offsets: torch.Tensor, recipe: recipes.Recipe, keep: Optional[str]
+    module: Any, name: str, operand: _Weights, rows: torch.Tensor, offsets: torch.Tensor, recipe: recipes.Recipe, keep: Optional[str]
 ) -> torch.Tensor:
     bias = getattr(module, f"{name}_bias") if module.has_bias else None
     if bias is not None:
         bias = to_local("fp8moe.torch.transformers", bias, getattr(module, "num_experts", None))
-    operand: Union[torch.Tensor, QuantizedWeights] = weights
     parameter = getattr(module, name)
-    # Tensors that are computed from parameters (adapters, casts) have no forms that are kept.
-    if keep and type(parameter) is torch.nn.Parameter and parameter.is_contiguous() and parameter.dtype == torch.bfloat16:
-        is_transposed, what = not module.is_transposed, f"fp8moe.torch.transformers: {name}"
-        if torch.compiler.is_compiling():
-            if recipe != programs.BF16 and not is_exporting() and not reads_gathered() and has_kernels(parameter.device, *parameter.shape[1:]):
-                y = multiply_parameter(rows, parameter, is_transposed, offsets, recipe, GROUPED_MM)
-                return add_bias(to_autocast(y), bias, offsets)
-        elif pays_kept(rows.shape[0], weights, recipe) and find_gathered(weights, forms_recipe(recipe)) is None:
-            operand = keep_forms(parameter, is_transposed, recipe, what).replace_view(weights)
+    if keep and torch.compiler.is_compiling() and _may_keep(parameter) and recipe != programs.BF16:
+        if not is_exporting() and not reads_gathered() and has_kernels(parameter.device, *parameter.shape[1:]):
+            y = multiply_parameter(rows, parameter, not module.is_transposed, offsets, recipe, GROUPED_MM)
+            return add_bias(to_autocast(y), bias, offsets)
     if not isinstance(operand, QuantizedWeights):
         recipe = in_module(recipe, module)
     return add_bias(grouped_mm(rows, operand, offsets, recipe=recipe), bias, offsets)
@@ -258,10 +275,9 @@ def find_layer(module: Any) -> bool:
     found = find_weights(module)
     if found is None or not _may_take_moe(module):
         return False
-    name = module.config._experts_implementation
     each = recipes.for_each("fp8moe.torch.transformers", found[0], 2)
     may_be_fp8 = [recipe == "rowwise" or (recipe not in FIXED and None not in (recipes.parse(recipe) or ())) for recipe in each]
-    return all(may_be_fp8) and not sys.modules["transformers.integrations.moe"].ALL_EXPERTS_FUNCTIONS[name].keywords["keep"]
+    return all(may_be_fp8)
 
 
 def _get_weights(module: Any, name: str) -> torch.Tensor:

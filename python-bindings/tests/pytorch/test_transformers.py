@@ -11,7 +11,7 @@ transformers = pytest.importorskip("transformers", reason=f"transformers {REASON
 
 import fp8moe.cache  # noqa: E402
 import fp8moe.torch  # noqa: E402
-from fp8moe.torch import _moe  # noqa: E402
+from fp8moe.torch import _kept, _moe  # noqa: E402
 
 COMMON = dict(vocab_size=64, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2)
 SMALL = {
@@ -252,7 +252,7 @@ def test_calls_that_are_no_whole_layers(change, layers):
     assert not layers
 
 
-@pytest.mark.parametrize("options", [dict(keep="step"), dict(recipe="forward_only"), dict(recipe="auto")])
+@pytest.mark.parametrize("options", [dict(recipe="forward_only"), dict(recipe="auto")])
 def test_options_without_whole_layers(options, layers):
     module, inputs = make_wide(**options)
     if options == dict(recipe="auto"):
@@ -341,8 +341,30 @@ def test_whole_layers_that_are_computed_again(layers):
     assert len(layers) == 4  # a reentrant forward has no gradients, so matmuls are called one by one there
 
 
-def test_whole_layers_are_prepared():
-    module, _ = make_wide()
+def test_whole_layers_with_kept_weights(layers, monkeypatch):
+    """Two microbatches share forms, the step after them makes new ones; gradients are those of weights that are not kept."""
+    module, inputs = make_wide(keep="step")
+    fp8moe.torch.transformers.register("fp8moe_not_kept", recipe="rowwise")
+    optimizer, made = torch.optim.SGD(module.parameters(), lr=1.0), []
+    quantize = _kept.quantize_weights
+    monkeypatch.setattr(_kept, "quantize_weights", lambda *args, **options: made.append(1) or quantize(*args, **options))
+    for step in (1, 2):
+        module.config._experts_implementation = "fp8moe_not_kept"
+        expected = run_wide(module, inputs)
+        module.config._experts_implementation = "fp8moe_whole"
+        for microbatch in range(2):
+            found = run_wide(module, inputs)
+            assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True)), (step, microbatch)
+        assert len(made) == 2 * step
+        for parameter, gradient in zip(module.parameters(), found[3:], strict=True):
+            parameter.grad = gradient
+        optimizer.step()
+    assert len(layers) == 6
+
+
+@pytest.mark.parametrize("options", [{}, dict(keep="step")])
+def test_whole_layers_are_prepared(options):
+    module, _ = make_wide(**options)
     found = [entry.what for entry in fp8moe.torch.prepare(module, progress=False)]
     parts = [f"moe {part} of D = {WIDTH}, H = {INNER}, E = 4, weights NK" for part in ("rows", "gate_up", "down")]
     assert [what for what in found if what.startswith("moe")] == parts
