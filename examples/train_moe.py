@@ -29,7 +29,7 @@ are enough. Without one it is --size=cpu: a model of toy size for a few steps, w
     python examples/train_moe.py --contenders fp8moe --inspect 50  # what FP8 does to each expert, every 50 steps
 
 On several processes, one for each GPU (on the CPU with gloo), windows are divided between them, and a step sees the same bytes as that of
-one process. Experts are divided between --ep of them (all), to which tokens go by an all-to-all and back (fp8moe.torch.expert_parallel).
+one process. Experts are divided between --ep of them (all), to which tokens go by an all-to-all and back (fp8moe.torch.moe).
 Everything else is replicated (DDP) or divided (FSDP2), and so are experts between the ranks that have the same ones:
 
     torchrun --nproc-per-node=4 examples/train_moe.py --contenders bf16 fp8moe                      # EP = 4
@@ -148,13 +148,13 @@ def make_model(contender: str, config: Any, seed: int, options: argparse.Namespa
     options.experts = config.num_experts
     if options.ep > 1:
         implementation = f"{contender} on several ranks"
-        register_experts(implementation, network_of(contender, options), options, options.wire if contender == "fp8moe" else "bf16")
+        register_experts(implementation, contender, options)
     elif contender == "fp8moe":
         import fp8moe.torch
 
         fp8moe.torch.transformers.register(recipe=options.recipe)
     elif contender == "torchao":
-        register_experts(implementation, network_of(contender, options), options)
+        register_experts(implementation, contender, options)
     torch.manual_seed(seed)
     with torch.device(options.device):
         model = transformers.AutoModelForCausalLM.from_config(
@@ -169,14 +169,6 @@ def network_of(contender: str, options: argparse.Namespace) -> Callable[[Any, An
 
     if contender == "torchao":
         return run_torchao
-    if contender == "fp8moe":
-        import fp8moe.torch
-
-        def run_fp8(module: Any, rows: Any, offsets: Any) -> Any:
-            gate_up, down = list_weights(module)
-            return fp8moe.torch.experts(rows, gate_up, down, offsets, recipe=options.recipe)
-
-        return run_fp8
     multiply = getattr(torch.nn.functional, "grouped_mm", None) or torch._grouped_mm
 
     def gate(module: Any, h: Any) -> Any:
@@ -216,20 +208,21 @@ def run_torchao(module: Any, rows: Any, ends: Any) -> Any:
     return padded[places]
 
 
-def register_experts(name: str, network: Callable[[Any, Any, Any], Any], options: argparse.Namespace, wire: Any = "bf16") -> None:
-    """Experts of transformers of that name whose tokens are moved as fp8moe's are, so that only the matmuls differ."""
+def register_experts(name: str, contender: str, options: argparse.Namespace) -> None:
+    """Experts of transformers of that name. Tokens of all contenders are moved as fp8moe's are, so that only the experts differ."""
     import torch
     from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
 
-    from fp8moe.torch import expert_parallel
+    from fp8moe.torch import expert_parallel, moe
 
     group = options.mesh["experts"].get_group() if options.ep > 1 else None
+    network = None if contender == "fp8moe" else network_of(contender, options)
 
     def experts(self: Any, hidden_states: Any, top_k_index: Any, top_k_weights: Any) -> Any:
-        run = functools.partial(network, self)
-        return expert_parallel(
-            hidden_states, top_k_index, top_k_weights, run, num_experts=options.experts, group=group, wire=wire
-        )
+        tokens = hidden_states, top_k_index, top_k_weights
+        if network is None:
+            return moe(*tokens, *list_weights(self), recipe=options.recipe, group=group, wire=options.wire)
+        return expert_parallel(*tokens, functools.partial(network, self), num_experts=options.experts, group=group)
 
     # Row counts are data, so graphs break here. Eager code takes less time of the host than broken graphs.
     ALL_EXPERTS_FUNCTIONS.register(name, torch.compiler.disable(experts) if options.ep > 1 else experts)

@@ -101,9 +101,23 @@ def dispatch(
     if not name:
         raise ValueError("dispatch: there is no process group; call init_process_group, or expert_parallel, which needs none for one rank")
     _check(x, experts, weights, num_experts, ranks, wire)
-    rows, here_weights, *routings, sizes = _Dispatch.apply(x.to(torch.bfloat16), weights, experts, num_experts, name, wire == "fp8")
+    return _dispatch(x, experts, weights, num_experts, name, wire, True)
+
+
+def dispatch_tokens(
+    x: torch.Tensor, experts: torch.Tensor, weights: torch.Tensor, num_experts: int, group: str, wire: Wire
+) -> Tuple[torch.Tensor, Exchange]:
+    """As `dispatch`, but for tokens [R, D] as they arrived."""
+    return _dispatch(x, experts, weights, num_experts, group, wire, False)
+
+
+def _dispatch(
+    x: torch.Tensor, experts: torch.Tensor, weights: torch.Tensor, num_experts: int, group: str, wire: Wire, sorts: bool
+) -> Tuple[torch.Tensor, Exchange]:
+    is_fp8 = wire == "fp8"
+    rows, here_weights, *routings, sizes = _Dispatch.apply(x.to(torch.bfloat16), weights, experts, num_experts, group, is_fp8, sorts)
     here, sent = Routing(*routings[:3]), Routing(*routings[3:])
-    return rows, Exchange(here.offsets, here_weights, here, sent, sizes, name, wire == "fp8")
+    return rows, Exchange(here.offsets, here_weights, here, sent, sizes, group, is_fp8)
 
 
 def combine(rows: torch.Tensor, exchange: Exchange) -> torch.Tensor:
@@ -112,6 +126,14 @@ def combine(rows: torch.Tensor, exchange: Exchange) -> torch.Tensor:
         raise ValueError(f"combine: rows have shape {tuple(rows.shape)}, expected [M, D] with the M of dispatch, {exchange.here.slots.shape[0]}")
     result: torch.Tensor = _Combine.apply(
         rows.to(torch.bfloat16), exchange.weights, *exchange.here, *exchange.sent, exchange.sizes, exchange.group, exchange.is_fp8
+    )
+    return result
+
+
+def combine_tokens(tokens: torch.Tensor, exchange: Exchange) -> torch.Tensor:
+    """As `combine`, of what `dispatch_tokens` returned: results of tokens [R, D], each the sum over experts of this rank."""
+    result: torch.Tensor = _CombineTokens.apply(
+        tokens, exchange.here.places, *exchange.sent, exchange.sizes, exchange.group, exchange.is_fp8
     )
     return result
 
@@ -157,21 +179,21 @@ def _check(x: Any, experts: Any, weights: Any, num_experts: int, ranks: int, wir
 class _Dispatch(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, x: torch.Tensor, weights: torch.Tensor, experts: torch.Tensor, num_experts: int, group: str, is_fp8: bool
+        ctx: Any, x: torch.Tensor, weights: torch.Tensor, experts: torch.Tensor, num_experts: int, group: str, is_fp8: bool, sorts: bool
     ) -> Any:
-        results = torch.ops.fp8moe.dispatch(x, weights, experts, num_experts, group, is_fp8)
+        results = torch.ops.fp8moe.dispatch(x, weights, experts, num_experts, group, is_fp8, sorts)
         offsets, _, places, sent_offsets, _, sent_places, sizes = results[2:]
         ctx.save_for_backward(offsets, places, sent_offsets, sent_places, experts, sizes)
         ctx.mark_non_differentiable(*results[2:])
-        ctx.num_experts, ctx.group, ctx.dtype = num_experts, group, weights.dtype
+        ctx.num_experts, ctx.group, ctx.dtype, ctx.sorts = num_experts, group, weights.dtype, sorts
         return tuple(results)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad_rows: torch.Tensor, grad_weights: torch.Tensor, *_: Any) -> Any:
         tensors = (grad_rows.contiguous(), grad_weights.contiguous(), *ctx.saved_tensors)
-        grad_x, grad_w = torch.ops.fp8moe.dispatch_backward(*tensors, ctx.num_experts, ctx.group)
-        return grad_x, grad_w.to(ctx.dtype), None, None, None, None
+        grad_x, grad_w = torch.ops.fp8moe.dispatch_backward(*tensors, ctx.num_experts, ctx.group, ctx.sorts)
+        return (grad_x, grad_w.to(ctx.dtype), *[None] * 5)
 
 
 class _Combine(torch.autograd.Function):
@@ -202,12 +224,37 @@ class _Combine(torch.autograd.Function):
         return (grad_rows, grad_weights, *[None] * 9)
 
 
+class _CombineTokens(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        tokens: torch.Tensor,
+        places: torch.Tensor,
+        sent_offsets: torch.Tensor,
+        sent_slots: torch.Tensor,
+        sent_places: torch.Tensor,
+        sizes: torch.Tensor,
+        group: str,
+        is_fp8: bool,
+    ) -> torch.Tensor:
+        ctx.save_for_backward(places, sent_slots, sizes)
+        ctx.group, ctx.is_fp8 = group, is_fp8
+        result: torch.Tensor = torch.ops.fp8moe.combine_tokens(tokens, sent_offsets, sent_places, sizes, group)
+        return result
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        grad_tokens = torch.ops.fp8moe.combine_tokens_backward(gradient.contiguous(), *ctx.saved_tensors, ctx.group, ctx.is_fp8)
+        return (grad_tokens, *[None] * 7)
+
+
 # --- Operators --------------------------------------------------------------------------
 # An expert on another rank has a place past the last offset.
 
 
 def _run_dispatch(
-    x: torch.Tensor, weights: torch.Tensor, experts: torch.Tensor, num_experts: int, group_name: str, is_fp8: bool
+    x: torch.Tensor, weights: torch.Tensor, experts: torch.Tensor, num_experts: int, group_name: str, is_fp8: bool, sorts: bool
 ) -> Tuple[torch.Tensor, ...]:
     group = _resolve(group_name)
     ranks, rank = group.size(), group.rank()
@@ -227,7 +274,8 @@ def _run_dispatch(
     data, ids, here_weights = _wire.unpack(arrived, x.shape[1], is_fp8, k)
     here = route(ids - rank * mine, mine)
     here = here._replace(slots=here.slots[:used].clone())
-    return (_spread_used(data, here.offsets, here.slots, k), here_weights, *here, *sent, sizes)
+    rows = _spread_used(data, here.offsets, here.slots, k) if sorts else data.contiguous()
+    return (rows, here_weights, *here, *sent, sizes)
 
 
 def _plan(experts: torch.Tensor, mine: int, ranks: int) -> Tuple[Routing, torch.Tensor]:
@@ -271,10 +319,11 @@ def _run_dispatch_backward(
     sizes: torch.Tensor,
     num_experts: int,
     group_name: str,
+    sorts: bool,
 ) -> Tuple[torch.Tensor, torch.Tensor]:
     group = _resolve(group_name)
     mine = num_experts // group.size()
-    tokens = _wire.pack(_sum(grad_rows, offsets, places), False, None, grad_weights)
+    tokens = _wire.pack(_sum(grad_rows, offsets, places) if sorts else grad_rows, False, None, grad_weights)
     arrived = _exchange(tokens, sizes[1], sizes[0], group)
     data, _, weights = _wire.unpack(arrived, grad_rows.shape[1], False, experts.shape[1], has_ids=False)
     owners = torch.div(experts.long(), mine, rounding_mode="floor")
@@ -296,7 +345,13 @@ def _run_combine(
     sizes: torch.Tensor,
     group_name: str,
 ) -> torch.Tensor:
-    back = _exchange(_sum(rows, offsets, places, weights), sizes[1], sizes[0], _resolve(group_name))
+    return _run_combine_tokens(_sum(rows, offsets, places, weights), sent_offsets, sent_places, sizes, group_name)
+
+
+def _run_combine_tokens(
+    tokens: torch.Tensor, sent_offsets: torch.Tensor, sent_places: torch.Tensor, sizes: torch.Tensor, group_name: str
+) -> torch.Tensor:
+    back = _exchange(tokens.contiguous(), sizes[1], sizes[0], _resolve(group_name))
     return _sum(back, sent_offsets, sent_places)
 
 
@@ -312,14 +367,21 @@ def _run_combine_backward(
     group_name: str,
     is_fp8: bool,
 ) -> Tuple[torch.Tensor, torch.Tensor]:
-    group = _resolve(group_name)
-    tokens = _wire.pack(gradient, is_fp8)
-    arrived = _exchange(_wire.take(tokens, sent_slots[: int(sizes[0].sum())] // group.size()), sizes[0], sizes[1], group)
-    data, *_ = _wire.unpack(arrived, gradient.shape[1], is_fp8)
+    data = _run_combine_tokens_backward(gradient, places, sent_slots, sizes, group_name, is_fp8)
     if data.shape[0] == 0:
         return torch.zeros_like(rows), torch.zeros_like(weights)
     grad_rows = _spread_used(data, offsets, slots, places.shape[1], weights)
     return grad_rows, dot_slots(rows, offsets, places, data, weights.dtype)
+
+
+def _run_combine_tokens_backward(
+    gradient: torch.Tensor, places: torch.Tensor, sent_slots: torch.Tensor, sizes: torch.Tensor, group_name: str, is_fp8: bool
+) -> torch.Tensor:
+    """Of each token of `places` [R, k]."""
+    group = _resolve(group_name)
+    tokens = _wire.pack(gradient, is_fp8)
+    arrived = _exchange(_wire.take(tokens, sent_slots[: int(sizes[0].sum())] // group.size()), sizes[0], sizes[1], group)
+    return _wire.unpack(arrived, gradient.shape[1], is_fp8)[0].contiguous()
 
 
 def _sum(rows: torch.Tensor, offsets: torch.Tensor, places: torch.Tensor, weights: Optional[torch.Tensor] = None) -> torch.Tensor:
@@ -359,7 +421,7 @@ def _all_to_all(result: torch.Tensor, rows: torch.Tensor, incoming: Any, outgoin
 
 
 def _fake_dispatch(
-    x: torch.Tensor, weights: torch.Tensor, experts: torch.Tensor, num_experts: int, group_name: str, is_fp8: bool
+    x: torch.Tensor, weights: torch.Tensor, experts: torch.Tensor, num_experts: int, group_name: str, is_fp8: bool, sorts: bool
 ) -> List[torch.Tensor]:
     context = torch.library.get_ctx()
     arrived, used = context.new_dynamic_size(), context.new_dynamic_size()
@@ -374,7 +436,7 @@ def _fake_dispatch(
         )
 
     return [
-        x.new_empty(used, x.shape[1]),
+        x.new_empty(used if sorts else arrived, x.shape[1]),
         weights.new_empty(arrived, k, dtype=torch.float32),
         *routing(arrived, used, num_experts // ranks, k),
         *routing(T, T * ranks, ranks, ranks),
@@ -395,6 +457,14 @@ def _fake_combine_backward(gradient: torch.Tensor, rows: torch.Tensor, weights: 
     return torch.empty_like(rows), torch.empty_like(weights)
 
 
+def _fake_combine_tokens(tokens: torch.Tensor, sent_offsets: torch.Tensor, sent_places: torch.Tensor, *_: Any) -> torch.Tensor:
+    return tokens.new_empty(sent_places.shape[0], tokens.shape[1])
+
+
+def _fake_combine_tokens_backward(gradient: torch.Tensor, places: torch.Tensor, *_: Any) -> torch.Tensor:
+    return gradient.new_empty(places.shape[0], gradient.shape[1])
+
+
 # Dynamo would trace what an operator calls, where a frame above is only skipped (torch.compiler.disable(recursive=False)).
 # Sizes differ from step to step, which a CUDA graph cannot hold.
 _TAGS = _ops.CUDAGRAPH_UNSAFE
@@ -402,7 +472,7 @@ _HERE, _SENT = "Tensor offsets, Tensor places", "Tensor sent_offsets, Tensor sen
 
 _auto.define(
     "dispatch",
-    "(Tensor x, Tensor weights, Tensor experts, SymInt num_experts, str group, bool is_fp8) -> "
+    "(Tensor x, Tensor weights, Tensor experts, SymInt num_experts, str group, bool is_fp8, bool sorts) -> "
     "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
     torch._disable_dynamo(_run_dispatch),
     _fake_dispatch,
@@ -410,7 +480,8 @@ _auto.define(
 )
 _auto.define(
     "dispatch_backward",
-    f"(Tensor grad_rows, Tensor grad_weights, {_HERE}, {_SENT}, Tensor experts, Tensor sizes, SymInt num_experts, str group) -> (Tensor, Tensor)",
+    f"(Tensor grad_rows, Tensor grad_weights, {_HERE}, {_SENT}, Tensor experts, Tensor sizes, SymInt num_experts, str group, bool sorts) -> "
+    "(Tensor, Tensor)",
     torch._disable_dynamo(_run_dispatch_backward),
     _fake_dispatch_backward,
     _TAGS,
@@ -428,5 +499,19 @@ _auto.define(
     "bool is_fp8) -> (Tensor, Tensor)",
     torch._disable_dynamo(_run_combine_backward),
     _fake_combine_backward,
+    _TAGS,
+)
+_auto.define(
+    "combine_tokens",
+    f"(Tensor tokens, {_SENT}, Tensor sizes, str group) -> Tensor",
+    torch._disable_dynamo(_run_combine_tokens),
+    _fake_combine_tokens,
+    _TAGS,
+)
+_auto.define(
+    "combine_tokens_backward",
+    "(Tensor gradient, Tensor places, Tensor sent_slots, Tensor sizes, str group, bool is_fp8) -> Tensor",
+    torch._disable_dynamo(_run_combine_tokens_backward),
+    _fake_combine_tokens_backward,
     _TAGS,
 )

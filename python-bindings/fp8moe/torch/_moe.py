@@ -15,12 +15,13 @@ from torch.fx.experimental.symbolic_shapes import guard_or_false
 from .. import cache, moe_programs, recipes
 from . import _auto
 from ._constant import assume_constant_result
+from ._expert_parallel import Wire, _check as require_exchange, combine_tokens, dispatch_tokens, expert_parallel, find_group
 from ._experts import experts as run_experts
 from ._glu import Activation, compute_weighted_gradients
 from ._grouped_mm import _LEAST_ROWS, FIXED, _lay_out, chip_of, find_layout, find_shape, is_exporting, observers, require_tensor
 from ._kept import reads_gathered
 from ._ops import Op, find_asked, load_ops, with_strides
-from ._permute import Routing, _check, _Permute, _require_backward, _sum_slots, gather_weights, permute, permute_weights, route, unpermute
+from ._permute import Routing, _check, _Permute, _require_backward, _Sum, _sum_slots, gather_weights, permute, permute_weights, route, unpermute
 from ._triton import has_kernels
 from ._weights import QuantizedWeights, gathered
 
@@ -38,6 +39,8 @@ def moe(
     *,
     activation: Union[Activation, Callable[[torch.Tensor], torch.Tensor]] = "silu",
     recipe: Union[recipes.Recipe, Tuple[recipes.Recipe, recipes.Recipe]] = "auto",
+    group: Any = None,
+    wire: Wire = "bf16",
 ) -> torch.Tensor:
     """Runs tokens through their experts: `permute`, `experts` and `unpermute` as one function. With SwiGLU the weights
     multiply rows before `down`, as `experts` does with `permute_weights`.
@@ -52,12 +55,16 @@ def moe(
 
     Args:
         x: bf16 [T, D].
-        experts: integers [T, k], as for `permute`. Numbers outside of 0 to E - 1 are experts of other ranks.
+        experts: integers [T, k], as for `permute`. Numbers outside of 0 to E - 1 are experts of other ranks; with a group they count
+            all experts of its ranks.
         weights: [T, k], those of the router, or None for ones.
         gate_up: bf16 [E, D, 2H], as for `experts`.
         down: bf16 [E, H, D], the same.
         activation: as for `experts`.
         recipe: as for `experts`.
+        group: a process group whose ranks have E experts each, in their order. Then tokens travel as in `expert_parallel`. All of
+            its ranks call together; each chooses its programs by T * k rows, which is what it gets where experts are equally used.
+        wire: as for `expert_parallel`.
 
     Returns:
         [T, D], of the type of x.
@@ -72,7 +79,19 @@ def moe(
         raise ValueError(f"moe: gate_up has shape {tuple(matrices.shape)}, expected [E, D, 2H]")
     E = operator.index(shape[0])
     wanted = recipes.for_each("moe", recipe, 2)
-    if activation == "silu" and _fit(x, experts, weights, gate_up, down, wanted):
+    ranks = 1 if group is None else find_group(group)[1]
+    if ranks > 1 and weights is None:
+        weights = torch.ones(experts.shape, device=experts.device)
+    is_whole = activation == "silu" and _fit(x, experts, weights, gate_up, down, wanted)
+    if ranks > 1:
+        if is_whole:
+            return _run_whole_of_group(x, experts, weights, gate_up, down, E, group, wire)
+
+        def network(rows: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+            return run_experts(rows, gate_up, down, offsets, activation=activation, recipe=recipe)
+
+        return expert_parallel(x, experts, weights, network, num_experts=E * ranks, group=group, wire=wire)
+    if is_whole:
         return run_whole(x, experts, weights, gate_up, down, E)
     rows, routing = permute(x, experts, E)
     if activation != "silu" or weights is None:  # others would save the activation twice
@@ -86,13 +105,25 @@ def run_whole(
 ) -> torch.Tensor:
     """`moe` by the programs of a layer, of what `_fit` has accepted."""
     _check(x, experts, E)
+    return run_routed(x.contiguous(), route(experts, E), weights, gate_up, down)
+
+
+def _run_whole_of_group(
+    x: torch.Tensor, experts: torch.Tensor, weights: torch.Tensor, gate_up: _Weights, down: _Weights, E: int, group: Any, wire: Wire
+) -> torch.Tensor:
+    """As `run_whole`, where each rank of the group has E experts."""
+    name, ranks = find_group(group)
+    require_exchange(x, experts, weights, E * ranks, ranks, wire)
+    tokens, exchange = dispatch_tokens(x, experts, weights, E * ranks, name, wire)
+    return combine_tokens(run_routed(tokens, exchange.here, exchange.weights, gate_up, down), exchange)
+
+
+def run_routed(x: torch.Tensor, routing: Routing, weights: torch.Tensor, gate_up: _Weights, down: _Weights) -> torch.Tensor:
+    """Rows of experts that are elsewhere may be left out at the end of `routing.slots`."""
     (first, first_forms), (second, second_forms) = _take_forms("gate_up", gate_up), _take_forms("down", down)
     by_kernel = x.is_cuda and has_kernels("_glu_kernels")
-    routing = route(experts, E)
     of_rows = permute_weights(weights.detach(), routing)
-    result: torch.Tensor = _MoE.apply(
-        x.contiguous(), weights, first, second, by_kernel, of_rows, *routing, *first_forms, *second_forms
-    )
+    result: torch.Tensor = _MoE.apply(x, weights, first, second, by_kernel, of_rows, *routing, *first_forms, *second_forms)
     return result
 
 
@@ -295,7 +326,7 @@ def _differentiate_again(ctx: Any, gradient: torch.Tensor) -> Any:
         routing = Routing(*routing)
         of_rows = permute_weights(weights, routing)
         y = run_experts(_Permute.apply(x, *routing), gate_up, down, routing.offsets, weights=of_rows, recipe="rowwise")
-        found = iter(torch.autograd.grad(unpermute(y, routing), inputs, gradient, create_graph=True))
+        found = iter(torch.autograd.grad(_Sum.apply(y, *routing), inputs, gradient, create_graph=True))
     gradients = (next(found) if needs else None for needs in ctx.needs_input_grad[:4])
     return (*gradients, *(None for _ in ctx.needs_input_grad[4:]))
 

@@ -241,7 +241,7 @@ def permute_weights(weights: torch.Tensor, routing: Routing) -> torch.Tensor:
 
 def gather_weights(of_rows: torch.Tensor, offsets: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
     """For each slot [T, k] the value of its row in of_rows [M], and zero for an expert that is elsewhere."""
-    return of_rows[places].masked_fill_(places >= offsets[-1], 0.0)
+    return of_rows[places.clamp(max=of_rows.shape[0] - 1)].masked_fill_(places >= offsets[-1], 0.0)
 
 
 class _PermuteWeights(torch.autograd.Function):

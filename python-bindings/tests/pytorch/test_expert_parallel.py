@@ -16,7 +16,7 @@ import torch.distributed as dist  # noqa: E402
 import torch.multiprocessing as multiprocessing  # noqa: E402
 
 import fp8moe  # noqa: E402
-from fp8moe.torch import _wire, combine, dispatch, expert_parallel, experts, permute, unpermute  # noqa: E402
+from fp8moe.torch import _moe, _wire, combine, dispatch, expert_parallel, experts, moe, permute, unpermute  # noqa: E402
 
 if not dist.is_available() or not dist.is_gloo_available():
     pytest.skip("torch has no gloo", allow_module_level=True)
@@ -128,6 +128,55 @@ def check_compiled(rank):
             assert torch.equal(mine, other), (tokens, captures)
 
 
+def run_layer(rank, tensors, tokens, wire="bf16", recipe="rowwise", function=None):
+    """`run`, by `moe`."""
+    x, ids, weights, gradient = local(tensors, tokens, rank)
+    x.requires_grad_()
+    weights.requires_grad_()
+    _, mine = make_network(rank)
+    gate_up, down = (parameter.transpose(-2, -1) for parameter in mine)
+    function = function or (lambda *inputs: moe(*inputs, recipe=recipe, group=dist.group.WORLD, wire=wire))
+    y = function(x, ids, weights, gate_up, down)
+    y.backward(gradient)
+    return y.detach(), x.grad, weights.grad, [parameter.grad for parameter in mine]
+
+
+def check_whole_layers(rank):
+    """Each rank chooses by its own tokens: by programs of a whole layer, or in parts. A rank may get no tokens, or all of them."""
+    least = _moe._LEAST_ROWS * MINE // K
+    many = -(-least // 8) * 8 + 8
+    for tokens, choices in (((many, many), range(-1, E + 1)), ((many, 9), range(E)), ((many, 0), range(MINE)), ((many, many), [E])):
+        tensors = batch(tokens, choices)
+        exact = run(rank, tensors, tokens)
+        for wire in ("bf16", "fp8"):
+            ran = []
+            with pytest.MonkeyPatch.context() as patch:
+                forward = _moe._MoE.forward
+                patch.setattr(_moe._MoE, "forward", staticmethod(lambda *args: ran.append(1) or forward(*args)))
+                found = run_layer(rank, tensors, tokens, wire)
+            assert bool(ran) == (tokens[rank] >= least), (tokens, rank)
+            for mine, other in zip((*found[:3], *found[3]), (*exact[:3], *exact[3]), strict=True):
+                assert mine.dtype == other.dtype and mine.shape == other.shape
+                assert not other.any() or find_sqnr(mine, other) > 18, (tokens, choices, wire, find_sqnr(mine, other))
+                assert other.any() or not mine.any(), (tokens, choices, wire)
+    tensors = batch((many, many))
+    exact = run_layer(rank, tensors, (many, many))
+    parts = run_layer(rank, tensors, (many, many), recipe="forward_only")
+    assert find_sqnr(parts[0], exact[0]) > 20
+    unweighted, ones = (
+        run_layer(rank, tensors, (many, many), function=lambda x, ids, w, *matrices, v=v: moe(x, ids, v, *matrices, group=dist.group.WORLD) + 0 * w.sum())
+        for v in (None, torch.ones(many, K))
+    )
+    assert torch.equal(unweighted[0], ones[0])
+    compiled = torch.compile(
+        lambda *inputs: moe(*inputs, recipe="rowwise", group=dist.group.WORLD), backend="aot_eager", fullgraph=True
+    )
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        found = run_layer(rank, tensors, (many, many), function=compiled)
+    for mine, other in zip((*found[:3], *found[3]), (*exact[:3], *exact[3]), strict=True):
+        assert torch.equal(mine, other)
+
+
 def check_late(rank):
     """A rank that comes late is waited for: the other returns from the exchange after it has come, with its rows."""
     tensors = batch((8, 8), range(E))
@@ -164,7 +213,7 @@ def check_messages(rank):
         combine(rows[:-1], exchange)
 
 
-CHECKS = [check_values, check_fp8_wire, check_nan, check_compiled, check_late, check_messages]
+CHECKS = [check_values, check_fp8_wire, check_nan, check_compiled, check_whole_layers, check_late, check_messages]
 
 
 def join(rank, port):
