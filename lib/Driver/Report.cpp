@@ -64,6 +64,47 @@ static void printCopies(llvm::raw_ostream &os,
                 count(after));
 }
 
+/// Microseconds, or a dash.
+static std::string describeTime(std::optional<int64_t> nanoseconds) {
+  return nanoseconds
+             ? formatv("{0:f1} us", static_cast<double>(*nanoseconds) / 1e3)
+                   .str()
+             : "-";
+}
+
+static void printDecision(llvm::raw_ostream &os,
+                          const KernelDecision &decision) {
+  os << formatv("    {0,-34} {1,-22} {2,13} {3,13}\n", decision.op,
+                describeLine(decision.line),
+                describeTime(decision.predictedTime),
+                describeTime(decision.leastTime));
+  os << "      " << llvm::join(decision.reads, ", ") << " -> "
+     << llvm::join(decision.writes, ", ") << "\n";
+  for (StringRef tile : decision.tiles)
+    os << "      tile " << tile << "\n";
+  os << "      " << decision.reason << "\n";
+}
+
+/// Prints the sums of a program's times, if all are predicted for as many
+/// tokens.
+static void printTimes(llvm::raw_ostream &os,
+                       ArrayRef<KernelDecision> decisions) {
+  int64_t predicted = 0, least = 0;
+  std::optional<int64_t> tokens;
+  for (const KernelDecision &decision : decisions) {
+    if (decision.tokens && !tokens)
+      tokens = decision.tokens;
+    bool isAlike = !decision.tokens || decision.tokens == tokens;
+    if (!decision.predictedTime || !decision.leastTime || !isAlike)
+      return;
+    predicted += *decision.predictedTime;
+    least += *decision.leastTime;
+  }
+  os << formatv("    {0,-57} {1,13} {2,13}  {3:P0} of predicted\n",
+                "program " + decisions.front().program, describeTime(predicted),
+                describeTime(least), static_cast<double>(least) / predicted);
+}
+
 static void printDecisions(llvm::raw_ostream &os,
                            ArrayRef<KernelDecision> decisions) {
   if (decisions.empty())
@@ -72,24 +113,22 @@ static void printDecisions(llvm::raw_ostream &os,
   if (llvm::any_of(decisions, [](const KernelDecision &decision) {
         return decision.predictedTime.has_value();
       }))
-    os << formatv("  {0,-77} {1,14}\n",
-                  formatv("{0} (where not known, {1} tokens and {2} groups)",
+    os << formatv("  {0,-59} {1,13} {2,13}\n",
+                  formatv("{0} ({1} tokens and {2} groups where not known)",
                           title, kNominalTokens, kNominalSegments)
                       .str(),
-                  "predicted");
+                  "predicted", "least");
   else
     os << "  " << title << "\n";
-  for (const KernelDecision &decision : decisions) {
-    os << formatv("    {0,-34} {1,-40} ", decision.op,
-                  describeLine(decision.line));
-    os << (decision.predictedTime
-               ? formatv("{0,10:f1} us\n", *decision.predictedTime / 1e3).str()
-               : formatv("{0,10}\n", "-").str());
-    os << "      " << llvm::join(decision.reads, ", ") << " -> "
-       << llvm::join(decision.writes, ", ") << "\n";
-    for (StringRef tile : decision.tiles)
-      os << "      tile " << tile << "\n";
-    os << "      " << decision.reason << "\n";
+  while (!decisions.empty()) {
+    ArrayRef<KernelDecision> ofProgram =
+        decisions.take_while([&](const KernelDecision &decision) {
+          return decision.program == decisions.front().program;
+        });
+    for (const KernelDecision &decision : ofProgram)
+      printDecision(os, decision);
+    printTimes(os, ofProgram);
+    decisions = decisions.drop_front(ofProgram.size());
   }
 }
 

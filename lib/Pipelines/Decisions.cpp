@@ -10,9 +10,12 @@
 
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutText.h"
 #include "fp8moe/Dialect/FP8MoE/IR/Views.h"
+#include "fp8moe/Kernels/Matmul/MatmulWork.h"
 #include "fp8moe/Kernels/Model/KernelChoice.h"
 #include "fp8moe/Kernels/Model/KernelCost.h"
 #include "fp8moe/Kernels/Model/KernelProblem.h"
+#include "fp8moe/Kernels/Model/NominalSizes.h"
+#include "fp8moe/Pipelines/Traffic.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 using namespace mlir;
@@ -92,6 +95,37 @@ static std::vector<PaddedInput> findPaddedInputs(func::FuncOp func,
   return found;
 }
 
+static bool hasUnknownSizes(Operation *op) {
+  auto isUnknown = [](Type type) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    return tensor && !tensor.hasStaticShape();
+  };
+  return llvm::any_of(op->getOperandTypes(), isUnknown) ||
+         llvm::any_of(op->getResultTypes(), isUnknown);
+}
+
+/// Nanoseconds in which no kernel can be done; none where the bytes of so many
+/// tokens are not known.
+static std::optional<int64_t>
+getLeastTime(Operation *op, int64_t tokens,
+             const std::optional<MatmulWork> &matmul,
+             const TargetInfo &target) {
+  std::optional<double> bytes = getBytes(op).at(tokens);
+  if (!bytes)
+    return std::nullopt;
+  const Calibration &calibration = *target.calibration;
+  double least = *bytes / *calibration.copyBandwidth;
+  if (matmul) {
+    double teraFlops = matmul->elementBytes == 1 ? *calibration.fp8TFlops
+                                                 : *calibration.bf16TFlops;
+    least = std::max(least, 2e-3 * static_cast<double>(matmul->rows) *
+                                static_cast<double>(matmul->columns) *
+                                static_cast<double>(matmul->contraction) /
+                                teraFlops);
+  }
+  return static_cast<int64_t>(least);
+}
+
 static KernelDecision decide(func::FuncOp func, Operation *op,
                              const TargetInfo &target) {
   KernelDecision decision;
@@ -121,6 +155,13 @@ static KernelDecision decide(func::FuncOp func, Operation *op,
   if (!cost)
     cost = estimateKernel(op, {}, target);
   decision.predictedTime = cost->time / 1000;
+  std::optional<MatmulWork> matmul;
+  if (auto matmulOp = dyn_cast<MatmulOpInterface>(op))
+    matmul = withNominalSizes(getMatmulWork(matmulOp));
+  int64_t tokens = matmul ? matmul->getTokens() : kNominalTokens;
+  if (hasUnknownSizes(op))
+    decision.tokens = tokens;
+  decision.leastTime = getLeastTime(op, tokens, matmul, target);
   if (decision.reason.empty())
     decision.reason = "no choice: one schedule for these layouts";
   return decision;
@@ -172,6 +213,8 @@ fp8moe::serializeDecisions(ArrayRef<KernelDecision> decisions) {
       object["padded"] = std::move(padded);
     if (decision.predictedTime)
       object["predicted_ns"] = *decision.predictedTime;
+    if (decision.leastTime)
+      object["least_ns"] = *decision.leastTime;
     array.push_back(std::move(object));
   }
   return array;

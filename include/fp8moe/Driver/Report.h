@@ -11,7 +11,7 @@
 
 #include "fp8moe/Artifact/KernelResources.h"
 #include "fp8moe/Driver/Precision.h"
-#include "fp8moe/Driver/Traffic.h"
+#include "fp8moe/Pipelines/Traffic.h"
 
 #include "fp8moe/Pipelines/Decisions.h"
 #include "fp8moe/Target/TargetInfo.h"

@@ -42,9 +42,15 @@ struct KernelDecision {
   std::vector<std::string> tiles;
   /// The fields of the tile, where there is one for all sizes.
   SmallVector<TileField> tileFields;
+  /// The tokens that an unknown number of them counts as in times; none where
+  /// all sizes are known.
+  std::optional<int64_t> tokens;
   /// Nanoseconds, unknown sizes at their nominal values; none on the CPU, whose
   /// time is not predicted.
   std::optional<int64_t> predictedTime;
+  /// Nanoseconds that the tensors take at the speed of a copy, each moved once,
+  /// or the multiplications at the chip's peak; whichever is more.
+  std::optional<int64_t> leastTime;
   std::string reason;
   /// The padded inputs that it reads, for those who make inputs.
   std::vector<PaddedInput> padded;

@@ -13,6 +13,7 @@
 
 #include "Kernels/Quantize/QuantizeSizes.h"
 #include "Kernels/Rows/LowerRows.h"
+#include "fp8moe/Dialect/FP8MoE/IR/FusedRows.h"
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
 #include "fp8moe/Kernels/Model/KernelChoice.h"
 
@@ -142,7 +143,7 @@ static FailureOr<Value> launchBothAxes(const Quantization &columns,
                            builder, loc);
   if (fallback)
     when = createBoth(builder, loc, when, fallback);
-  if (source && !isFused(instance.tile))
+  if (source && !computesInput(instance.tile))
     launchRows(source, when, lowering);
   FailureOr<Value> isDone = lowering.getTable()
                                 .findKernelLowering(instance.tile)
@@ -195,7 +196,7 @@ static LogicalResult lowerAxes(OpTy op, Value offsets,
   }
   // The operation that this one's kernel computes, for some tiles.
   auto source = op.getInput().template getDefiningOp<RowOpInterface>();
-  if (source && !isFused(source))
+  if (source && !isComputedByReaders(source))
     source = {};
   // The condition under which no kernel for both axes has run; null for always.
   Value fallback;

@@ -8,6 +8,7 @@
 
 #include "Kernels/Model/LengthRange.h"
 #include "Kernels/Quantize/QuantizeCandidates.h"
+#include "fp8moe/Dialect/FP8MoE/IR/FusedRows.h"
 #include "fp8moe/Kernels/Model/KernelChoice.h"
 #include "fp8moe/Kernels/Model/NominalSizes.h"
 #include "fp8moe/Kernels/Quantize/QuantizeTiles.h"
@@ -137,7 +138,7 @@ Cost fp8moe::estimateWithSource(const QuantizeTileCost &tile,
                                 const QuantizeWork &columns,
                                 const TargetInfo &target) {
   Cost cost = tile.cost;
-  if (!isFused(tile.tile))
+  if (!computesInput(tile.tile))
     cost.time += estimateSource(columns, target);
   return cost;
 }
@@ -240,7 +241,7 @@ KernelChoiceAttr fp8moe::chooseBothAxesKernels(MLIRContext *context,
   }
   // Fused kernels stand first: the rows are written before all others.
   llvm::stable_sort(both, [](const auto &a, const auto &b) {
-    return isFused(a.first.tile) > isFused(b.first.tile);
+    return computesInput(a.first.tile) > computesInput(b.first.tile);
   });
   SmallVector<AlternativeAttr> alternatives;
   for (auto &[tile, range] : both) {

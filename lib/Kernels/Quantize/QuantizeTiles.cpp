@@ -173,11 +173,6 @@ fp8moe::chooseQuantizeTile(ArrayRef<QuantizeTileCost> tiles) {
       tiles, [](const auto &a, const auto &b) { return a.cost < b.cost; });
 }
 
-bool fp8moe::isFused(TileAttrInterface tile) {
-  auto rescaled = dyn_cast<RescaledBothAxesTileAttr>(tile);
-  return rescaled && rescaled.getFused();
-}
-
 //===----------------------------------------------------------------------===//
 // Operations
 //===----------------------------------------------------------------------===//

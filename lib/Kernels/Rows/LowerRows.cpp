@@ -9,6 +9,7 @@
 #include "Kernels/Rows/LowerRows.h"
 
 #include "Kernels/Program/OpLowering.h"
+#include "fp8moe/Dialect/FP8MoE/IR/FusedRows.h"
 #include "fp8moe/Kernels/Model/KernelProblem.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -194,7 +195,7 @@ public:
         failed(lowering.createResult(op->getOpResult(0))))
       return failure();
     auto rows = cast<RowOpInterface>(op);
-    if (!isFused(rows))
+    if (!isComputedByReaders(rows))
       launchRows(rows, /*when=*/{}, lowering);
     return success();
   }

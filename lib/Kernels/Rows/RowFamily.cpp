@@ -8,6 +8,7 @@
 
 #include "Kernels/Rows/RowSource.h"
 #include "Kernels/Rows/RowWork.h"
+#include "fp8moe/Dialect/FP8MoE/IR/FusedRows.h"
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
 #include "fp8moe/Kernels/Model/KernelProblem.h"
 #include "fp8moe/Kernels/Model/NominalSizes.h"
@@ -44,21 +45,6 @@ RowWork RowWork::get(RowOpInterface op) {
   return work;
 }
 
-/// Whether a kernel of `op` computes its input.
-static bool hasFusedTile(Operation *op) {
-  auto tiled = dyn_cast<TiledOpInterface>(op);
-  KernelChoiceAttr choice = tiled ? tiled.getTilesAttr() : KernelChoiceAttr();
-  return choice && llvm::any_of(choice.getEntries(), [](AlternativeAttr entry) {
-           auto tile = dyn_cast<RescaledBothAxesTileAttr>(entry.getTile());
-           return tile && tile.getFused();
-         });
-}
-
-bool fp8moe::isFused(RowOpInterface op) {
-  Value result = op->getResult(0);
-  return !result.use_empty() && llvm::all_of(result.getUsers(), hasFusedTile);
-}
-
 //===----------------------------------------------------------------------===//
 // Model
 //===----------------------------------------------------------------------===//
@@ -83,7 +69,7 @@ public:
   }
   std::optional<Cost> predictChoice(Operation *op,
                                     const TargetInfo &target) const override {
-    if (isFused(cast<RowOpInterface>(op)))
+    if (isComputedByReaders(cast<RowOpInterface>(op)))
       return Cost();
     return estimate(op, {}, target);
   }

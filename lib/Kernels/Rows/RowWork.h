@@ -26,10 +26,6 @@ struct RowWork : KernelWorkBase<RowWork> {
   static RowWork get(RowOpInterface op);
 };
 
-/// Whether the kernels of all operations that read the result compute it, as
-/// their tiles say, for some sizes or for all.
-bool isFused(RowOpInterface op);
-
 } // namespace mlir::fp8moe
 
 #endif // FP8MOE_LIB_KERNELS_ROWS_ROWWORK_H

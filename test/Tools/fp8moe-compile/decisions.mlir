@@ -13,8 +13,8 @@
 
 // CHECK-LABEL: target gfx942
 // CHECK:       copies: 2 as written, 1 left
-// CHECK-NEXT:  kernel, layouts and tiles (where not known, 16384 tokens and 8 groups) {{ *}}predicted
-// CHECK-NEXT:  fp8moe.jagged_dynamic_quantize line [[@LINE+45]] {{[0-9.]+}} us
+// CHECK-NEXT:  kernel, layouts and tiles (16384 tokens and 8 groups where not known) {{ *}}predicted {{ *}}least
+// CHECK-NEXT:  fp8moe.jagged_dynamic_quantize line [[@LINE+46]] {{[0-9.]+}} us {{[0-9.]+}} us
 // CHECK-NEXT:  row-major, row-major -> column-major, row-major
 // CHECK-NEXT:  tile two_pass<columns = 64, threads = 256>
 // CHECK-NEXT:  outer_transposing: bound by {{latency|bandwidth}}, the second read from L2, 2048 blocks in 3 waves; next best resident_strips<columns = 64, tiles = 4, blocks = 3> at {{[0-9.]+}} us
@@ -22,12 +22,13 @@
 // CHECK-NEXT:  row-major -> column-major
 // CHECK-NEXT:  no choice: one schedule for these layouts
 // CHECK-LABEL: target cpu
-// CHECK:       fp8moe.jagged_dynamic_quantize line {{[0-9]+}} -{{$}}
+// CHECK:       fp8moe.jagged_dynamic_quantize line {{[0-9]+}} {{ *}}- {{ *}}-{{$}}
 // CHECK-NEXT:  row-major, row-major -> column-major, row-major
 // CHECK-NEXT:  reference path: results are exact, time is not tuned
 
 // MANIFEST:      "decisions": [
 // MANIFEST-NEXT:   {
+// MANIFEST-NEXT:     "least_ns": {{[0-9]+}},
 // MANIFEST-NEXT:     "line": [[@LINE+31]],
 // MANIFEST-NEXT:     "op": "fp8moe.jagged_dynamic_quantize",
 // MANIFEST-NEXT:     "predicted_ns": {{[0-9]+}},

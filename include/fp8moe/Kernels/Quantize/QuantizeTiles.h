@@ -212,9 +212,6 @@ std::optional<QuantizeTileCost> chooseBothAxesTile(Operation *op,
 bool hasBothAxesTile(Operation *op, ArrayRef<QuantizeWork> works,
                      const TargetInfo &target);
 
-/// Whether the kernels of a tile compute their input.
-bool isFused(TileAttrInterface tile);
-
 /// The quantizations along one axis each that an operation makes, on a GPU each
 /// a kernel. Tensors have the assumed layouts, the others those of their types.
 /// Empty when `op` is no quantization, or one that no kernel takes. A cast by

@@ -8,6 +8,8 @@
 
 #include "OpUtils.h"
 
+#include "fp8moe/Dialect/FP8MoE/IR/FusedRows.h"
+
 using namespace mlir;
 using namespace mlir::fp8moe;
 using namespace mlir::fp8moe::detail;
@@ -136,4 +138,27 @@ LogicalResult SwiGLUGradientOp::reifyResultSizes(
     SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
   sizes.push_back(SizeBuilder(builder, loc, getDim).shape(getInput()));
   return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Fusion
+//===----------------------------------------------------------------------===//
+
+bool fp8moe::computesInput(TileAttrInterface tile) {
+  auto rescaled = dyn_cast<RescaledBothAxesTileAttr>(tile);
+  return rescaled && rescaled.getFused();
+}
+
+bool fp8moe::isComputedByReaders(RowOpInterface op) {
+  auto computesIt = [](Operation *user) {
+    auto tiled = dyn_cast<TiledOpInterface>(user);
+    KernelChoiceAttr choice = tiled ? tiled.getTilesAttr() : KernelChoiceAttr();
+    return choice &&
+           llvm::any_of(choice.getEntries(), [](AlternativeAttr alternative) {
+             auto tile = dyn_cast<TileAttrInterface>(alternative.getTile());
+             return tile && computesInput(tile);
+           });
+  };
+  Value result = op->getResult(0);
+  return !result.use_empty() && llvm::all_of(result.getUsers(), computesIt);
 }

@@ -21,6 +21,7 @@
 #include "Kernels/Quantize/QuantizeCandidates.h"
 #include "Kernels/Quantize/QuantizeFamily.h"
 #include "Kernels/Quantize/RescaledBothAxes/RescaledCalibration.h"
+#include "fp8moe/Dialect/FP8MoE/IR/FusedRows.h"
 #include "fp8moe/Kernels/Model/NominalSizes.h"
 
 using namespace mlir;
@@ -51,7 +52,7 @@ public:
 
 protected:
   StringRef describeReads(const QuantizeTileCost &tile) const override {
-    return isFused(tile.tile)
+    return computesInput(tile.tile)
                ? "computed in registers, columns from what became of rows"
                : "read once, columns from what became of rows";
   }

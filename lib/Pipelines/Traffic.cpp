@@ -6,10 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fp8moe/Driver/Traffic.h"
+#include "fp8moe/Pipelines/Traffic.h"
 
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
+#include "fp8moe/Dialect/FP8MoE/IR/FusedRows.h"
 #include "fp8moe/Kernels/Model/NominalSizes.h"
 #include "fp8moe/Pipelines/Decisions.h"
 #include "llvm/ADT/SetVector.h"
@@ -102,7 +103,9 @@ std::optional<double> Bytes::at(int64_t tokens) const {
 
 /// Whether the first dimension of a tensor counts jagged groups or experts.
 static bool isByGroup(Operation *op, Value tensor, RankedTensorType type) {
-  if (isa<RowOpInterface>(op))
+  bool isItsOwn = llvm::is_contained(op->getOperands(), tensor) ||
+                  llvm::is_contained(op->getResults(), tensor);
+  if (isa<RowOpInterface>(op) || !isItsOwn)
     return false;
   // Offsets are the only other integers.
   if (type.getElementType().isInteger() || type.getRank() == 3)
@@ -116,13 +119,30 @@ static bool isByGroup(Operation *op, Value tensor, RankedTensorType type) {
   return isa<JaggedScaleOp>(op) && tensor == op->getResult(0);
 }
 
-/// The bytes of the tensors of an operation, each counted once.
-static Bytes getBytes(Operation *op) {
+/// The tensors that the kernel of an operation reads and writes.
+static llvm::SmallSetVector<Value, 8> getTensors(Operation *op) {
   llvm::SmallSetVector<Value, 8> tensors;
-  for (Value value : llvm::concat<Value>(llvm::to_vector(op->getOperands()),
-                                         llvm::to_vector(op->getResults())))
-    if (isa<RankedTensorType>(value.getType()))
-      tensors.insert(value);
+  auto insert = [&](ValueRange values) {
+    for (Value value : values)
+      if (isa<RankedTensorType>(value.getType()))
+        tensors.insert(value);
+  };
+  auto isComputed = [](Operation *op) {
+    auto rows = dyn_cast_or_null<RowOpInterface>(op);
+    return rows && isComputedByReaders(rows);
+  };
+  if (isComputed(op))
+    return tensors;
+  for (Value operand : op->getOperands()) {
+    Operation *source = operand.getDefiningOp();
+    insert(isComputed(source) ? source->getOperands() : ValueRange(operand));
+  }
+  insert(op->getResults());
+  return tensors;
+}
+
+Bytes fp8moe::getBytes(Operation *op) {
+  llvm::SmallSetVector<Value, 8> tensors = getTensors(op);
   auto getType = [](Value tensor) {
     return cast<RankedTensorType>(tensor.getType());
   };

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FP8MOE_DRIVER_TRAFFIC_H
-#define FP8MOE_DRIVER_TRAFFIC_H
+#ifndef FP8MOE_PIPELINES_TRAFFIC_H
+#define FP8MOE_PIPELINES_TRAFFIC_H
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinTypes.h"
@@ -59,10 +59,14 @@ struct OpTraffic {
   bool isCopy;
 };
 
+/// The bytes of an operation, each tensor counted once. Rows that their readers
+/// compute are not moved: the readers read what the rows are computed of.
+Bytes getBytes(Operation *op);
+
 /// The operations of `func` that move bytes, in order. Views move none; each
 /// operand counts once however often it is used by an operation.
 std::vector<OpTraffic> getTraffic(func::FuncOp func);
 
 } // namespace mlir::fp8moe
 
-#endif // FP8MOE_DRIVER_TRAFFIC_H
+#endif // FP8MOE_PIPELINES_TRAFFIC_H
