@@ -507,6 +507,27 @@ def test_whole_layers_in_a_graph():
         assert torch.equal(a, b)
 
 
+@pytest.mark.parametrize("compiled", [False, True], ids=["", "compiled"])
+@pytest.mark.parametrize("tokens", [0, 300])
+def test_whole_layers_of_tokens_that_arrived(tokens, compiled):
+    """As expert_parallel has them: rows of other ranks' experts are left out, and there may be no tokens."""
+    from fp8moe.torch import _moe, _permute
+
+    _, (x, weights, gate_up, down) = layer_of(kept=False)
+    x, weights = (tensor.detach()[:tokens].requires_grad_() for tensor in (x, weights))
+    chosen = torch.randint(-1, E + 1, weights.shape, device="cuda")
+    routing = _permute.route(chosen, E)
+    arrived = routing._replace(slots=routing.slots[: int(routing.offsets[-1])].clone())
+    results = []
+    for each in (routing, arrived):
+        run = torch.compile(_moe.run_routed, dynamic=True) if compiled else _moe.run_routed
+        y = run(x, each, weights, gate_up.transpose(-2, -1), down.transpose(-2, -1))
+        gradient = torch.sin(torch.arange(y.numel(), device="cuda")).view(y.shape).bfloat16()
+        results.append((y, *torch.autograd.grad(y, (x, weights, gate_up, down), gradient)))
+    assert all(torch.equal(a, b) for a, b in zip(*results)), [distance(a, b) for a, b in zip(*results)]
+    assert results[0][3].isfinite().all() and bool(results[0][3].any()) == bool(tokens)
+
+
 def test_gradients_of_weights_of_rows():
     gradient, h = torch.randn(300, 48, device="cuda").bfloat16(), torch.randn(300, 96, device="cuda").bfloat16()
     torch.library.opcheck(torch.ops.fp8moe.weighted_swiglu_backward.default, (gradient, h, torch.rand(300, device="cuda")))
