@@ -56,10 +56,8 @@ CASES = [
     Case("rows_7168", 7168, False, "pow2", {"": 64}),
     Case("rows_7169", 7169, False, "pow2", {"": 64}),
     Case("rows_7168_none", 7168, False, "none", {"": 64}),
-    Case("columns_2048", 2048, True, "pow2", EVEN | ODD | {"1 x 2048": [2048]}),
-    Case("columns_2049", 2049, True, "pow2", ODD),
-    Case("columns_2048_twice", 2048, True, "pow2", EVEN | ODD, TWICE),
-    Case("columns_2049_twice", 2049, True, "pow2", ODD, TWICE),
+    Case("columns_2048", 2048, True, "pow2", EVEN | ODD, TWICE),
+    Case("columns_2049", 2049, True, "pow2", ODD, TWICE),
 ]
 
 # Grouped matmuls: the type of the operands, and groups that are executed.

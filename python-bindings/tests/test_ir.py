@@ -168,7 +168,6 @@ ATTRIBUTES = {
     "Range": {"quantity": "group_bytes", "above": 20, "up_to": 50, "percent_of_l2": True},
     "RegisterResidentTile": {"columns": 1, "threads": 128, "chunks": 4, "rounds": 1, "blocks": 8},
     "RescaledBothAxesTile": {"threads": 320, "chunks": 1, "blocks": 3},
-    "ResidentStripsTile": {"columns": 64, "tiles": 8, "blocks": 2},
     "ScaleBlockedEncoding": {"rows": 128, "cols": 4},
     "SinglePassBothAxesTile": {"columns": 64, "stages": 9, "row_bytes": 4096, "row_stages": 16},
     "SinglePassOuterTile": {"columns": 64, "stages": 13},

@@ -84,7 +84,7 @@ def test_cell(row, chip):
 @pytest.mark.parametrize("chip", [chip for chips in COLUMNS[1:] for chip in chips])
 def test_kernels(chip):
     head, _, *rows = read_cells("docs/design/kernels.md", "## Which kernels run where")
-    assert len(rows) >= 4
+    assert len(rows) >= 3
     rank = "func.func(fp8moe-settle-layouts,fp8moe-select-tiles{print-candidates=true})"
     passes = f"builtin.module(fp8moe-attach-target{{chip={chip}}},fp8moe-resolve-fp8-types,{rank})"
     command = [TOOLS / "fp8moe-opt", ROOT / "test/Docs/Inputs/families.mlir", f"--pass-pipeline={passes}"]

@@ -7,7 +7,7 @@
 // RUN: | FileCheck %s --check-prefixes=CHECK,NVIDIA
 // RUN: fp8moe-opt %s --mlir-print-op-on-diagnostic=false -o - 2>&1 \
 // RUN:   --pass-pipeline="builtin.module(fp8moe-attach-target{chip=gfx942}, fp8moe-resolve-fp8-types, func.func(fp8moe-place-layouts, fp8moe-select-tiles{print-candidates=true}))" \
-// RUN: | FileCheck %s --check-prefixes=CHECK,AMD
+// RUN: | FileCheck %s --check-prefixes=CHECK,TWICE
 // RUN: fp8moe-opt %s --mlir-print-op-on-diagnostic=false -o - 2>&1 \
 // RUN:   --pass-pipeline="builtin.module(fp8moe-attach-target{chip=sm_100a}, fp8moe-resolve-fp8-types, func.func(fp8moe-place-layouts, fp8moe-select-tiles{print-candidates=true}))" \
 // RUN: | FileCheck %s --check-prefixes=CHECK,TWICE
@@ -16,17 +16,13 @@
 
 // Eight groups: the copy costs more than it saves, with any tile and on every chip.
 
-// NVIDIA:      [[@LINE+14]]:12: remark: tiles for sm_90a, row-major input as it is:
+// NVIDIA:      [[@LINE+10]]:12: remark: tiles for sm_90a, row-major input as it is:
 // NVIDIA-SAME:   two_pass<columns = 64, threads = 256> {{[0-9.]+}} us, two_pass<columns = 128, threads = 512> {{[0-9.]+}} us, single_pass_outer<columns = 64, stages = 13> {{[0-9.]+}} us (chosen)
 // NVIDIA:      remark: tiles for sm_90a, input copied to column-major first:
 // NVIDIA-SAME:   two_pass<columns = 4, threads = 128> {{[0-9.]+}} us, {{.*}}register_resident<columns = 2, threads = 128, {{[^>]*}}> {{[0-9.]+}} us
-// AMD:         [[@LINE+10]]:12: remark: tiles for gfx942, row-major input as it is:
-// AMD-SAME:      two_pass<columns = 64, threads = 256> {{[0-9.]+}} us, {{.*}}resident_strips<columns = 64, tiles = 8, blocks = 2> {{[0-9.]+}} us (chosen)
-// AMD:         remark: tiles for gfx942, input copied to column-major first:
-// AMD-SAME:      two_pass<columns = 2, threads = 128> {{[0-9.]+}} us, {{.*}}register_resident<columns = 1, threads = 128, {{[^>]*}}> {{[0-9.]+}} us
-// TWICE:       [[@LINE+6]]:12: remark: tiles for sm_100a, row-major input as it is:
+// TWICE:       [[@LINE+6]]:12: remark: tiles for {{sm_100a|gfx942}}, row-major input as it is:
 // TWICE-SAME:    two_pass<columns = 64, threads = 256> {{[0-9.]+}} us (chosen), two_pass<columns = 128, threads = 512> {{[0-9.]+}} us
-// TWICE:       remark: tiles for sm_100a, input copied to column-major first:
+// TWICE:       remark: tiles for {{sm_100a|gfx942}}, input copied to column-major first:
 func.func @eight_groups(%x: tensor<24576x2048xbf16>, %ends: tensor<8xi32>)
     -> (tensor<24576x2048x!fp8moe.e4m3, #col>, tensor<8x2048xf32>) {
   %c = fp8moe.relayout %x : tensor<24576x2048xbf16> -> tensor<24576x2048xbf16, #col>
@@ -36,18 +32,16 @@ func.func @eight_groups(%x: tensor<24576x2048xbf16>, %ends: tensor<8xi32>)
   return %q, %s : tensor<24576x2048x!fp8moe.e4m3, #col>, tensor<8x2048xf32>
 }
 
-// Two groups are 64 strips for hundreds of multiprocessors. On sm_100a the input is copied, and
-// slices, of which there are many, give work to all. On sm_90a tiles are dealt to all blocks,
-// however few groups there are, and on gfx942 blocks divide strips.
+// Two groups are 64 strips for hundreds of multiprocessors. On sm_100a and gfx942 the input is
+// copied, and slices, of which there are many, give work to all. On sm_90a tiles are dealt to all
+// blocks, however few groups there are.
 
-// NVIDIA: [[@LINE+12]]:12: remark: tiles for sm_90a, row-major input as it is: {{.*}} single_pass_outer<columns = 64, stages = 13> {{[0-9.]+}} us (chosen)
+// NVIDIA: [[@LINE+10]]:12: remark: tiles for sm_90a, row-major input as it is: {{.*}} single_pass_outer<columns = 64, stages = 13> {{[0-9.]+}} us (chosen)
 // NVIDIA:      remark: tiles for sm_90a, input copied to column-major first:
 // NVIDIA-SAME:   two_pass<columns = 4, threads = 128> {{[0-9.]+}} us, {{.*}}register_resident<columns = 1, threads = 256, {{[^>]*}}> {{[0-9.]+}} us
-// AMD:    [[@LINE+9]]:12: remark: tiles for gfx942, row-major input as it is: {{.*}} resident_strips<columns = 64, tiles = 8, blocks = 2> {{[0-9.]+}} us (chosen)
-// AMD:    remark: tiles for gfx942, input copied to column-major first:
-// TWICE:  [[@LINE+7]]:12: remark: tiles for sm_100a, column-major input as it is:
+// TWICE:  [[@LINE+7]]:12: remark: tiles for {{sm_100a|gfx942}}, column-major input as it is:
 // TWICE-SAME: {{.*}}register_resident<columns = 1, threads = {{[0-9]+}}, {{[^>]*}}> {{[0-9.]+}} us (chosen)
-// TWICE:  remark: tiles for sm_100a, input copied to row-major first:
+// TWICE:  remark: tiles for {{sm_100a|gfx942}}, input copied to row-major first:
 // TWICE-SAME: two_pass<columns = 64, threads = 256> {{[0-9.]+}} us, two_pass<columns = 128, threads = 512> {{[0-9.]+}} us
 func.func @two_groups(%x: tensor<24576x2048xbf16>, %ends: tensor<2xi32>)
     -> (tensor<24576x2048x!fp8moe.e4m3, #col>, tensor<2x2048xf32>) {
@@ -59,14 +53,13 @@ func.func @two_groups(%x: tensor<24576x2048xbf16>, %ends: tensor<2xi32>)
 }
 
 // A tile by hand decides the layout, too: strips of 64 columns only exist for the input as
-// it is, so the copy in front of the quantization goes, although on sm_100a it would pay.
+// it is, so the copy in front of the quantization goes, although on sm_100a and gfx942 it would pay.
 
 // CHECK-LABEL: func.func @eight_groups
 // CHECK-NOT:     relayout
 // CHECK:         return
 // CHECK-LABEL: func.func @two_groups
 // NVIDIA-NOT:    relayout
-// AMD-NOT:       relayout
 // TWICE:         fp8moe.relayout %arg0
 // TWICE:         fp8moe.jagged_dynamic_quantize %0
 // CHECK-LABEL: func.func @by_hand

@@ -73,7 +73,6 @@ TEST_F(KernelFamilyTest, EveryTileHasOneFamily) {
       getWgmmaTile(&context, HopperMatmulConfig()),
       TwoPassTileAttr::get(&context, 1, 128),
       RegisterResidentTileAttr::get(&context, 1, 128, 1, 1, 1),
-      ResidentStripsTileAttr::get(&context, 64, 1, 1),
       SinglePassOuterTileAttr::get(&context, 64, 13),
       SinglePassBothAxesTileAttr::get(&context, 64, 9, 10240, 4),
       RescaledBothAxesTileAttr::get(&context, 320, 1, 3, /*fused=*/false)};
@@ -112,8 +111,8 @@ TEST_F(KernelFamilyTest, FamiliesOfOneWorkMayHaveOtherClasses) {
   std::vector<std::string> names;
   for (const AxisQuantizeFamily *family : getAxisQuantizeFamilies())
     names.push_back(family->getName().str());
-  EXPECT_EQ(names, (Names{"two_pass", "register_resident", "resident_strips",
-                          "single_pass_outer"}));
+  EXPECT_EQ(names,
+            (Names{"two_pass", "register_resident", "single_pass_outer"}));
 }
 
 TEST_F(KernelFamilyTest, CandidatesComeInTheOrderOfTheTable) {

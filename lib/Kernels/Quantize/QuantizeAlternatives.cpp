@@ -12,8 +12,7 @@
 // lengths. Lengths are divided so that the time that is lost to the best tile
 // of each length is least, with a price for each kernel, of which there are
 // only a few: neighbours that differ by little are one. Other kinds have the
-// tile that is best for nominal sizes; resident strips only from that length on
-// from which they are faster than what stands behind them.
+// tile that is best for nominal sizes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -139,33 +138,6 @@ joinRanges(ArrayRef<const QuantizeTileCost *> tiles) {
   return alternatives;
 }
 
-/// `best` for the lengths from which on it is faster than tiles that take
-/// everything, and one of those below.
-static SmallVector<QuantizeAlternative>
-withLeastLength(const QuantizeWork &work, const QuantizeTileCost &best,
-                const TargetInfo &target) {
-  QuantizeWork nominal = withNominalSizes(work);
-  SmallVector<QuantizeAlternative> alternatives;
-  for (int64_t length : kLengths) {
-    QuantizeWork typical = withTypicalGroups(work, nominal, length);
-    Tiles general, others;
-    for (const AxisQuantizeFamily *family : getAxisQuantizeFamilies())
-      family->addTiles(work, typical, target,
-                       family->isGeneral() ? general : others);
-    const QuantizeTileCost *same =
-        llvm::find_if(others, [&](const QuantizeTileCost &tile) {
-          return tile.tile == best.tile;
-        });
-    assert(same != others.end() && "what is legal follows from the length");
-    const QuantizeTileCost &below = chooseQuantizeTile(general);
-    if (same->cost < below.cost)
-      break;
-    alternatives = {{length, below}};
-  }
-  alternatives.push_back({std::nullopt, best});
-  return alternatives;
-}
-
 static SmallVector<QuantizeAlternative>
 getAlternatives(const QuantizeWork &work, const TargetInfo &target,
                 bool areGeneral) {
@@ -177,10 +149,7 @@ getAlternatives(const QuantizeWork &work, const TargetInfo &target,
       llvm::erase_if(tiles, [](const QuantizeTileCost &entry) {
         return !findKernelFamily(entry.tile)->isGeneral();
       });
-    const QuantizeTileCost &best = chooseQuantizeTile(tiles);
-    if (!isKnown && isa<ResidentStripsTileAttr>(best.tile))
-      return withLeastLength(work, best, target);
-    return {{std::nullopt, best}};
+    return {{std::nullopt, chooseQuantizeTile(tiles)}};
   }
   QuantizeWork nominal = withNominalSizes(work);
   // Others take no slices that are contiguous on both sides.

@@ -17,7 +17,7 @@
 // CHECK-NEXT:  fp8moe.jagged_dynamic_quantize line [[@LINE+46]] {{[0-9.]+}} us {{[0-9.]+}} us
 // CHECK-NEXT:  row-major, row-major -> column-major, row-major
 // CHECK-NEXT:  tile two_pass<columns = 64, threads = 256>
-// CHECK-NEXT:  outer_transposing: bound by {{latency|bandwidth}}, the second read from L2, 2048 blocks in 3 waves; next best resident_strips<columns = 64, tiles = 4, blocks = 3> at {{[0-9.]+}} us
+// CHECK-NEXT:  outer_transposing: bound by {{latency|bandwidth}}, the second read from L2, 2048 blocks in 3 waves; next best two_pass<columns = 128, threads = 512> at {{[0-9.]+}} us
 // CHECK-NEXT:  fp8moe.relayout line {{[0-9]+}} {{[0-9.]+}} us
 // CHECK-NEXT:  row-major -> column-major
 // CHECK-NEXT:  no choice: one schedule for these layouts

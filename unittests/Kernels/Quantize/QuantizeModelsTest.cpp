@@ -8,7 +8,7 @@
 
 #include "Kernels/Quantize/QuantizeSizes.h"
 #include "Kernels/Quantize/RegisterResident/RegisterResidentTiles.h"
-#include "Kernels/Quantize/ResidentStrips/ResidentStripTiles.h"
+#include "Kernels/Quantize/TwoPass/TwoPassTiles.h"
 
 #include "Model/HostSizes.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
@@ -121,10 +121,6 @@ protected:
                                          /*chunks=*/1, /*rounds=*/4,
                                          /*blocks=*/1);
   }
-  ResidentStripsTileAttr getStrips(int64_t tiles) {
-    return ResidentStripsTileAttr::get(&context, /*columns=*/64, tiles,
-                                       /*blocks=*/1);
-  }
 
   MLIRContext context;
 };
@@ -170,47 +166,4 @@ TEST_F(QuantizeTileModelsTest, RemainderRowsAreOneMoreSegment) {
   };
   EXPECT_EQ(countResident(false), 3 * 32);
   EXPECT_EQ(countResident(true), 3 * 32 + 2);
-}
-
-TEST_F(QuantizeTileModelsTest, PiecesOnTheHostAreThoseOfTheCompiler) {
-  HostSizes sizes;
-  for (int i = 0; i < 1000; ++i)
-    for (bool jagged : {false, true}) {
-      ResidentStripsTileAttr tile = getStrips(int64_t(1) << (i % 4));
-      int64_t segments = sizes.draw(300), rows = sizes.draw(1 << 20) - 1;
-      EXPECT_EQ(resident_strips::countAllPieces(tile, jagged,
-                                                sizes.getKnown(segments),
-                                                sizes.getKnown(rows))
-                    .getKnown(),
-                resident_strips::countAllPieces(tile, jagged, segments, rows));
-      EXPECT_EQ(resident_strips::countSlots(tile, jagged,
-                                            sizes.getKnown(segments),
-                                            sizes.getKnown(rows))
-                    .getKnown(),
-                resident_strips::countSlots(tile, jagged, segments, rows));
-    }
-  EXPECT_EQ(sizes.countOperations(), 0);
-}
-
-/// However rows are cut into segments: the host knows only how many there are.
-TEST_F(QuantizeTileModelsTest, PiecesAreEnoughForAllSegments) {
-  ResidentStripsTileAttr tile = getStrips(2);
-  const std::vector<std::vector<int64_t>> cuts = {{0},
-                                                  {0, 0, 0},
-                                                  {256},
-                                                  {257},
-                                                  {1, 257, 0, 513, 1},
-                                                  {255, 255, 255, 3},
-                                                  {257, 257, 257}};
-  for (const std::vector<int64_t> &lengths : cuts) {
-    int64_t rows = 0, pieces = 0;
-    for (int64_t length : lengths) {
-      rows += length;
-      pieces += resident_strips::countPieces(tile, length);
-    }
-    // The rows behind the last segment are one more piece.
-    EXPECT_GE(resident_strips::countAllPieces<int64_t>(tile, /*jagged=*/true,
-                                                       lengths.size(), rows),
-              pieces + 1);
-  }
 }

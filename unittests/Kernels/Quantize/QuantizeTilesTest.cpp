@@ -360,41 +360,6 @@ TEST(QuantizeTilesTest, BothAxesNeedRowsThatFit) {
   }
 }
 
-/// Few groups are few strips that are read twice, so that most of the chip has
-/// nothing to do; pieces are as many however rows are cut into groups.
-TEST(QuantizeTilesTest, OneGroupIsNoCliffWhereStripsAreDivided) {
-  for (StringRef chip : {"gfx942", "gfx950"}) {
-    const TargetInfo &target = getTarget(chip);
-    SmallVector<int64_t> times;
-    for (int64_t groups : {1, 16}) {
-      SmallVector<QuantizeTileCost> tiles = rankQuantizeTiles(
-          jaggedOuterTransposing(65536, 2048, groups), target);
-      const QuantizeTileCost &best = chooseQuantizeTile(tiles);
-      EXPECT_TRUE(isa<ResidentStripsTileAttr>(best.tile));
-      times.push_back(best.cost.time);
-    }
-    EXPECT_LT(times[0], times[1] * 5 / 4);
-  }
-}
-
-/// Short groups are read twice, the second time from the cache: that is faster
-/// than two launches, of which one is cooperative.
-TEST(QuantizeTilesTest, StripsAreHeldFromALengthOn) {
-  QuantizeWork work =
-      jaggedOuterTransposing(ShapedType::kDynamic, 2048, ShapedType::kDynamic);
-  SmallVector<QuantizeAlternative> kernels =
-      getQuantizeAlternatives(work, getTarget("gfx942"));
-  ASSERT_EQ(kernels.size(), 2u);
-  EXPECT_TRUE(isa<TwoPassTileAttr>(kernels[0].tile.tile));
-  ASSERT_TRUE(kernels[0].upTo);
-  EXPECT_GE(*kernels[0].upTo, 128);
-  EXPECT_LE(*kernels[0].upTo, 2048);
-  EXPECT_TRUE(isa<ResidentStripsTileAttr>(kernels[1].tile.tile));
-  EXPECT_FALSE(kernels[1].upTo);
-  // NVIDIA's kernels that read once have no such bound.
-  EXPECT_EQ(getQuantizeAlternatives(work, getTarget("sm_90a")).size(), 1u);
-}
-
 /// A measured bandwidth changes times, and nothing else: it must not enable a
 /// kernel whose registers nobody counted.
 TEST(QuantizeTilesTest, BandwidthDoesNotDecideWhatRuns) {

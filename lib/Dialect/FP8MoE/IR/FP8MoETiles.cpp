@@ -108,19 +108,6 @@ SmallVector<TileField> RegisterResidentTileAttr::getFields() const {
           {"blocks", getBlocks()}};
 }
 
-LogicalResult ResidentStripsTileAttr::verify(EmitError emitError,
-                                             int64_t columns, int64_t tiles,
-                                             int64_t blocks) {
-  return verifyTileCounts(
-      emitError, {{"columns", columns}, {"tiles", tiles}, {"blocks", blocks}});
-}
-
-SmallVector<TileField> ResidentStripsTileAttr::getFields() const {
-  return {{"columns", getColumns()},
-          {"tiles", getTiles()},
-          {"blocks", getBlocks()}};
-}
-
 LogicalResult SinglePassOuterTileAttr::verify(EmitError emitError,
                                               int64_t columns, int64_t stages) {
   return verifyTileCounts(emitError,

@@ -30,11 +30,6 @@ func.func private @f() attributes {t = #fp8moe.register_resident<columns = 1, th
 
 // -----
 
-// expected-error @below {{expects tiles to be at least 1, found 0}}
-func.func private @f() attributes {t = #fp8moe.resident_strips<columns = 64, tiles = 0, blocks = 2>}
-
-// -----
-
 // expected-error @below {{expects stages to be at least 1, found 0}}
 func.func private @f() attributes {t = #fp8moe.single_pass_outer<columns = 64, stages = 0>}
 

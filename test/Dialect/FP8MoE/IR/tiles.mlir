@@ -9,7 +9,6 @@
 // CHECK-SAME: f = #fp8moe.wgmma<rows = 128, columns = 160, stages = 5, schedule = ping_pong>
 // CHECK-SAME: g = #fp8moe.wgmma<rows = 256, columns = 128, stages = 4, schedule = cooperative, raster = 2>
 // CHECK-SAME: h = #fp8moe.mfma<rows = 128, columns = 256>
-// CHECK-SAME: i = #fp8moe.resident_strips<columns = 64, tiles = 8, blocks = 2>
 func.func private @tiles() attributes {
   a = #fp8moe.two_pass<columns = 8, threads = 1024>,
   b = #fp8moe.register_resident<columns = 8, threads = 1024, chunks = 4, rounds = 1, blocks = 2>,
@@ -17,8 +16,7 @@ func.func private @tiles() attributes {
   d = #fp8moe.single_pass_both_axes<columns = 64, stages = 9, row_bytes = 4096, row_stages = 16>,
   f = #fp8moe.wgmma<rows = 128, columns = 160, stages = 5, schedule = ping_pong, raster = 4>,
   g = #fp8moe.wgmma<rows = 256, columns = 128, stages = 4, schedule = cooperative, raster = 2>,
-  h = #fp8moe.mfma<rows = 128, columns = 256>,
-  i = #fp8moe.resident_strips<columns = 64, tiles = 8, blocks = 2>
+  h = #fp8moe.mfma<rows = 128, columns = 256>
 }
 
 // Conditions: a range of a quantity, or the least waves.

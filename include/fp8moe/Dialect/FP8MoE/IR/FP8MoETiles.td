@@ -55,21 +55,6 @@ def FP8MoE_RegisterResidentTileAttr
                         "int64_t":$rounds, "int64_t":$blocks);
 }
 
-def FP8MoE_ResidentStripsTileAttr
-    : FP8MoE_TileAttr<"ResidentStripsTile", "resident_strips"> {
-  let summary = "tile of a quantize kernel that keeps strips in registers";
-  let description = [{
-    A thread block has `columns` columns of up to `tiles` times 128 rows of a segment in
-    registers between reducing and quantizing them. Longer segments are divided among
-    blocks, which are all resident, `blocks` of them on a multiprocessor, and exchange
-    largest magnitudes. For columns that are contiguous in the input and rows that are in
-    the output; something that takes any number of rows stands behind it.
-
-    Example: `#fp8moe.resident_strips<columns = 64, tiles = 8, blocks = 2>`
-  }];
-  let parameters = (ins "int64_t":$columns, "int64_t":$tiles, "int64_t":$blocks);
-}
-
 def FP8MoE_SinglePassOuterTileAttr
     : FP8MoE_TileAttr<"SinglePassOuterTile", "single_pass_outer"> {
   let summary = "tile of a quantize kernel that streams along columns once";
