@@ -17,6 +17,7 @@
 #include "fp8moe/Conversion/FP8MoEToLoops/FP8MoEToLoops.h"
 #include "fp8moe/Conversion/Passes.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
+#include "fp8moe/Dialect/Kernel/IR/Kernel.h"
 #include "fp8moe/Dialect/Plan/IR/Plan.h"
 #include "fp8moe/Pipelines/Passes.h"
 #include "fp8moe/Pipelines/Pipelines.h"
@@ -31,7 +32,7 @@ namespace mlir::fp8moe {
 inline void registerAllDialects(DialectRegistry &registry) {
   mlir::registerAllDialects(registry);
   mlir::registerAllExtensions(registry);
-  registry.insert<FP8MoEDialect, plan::PlanDialect>();
+  registry.insert<FP8MoEDialect, kernel::KernelDialect, plan::PlanDialect>();
 }
 
 /// Registers the passes and pipelines of fp8moe.

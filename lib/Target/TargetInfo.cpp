@@ -59,7 +59,7 @@ TargetInfo sm90a() {
   info.fp8 = Fp8Flavour::FN;
   info.features = Feature::TensorMaps | Feature::Clusters |
                   Feature::RegisterReallocation | Feature::ProgrammaticLaunch |
-                  Feature::CooperativeLaunch;
+                  Feature::CooperativeLaunch | Feature::PackedBF16Products;
   info.matrix = MatrixInstruction::Wgmma;
   info.multiprocessors = 132;
   info.warpSize = 32;
@@ -117,7 +117,8 @@ TargetInfo gfx942() {
   info.kind = TargetKind::ROCDL;
   info.description = llvm::StringLiteral("AMD Instinct MI300X (CDNA 3)");
   info.fp8 = Fp8Flavour::FNUZ;
-  info.features = Feature::CooperativeLaunch | Feature::UnalignedVectors;
+  info.features = Feature::CooperativeLaunch | Feature::UnalignedVectors |
+                  Feature::ScalarRegisters;
   info.matrix = MatrixInstruction::Mfma;
   info.mfmaEdge = 32;
   info.multiprocessors = 304;
@@ -152,8 +153,7 @@ TargetInfo gfx950() {
   info.chip = llvm::StringLiteral("gfx950");
   info.description = llvm::StringLiteral("AMD Instinct MI355X (CDNA 4)");
   info.fp8 = Fp8Flavour::FN;
-  info.features = Feature::CooperativeLaunch | Feature::UnalignedVectors |
-                  Feature::DirectSharedLoads | Feature::BlockScaledWaves;
+  info.features |= Feature::DirectSharedLoads | Feature::BlockScaledWaves;
   info.mfmaEdge = 16;
   info.multiprocessors = 256;
   info.sharedMemoryPerBlock = 160 * kibi;
@@ -170,6 +170,14 @@ int64_t TargetInfo::countBlocksByShared(int64_t bytes) const {
   int64_t taken = bytes + sharedMemoryReservedPerBlock;
   return taken ? sharedMemoryPerMultiprocessor / taken
                : std::numeric_limits<int64_t>::max();
+}
+
+llvm::StringRef TargetInfo::getBlockScope() const {
+  return kind == TargetKind::ROCDL ? "workgroup" : "block";
+}
+
+llvm::StringRef TargetInfo::getDeviceScope() const {
+  return kind == TargetKind::ROCDL ? "agent" : "device";
 }
 
 llvm::ArrayRef<TargetInfo> mlir::fp8moe::knownTargets() {

@@ -23,12 +23,13 @@ namespace mlir::fp8moe {
 class KernelFixture : public ::testing::Test {
 protected:
   explicit KernelFixture(llvm::StringRef chip = "sm_90a")
-      : target(*lookupTarget(chip)), hooks(createTargetHooks(target)) {
+      : target(*lookupTarget(chip)) {
     DialectRegistry registry;
     insertTargetDialects(registry);
     context.appendDialectRegistry(registry);
     context.loadAllAvailableDialects();
-    context.loadDialect<arith::ArithDialect, gpu::GPUDialect, LLVM::LLVMDialect,
+    context.loadDialect<arith::ArithDialect, gpu::GPUDialect,
+                        kernel::KernelDialect, LLVM::LLVMDialect,
                         plan::PlanDialect, scf::SCFDialect,
                         vector::VectorDialect>();
     OpBuilder builder(&context);
@@ -39,7 +40,6 @@ protected:
   }
 
   const TargetInfo &target;
-  std::unique_ptr<TargetHooks> hooks;
   MLIRContext context;
   OwningOpRef<ModuleOp> module;
   gpu::GPUModuleOp kernels;
@@ -50,7 +50,7 @@ class BuilderFixture : public KernelFixture {
 protected:
   explicit BuilderFixture(llvm::StringRef chip = "sm_90a")
       : KernelFixture(chip),
-        b(module->getLoc(), kernels, "k", getSignature(), *hooks) {}
+        b(module->getLoc(), kernels, "k", getSignature(), target) {}
 
   static KernelSignature getSignature() {
     KernelSignature signature;

@@ -24,7 +24,7 @@ protected:
   void parse(StringRef source) {
     module = parseSourceString<ModuleOp>(source, &context);
     ASSERT_TRUE(module);
-    cache.emplace(*module, *hooks);
+    cache.emplace(*module, target);
   }
 
   /// The program of a function, or none.

@@ -66,9 +66,10 @@ def ConvertFP8MoEToGPU : Pass<"convert-fp8moe-to-gpu", "::mlir::ModuleOp"> {
     ```
   }];
   let dependentDialects = [
-    "::mlir::arith::ArithDialect", "::mlir::fp8moe::plan::PlanDialect",
-    "::mlir::gpu::GPUDialect", "::mlir::LLVM::LLVMDialect",
-    "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"
+    "::mlir::arith::ArithDialect", "::mlir::fp8moe::kernel::KernelDialect",
+    "::mlir::fp8moe::plan::PlanDialect", "::mlir::gpu::GPUDialect",
+    "::mlir::LLVM::LLVMDialect", "::mlir::scf::SCFDialect",
+    "::mlir::vector::VectorDialect"
   ];
 }
 
@@ -247,6 +248,57 @@ def ExpandFP8Casts : Pass<"fp8moe-expand-fp8-casts"> {
     nothing, since its storage is an `i8`.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
+def LowerKernelToNVVM
+    : Pass<"fp8moe-lower-kernel-to-nvvm", "::mlir::gpu::GPUFuncOp"> {
+  let summary = "Lower the kernel dialect to instructions of NVIDIA";
+  let description = [{
+    Replaces the operations of `fp8moe_kernel` in a kernel, `gpu.subgroup_reduce` and
+    `arith.truncf` to `vector<2xbf16>` by operations of NVVM and of dialects that all
+    targets lower. `fp8moe_kernel.resident_blocks` becomes `nvvm.minctasm`, 1 by default. An
+    operation that only AMD has is an error.
+
+    ```mlir
+    // before
+    %lanes = fp8moe_kernel.ballot %condition : i32
+    // after
+    %all = arith.constant -1 : i32
+    %lanes = nvvm.vote.sync ballot %all, %condition -> i32
+    ```
+  }];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::LLVM::LLVMDialect",
+    "::mlir::NVVM::NVVMDialect", "::mlir::vector::VectorDialect"
+  ];
+}
+
+def LowerKernelToROCDL
+    : Pass<"fp8moe-lower-kernel-to-rocdl", "::mlir::gpu::GPUFuncOp"> {
+  let summary = "Lower the kernel dialect to instructions of AMD";
+  let description = [{
+    Replaces the operations of `fp8moe_kernel` in a kernel, `gpu.subgroup_reduce` and
+    `arith.maxui` on `vector<8xi16>` by operations of ROCDL and of dialects that all targets
+    lower. `fp8moe_kernel.resident_blocks` becomes `rocdl.waves_per_eu`. An operation that
+    only NVIDIA has is an error.
+
+    ```mlir
+    // before
+    %any = fp8moe_kernel.vote_any %condition
+    // after
+    %lanes = rocdl.ballot %condition : i64
+    %none = arith.constant 0 : i64
+    %any = arith.cmpi ne, %lanes, %none : i64
+    ```
+  }];
+  let options = [
+    Option<"chip", "chip", "std::string", "\"\"",
+           "The chip, for instructions that not all chips have">,
+  ];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::LLVM::LLVMDialect",
+    "::mlir::ROCDL::ROCDLDialect", "::mlir::vector::VectorDialect"
+  ];
 }
 
 def PassTensorMaps : Pass<"fp8moe-pass-tensor-maps", "::mlir::gpu::GPUModuleOp"> {

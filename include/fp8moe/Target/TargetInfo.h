@@ -57,7 +57,14 @@ enum class Feature : uint32_t {
   BlockScaledWaves = 1 << 6,
   /// Accesses of 16 bytes to global memory that begin at any element.
   UnalignedVectors = 1 << 7,
-  LLVM_MARK_AS_BITMASK_ENUM(UnalignedVectors)
+  /// Registers of a subgroup beside those of lanes: numbers that all lanes have
+  /// in common are computed once. Lanes best count in 32 bits from an origin
+  /// that they share.
+  ScalarRegisters = 1 << 8,
+  /// Two products of bf16 in one instruction. Elsewhere they are computed in
+  /// f32 and rounded.
+  PackedBF16Products = 1 << 9,
+  LLVM_MARK_AS_BITMASK_ENUM(PackedBF16Products)
 };
 
 /// A cache that all multiprocessors read through.
@@ -126,6 +133,14 @@ struct TargetInfo {
   /// How many blocks that have so many bytes of shared memory each are resident
   /// at once, as far as that limits them.
   int64_t countBlocksByShared(int64_t bytes) const;
+  /// Whether asking for too many resident blocks costs little: a kernel that
+  /// spills gets fewer blocks, and is assembled again. Elsewhere all kernels
+  /// are generated again.
+  bool takesBackRequests() const { return kind == TargetKind::NVVM; }
+  /// Names in the vendor's backend for the scopes of atomic accesses and
+  /// fences: the threads of a block, and all threads of the device.
+  llvm::StringRef getBlockScope() const;
+  llvm::StringRef getDeviceScope() const;
   /// Whether it has all of several features.
   bool has(Feature all) const { return (features & all) == all; }
   /// Whether `instruction` multiplies elements of `a` by elements of `b`.

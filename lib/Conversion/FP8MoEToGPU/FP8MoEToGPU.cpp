@@ -11,6 +11,7 @@
 
 #include "fp8moe/Conversion/GPUTargets/GPUTargets.h"
 #include "fp8moe/Conversion/Passes.h"
+#include "fp8moe/Dialect/Kernel/IR/Kernel.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -71,8 +72,7 @@ void ConvertFP8MoEToGPU::runOnOperation() {
   if (failed(attribute))
     return signalPassFailure();
   const TargetInfo &target = attribute->getInfo();
-  std::unique_ptr<TargetHooks> hooks = createTargetHooks(target);
-  if (!hooks) {
+  if (!target.isGPU()) {
     module.emitError("target '")
         << target.chip
         << "' is not a GPU; use convert-fp8moe-to-loops, or name a GPU";
@@ -80,7 +80,7 @@ void ConvertFP8MoEToGPU::runOnOperation() {
   }
   if (failed(verifyLaunches(module, target)))
     return signalPassFailure();
-  KernelCache kernels(module, *hooks);
+  KernelCache kernels(module, target);
   LoweringTable table = createLoweringTable();
   for (auto func : llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
     if (func.isPublic() && failed(convert(func, target, kernels, table)))

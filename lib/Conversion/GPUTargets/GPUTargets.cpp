@@ -8,9 +8,10 @@
 
 #include "fp8moe/Conversion/GPUTargets/GPUTargets.h"
 
-#include "fp8moe/Conversion/GPUToNVVM/GPUToNVVM.h"
-#include "fp8moe/Conversion/GPUToROCDL/GPUToROCDL.h"
 #include "fp8moe/Conversion/Passes.h"
+#include "mlir/Conversion/GPUToNVVM/GPUToNVVMPass.h"
+#include "mlir/Conversion/GPUToROCDL/GPUToROCDLPass.h"
+#include "mlir/Conversion/NVVMToLLVM/NVVMToLLVM.h"
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -26,41 +27,47 @@ void fp8moe::insertTargetDialects(DialectRegistry &registry) {
   registry.insert<NVVM::NVVMDialect, ROCDL::ROCDLDialect>();
 }
 
-std::unique_ptr<TargetHooks>
-fp8moe::createTargetHooks(const TargetInfo &target) {
-  switch (target.kind) {
-  case TargetKind::NVVM:
-    return createNVVMTargetHooks(target);
-  case TargetKind::ROCDL:
-    return createROCDLTargetHooks(target);
-  case TargetKind::CPU:
-    return nullptr;
-  }
-  llvm_unreachable("unknown kind of target");
+/// Replaces operations of the kernel dialect in a gpu.func.
+static std::unique_ptr<Pass> createLowerKernel(const TargetInfo &target) {
+  if (target.kind == TargetKind::NVVM)
+    return createLowerKernelToNVVM();
+  LowerKernelToROCDLOptions options;
+  options.chip = target.chip.str();
+  return createLowerKernelToROCDL(options);
 }
 
-static void addVendorPasses(OpPassManager &kernels, const TargetInfo &target) {
-  switch (target.kind) {
-  case TargetKind::NVVM:
-    return addGPUToNVVMPasses(kernels);
-  case TargetKind::ROCDL:
-    return addGPUToROCDLPasses(kernels, target);
-  case TargetKind::CPU:
-    break;
-  }
-  llvm_unreachable("the target is not a GPU");
+/// From the GPU dialect with branches to LLVM and NVVM, in a gpu.module.
+static void addNVVMPasses(OpPassManager &kernels) {
+  kernels.addPass(createPassTensorMaps());
+  kernels.addPass(createConvertGpuOpsToNVVMOps());
+  kernels.addPass(createPassTensorMaps());
+  // Operations that are inline assembly.
+  kernels.addNestedPass<LLVM::LLVMFuncOp>(createConvertNVVMToLLVMPass());
+}
+
+/// From the GPU dialect with branches to LLVM and ROCDL, in a gpu.module.
+static void addROCDLPasses(OpPassManager &kernels, const TargetInfo &target) {
+  ConvertGpuOpsToROCDLOpsOptions options;
+  options.chipset = target.chip.str();
+  options.runtime = gpu::amd::Runtime::HIP;
+  kernels.addPass(createConvertGpuOpsToROCDLOps(options));
 }
 
 void fp8moe::buildGPUToTargetPipeline(OpPassManager &pm,
                                       const TargetInfo &target) {
+  assert(target.isGPU() && "the target is not a GPU");
   OpPassManager &kernels = pm.nest<gpu::GPUModuleOp>();
   // Passes that need to see one kernel only are nested, so that several kernels
   // are worked on at once.
   OpPassManager &structured = kernels.nest<gpu::GPUFuncOp>();
+  structured.addPass(createLowerKernel(target));
   structured.addPass(createCanonicalizerPass());
   structured.addPass(createCSEPass());
   structured.addPass(createSCFToControlFlowPass());
-  addVendorPasses(kernels, target);
+  if (target.kind == TargetKind::NVVM)
+    addNVVMPasses(kernels);
+  else
+    addROCDLPasses(kernels, target);
   OpPassManager &lowered = kernels.nest<LLVM::LLVMFuncOp>();
   lowered.addPass(createCanonicalizerPass());
   lowered.addPass(createCSEPass());

@@ -196,8 +196,11 @@ SmallVector<Value> CastBuilder::convertToFP8(const SegmentTile &tile,
         products.push_back(arith::MulFOp::create(
             b, value, getFactor(ofPosition, products.size())));
     for (int64_t byte = 0; byte < chunk; byte += kWordBytes)
-      packed.push_back(b.getHooks().createPackFP8(
-          b, ArrayRef(products).slice(byte, kWordBytes), problem.outputType));
+      llvm::append_range(
+          packed,
+          kernel::PackFP8Op::create(
+              b, ArrayRef(products).slice(byte, kWordBytes), problem.outputType)
+              .getWords());
     result.push_back(b.packWords(packed));
   }
   return result;
@@ -207,7 +210,8 @@ SmallVector<Value> CastBuilder::convertFromFP8(ArrayRef<Value> words,
                                                ArrayRef<Value> ofPosition) {
   SmallVector<Value> products, result;
   for (Value word : words)
-    for (Value value : b.getHooks().createUnpackFP8(b, word, problem.inputType))
+    for (Value value :
+         kernel::UnpackFP8Op::create(b, word, problem.inputType)->getResults())
       products.push_back(arith::MulFOp::create(
           b, value, getFactor(ofPosition, products.size())));
   if (problem.outputType.isF32())
@@ -368,15 +372,14 @@ void CastBuilder::build() {
 gpu::GPUFuncOp fp8moe::buildCast(Location loc, gpu::GPUModuleOp module,
                                  StringRef name,
                                  const ScaledCastProblem &problem,
-                                 const TargetHooks &hooks) {
+                                 const TargetInfo &target) {
   KernelSignature signature;
   signature.pointers = problem.jagged ? 4 : 3;
   signature.sizes = countDynamic(problem.sizes);
   signature.threads = countCastThreads(problem);
-  KernelBuilder b(loc, module, name, signature, hooks);
-  if (hooks.takesBackRequests())
-    hooks.requestResidentBlocks(b.getKernel(), countResidentThreads(problem) /
-                                                   signature.threads);
+  KernelBuilder b(loc, module, name, signature, target);
+  if (target.takesBackRequests())
+    b.requestResidentBlocks(countResidentThreads(problem) / signature.threads);
   CastBuilder(b, problem).build();
   return b.getKernel();
 }

@@ -93,7 +93,7 @@ int64_t getRowAlignment(const ScaledCastProblem &problem);
 /// only) and output; then come the dynamic sizes in the order of `members`.
 gpu::GPUFuncOp buildCast(Location loc, gpu::GPUModuleOp module, StringRef name,
                          const ScaledCastProblem &problem,
-                         const TargetHooks &hooks);
+                         const TargetInfo &target);
 
 } // namespace mlir::fp8moe
 

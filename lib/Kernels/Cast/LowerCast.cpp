@@ -89,8 +89,8 @@ static void launch(Operation *op, const CastViews &views,
       name,
       {TypeAttr::get(problem.inputType), TypeAttr::get(problem.outputType),
        builder.getDenseI64ArrayAttr(key)},
-      [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
-        buildCast(op->getLoc(), module, name, problem, hooks);
+      [&](gpu::GPUModuleOp module, StringRef name, const TargetInfo &target) {
+        buildCast(op->getLoc(), module, name, problem, target);
       });
   SizeBuilder size(builder, op->getLoc());
   lowering.createLaunch(op->getLoc(), kernel,

@@ -128,8 +128,8 @@ launchRelayout(Operation *op, int64_t elementBytes, ArrayRef<Dim> dims,
     key.append({groups->dim, groups->inputPadding, groups->outputPadding});
   SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
       getKernelPrefix(config.kind), builder.getDenseI64ArrayAttr(key),
-      [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
-        buildRelayout(op->getLoc(), module, name, problem, hooks);
+      [&](gpu::GPUModuleOp module, StringRef name, const TargetInfo &target) {
+        buildRelayout(op->getLoc(), module, name, problem, target);
       });
   OpFoldResult workTiles = getWorkTiles(
       config, dims, groups ? std::optional(groups->count) : std::nullopt, size);
@@ -217,8 +217,8 @@ static void launchRelayoutScales(RelayoutOp op, const BufferView &from,
   SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
       problem.toTiles ? "scales_to_tiles" : "scales_from_tiles",
       builder.getDenseI64ArrayAttr(key),
-      [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
-        buildRelayoutScales(op.getLoc(), module, name, problem, hooks);
+      [&](gpu::GPUModuleOp module, StringRef name, const TargetInfo &target) {
+        buildRelayoutScales(op.getLoc(), module, name, problem, target);
       });
   OpFoldResult blockTiles = size.ceilDiv(sizes.blocks, kScaleTileLineBlocks);
   OpFoldResult workTiles = size.mul(

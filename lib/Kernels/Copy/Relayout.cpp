@@ -368,7 +368,7 @@ RelayoutConfig fp8moe::chooseRelayoutConfig(const RelayoutProblem &problem) {
 gpu::GPUFuncOp fp8moe::buildRelayout(Location loc, gpu::GPUModuleOp module,
                                      StringRef name,
                                      const RelayoutProblem &problem,
-                                     const TargetHooks &hooks) {
+                                     const TargetInfo &target) {
   unsigned dynamicSizes = 0;
   auto count = [&](int64_t size) {
     dynamicSizes += ShapedType::isDynamic(size);
@@ -388,7 +388,7 @@ gpu::GPUFuncOp fp8moe::buildRelayout(Location loc, gpu::GPUModuleOp module,
   signature.pointers = problem.groups ? 3 : 2;
   signature.sizes = dynamicSizes;
   signature.threads = config.threads;
-  KernelBuilder b(loc, module, name, signature, hooks);
+  KernelBuilder b(loc, module, name, signature, target);
   RelayoutBuilder(b, problem, config).build();
   return b.getKernel();
 }

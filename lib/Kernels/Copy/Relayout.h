@@ -72,7 +72,7 @@ RelayoutConfig chooseRelayoutConfig(const RelayoutProblem &problem);
 /// dimension, then those of the groups.
 gpu::GPUFuncOp buildRelayout(Location loc, gpu::GPUModuleOp module,
                              StringRef name, const RelayoutProblem &problem,
-                             const TargetHooks &hooks);
+                             const TargetInfo &target);
 
 } // namespace mlir::fp8moe
 

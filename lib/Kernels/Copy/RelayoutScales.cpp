@@ -189,12 +189,12 @@ gpu::GPUFuncOp fp8moe::buildRelayoutScales(Location loc,
                                            gpu::GPUModuleOp module,
                                            StringRef name,
                                            const RelayoutScalesProblem &problem,
-                                           const TargetHooks &hooks) {
+                                           const TargetInfo &target) {
   KernelSignature signature;
   signature.pointers = 2;
   signature.sizes = countDynamic(problem.sizes);
   signature.threads = kRelayoutScalesThreads;
-  KernelBuilder b(loc, module, name, signature, hooks);
+  KernelBuilder b(loc, module, name, signature, target);
   ScalesBuilder(b, problem).build();
   return b.getKernel();
 }

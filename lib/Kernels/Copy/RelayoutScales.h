@@ -48,7 +48,7 @@ inline constexpr int64_t kScaleTileLineBlocks = 4;
 gpu::GPUFuncOp buildRelayoutScales(Location loc, gpu::GPUModuleOp module,
                                    StringRef name,
                                    const RelayoutScalesProblem &problem,
-                                   const TargetHooks &hooks);
+                                   const TargetInfo &target);
 
 } // namespace mlir::fp8moe
 

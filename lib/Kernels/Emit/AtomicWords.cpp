@@ -16,7 +16,7 @@ static Value loadWord(KernelBuilder &b, Value pointer,
   return LLVM::LoadOp::create(b, b.getI32Type(), pointer, kWordBytes,
                               /*isVolatile=*/false, /*isNonTemporal=*/false,
                               /*isInvariant=*/false, /*isInvariantGroup=*/false,
-                              ordering, b.getHooks().getDeviceScope());
+                              ordering, b.getTarget().getDeviceScope());
 }
 
 Value fp8moe::loadRelaxed(KernelBuilder &b, Value pointer) {
@@ -31,12 +31,12 @@ void fp8moe::storeRelaxed(KernelBuilder &b, Value word, Value pointer) {
   LLVM::StoreOp::create(b, word, pointer, kWordBytes, /*isVolatile=*/false,
                         /*isNonTemporal=*/false, /*isInvariantGroup=*/false,
                         LLVM::AtomicOrdering::monotonic,
-                        b.getHooks().getDeviceScope());
+                        b.getTarget().getDeviceScope());
 }
 
 void fp8moe::createDeviceFence(KernelBuilder &b) {
   LLVM::FenceOp::create(b, LLVM::AtomicOrdering::acq_rel,
-                        b.getHooks().getDeviceScope());
+                        b.getTarget().getDeviceScope());
 }
 
 /// A look takes a trip to memory and a pause, half a microsecond or more.
@@ -63,7 +63,7 @@ SmallVector<Value> fp8moe::createWaitForWords(KernelBuilder &b,
       [&](OpBuilder &, Location, ValueRange carried) {
         Value looks = carried.back();
         b.createIf(b.equal(looks, kMostLooks), [&] { LLVM::Trap::create(b); });
-        b.getHooks().createPause(b);
+        kernel::PauseOp::create(b);
         scf::YieldOp::create(b, b.add(looks, 1));
       });
   return llvm::to_vector_of<Value>(loop.getResults().drop_back());

@@ -25,8 +25,8 @@ static constexpr int64_t kDynamicSharedAlignment = 1024;
 
 KernelBuilder::KernelBuilder(Location loc, gpu::GPUModuleOp module,
                              StringRef name, const KernelSignature &signature,
-                             const TargetHooks &hooks)
-    : ImplicitLocOpBuilder(loc, module.getContext()), hooks(hooks),
+                             const TargetInfo &target)
+    : ImplicitLocOpBuilder(loc, module.getContext()), target(target),
       module(module), threads(signature.threads) {
   setInsertionPointToEnd(module.getBody());
   unsigned numPointers = signature.tensorMaps + signature.pointers;
@@ -39,7 +39,6 @@ KernelBuilder::KernelBuilder(Location loc, gpu::GPUModuleOp module,
   for (unsigned index : llvm::seq(signature.tensorMaps))
     kernel.setArgAttr(index, plan::PlanDialect::kTensorMapAttrName,
                       getUnitAttr());
-  hooks.annotateKernel(kernel);
   setInsertionPointToStart(&kernel.getBody().front());
   gpu::ReturnOp::create(*this);
   setInsertionPoint(kernel.getBody().front().getTerminator());
@@ -76,9 +75,15 @@ Value KernelBuilder::getLane() { return remU(thread, getSubgroupSize()); }
 Value KernelBuilder::getNumBlocks() {
   if (numBlocks)
     return truncate(getI32Type(), numBlocks);
-  Value read = hooks.createNumBlocks(*this);
-  assert(read && "the kernel does not know its number of blocks");
-  return read;
+  Value read = gpu::GridDimOp::create(*this, gpu::Dimension::x);
+  return arith::IndexCastOp::create(*this, getI32Type(), read);
+}
+
+void KernelBuilder::requestResidentBlocks(int64_t blocks, int64_t sharedBytes) {
+  blocks = std::min(blocks, target.countBlocksByShared(sharedBytes));
+  if (blocks > 0)
+    kernel->setAttr(kernel::KernelDialect::kResidentBlocksAttrName,
+                    getI32IntegerAttr(blocks));
 }
 
 //===----------------------------------------------------------------------===//
@@ -244,6 +249,14 @@ Value KernelBuilder::widenHighBF16(Value word) {
   return bitAnd(word, 0xFFFF0000);
 }
 
+Value KernelBuilder::packBF16(Value low, Value high) {
+  Value values = vector::FromElementsOp::create(
+      *this, VectorType::get(2, getF32Type()), ValueRange{low, high});
+  Value pair =
+      arith::TruncFOp::create(*this, VectorType::get(2, getBF16Type()), values);
+  return LLVM::BitcastOp::create(*this, getI32Type(), pair);
+}
+
 //===----------------------------------------------------------------------===//
 // Control flow
 //===----------------------------------------------------------------------===//
@@ -364,8 +377,8 @@ Value KernelBuilder::shuffleIndex(Value value, Value lane) {
 }
 
 std::pair<Value, Value> KernelBuilder::exchange(Value value, int64_t mask) {
-  std::pair<Value, Value> both = hooks.createExchange(*this, value, mask);
-  return both.first ? both : std::pair(value, shuffleXor(value, mask));
+  auto exchange = kernel::ExchangeOp::create(*this, value, mask);
+  return {exchange.getOne(), exchange.getOther()};
 }
 
 Value KernelBuilder::reduceLanes(Value value, int64_t stride,
@@ -376,10 +389,8 @@ Value KernelBuilder::reduceLanes(Value value, int64_t stride,
 }
 
 Value KernelBuilder::maxOfLanes(Value value) {
-  if (Value largest = hooks.createSubgroupMaxU(*this, value))
-    return largest;
-  return reduceLanes(value, 1,
-                     [&](Value lhs, Value rhs) { return maxU(lhs, rhs); });
+  return gpu::SubgroupReduceOp::create(
+      *this, value, gpu::AllReduceOperation::MAXUI, /*uniform=*/true);
 }
 
 Value KernelBuilder::scanLanes(Value value, Value lane,

@@ -9,7 +9,8 @@
 #ifndef FP8MOE_LIB_KERNELS_EMIT_KERNELBUILDER_H
 #define FP8MOE_LIB_KERNELS_EMIT_KERNELBUILDER_H
 
-#include "fp8moe/Kernels/Emit/TargetHooks.h"
+#include "fp8moe/Dialect/Kernel/IR/Kernel.h"
+#include "fp8moe/Target/TargetInfo.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -30,8 +31,8 @@ struct KernelSignature {
   unsigned pointers = 0;
   /// Numbers, `i64`.
   unsigned sizes = 0;
-  /// Whether the number of blocks of the grid follows, an `i64`. Kernels that
-  /// run where TargetHooks::createNumBlocks reads it need no parameter.
+  /// Whether the number of blocks of the grid follows, an `i64`. Kernels of a
+  /// vendor whose hardware has it in a register need no parameter.
   bool hasBlockCount = true;
   /// Threads of a block.
   int64_t threads = 0;
@@ -66,12 +67,17 @@ public:
 
   /// Starts kernel `name` at the end of `module`.
   KernelBuilder(Location loc, gpu::GPUModuleOp module, StringRef name,
-                const KernelSignature &signature, const TargetHooks &hooks);
+                const KernelSignature &signature, const TargetInfo &target);
 
   gpu::GPUFuncOp getKernel() { return kernel; }
-  const TargetHooks &getHooks() const { return hooks; }
+  const TargetInfo &getTarget() const { return target; }
   int64_t getNumThreads() const { return threads; }
-  int64_t getSubgroupSize() const { return hooks.getSubgroupSize(); }
+  int64_t getSubgroupSize() const { return target.warpSize; }
+
+  /// Asks the vendor's compiler to use few enough registers that so many blocks
+  /// of the kernel fit a multiprocessor, or as many as its shared memory
+  /// leaves, where each has `sharedBytes`.
+  void requestResidentBlocks(int64_t blocks, int64_t sharedBytes = 0);
 
   /// The parameters; pointers are in the global address space, tensor maps in
   /// the generic one.
@@ -150,16 +156,14 @@ public:
   /// The word (i32) whose byte i is byte n of the eight in `low` and `high`,
   /// where n is the number in bits 4 * i to 4 * i + 3 of `selector` (all i32).
   Value permuteBytes(Value low, Value high, Value selector) {
-    return hooks.createPermuteBytes(*this, low, high, selector);
+    return kernel::PermuteBytesOp::create(*this, low, high, selector);
   }
   /// The f32 with the value of the bf16 in the lower or the upper half of a
   /// word, as its bits (all i32).
   Value widenLowBF16(Value word);
   Value widenHighBF16(Value word);
   /// Two f32 rounded to bf16, as an i32 with the first one in the lower half.
-  Value packBF16(Value low, Value high) {
-    return hooks.createPackBF16(*this, low, high);
-  }
+  Value packBF16(Value low, Value high);
 
   //===--------------------------------------------------------------------===//
   // Control flow
@@ -217,13 +221,18 @@ public:
   /// keeps its own.
   Value shiftLanes(Value value, Value lane);
   /// `value` (i32), which is the same in all lanes.
-  Value uniform(Value value) { return hooks.createUniform(*this, value); }
+  Value uniform(Value value) { return kernel::UniformOp::create(*this, value); }
   /// Whether `condition` (i1) holds in any lane.
-  Value voteAny(Value condition) { return hooks.createAny(*this, condition); }
+  Value voteAny(Value condition) {
+    return kernel::VoteAnyOp::create(*this, condition);
+  }
   /// The lanes where `condition` (i1) holds, as the bits of an integer.
-  Value ballot(Value condition) { return hooks.createBallot(*this, condition); }
+  Value ballot(Value condition) {
+    return kernel::BallotOp::create(*this, getIntegerType(getSubgroupSize()),
+                                    condition);
+  }
   /// The lanes meet, and see what each other wrote to memory before.
-  void syncSubgroup() { hooks.createSubgroupBarrier(*this); }
+  void syncSubgroup() { kernel::SubgroupBarrierOp::create(*this); }
 
   //===--------------------------------------------------------------------===//
   // Memory
@@ -251,7 +260,7 @@ private:
                        int64_t alignment, unsigned space);
   Value materialize(Operand operand, Type type);
 
-  const TargetHooks &hooks;
+  const TargetInfo &target;
   gpu::GPUModuleOp module;
   gpu::GPUFuncOp kernel;
   int64_t threads;

@@ -33,7 +33,7 @@ struct Plane {
   Value vectorizable;
   /// The alignment that is promised of chunks that move at once. Chunks with
   /// the alignment of one element may begin anywhere
-  /// (TargetHooks::hasUnalignedVectors).
+  /// (Feature::UnalignedVectors).
   int64_t vectorAlignment = kVectorBytes;
   /// Elements of whole chunks lie behind `base`, so near that 32 bits count the
   /// bytes to them. Only there may others lie before it.

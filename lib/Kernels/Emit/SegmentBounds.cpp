@@ -44,7 +44,7 @@ struct BoundsBuilder {
     };
     // Subgroups with scalar registers are large: mostly one trip is enough, and
     // a loop that is unrolled only begins later.
-    bool isRare = b.getHooks().hasScalarRegisters();
+    bool isRare = b.getTarget().has(Feature::ScalarRegisters);
     SmallVector<Value> largest =
         isRare ? b.createRareFor(b.getLane(), index, b.getSubgroupSize(),
                                  b.i32(0), enlarge)

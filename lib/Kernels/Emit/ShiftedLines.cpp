@@ -222,7 +222,7 @@ void fp8moe::storeLines(KernelBuilder &b, const ShiftedLines &tile,
     return storeChunks();
   // Where vectors may begin anywhere, chunks could be stored as they are; to
   // shift them takes registers that decide how many blocks are resident.
-  if (!tile.moreBytes && b.getHooks().hasUnalignedVectors())
+  if (!tile.moreBytes && b.getTarget().has(Feature::UnalignedVectors))
     return storeChunks();
   auto storeShifted = [&] {
     ShiftedStore store(b, tile);

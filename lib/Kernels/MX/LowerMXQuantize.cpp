@@ -109,8 +109,8 @@ static SymbolRefAttr getKernel(Location loc,
                                                        : "mx_quantize_outer";
   return lowering.getKernels().getOrBuild(
       name, key,
-      [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
-        buildMXQuantize(loc, module, name, problems, hooks);
+      [&](gpu::GPUModuleOp module, StringRef name, const TargetInfo &target) {
+        buildMXQuantize(loc, module, name, problems, target);
       });
 }
 

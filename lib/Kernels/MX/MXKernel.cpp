@@ -20,7 +20,8 @@ MXKernel::MXKernel(KernelBuilder &b, const MXQuantizeProblem &problem,
     : b(b), problem(problem),
       math(b, problem.inputType, problem.fp8Type, /*powerOfTwo=*/true),
       fromLines(readsAlongLines(problem)), toLines(writesAlongLines(problem)),
-      packsFactors(math.scalesPacked() && b.getHooks().hasPackedBF16Products()),
+      packsFactors(math.scalesPacked() &&
+                   b.getTarget().has(Feature::PackedBF16Products)),
       tiles(createTiles(firstPointer, firstSize)) {}
 
 /// Also sets the members that are parameters.
@@ -213,7 +214,7 @@ bool fp8moe::writesAlongLines(const MXQuantizeProblem &problem) {
 gpu::GPUFuncOp fp8moe::buildMXQuantize(Location loc, gpu::GPUModuleOp module,
                                        StringRef name,
                                        ArrayRef<MXQuantizeProblem> problems,
-                                       const TargetHooks &hooks) {
+                                       const TargetInfo &target) {
   const MXQuantizeProblem &first = problems.front();
   KernelSignature signature;
   signature.pointers =
@@ -221,7 +222,7 @@ gpu::GPUFuncOp fp8moe::buildMXQuantize(Location loc, gpu::GPUModuleOp module,
   for (const MXQuantizeProblem &problem : problems)
     signature.sizes += countDynamic(problem.sizes);
   signature.threads = countMXThreads(first);
-  KernelBuilder b(loc, module, name, signature, hooks);
+  KernelBuilder b(loc, module, name, signature, target);
   MXKernel kernel(b, first);
   std::optional<MXKernel> across;
   if (problems.size() > 1)

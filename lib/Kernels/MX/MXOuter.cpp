@@ -405,9 +405,9 @@ void fp8moe::buildMXOuter(MXKernel &kernel, MXKernel *across) {
       countResidentThreads(kernel.problem, isTogether) / b.getNumThreads();
   // With a block behind the tile AMD's kernels would spill for so many.
   bool isGranted =
-      b.getHooks().takesBackRequests() || !isShifted(kernel.problem);
+      b.getTarget().takesBackRequests() || !isShifted(kernel.problem);
   if (blocks > 1 && isAligned(kernel) && isGranted)
-    b.getHooks().requestResidentBlocks(b.getKernel(), blocks);
+    b.requestResidentBlocks(blocks);
   OuterBuilder(kernel, across).build();
 }
 

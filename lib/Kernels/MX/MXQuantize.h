@@ -74,7 +74,7 @@ int64_t countMXThreads(const MXQuantizeProblem &problem);
 gpu::GPUFuncOp buildMXQuantize(Location loc, gpu::GPUModuleOp module,
                                StringRef name,
                                ArrayRef<MXQuantizeProblem> problems,
-                               const TargetHooks &hooks);
+                               const TargetInfo &target);
 
 } // namespace mlir::fp8moe
 

@@ -190,12 +190,12 @@ void fp8moe::launchSplitSum(Location loc, const SplitSum &sum, Value condition,
   SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
       "sum_splits",
       {TypeAttr::get(sum.resultType), builder.getDenseI64ArrayAttr(numbers)},
-      [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
+      [&](gpu::GPUModuleOp module, StringRef name, const TargetInfo &target) {
         KernelSignature signature;
         signature.pointers = buffers.size();
         signature.sizes = countDynamic(known);
         signature.threads = kThreads;
-        KernelBuilder b(loc, module, name, signature, hooks);
+        KernelBuilder b(loc, module, name, signature, target);
         SplitSumBuilder(b, sum, known).build();
       });
   SizeBuilder size(builder, loc);

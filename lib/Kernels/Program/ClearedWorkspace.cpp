@@ -22,11 +22,11 @@ static constexpr int64_t kClearThreads = 256;
 /// Builds kernel `name`: its arguments are a buffer, its size in chunks of 16
 /// bytes, and the number of blocks.
 static void buildClearWords(Location loc, gpu::GPUModuleOp module,
-                            StringRef name, const TargetHooks &hooks) {
+                            StringRef name, const TargetInfo &target) {
   KernelSignature signature;
   signature.pointers = signature.sizes = 1;
   signature.threads = kClearThreads;
-  KernelBuilder b(loc, module, name, signature, hooks);
+  KernelBuilder b(loc, module, name, signature, target);
   Value chunks = b.getSize(0);
   b.forEachWorkTile(b.ceilDiv(chunks, kClearThreads), [&](Value workTile) {
     Value chunk = b.add(b.mul(workTile, kClearThreads), b.getThread());
@@ -59,8 +59,8 @@ Value fp8moe::createClearedWorkspace(ImplicitLocOpBuilder &b,
   HostSize chunks = words / HostSize(kVectorBytes / kWordBytes);
   SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
       "clear_words", {},
-      [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
-        buildClearWords(b.getLoc(), module, name, hooks);
+      [&](gpu::GPUModuleOp module, StringRef name, const TargetInfo &target) {
+        buildClearWords(b.getLoc(), module, name, target);
       });
   HostSize blocks = minOf(ceilDiv(chunks, HostSize(kClearThreads)),
                           HostSize(kMaxClearBlocks));

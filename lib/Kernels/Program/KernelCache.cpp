@@ -11,8 +11,8 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-KernelCache::KernelCache(ModuleOp module, const TargetHooks &hooks)
-    : hooks(hooks), parent(module) {
+KernelCache::KernelCache(ModuleOp module, const TargetInfo &target)
+    : target(target), parent(module) {
   // Functions, whose names programs take, may have any name.
   SymbolTable symbols(module);
   auto isTaken = [&](StringRef name) {
@@ -43,7 +43,7 @@ SymbolRefAttr KernelCache::getOrBuild(StringRef prefix, ArrayRef<Attribute> key,
   // Known before it is built, so that kernels which its builder asks for get
   // other numbers.
   known[identity] = symbol;
-  build(kernels, name, hooks);
+  build(kernels, name, target);
   return symbol;
 }
 

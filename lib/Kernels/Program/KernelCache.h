@@ -9,7 +9,7 @@
 #ifndef FP8MOE_LIB_KERNELS_PROGRAM_KERNELCACHE_H
 #define FP8MOE_LIB_KERNELS_PROGRAM_KERNELCACHE_H
 
-#include "fp8moe/Kernels/Emit/TargetHooks.h"
+#include "fp8moe/Target/TargetInfo.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 
 namespace mlir::fp8moe {
@@ -17,13 +17,13 @@ namespace mlir::fp8moe {
 /// The kernels of a module; equal ones are built once.
 class KernelCache {
 public:
-  KernelCache(ModuleOp module, const TargetHooks &hooks);
+  KernelCache(ModuleOp module, const TargetInfo &target);
 
   /// Adds a kernel of this name to the module.
   using BuildFn = function_ref<void(gpu::GPUModuleOp module, StringRef name,
-                                    const TargetHooks &hooks)>;
+                                    const TargetInfo &target)>;
 
-  const TargetHooks &getHooks() const { return hooks; }
+  const TargetInfo &getTarget() const { return target; }
 
   /// The kernel that `key` describes completely; built when it is the first
   /// one. Its name begins with `prefix`. `build` may ask for other kernels.
@@ -34,7 +34,7 @@ public:
   gpu::GPUFuncOp lookup(SymbolRefAttr kernel);
 
 private:
-  const TargetHooks &hooks;
+  const TargetInfo &target;
   ModuleOp parent;
   llvm::SmallString<32> moduleName;
   gpu::GPUModuleOp kernels;

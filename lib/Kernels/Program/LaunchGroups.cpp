@@ -224,7 +224,7 @@ LogicalResult LaunchGroups::merge(const Group &group,
   KernelCache &kernels = lowering.getKernels();
   SymbolRefAttr kernel = kernels.getOrBuild(
       "launch_group", {first.getKernel(), second.getKernel()},
-      [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &) {
+      [&](gpu::GPUModuleOp module, StringRef name, const TargetInfo &) {
         buildMerged(loc, module, name, kernels.lookup(first.getKernel()),
                     kernels.lookup(second.getKernel()));
       });

@@ -10,6 +10,7 @@
 
 #include "Kernels/Program/LaunchGroups.h"
 
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoETypes.h"
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
@@ -132,7 +133,7 @@ LogicalResult ProgramLowering::reportUnsupported(Operation *op,
 
 LogicalResult ProgramLowering::requireFP8(Operation *op, StringRef relation,
                                           Type fp8Type) {
-  if (kernels.getHooks().supportsFP8(fp8Type))
+  if (getFp8Flavour(fp8Type) == target.fp8)
     return success();
   return reportUnsupported(op, relation + " '" + debugString(fp8Type) +
                                    "' (the hardware has the other flavour; use "

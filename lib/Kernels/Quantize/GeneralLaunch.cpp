@@ -15,12 +15,12 @@ gpu::GPUFuncOp
 fp8moe::buildGeneralQuantize(Location loc, gpu::GPUModuleOp module,
                              StringRef name, const AxisQuantizeProblem &problem,
                              int64_t threads, GeneralSchedule schedule,
-                             const TargetHooks &hooks) {
+                             const TargetInfo &target) {
   KernelSignature signature;
   signature.pointers = 2 + problem.jagged + !problem.scalesOnly;
   signature.sizes = countDynamic(problem.sizes);
   signature.threads = threads;
-  KernelBuilder b(loc, module, name, signature, hooks);
+  KernelBuilder b(loc, module, name, signature, target);
   QuantizeKernel kernel(b, problem);
   schedule(kernel);
   return b.getKernel();
@@ -46,9 +46,9 @@ public:
         name,
         {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type), tile,
          builder.getDenseI64ArrayAttr(numbers)},
-        [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
+        [&](gpu::GPUModuleOp module, StringRef name, const TargetInfo &target) {
           buildGeneralQuantize(b.getLoc(), module, name, problem, threads,
-                               schedule, hooks);
+                               schedule, target);
         });
     SmallVector<Value> pointers{buffers.input};
     if (problem.jagged)

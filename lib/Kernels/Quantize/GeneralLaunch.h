@@ -21,7 +21,7 @@ gpu::GPUFuncOp buildGeneralQuantize(Location loc, gpu::GPUModuleOp module,
                                     StringRef name,
                                     const AxisQuantizeProblem &problem,
                                     int64_t threads, GeneralSchedule schedule,
-                                    const TargetHooks &hooks);
+                                    const TargetInfo &target);
 
 /// Builds the kernel, or finds it, and launches it with `threads` threads for
 /// each of `countWorkTiles` of segments and columns.

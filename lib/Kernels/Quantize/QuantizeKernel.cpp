@@ -78,7 +78,7 @@ void QuantizeKernel::setBuffers(SegmentView &view, Value index,
 /// Says how chunks of `plane`, a part of a buffer, are accessed.
 static void setVectorizable(KernelBuilder &b, Plane &plane, Value pointer,
                             int64_t alignment, Value segmentStride) {
-  if (b.getHooks().hasUnalignedVectors()) {
+  if (b.getTarget().has(Feature::UnalignedVectors)) {
     plane.vectorAlignment = plane.elementBytes;
     plane.vectorizable = createVectorizable(
         b, pointer, kVectorBytes, plane.elementBytes, plane.vectorStride, {});
@@ -112,8 +112,9 @@ Plane QuantizeKernel::getOutputPlane(const SegmentView &segment, Along along) {
 }
 
 Value QuantizeKernel::getFirstChunk(IndexRange rows) {
-  return b.getHooks().hasUnalignedVectors() ? rows.low
-                                            : b.bitAnd(rows.low, -kOutputChunk);
+  return b.getTarget().has(Feature::UnalignedVectors)
+             ? rows.low
+             : b.bitAnd(rows.low, -kOutputChunk);
 }
 
 void QuantizeKernel::storeScale(const SegmentView &segment, Value column,

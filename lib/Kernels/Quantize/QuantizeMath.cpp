@@ -28,7 +28,11 @@ static Value splat(KernelBuilder &b, int64_t word) {
 Value QuantizeMath::createMax(Value lhs, Value rhs) {
   if (inputType.isF32())
     return b.createOrFold<arith::MaxUIOp>(lhs, rhs);
-  return b.getHooks().createMaxU16(b, lhs, rhs);
+  auto halves = VectorType::get(8, b.getI16Type());
+  Value maximum =
+      arith::MaxUIOp::create(b, vector::BitCastOp::create(b, halves, lhs),
+                             vector::BitCastOp::create(b, halves, rhs));
+  return vector::BitCastOp::create(b, lhs.getType(), maximum);
 }
 
 Value QuantizeMath::createAbsMax(Value accumulator, Value chunk) {
@@ -113,8 +117,9 @@ Value QuantizeMath::createScale(Value magnitude) {
 
 SmallVector<Value> QuantizeMath::createQuantize(ArrayRef<Value> values,
                                                 ArrayRef<Value> scales,
-                                                FP8Products products) {
-  return b.getHooks().createPackScaledFP8(b, values, scales, fp8Type, products);
+                                                kernel::FP8Products products) {
+  return kernel::PackFP8Op::create(b, values, scales, products, fp8Type)
+      .getWords();
 }
 
 Value QuantizeMath::createPackedProduct(Value words, Value factor) {
@@ -133,7 +138,8 @@ Value QuantizeMath::packFactors(Value low, Value high) {
 SmallVector<Value> QuantizeMath::createFP8(ArrayRef<Value> values) {
   SmallVector<Value> words;
   for (; !values.empty(); values = values.drop_front(4))
-    words.push_back(
-        b.getHooks().createPackFP8(b, values.take_front(4), fp8Type));
+    llvm::append_range(
+        words,
+        kernel::PackFP8Op::create(b, values.take_front(4), fp8Type).getWords());
   return words;
 }

@@ -43,15 +43,15 @@ public:
   Value createScale(Value magnitude);
   /// (Q4): the FP8 bytes of the values times their scales, an f32 product that
   /// the conversion clamps; four in an i32 word, the first in the lowest byte.
-  SmallVector<Value> createQuantize(ArrayRef<Value> values,
-                                    ArrayRef<Value> scales,
-                                    FP8Products products = FP8Products::Any);
+  SmallVector<Value>
+  createQuantize(ArrayRef<Value> values, ArrayRef<Value> scales,
+                 kernel::FP8Products products = kernel::FP8Products::Any);
   /// As above, where each scale is that of a slice with the value.
   SmallVector<Value> createQuantizeOwn(ArrayRef<Value> values,
                                        ArrayRef<Value> scales) {
     return createQuantize(values, scales,
-                          powerOfTwo ? FP8Products::OfOwnPowerOfTwo
-                                     : FP8Products::OfOwnScale);
+                          powerOfTwo ? kernel::FP8Products::OfOwnPowerOfTwo
+                                     : kernel::FP8Products::OfOwnScale);
   }
 
   /// A power of two times a bf16 is a bf16, or so small that it becomes zero in

@@ -152,13 +152,13 @@ void fp8moe::launchRows(RowOpInterface op, Value when,
       "rows",
       {TypeAttr::get(operands.problem.elementType),
        builder.getDenseI64ArrayAttr(key)},
-      [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
+      [&](gpu::GPUModuleOp module, StringRef name, const TargetInfo &target) {
         KernelSignature signature;
         signature.pointers = 1 + operands.problem.countPointers();
         signature.sizes =
             countDynamic(known) + countDynamic(operands.problem.sizes);
         signature.threads = kThreads;
-        KernelBuilder b(op->getLoc(), module, name, signature, hooks);
+        KernelBuilder b(op->getLoc(), module, name, signature, target);
         buildRows(b, operands.problem, known, alignment);
       });
   SmallVector<Value> buffers{output.buffer};

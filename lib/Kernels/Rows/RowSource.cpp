@@ -37,7 +37,7 @@ RowSource::RowSource(KernelBuilder &b, const RowProblem &problem,
 Plane RowSource::createPlane(Value pointer, int64_t alignment, Value pitch) {
   Plane plane{pointer, getBytes(), b.i64(1), pitch, Value()};
   plane.savesRegisters = true;
-  if (b.getHooks().hasUnalignedVectors()) {
+  if (b.getTarget().has(Feature::UnalignedVectors)) {
     plane.vectorAlignment = plane.elementBytes;
     plane.vectorizable = b.i1(true);
     return plane;

@@ -14,17 +14,16 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 }
 
 // CHECK-LABEL: gpu.func @dequantize_0
-// CHECK-SAME:    known_block_size = array<i32: 256, 1, 1>
-// CHECK-SAME:    nvvm.minctasm = 4 : i32
+// CHECK-SAME:    fp8moe_kernel.resident_blocks = 4 : i32, known_block_size = array<i32: 256, 1, 1>
 // CHECK:         llvm.load %{{.*}} invariant {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
 // CHECK-COUNT-8: gpu.shuffle xor
 // CHECK-NOT:     gpu.shuffle
 // The scale quantized: its reciprocal, in f32.
 // CHECK:         %[[SCALE:.*]] = arith.bitcast %{{.*}} : i32 to f32
 // CHECK:         %[[FACTOR:.*]] = arith.divf %{{.*}}, %[[SCALE]] : f32
-// CHECK:         nvvm.convert.f8x2.to.f16x2 %{{.*}} : vector<2xi8>(f8E4M3FN) -> vector<2xf16>
+// CHECK:         fp8moe_kernel.unpack_fp8 %{{.*}} : f8E4M3FN
 // CHECK:         arith.mulf %{{.*}}, %[[FACTOR]] : f32
-// CHECK:         nvvm.convert.f32x2.to.bf16x2
+// CHECK:         arith.truncf {{.*}} : vector<2xf32> to vector<2xbf16>
 // CHECK-NOT:     gpu.barrier
 // CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
 // Tiles of 128 rows and, of 2048 columns, 16.
@@ -51,7 +50,7 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 // CHECK:         llvm.mlir.global internal @dequantize_0_tile() {{.*}} !llvm.array<16384 x i8>
 // A request for resident blocks could not be taken back.
 // CHECK:         gpu.func @dequantize_0
-// CHECK-NOT:     waves_per_eu
+// CHECK-NOT:     resident_blocks
 // The group of the tile is looked for among the ends.
 // CHECK:         llvm.load %{{.*}} invariant {alignment = 4 : i64} : !llvm.ptr<1> -> i32
 // CHECK:         gpu.shuffle
@@ -60,7 +59,7 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 // CHECK:         llvm.load %{{.*}} {alignment = 4 : i64} : !llvm.ptr<3> -> vector<1xi32>
 // The scale is the factor.
 // CHECK-NOT:     arith.divf
-// CHECK:         rocdl.cvt.pk.f32.bf8
+// CHECK:         fp8moe_kernel.unpack_fp8
 // CHECK:         arith.mulf %{{.*}} : f32
 // Every group has tiles of its own, the first of which begins up to 15 rows before it, so there are
 // at most so many more.

@@ -20,9 +20,9 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // 2^-127, and NaN.
 // CHECK:         arith.select %{{.*}}, %c4194304_i32, %[[POWER]]
 // CHECK:         arith.select %{{.*}}, %c2143289344_i32
-// CHECK:         nvvm.convert.f8x2.to.f16x2
+// CHECK:         fp8moe_kernel.unpack_fp8
 // CHECK:         arith.mulf %{{.*}} : f32
-// CHECK:         nvvm.convert.f32x2.to.bf16x2
+// CHECK:         arith.truncf {{.*}} : vector<2xf32> to vector<2xbf16>
 
 // -----
 
@@ -74,6 +74,6 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx950">} {
 // CHECK-LABEL: gpu.func @mx_dequantize_
 // CHECK:         arith.remui %{{.*}}, %c32_i64
 // CHECK:         llvm.load %{{.*}} invariant {alignment = 1 : i64} : !llvm.ptr<1> -> i8
-// CHECK:         rocdl.cvt.pk.f32.bf8
+// CHECK:         fp8moe_kernel.unpack_fp8
 // Rows of no group are zero.
 // CHECK-LABEL: fp8moe_plan.program @groups

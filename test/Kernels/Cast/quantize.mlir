@@ -19,7 +19,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         llvm.load %{{.*}} invariant {alignment = 4 : i64} : !llvm.ptr<1> -> i32
 // CHECK-NOT:     arith.divf
 // CHECK:         arith.mulf %{{.*}} : f32
-// CHECK:         nvvm.convert.f32x2.to.f8x2
+// CHECK:         fp8moe_kernel.pack_fp8
 // CHECK-NOT:     gpu.barrier
 // CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
 // CHECK-LABEL: fp8moe_plan.program @rows
@@ -50,7 +50,7 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 // The first row of a tile.
 // CHECK:         arith.andi %{{.*}}, %c-16_i64
 // CHECK:         arith.mulf %{{.*}} : f32
-// CHECK:         rocdl.cvt.pk.fp8.f32
+// CHECK:         fp8moe_kernel.pack_fp8
 // CHECK:         llvm.store %{{.*}} {alignment = 4 : i64} : i32, !llvm.ptr<3>
 // CHECK:         gpu.barrier
 // CHECK:         llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>

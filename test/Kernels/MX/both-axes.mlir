@@ -20,7 +20,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-LABEL: gpu.func @mx_quantize_both_0
 // CHECK-COUNT-32: llvm.load %{{.*}} invariant {alignment = 4 : i64} : !llvm.ptr<1> -> i32
 // 16 lanes have 32 columns: 8 + 4 + 2 + 1 words are exchanged, before anything is converted.
-// CHECK-NOT:     nvvm.convert.f32x2.to.f8x2
+// CHECK-NOT:     fp8moe_kernel.pack_fp8
 // CHECK-COUNT-8: gpu.shuffle xor %{{.*}}, %c8_i32
 // CHECK-COUNT-4: gpu.shuffle xor %{{.*}}, %c4_i32
 // CHECK-COUNT-2: gpu.shuffle xor %{{.*}}, %c2_i32
@@ -29,9 +29,9 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // (X10): a mantissa carries into the exponent.
 // CHECK:         %[[ROUNDED:.*]] = arith.addi %{{.*}}, %c8388607_i32
 // CHECK:         arith.shrui %[[ROUNDED]], %c23_i32
-// CHECK:         nvvm.bar.warp.sync
+// CHECK:         fp8moe_kernel.subgroup_barrier
 // CHECK:         arith.mulf %{{.*}} : vector<8xbf16>
-// CHECK:         nvvm.convert.f32x2.to.f8x2
+// CHECK:         fp8moe_kernel.pack_fp8
 // CHECK-LABEL: fp8moe_plan.program @both
 // CHECK:         fp8moe_plan.launch @fp8moe_kernels::@mx_quantize_both_0
 // CHECK-NOT:     fp8moe_plan.launch

@@ -28,7 +28,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // A power of two times a bf16 is a bf16.
 // CHECK:         arith.mulf %{{.*}} : vector<8xbf16>
 // CHECK-NOT:     arith.mulf %{{.*}} : f32
-// CHECK:         nvvm.convert.f32x2.to.f8x2
+// CHECK:         fp8moe_kernel.pack_fp8
 // CHECK-NOT:     gpu.barrier
 // CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
 
@@ -54,7 +54,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_100a">} {
 // CHECK:         llvm.mlir.global internal @mx_quantize_outer_0_tile() {{.*}} !llvm.array<22528 x i8>
 // CHECK:         llvm.mlir.global internal @mx_quantize_outer_0_scales() {{.*}} !llvm.array<512 x i8>
 // CHECK:         gpu.func @mx_quantize_outer_0
-// CHECK-SAME:    known_block_size = array<i32: 320, 1, 1>, nvvm.minctasm = 4 : i32
+// CHECK-SAME:    fp8moe_kernel.resident_blocks = 4 : i32, known_block_size = array<i32: 320, 1, 1>
 // 32 rows of 2 columns, if any of them is in the group.
 // CHECK:         scf.if %{{.*}} -> (i32, i32,
 // CHECK-COUNT-32: llvm.load %{{.*}} invariant {alignment = 4 : i64} : !llvm.ptr<1> -> i32

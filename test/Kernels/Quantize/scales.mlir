@@ -13,9 +13,9 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-LABEL: gpu.func @scale_inner_0
 // CHECK:         llvm.load %{{.*}} invariant {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
 // CHECK:         arith.maxui %{{.*}} : vector<8xi16>
-// CHECK-NOT:     nvvm.convert
+// CHECK-NOT:     fp8moe_kernel.pack_fp8
 // CHECK:         llvm.store %{{.*}} : f32, !llvm.ptr<1>
-// CHECK-NOT:     nvvm.convert
+// CHECK-NOT:     fp8moe_kernel.pack_fp8
 // CHECK-LABEL: fp8moe_plan.program @rows
 // CHECK:         fp8moe_plan.launch @fp8moe_kernels::@scale_inner_0
 
@@ -32,6 +32,6 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 
 // CHECK-LABEL: gpu.func @scale_outer_0
 // CHECK:         arith.divf %{{.*}} : f64
-// CHECK-NOT:     rocdl.cvt.pk
+// CHECK-NOT:     fp8moe_kernel.pack_fp8
 // CHECK-LABEL: fp8moe_plan.program @groups
 // CHECK:         fp8moe_plan.launch @fp8moe_kernels::@scale_outer_0

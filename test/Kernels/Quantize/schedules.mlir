@@ -27,13 +27,13 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:           llvm.load %{{.*}} invariant {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
 // CHECK:           arith.andi %{{.*}} : vector<4xi32>
 // CHECK:           arith.maxui %{{.*}} : vector<8xi16>
-// CHECK:         gpu.shuffle xor
+// CHECK:         fp8moe_kernel.exchange
 // A scale that is a power of two is a difference of exponents.
 // CHECK:         arith.subi %c-2090860544_i32, %{{.*}} : i32
 // CHECK:         arith.andi %{{.*}}, %c2139095040_i32
 // CHECK-NOT:     gpu.barrier
 // Second pass: 16-byte stores.
-// CHECK:         nvvm.convert.f32x2.to.f8x2 %{{.*}}, %{{.*}} {rnd = #nvvm.fp_rnd_mode<rn>, sat = #nvvm.sat_mode<satfinite>} : i16
+// CHECK:         fp8moe_kernel.pack_fp8
 // CHECK:         llvm.store %{{.*}}, %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
 
 // -----
@@ -61,19 +61,12 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 // CHECK:         arith.maxsi
 // CHECK:         arith.minsi
 // Lanes have them in common.
-// CHECK-COUNT-2: rocdl.readfirstlane
+// CHECK-COUNT-2: fp8moe_kernel.uniform
 // An alignment of 16 bytes is not promised, and AMD needs none.
 // CHECK-NOT:     llvm.ptrtoint
 // CHECK:         llvm.load %{{.*}} invariant {alignment = 2 : i64} : !llvm.ptr<1> -> vector<4xi32>
 // CHECK:         arith.divf %{{.*}} : f64
-// AMD's conversion does not saturate: the clamp comes first. Where products may be NaN, it has no limit.
-// CHECK:         %[[PRODUCTS:.*]] = arith.mulf %{{.*}}, %{{.*}} : vector<2xf32>
-// CHECK:         %[[PRODUCT:.*]] = vector.extract %[[PRODUCTS]][0]
-// CHECK:         %[[IS_NUMBER:.*]] = arith.cmpf one, %{{.*}}, %{{.*}} : f32
-// CHECK:         %[[LIMIT:.*]] = arith.select %[[IS_NUMBER]], %{{.*}}, %{{.*}} : f32
-// CHECK:         %[[LOW:.*]] = arith.negf %[[LIMIT]]
-// CHECK:         rocdl.fmed3 %[[PRODUCT]], %[[LOW]], %[[LIMIT]]
-// CHECK:         rocdl.cvt.pk.fp8.f32
+// CHECK:         fp8moe_kernel.pack_fp8 {{.*}} times {{.*}} products own_scale : f8E4M3FNUZ
 // CHECK:         llvm.store %{{.*}} {alignment = 4 : i64} : i32, !llvm.ptr<3>
 // CHECK:         gpu.barrier
 // CHECK:         llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>

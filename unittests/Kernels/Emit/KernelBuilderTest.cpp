@@ -33,7 +33,7 @@ TEST_F(KernelBuilderTest, ParametersInOrder) {
   signature.pointers = 1;
   signature.sizes = 1;
   signature.threads = 384;
-  KernelBuilder b(module->getLoc(), kernels, "k", signature, *hooks);
+  KernelBuilder b(module->getLoc(), kernels, "k", signature, target);
   gpu::GPUFuncOp kernel = b.getKernel();
   EXPECT_EQ(typesOf(kernel),
             (std::vector<std::string>{"!llvm.ptr", "!llvm.ptr", "!llvm.ptr",
@@ -59,7 +59,7 @@ TEST_F(KernelBuilderTest, NoBlockCount) {
   signature.sizes = 2;
   signature.hasBlockCount = false;
   signature.threads = 128;
-  KernelBuilder b(module->getLoc(), kernels, "k", signature, *hooks);
+  KernelBuilder b(module->getLoc(), kernels, "k", signature, target);
   EXPECT_EQ(b.getKernel().getNumArguments(), 2u);
   EXPECT_EQ(b.getSize(1), b.getKernel().getArgument(1));
   EXPECT_FALSE(b.getKernel().getKnownClusterSize());
@@ -69,7 +69,7 @@ TEST_F(KernelBuilderTest, KernelsShareTheSymbolOfDynamicMemory) {
   KernelSignature signature;
   signature.threads = 128;
   for (StringRef name : {"first", "second"}) {
-    KernelBuilder b(module->getLoc(), kernels, name, signature, *hooks);
+    KernelBuilder b(module->getLoc(), kernels, name, signature, target);
     auto address = b.getDynamicShared().getDefiningOp<LLVM::AddressOfOp>();
     ASSERT_TRUE(address);
     // A second time in one kernel, too.

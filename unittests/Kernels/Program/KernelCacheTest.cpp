@@ -27,7 +27,7 @@ protected:
     return Builder(&context).getI64IntegerAttr(number);
   }
 
-  KernelCache cache{*module, *hooks};
+  KernelCache cache{*module, target};
 };
 
 TEST_F(KernelCacheTest, BuildsEqualKernelsOnce) {
@@ -35,7 +35,7 @@ TEST_F(KernelCacheTest, BuildsEqualKernelsOnce) {
   auto get = [&](StringRef prefix, int64_t key) {
     return cache.getOrBuild(
         prefix, getKey(key),
-        [&](gpu::GPUModuleOp kernels, StringRef name, const TargetHooks &) {
+        [&](gpu::GPUModuleOp kernels, StringRef name, const TargetInfo &) {
           ++built;
           build(kernels, name);
         });
@@ -52,20 +52,21 @@ TEST_F(KernelCacheTest, ABuilderMayAskForOtherKernels) {
   SymbolRefAttr inner;
   SymbolRefAttr outer = cache.getOrBuild(
       "copy", getKey(1),
-      [&](gpu::GPUModuleOp kernels, StringRef name, const TargetHooks &) {
+      [&](gpu::GPUModuleOp kernels, StringRef name, const TargetInfo &) {
         // Enough of them to move what the cache holds.
         for (int64_t key = 2; key < 200; ++key)
           inner = cache.getOrBuild(
               "copy", getKey(key),
-              [](gpu::GPUModuleOp kernels, StringRef name,
-                 const TargetHooks &) { build(kernels, name); });
+              [](gpu::GPUModuleOp kernels, StringRef name, const TargetInfo &) {
+                build(kernels, name);
+              });
         build(kernels, name);
       });
   EXPECT_NE(inner, outer);
   for (SymbolRefAttr kernel : {inner, outer})
     EXPECT_TRUE(
         SymbolTable::lookupNearestSymbolFrom<gpu::GPUFuncOp>(*module, kernel));
-  auto unexpected = [](gpu::GPUModuleOp, StringRef, const TargetHooks &) {
+  auto unexpected = [](gpu::GPUModuleOp, StringRef, const TargetInfo &) {
     ADD_FAILURE() << "was known";
   };
   EXPECT_EQ(cache.getOrBuild("copy", getKey(1), unexpected), outer);

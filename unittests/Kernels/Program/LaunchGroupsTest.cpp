@@ -32,11 +32,11 @@ public:
     int64_t bytes = cast<MemRefType>(output.getType()).getDimSize(1);
     SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
         "fake", builder.getI64IntegerAttr(bytes),
-        [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
+        [&](gpu::GPUModuleOp module, StringRef name, const TargetInfo &target) {
           KernelSignature signature;
           signature.pointers = 1;
           signature.threads = 128;
-          KernelBuilder(op->getLoc(), module, name, signature, hooks)
+          KernelBuilder(op->getLoc(), module, name, signature, target)
               .allocateShared(bytes, "memory");
         });
     lowering.createLaunch(op->getLoc(), kernel, builder.getIndexAttr(4),

@@ -15,10 +15,7 @@
 #ifndef FP8MOE_CONVERSION_GPUTARGETS_GPUTARGETS_H
 #define FP8MOE_CONVERSION_GPUTARGETS_GPUTARGETS_H
 
-#include "fp8moe/Kernels/Emit/TargetHooks.h"
 #include "fp8moe/Target/TargetInfo.h"
-
-#include <memory>
 
 namespace mlir {
 class DialectRegistry;
@@ -27,11 +24,8 @@ class OpPassManager;
 
 namespace mlir::fp8moe {
 
-/// The dialects that the hooks of any GPU create operations of.
+/// The dialects of vendors, which kernels of any GPU have operations of.
 void insertTargetDialects(DialectRegistry &registry);
-
-/// The hooks of `target`, or null for one that is not a GPU.
-std::unique_ptr<TargetHooks> createTargetHooks(const TargetInfo &target);
 
 /// Lowers the kernels of every gpu.module to the LLVM dialect and that of the
 /// vendor of `target`, a GPU. Takes the builtin module.

@@ -34,7 +34,7 @@ Meeting::Meeting(KernelBuilder &b, Value members) : b(b), members(members) {
 Value Meeting::update(LLVM::AtomicBinOp operation, Value number) {
   return LLVM::AtomicRMWOp::create(b, operation, word, number,
                                    LLVM::AtomicOrdering::monotonic,
-                                   b.getHooks().getDeviceScope());
+                                   b.getTarget().getDeviceScope());
 }
 
 void Meeting::arrive() { update(LLVM::AtomicBinOp::add, b.i32(1)); }

@@ -40,7 +40,7 @@ gpu::GPUFuncOp buildCDNAGroupedMatmul(Location loc, gpu::GPUModuleOp module,
                                       const GroupedMatmulProblem &problem,
                                       const CDNAMatmulStrides<int64_t> &strides,
                                       const CDNAMatmulConfig &config,
-                                      const TargetHooks &hooks);
+                                      const TargetInfo &target);
 
 } // namespace mlir::fp8moe
 

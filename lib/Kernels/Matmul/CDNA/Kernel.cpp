@@ -86,13 +86,13 @@ gpu::GPUFuncOp fp8moe::buildCDNAGroupedMatmul(
     Location loc, gpu::GPUModuleOp module, StringRef name,
     const GroupedMatmulProblem &problem,
     const CDNAMatmulStrides<int64_t> &strides, const CDNAMatmulConfig &config,
-    const TargetHooks &hooks) {
+    const TargetInfo &target) {
   KernelSignature signature;
   signature.pointers =
       !problem.dense + problem.countScaleBuffers() + 3 + problem.accumulates;
   signature.sizes = countDynamic(problem.sizes) + countDynamic(strides);
   signature.threads = config.getThreads();
-  KernelBuilder b(loc, module, name, signature, hooks);
+  KernelBuilder b(loc, module, name, signature, target);
   b.getKernel()->setAttr("rocdl.waves_per_eu",
                          b.getI32IntegerAttr(kWavesPerSIMD));
   CDNAMatmulKernel kernel(b, problem, strides, config);

@@ -189,9 +189,9 @@ CDNAMatmulLaunch::getKernel(const CDNAMatmulConfig &config,
       {TypeAttr::get(problem.aType), TypeAttr::get(problem.bType),
        TypeAttr::get(problem.resultType),
        builder.getDenseI64ArrayAttr(numbers)},
-      [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
+      [&](gpu::GPUModuleOp module, StringRef name, const TargetInfo &target) {
         buildCDNAGroupedMatmul(op.getLoc(), module, name, problem, known,
-                               config, hooks);
+                               config, target);
       });
 }
 

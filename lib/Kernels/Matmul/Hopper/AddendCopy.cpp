@@ -101,12 +101,12 @@ void fp8moe::launchAddendCopy(Location loc, Value addend, Value result,
   }
   SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
       "copy_addend", {builder.getDenseI64ArrayAttr(numbers)},
-      [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
+      [&](gpu::GPUModuleOp module, StringRef name, const TargetInfo &target) {
         KernelSignature signature;
         signature.pointers = 2;
         signature.sizes = countDynamic(known);
         signature.threads = kThreads;
-        KernelBuilder b(loc, module, name, signature, hooks);
+        KernelBuilder b(loc, module, name, signature, target);
         AddendCopyBuilder(b, known).build();
       });
   SizeBuilder size(builder, loc);

@@ -68,7 +68,7 @@ gpu::GPUFuncOp buildHopperGroupedMatmul(Location loc, gpu::GPUModuleOp module,
                                         StringRef name,
                                         const GroupedMatmulProblem &problem,
                                         const HopperMatmulConfig &config,
-                                        const TargetHooks &hooks);
+                                        const TargetInfo &target);
 
 } // namespace mlir::fp8moe
 

@@ -99,7 +99,7 @@ static void createRings(GroupedMatmulKernel &kernel) {
 gpu::GPUFuncOp fp8moe::buildHopperGroupedMatmul(
     Location loc, gpu::GPUModuleOp module, StringRef name,
     const GroupedMatmulProblem &problem, const HopperMatmulConfig &config,
-    const TargetHooks &hooks) {
+    const TargetInfo &target) {
   KernelSignature signature;
   signature.tensorMaps = 3;
   signature.pointers = !problem.dense + problem.countScaleBuffers() +
@@ -108,7 +108,7 @@ gpu::GPUFuncOp fp8moe::buildHopperGroupedMatmul(
   signature.sizes = countDynamic(problem.sizes);
   signature.hasBlockCount = false;
   signature.threads = HopperMatmulConfig::kThreads;
-  KernelBuilder b(loc, module, name, signature, hooks);
+  KernelBuilder b(loc, module, name, signature, target);
   GroupedMatmulKernel kernel(b, problem, config);
 
   b.createIf(b.equal(b.getThread(), 0), [&] { createRings(kernel); });

@@ -199,9 +199,9 @@ SymbolRefAttr HopperMatmulLaunch::getKernel(const GroupedMatmulProblem &problem,
       {TypeAttr::get(problem.aType), TypeAttr::get(problem.bType),
        TypeAttr::get(problem.resultType), getWgmmaTile(op.getContext(), config),
        builder.getDenseI64ArrayAttr(numbers)},
-      [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
+      [&](gpu::GPUModuleOp module, StringRef name, const TargetInfo &target) {
         buildHopperGroupedMatmul(op.getLoc(), module, name, problem, config,
-                                 hooks);
+                                 target);
       });
 }
 

@@ -79,7 +79,9 @@ private:
                                  : kernel.problem.sizes.reduction;
   }
 
-  bool isUnaligned() const { return b.getHooks().hasUnalignedVectors(); }
+  bool isUnaligned() const {
+    return b.getTarget().has(Feature::UnalignedVectors);
+  }
 
   bool mayBeShifted(const Plane &inputPlane, const Plane &outputPlane) const;
   Value createAlignTogether();
@@ -589,7 +591,6 @@ Value RegisterResidentBuilder::createScale(Value magnitude) {
 
 void fp8moe::buildRegisterResident(QuantizeKernel &kernel,
                                    RegisterResidentTileAttr tile) {
-  kernel.b.getHooks().requestResidentBlocks(kernel.b.getKernel(),
-                                            tile.getBlocks());
+  kernel.b.requestResidentBlocks(tile.getBlocks());
   RegisterResidentBuilder(kernel, tile).build();
 }

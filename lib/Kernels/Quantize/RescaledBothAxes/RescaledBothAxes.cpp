@@ -26,7 +26,7 @@ void RescaledKernel::enlarge(Value pointer, Value found, Value magnitude) {
   b.createIf(isLarger, [&] {
     LLVM::AtomicRMWOp::create(b, LLVM::AtomicBinOp::umax, pointer, magnitude,
                               LLVM::AtomicOrdering::monotonic,
-                              b.getHooks().getDeviceScope());
+                              b.getTarget().getDeviceScope());
   });
 }
 

@@ -117,10 +117,9 @@ void RescaledColumnsBuilder::build(Value lineTiles) {
   limitMemory = b.allocateShared(kLimits, "limits");
   countMemory = b.allocateShared(kWordBytes, "count");
   listMemory = b.allocateShared(kListBytes, "list");
-  b.getHooks().requestResidentBlocks(b.getKernel(), rescaled::kColumnBlocks,
-                                     transposed.getBytes() + kScales +
-                                         kExponents + kLimits + kWordBytes +
-                                         kListBytes);
+  b.requestResidentBlocks(rescaled::kColumnBlocks,
+                          transposed.getBytes() + kScales + kExponents +
+                              kLimits + kWordBytes + kListBytes);
   Value columnTiles = b.ceilDiv(columns.sizes.parallel, kTile);
   // Blocks that run together read and write what lies together.
   Value workTilesOfPanel = b.mul(lineTiles, kPanel);
@@ -351,7 +350,7 @@ void RescaledColumnsBuilder::rescaleTile(const Tile &tile) {
 void RescaledColumnsBuilder::listChunk(Value lineInTile, Value column) {
   Value place = LLVM::AtomicRMWOp::create(
       b, LLVM::AtomicBinOp::add, countMemory, b.i32(1),
-      LLVM::AtomicOrdering::monotonic, b.getHooks().getBlockScope());
+      LLVM::AtomicOrdering::monotonic, b.getTarget().getBlockScope());
   Value chunk =
       b.add(b.mul(lineInTile, kChunksOfLine), b.divU(column, kOutputChunk));
   place = b.zeroExtend(b.getI64Type(), place);

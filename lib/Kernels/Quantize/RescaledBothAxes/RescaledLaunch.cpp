@@ -83,12 +83,13 @@ void RescaledLaunch::launchKernel(StringRef name, int64_t threads,
       name,
       {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),
        builder.getDenseI64ArrayAttr(numbers)},
-      [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
+      [&](gpu::GPUModuleOp module, StringRef name, const TargetInfo &target) {
         KernelSignature signature = createRescaledSignature(
             kernelProblem,
             /*moreSizes=*/llvm::count(knownCounts, ShapedType::kDynamic));
         signature.threads = threads;
-        KernelBuilder kernelBuilder(b.getLoc(), module, name, signature, hooks);
+        KernelBuilder kernelBuilder(b.getLoc(), module, name, signature,
+                                    target);
         RescaledKernel kernel =
             createRescaledKernel(kernelBuilder, kernelProblem);
         unsigned parameter =

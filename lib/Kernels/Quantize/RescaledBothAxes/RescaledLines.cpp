@@ -293,6 +293,6 @@ void fp8moe::buildRescaledLines(RescaledKernel &kernel,
                                 RescaledBothAxesTileAttr tile,
                                 Value linesPerTile, Value lineTiles) {
   KernelBuilder &b = kernel.getBuilder();
-  b.getHooks().requestResidentBlocks(b.getKernel(), tile.getBlocks());
+  b.requestResidentBlocks(tile.getBlocks());
   RescaledLinesBuilder(kernel, tile).build(linesPerTile, lineTiles);
 }

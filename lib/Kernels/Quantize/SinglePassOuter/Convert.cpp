@@ -346,7 +346,7 @@ SmallVector<Value> ConvertBuilder::scaleFixUp(ArrayRef<Value> lines,
 // Words
 //===----------------------------------------------------------------------===//
 
-/// Two f32 as FP8, as TargetHooks::createPackFP8 converts them, in the lower
+/// Two f32 as FP8, as fp8moe_kernel.pack_fp8 converts them, in the lower
 /// half of a word. The upper half is anything.
 Value ConvertBuilder::createPair(Value low, Value high) {
   Value pair = NVVM::ConvertF32x2ToF8x2Op::create(
@@ -491,7 +491,9 @@ SmallVector<Value> ConvertBuilder::createWordsAbove(ArrayRef<Value> lines,
     SmallVector<Value> rows;
     for (size_t row : llvm::seq(kLaneRowsAbove))
       rows.push_back(values[row * columns + column]);
-    words.push_back(b.getHooks().createPackFP8(b, rows, k.problem.fp8Type));
+    llvm::append_range(
+        words,
+        kernel::PackFP8Op::create(b, rows, k.problem.fp8Type).getWords());
   }
   return words;
 }

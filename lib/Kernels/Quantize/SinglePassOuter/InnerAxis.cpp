@@ -193,11 +193,8 @@ Value RowsBuilder::convert(Value chunk, Value scale) {
     Value factor = vector::BroadcastOp::create(
         b, VectorType::get(8, b.getBF16Type()),
         arith::TruncFOp::create(b, b.getBF16Type(), scale));
-    SmallVector<Value> elements =
-        k.math.unpackValues(k.math.createPackedProduct(chunk, factor));
-    for (size_t first = 0; first < elements.size(); first += 4)
-      words.push_back(b.getHooks().createPackFP8(
-          b, ArrayRef(elements).slice(first, 4), k.problem.fp8Type));
+    words = k.math.createFP8(
+        k.math.unpackValues(k.math.createPackedProduct(chunk, factor)));
   } else {
     SmallVector<Value> elements = k.math.unpackValues(chunk);
     words = k.math.createQuantize(elements,

@@ -113,7 +113,7 @@ Value SinglePassOuterKernel::getRowProgress() {
 void SinglePassOuterKernel::announce(Value pointer, Value value) {
   LLVM::AtomicRMWOp::create(b, LLVM::AtomicBinOp::max, pointer, value,
                             LLVM::AtomicOrdering::monotonic,
-                            b.getHooks().getBlockScope());
+                            b.getTarget().getBlockScope());
 }
 
 Value SinglePassOuterKernel::getChunkOffset(Value line, Value chunk) {
@@ -419,15 +419,15 @@ static const RoleRegisters &getRoleRegisters(const SinglePassOuterTile &tile) {
 gpu::GPUFuncOp fp8moe::buildSinglePassOuterQuantize(
     Location loc, gpu::GPUModuleOp module, StringRef name,
     const AxisQuantizeProblem &problem, const SinglePassOuterTile &tile,
-    const RowOutput &rowOutput, const TargetHooks &hooks) {
+    const RowOutput &rowOutput, const TargetInfo &target) {
   KernelSignature signature;
   signature.tensorMaps = 4;
   signature.pointers = (problem.jagged ? 5 : 4) + (tile.hasRows() ? 2 : 0);
   unsigned numSlots = countDynamic(problem.sizes);
   signature.sizes = numSlots + (problem.jagged ? 1 : 2);
   signature.hasBlockCount = false;
-  signature.threads = tile.getThreads(hooks.getSubgroupSize());
-  KernelBuilder b(loc, module, name, signature, hooks);
+  signature.threads = tile.getThreads(target.warpSize);
+  KernelBuilder b(loc, module, name, signature, target);
   SinglePassOuterKernel kernel(b, problem, tile, rowOutput);
   kernel.initialize(b.getSize(numSlots));
 

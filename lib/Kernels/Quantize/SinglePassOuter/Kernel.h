@@ -366,7 +366,7 @@ private:
 gpu::GPUFuncOp buildSinglePassOuterQuantize(
     Location loc, gpu::GPUModuleOp module, StringRef name,
     const AxisQuantizeProblem &problem, const SinglePassOuterTile &tile,
-    const RowOutput &rowOutput, const TargetHooks &hooks);
+    const RowOutput &rowOutput, const TargetInfo &target);
 
 // The roles. `warp` counts within the role.
 void buildSinglePassOuterProducer(SinglePassOuterKernel &kernel, Value warp);

@@ -192,9 +192,9 @@ Value SinglePassOuterLaunch::launch(const SinglePassOuterTile &tile, Value when,
       rows ? "quantize_single_pass_both_axes" : "quantize_single_pass_outer",
       {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),
        builder.getDenseI64ArrayAttr(numbers)},
-      [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
+      [&](gpu::GPUModuleOp module, StringRef name, const TargetInfo &target) {
         buildSinglePassOuterQuantize(b.getLoc(), module, name, problem, tile,
-                                     rowOutput, hooks);
+                                     rowOutput, target);
       });
 
   OpFoldResult partialSlots = countPartialSlots();

@@ -96,11 +96,11 @@ static LogicalResult lowerScale(ScaleOpTy op, Value offsets,
       ("scale_" + stringifyQuantizeKind(kind)).str(),
       {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type), tile,
        builder.getDenseI64ArrayAttr(key)},
-      [&](gpu::GPUModuleOp module, StringRef name, const TargetHooks &hooks) {
+      [&](gpu::GPUModuleOp module, StringRef name, const TargetInfo &target) {
         buildGeneralQuantize(
             op.getLoc(), module, name, problem, tile.getThreads(),
             [&](QuantizeKernel &kernel) { buildTwoPass(kernel, tile, kind); },
-            hooks);
+            target);
       });
   // Rows of no group have no scales.
   ImplicitLocOpBuilder b(op.getLoc(), builder);

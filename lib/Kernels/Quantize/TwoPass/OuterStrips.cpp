@@ -243,7 +243,7 @@ void OuterStripBuilder::zeroFill() {
     return;
   IndexRange rows = segment.zeroRows;
   // Mostly there are none, which costs nothing where a subgroup knows it.
-  if (b.getHooks().hasScalarRegisters())
+  if (b.getTarget().has(Feature::ScalarRegisters))
     b.createIf(b.less(rows.low, rows.high), [&] { zeroFill(rows); });
   else
     zeroFill(rows);

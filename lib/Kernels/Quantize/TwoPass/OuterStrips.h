@@ -73,7 +73,9 @@ protected:
   IndexRange getColumns() { return {b.i64(0), kernel.sizes.parallel}; }
   /// Whether rows are counted within each step of a loop, in 32 bits. All
   /// threads of the block make the same steps then.
-  bool countsInSteps() const { return b.getHooks().hasScalarRegisters(); }
+  bool countsInSteps() const {
+    return b.getTarget().has(Feature::ScalarRegisters);
+  }
   Step getStep(Value row);
   /// `plane`, whose rows and columns are counted as those of the step.
   Plane moveTo(const Step &step, Plane plane, Along along);

@@ -76,11 +76,11 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK: nvvm.barrier id = {{.*}} number_of_threads = %c128_i32
 // CHECK: nvvm.cp.async.bulk.wait_group 1 {read}
 // CHECK-NOT: nvvm.barrier
-// CHECK: nvvm.bar.warp.sync
+// CHECK: fp8moe_kernel.subgroup_barrier
 // CHECK: nvvm.stmatrix
 // CHECK: nvvm.fence.proxy
 // CHECK-NOT: nvvm.barrier
-// CHECK: nvvm.bar.warp.sync
+// CHECK: fp8moe_kernel.subgroup_barrier
 // CHECK-COUNT-4: nvvm.cp.async.bulk.tensor.global.shared.cta %[[C]]
 // CHECK-NOT: nvvm.cp.async.bulk.tensor.global.shared.cta
 // CHECK: nvvm.cp.async.bulk.wait_group 0 {read}
@@ -260,7 +260,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK: arith.mulf
 // CHECK: llvm.load %{{[0-9]+}} {alignment = 4 : i64} : !llvm.ptr<1> -> i32
 // CHECK: arith.addf
-// CHECK: nvvm.convert.f32x2.to.bf16x2
+// CHECK: arith.truncf {{.*}} : vector<2xf32> to vector<2xbf16>
 // CHECK: nvvm.stmatrix
 
 // -----

@@ -23,7 +23,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-COUNT-10: llvm.load %{{.*}} invariant {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
 // CHECK-NOT:     llvm.load %{{.*}} : !llvm.ptr<1>
 // The subgroups of a team combine through shared memory.
-// CHECK:         gpu.shuffle xor
+// CHECK:         fp8moe_kernel.exchange
 // CHECK:         gpu.barrier
 // CHECK:         llvm.store %{{.*}} : i32, !llvm.ptr<3>
 // CHECK:         gpu.barrier

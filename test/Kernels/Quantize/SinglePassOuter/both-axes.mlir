@@ -43,14 +43,14 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         llvm.load %{{.*}} atomic syncscope("device") monotonic {alignment = 4 : i64} : !llvm.ptr<3> -> i32
 // CHECK:         nvvm.mbarrier.try_wait
 // CHECK-COUNT-4: llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
-// CHECK:         nvvm.redux.sync umax
+// CHECK:         gpu.subgroup_reduce maxui
 // CHECK-COUNT-4: llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
 // CHECK:         arith.mulf %{{.*}} : vector<8xbf16>
-// CHECK:         nvvm.convert.f32x2.to.f8x2
+// CHECK:         fp8moe_kernel.pack_fp8
 // CHECK:         llvm.store %{{.*}} {alignment = 8 : i64} : vector<2xi32>, !llvm.ptr<1>
 // The stage is loaded again after it was read.
 // CHECK:         nvvm.fence.proxy {{.*}}async.shared
-// CHECK-NEXT:    nvvm.bar.warp.sync
+// CHECK-NEXT:    fp8moe_kernel.subgroup_barrier
 // CHECK:         nvvm.cp.async.bulk.shared.cluster.global
 
 // Scale and produce: tiles wait for rows, too.
@@ -103,7 +103,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // CHECK-LABEL: gpu.func @quantize_single_pass_both_axes_0
 // CHECK:         %[[STAGES:.*]] = arith.select %{{.*}}, %c7_i32, %c5_i32
-// CHECK:         %[[BLOCKS:.*]] = nvvm.read.ptx.sreg.nctaid.x
+// CHECK:         %[[GRID:.*]] = gpu.grid_dim x
+// CHECK:         %[[BLOCKS:.*]] = arith.index_cast %[[GRID]] : index to i32
 // CHECK:         %[[LESS:.*]] = arith.subi %[[STAGES]], %c1_i32
 // CHECK:         %[[ROWS:.*]] = arith.muli %[[LESS]], %c128_i32
 // CHECK:         %[[MOST:.*]] = arith.muli %[[BLOCKS]], %[[ROWS]]

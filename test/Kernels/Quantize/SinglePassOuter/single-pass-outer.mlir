@@ -31,7 +31,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-NEXT:      arith.cmpi slt, %[[AT]], %[[BYTES]]
 // CHECK-NEXT:      scf.if
 // CHECK:             nvvm.prefetch level = L2, %{{.*}} : !llvm.ptr<1>
-// CHECK:           nvvm.bar.warp.sync
+// CHECK:           fp8moe_kernel.subgroup_barrier
 // CHECK-NOT:     llvm.{{load|store}} {{.*}}!llvm.ptr<1>
 // CHECK:         nvvm.griddepcontrol wait
 // The barrier of all blocks begins: each looks at `go` and at its own word, the first one at those
@@ -43,7 +43,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-NOT:     llvm.{{load|store}} {{.*}}!llvm.ptr<1>
 // CHECK:         nvvm.mbarrier.init
 // CHECK:         nvvm.fence.mbarrier.init
-// CHECK:         nvvm.bar.warp.sync
+// CHECK:         fp8moe_kernel.subgroup_barrier
 // CHECK:         nvvm.barrier.arrive id = %c1_i32 number_of_threads = %c96_i32
 // CHECK-NOT:     llvm.{{load|store}} {{.*}}!llvm.ptr<1>
 // CHECK:         nvvm.griddepcontrol wait
@@ -61,7 +61,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         nvvm.cp.async.bulk.tensor.prefetch %[[SHARE]], box[%{{.*}}, %{{.*}}]
 // CHECK:         arith.cmpi sle, %{{.*}}, %c12_i32
 // CHECK:         arith.select %{{.*}}, %c1_i32, %c2_i32
-// CHECK:         nvvm.vote.sync ballot
+// CHECK:         fp8moe_kernel.ballot
 // CHECK:         nvvm.cp.async.bulk.tensor.prefetch %[[SHARE]], box[%{{.*}}, %{{.*}}]
 // CHECK:         nvvm.mbarrier.arrive.expect_tx
 // CHECK:         nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[BOX]], %{{.*}}, box[%{{.*}}, %{{.*}}]
@@ -74,7 +74,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // then releases what it has acquired; the others change their words until they acquire that. Then
 // magnitudes are read again until all were posted.
 // CHECK-COUNT-2: llvm.inline_asm has_side_effects "ld.acquire.gpu.global.v4.b32
-// CHECK:         nvvm.bar.warp.sync
+// CHECK:         fp8moe_kernel.subgroup_barrier
 // CHECK:         llvm.fence syncscope("device") acq_rel
 // CHECK:         llvm.store %{{.*}} atomic syncscope("device") monotonic
 // CHECK:         llvm.fence syncscope("device") acq_rel
@@ -83,12 +83,12 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         llvm.load %{{.*}} atomic syncscope("device") acquire
 // CHECK:         arith.addi %{{.*}}, %c1_i32
 // CHECK:         llvm.inline_asm has_side_effects "ld.relaxed.gpu.global.v4.b32
-// CHECK:         nvvm.vote.sync any
+// CHECK:         fp8moe_kernel.vote_any
 // More than twelve blocks have relays: each twelfth one posts the largest of what it has read.
 // CHECK:         arith.remui %{{.*}}, %c12
-// CHECK:         nvvm.vote.sync any
+// CHECK:         fp8moe_kernel.vote_any
 // CHECK-COUNT-4: llvm.store %{{.*}} atomic syncscope("device") monotonic
-// CHECK:         nvvm.vote.sync any
+// CHECK:         fp8moe_kernel.vote_any
 
 // Measure: each thread releases a stage once it has its part in registers; words are posted with
 // their signs.
@@ -123,17 +123,17 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-COUNT-32: llvm.inline_asm has_side_effects {{.*}}"", "=r,0"
 // CHECK-COUNT-16: arith.mulf %{{.*}} : vector<4xbf16>
 // CHECK:         nvvm.convert.f32x2.to.f8x2
-// CHECK:         nvvm.prmt
+// CHECK:         fp8moe_kernel.permute_bytes
 // CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
 // CHECK:         llvm.store %{{.*}} {alignment = 1 : i64} : i8, !llvm.ptr<1>
 // CHECK:         llvm.store %{{.*}} {alignment = 8 : i64} : vector<2xi32>, !llvm.ptr<1>
 
 // Unaligned columns lie in shared memory, rows above first, from where five words of each are
 // shifted to four.
-// CHECK:         nvvm.bar.warp.sync
+// CHECK:         fp8moe_kernel.subgroup_barrier
 // CHECK-COUNT-8: llvm.store %{{.*}} {alignment = 8 : i64} : vector<2xi32>, !llvm.ptr<3>
 // CHECK-COUNT-2: llvm.store %{{.*}} {alignment = 4 : i64} : i32, !llvm.ptr<3>
-// CHECK:         nvvm.bar.warp.sync
+// CHECK:         fp8moe_kernel.subgroup_barrier
 // CHECK-COUNT-5: llvm.load %{{.*}} {alignment = 4 : i64} : !llvm.ptr<3> -> i32
 // CHECK-COUNT-4: llvm.intr.fshr
 // CHECK:         llvm.intr.ptrmask

@@ -28,7 +28,7 @@ protected:
     signature.hasBlockCount = false;
     signature.threads = 128;
     b = std::make_unique<KernelBuilder>(module->getLoc(), kernels, "k",
-                                        signature, *hooks);
+                                        signature, target);
   }
 
   static uint64_t valueOf(Value value) {

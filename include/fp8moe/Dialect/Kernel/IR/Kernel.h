@@ -1,0 +1,27 @@
+//===- Kernel.h - The kernel dialect ----------------------------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_DIALECT_KERNEL_IR_KERNEL_H
+#define FP8MOE_DIALECT_KERNEL_IR_KERNEL_H
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "fp8moe/Dialect/Kernel/IR/KernelDialect.h.inc"
+
+#include "fp8moe/Dialect/Kernel/IR/KernelEnums.h.inc"
+
+#define GET_OP_CLASSES
+#include "fp8moe/Dialect/Kernel/IR/KernelOps.h.inc"
+
+#endif // FP8MOE_DIALECT_KERNEL_IR_KERNEL_H

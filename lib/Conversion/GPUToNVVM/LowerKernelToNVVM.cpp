@@ -1,0 +1,246 @@
+//===- LowerKernelToNVVM.cpp - Kernel operations to NVVM ------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fp8moe/Conversion/Passes.h"
+#include "fp8moe/Dialect/Kernel/IR/Kernel.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Transforms/DialectConversion.h"
+
+namespace mlir::fp8moe {
+#define GEN_PASS_DEF_LOWERKERNELTONVVM
+#include "fp8moe/Conversion/Passes.h.inc"
+} // namespace mlir::fp8moe
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+static constexpr int64_t kWarpLanes = 32;
+static constexpr int64_t kPauseNanoseconds = 250;
+/// Without a number of blocks, ptxas saves registers for more of them, even at
+/// the price of spills.
+static constexpr int32_t kResidentBlocks = 1;
+
+static Value createI32(ImplicitLocOpBuilder &b, int64_t value) {
+  return arith::ConstantIntOp::create(b, b.getI32Type(), value);
+}
+
+/// The mask of all lanes of a warp.
+static Value createAllLanes(ImplicitLocOpBuilder &b) {
+  return createI32(b, -1);
+}
+
+//===----------------------------------------------------------------------===//
+// Words
+//===----------------------------------------------------------------------===//
+
+/// The conversion itself saturates and turns every NaN into 0x7F; its first
+/// operand becomes the upper byte.
+static Value createPackFP8(ImplicitLocOpBuilder &b, ArrayRef<Value> values,
+                           Type fp8Type) {
+  auto convertPair = [&](Value low, Value high) -> Value {
+    Value pair = NVVM::ConvertF32x2ToF8x2Op::create(
+        b, b.getI16Type(), high, low, NVVM::FPRoundingMode::RN,
+        NVVM::SaturationMode::SATFINITE, /*relu=*/false, fp8Type);
+    return arith::ExtUIOp::create(b, b.getI32Type(), pair);
+  };
+  Value low = convertPair(values[0], values[1]);
+  Value high = convertPair(values[2], values[3]);
+  Value sixteen = createI32(b, 16);
+  return arith::OrIOp::create(b, low, arith::ShLIOp::create(b, high, sixteen));
+}
+
+// %w = fp8moe_kernel.pack_fp8 %a, %b, %c, %d : f8E4M3FN
+//   -->
+// %low = nvvm.convert.f32x2.to.f8x2 %b, %a
+// %high = nvvm.convert.f32x2.to.f8x2 %d, %c
+// %w = %low | %high << 16
+static LogicalResult lowerPackFP8(kernel::PackFP8Op op,
+                                  PatternRewriter &rewriter) {
+  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+  SmallVector<Value> values(op.getValues()), words;
+  for (auto [value, scale] : llvm::zip(values, op.getScales()))
+    value = arith::MulFOp::create(b, value, scale);
+  for (ArrayRef<Value> rest = values; !rest.empty(); rest = rest.drop_front(4))
+    words.push_back(createPackFP8(b, rest.take_front(4), op.getFp8Type()));
+  rewriter.replaceOp(op, words);
+  return success();
+}
+
+// %v:4 = fp8moe_kernel.unpack_fp8 %w : f8E4M3FN
+//   -->
+// %pair = nvvm.convert.f8x2.to.f16x2 %low    (f16 has all values of both types)
+// %v#0 = arith.extf %pair[0]                 (and three more)
+static LogicalResult lowerUnpackFP8(kernel::UnpackFP8Op op,
+                                    PatternRewriter &rewriter) {
+  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+  auto bytes = VectorType::get(2, b.getI8Type());
+  auto halves = VectorType::get(2, b.getF16Type());
+  SmallVector<Value> values;
+  for (int64_t bit : {0, 16}) {
+    Value shifted = arith::ShRUIOp::create(b, op.getWord(), createI32(b, bit));
+    Value pair = LLVM::BitcastOp::create(
+        b, bytes, arith::TruncIOp::create(b, b.getI16Type(), shifted));
+    Value converted = NVVM::ConvertF8x2ToF16x2Op::create(
+        b, halves, pair, /*relu=*/false, op.getFp8Type());
+    for (int64_t i : {0, 1}) {
+      Value half = vector::ExtractOp::create(b, converted, i);
+      values.push_back(arith::ExtFOp::create(b, b.getF32Type(), half));
+    }
+  }
+  rewriter.replaceOp(op, values);
+  return success();
+}
+
+/// Two numbers that are not in a vector yet.
+static vector::FromElementsOp getPackedNumbers(arith::TruncFOp op) {
+  Builder b(op.getContext());
+  if (op.getType() != VectorType::get(2, b.getBF16Type()) ||
+      op.getIn().getType() != VectorType::get(2, b.getF32Type()))
+    return {};
+  return op.getIn().getDefiningOp<vector::FromElementsOp>();
+}
+
+// %pair = vector.from_elements %low, %high : vector<2xf32>
+// arith.truncf %pair : vector<2xf32> to vector<2xbf16>
+//   -->
+// nvvm.convert.f32x2.to.bf16x2 %high, %low
+static LogicalResult lowerPackBF16(arith::TruncFOp op,
+                                   PatternRewriter &rewriter) {
+  vector::FromElementsOp pair = getPackedNumbers(op);
+  if (!pair)
+    return failure();
+  rewriter.replaceOpWithNewOp<NVVM::ConvertF32x2ToBF16x2Op>(
+      op, op.getType(), pair.getElements()[1], pair.getElements()[0],
+      /*random_bits=*/Value(), NVVM::FPRoundingMode::RN);
+  return success();
+}
+
+// fp8moe_kernel.permute_bytes --> nvvm.prmt
+static LogicalResult lowerPermuteBytes(kernel::PermuteBytesOp op,
+                                       PatternRewriter &rewriter) {
+  rewriter.replaceOpWithNewOp<NVVM::PermuteOp>(op, op.getType(), op.getLow(),
+                                               op.getHigh(), op.getSelector(),
+                                               NVVM::PermuteMode::DEFAULT);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Lanes
+//===----------------------------------------------------------------------===//
+
+// fp8moe_kernel.uniform %x --> %x    (ptxas finds out what is uniform)
+static LogicalResult lowerUniform(kernel::UniformOp op,
+                                  PatternRewriter &rewriter) {
+  rewriter.replaceOp(op, op.getValue());
+  return success();
+}
+
+static void replaceByVote(Operation *op, Value condition,
+                          NVVM::VoteSyncKind kind, PatternRewriter &rewriter) {
+  ImplicitLocOpBuilder b(op->getLoc(), rewriter);
+  rewriter.replaceOp(op, NVVM::VoteSyncOp::create(b, op->getResult(0).getType(),
+                                                  createAllLanes(b), condition,
+                                                  kind));
+}
+
+// fp8moe_kernel.ballot --> nvvm.vote.sync ballot
+static LogicalResult lowerBallot(kernel::BallotOp op,
+                                 PatternRewriter &rewriter) {
+  if (!op.getType().isInteger(kWarpLanes))
+    return failure();
+  replaceByVote(op, op.getCondition(), NVVM::VoteSyncKind::ballot, rewriter);
+  return success();
+}
+
+// fp8moe_kernel.vote_any --> nvvm.vote.sync any
+static LogicalResult lowerVoteAny(kernel::VoteAnyOp op,
+                                  PatternRewriter &rewriter) {
+  replaceByVote(op, op.getCondition(), NVVM::VoteSyncKind::any, rewriter);
+  return success();
+}
+
+// fp8moe_kernel.exchange %x, 16 --> %x, gpu.shuffle xor %x, 16, 32
+static LogicalResult lowerExchange(kernel::ExchangeOp op,
+                                   PatternRewriter &rewriter) {
+  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+  auto shuffle =
+      gpu::ShuffleOp::create(b, op.getValue(), createI32(b, op.getMask()),
+                             createI32(b, kWarpLanes), gpu::ShuffleMode::XOR);
+  rewriter.replaceOp(op, {op.getValue(), shuffle.getShuffleResult()});
+  return success();
+}
+
+// gpu.subgroup_reduce maxui %x uniform : (i32) -> i32 --> nvvm.redux.sync umax
+static LogicalResult lowerSubgroupMax(gpu::SubgroupReduceOp op,
+                                      PatternRewriter &rewriter) {
+  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+  rewriter.replaceOpWithNewOp<NVVM::ReduxOp>(op, op.getType(), op.getValue(),
+                                             NVVM::ReduxKind::UMAX,
+                                             createAllLanes(b));
+  return success();
+}
+
+// fp8moe_kernel.subgroup_barrier --> nvvm.bar.warp.sync
+static LogicalResult lowerSubgroupBarrier(kernel::SubgroupBarrierOp op,
+                                          PatternRewriter &rewriter) {
+  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+  rewriter.replaceOpWithNewOp<NVVM::SyncWarpOp>(op, createAllLanes(b));
+  return success();
+}
+
+// fp8moe_kernel.pause --> nvvm.nanosleep
+static LogicalResult lowerPause(kernel::PauseOp op, PatternRewriter &rewriter) {
+  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+  rewriter.replaceOpWithNewOp<NVVM::NanosleepOp>(
+      op, createI32(b, kPauseNanoseconds));
+  return success();
+}
+
+/// fp8moe_kernel.resident_blocks becomes nvvm.minctasm.
+static void lowerResidentBlocks(gpu::GPUFuncOp function) {
+  auto blocks =
+      function->removeAttr(kernel::KernelDialect::kResidentBlocksAttrName);
+  if (!blocks)
+    blocks = Builder(function).getI32IntegerAttr(kResidentBlocks);
+  function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), blocks);
+}
+
+namespace {
+struct LowerKernelToNVVM
+    : fp8moe::impl::LowerKernelToNVVMBase<LowerKernelToNVVM> {
+  void runOnOperation() override {
+    if (getOperation().isKernel())
+      lowerResidentBlocks(getOperation());
+    ConversionTarget target(getContext());
+    target.addIllegalDialect<kernel::KernelDialect>();
+    target.addIllegalOp<gpu::SubgroupReduceOp>();
+    target.addDynamicallyLegalOp<arith::TruncFOp>(
+        [](arith::TruncFOp op) { return !getPackedNumbers(op); });
+    target.markUnknownOpDynamicallyLegal([](Operation *) { return true; });
+    RewritePatternSet patterns(&getContext());
+    patterns.add(lowerPackFP8)
+        .add(lowerUnpackFP8)
+        .add(lowerPackBF16)
+        .add(lowerPermuteBytes)
+        .add(lowerUniform)
+        .add(lowerBallot)
+        .add(lowerVoteAny)
+        .add(lowerExchange)
+        .add(lowerSubgroupMax)
+        .add(lowerSubgroupBarrier)
+        .add(lowerPause);
+    if (failed(applyPartialConversion(getOperation(), target,
+                                      std::move(patterns))))
+      signalPassFailure();
+  }
+};
+} // namespace

@@ -1,0 +1,400 @@
+//===- LowerKernelToROCDL.cpp - Kernel operations to ROCDL ----------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fp8moe/Conversion/Passes.h"
+#include "fp8moe/Dialect/Kernel/IR/Kernel.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/ROCDLDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Transforms/DialectConversion.h"
+#include "llvm/ADT/APFloat.h"
+
+namespace mlir::fp8moe {
+#define GEN_PASS_DEF_LOWERKERNELTOROCDL
+#include "fp8moe/Conversion/Passes.h.inc"
+} // namespace mlir::fp8moe
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+static constexpr int64_t kWaveLanes = 64;
+/// The chip that can swap rows of lanes.
+static constexpr StringLiteral kGFX950 = "gfx950";
+static constexpr StringLiteral kWaveScope = "wavefront";
+static constexpr StringLiteral kWavesAttr = "rocdl.waves_per_eu";
+/// SIMDs of a compute unit; each runs the same number of waves.
+static constexpr int64_t kSIMDs = 4;
+/// Steps of 64 cycles each: a quarter of a microsecond.
+static constexpr int64_t kPauseSteps = 8;
+
+static Value createI32(ImplicitLocOpBuilder &b, int64_t value) {
+  return arith::ConstantIntOp::create(b, b.getI32Type(), value);
+}
+
+//===----------------------------------------------------------------------===//
+// Words of FP8
+//===----------------------------------------------------------------------===//
+
+static Value createLargest(ImplicitLocOpBuilder &b, Type fp8Type) {
+  const llvm::fltSemantics &semantics =
+      cast<FloatType>(fp8Type).getFloatSemantics();
+  float largest = APFloat::getLargest(semantics).convertToFloat();
+  return arith::ConstantOp::create(b, b.getF32FloatAttr(largest));
+}
+
+/// The products of neighbours at once.
+static SmallVector<Value> createProducts(ImplicitLocOpBuilder &b,
+                                         ValueRange values, ValueRange scales) {
+  auto pair = VectorType::get(2, b.getF32Type());
+  SmallVector<Value> products;
+  for (size_t first = 0; first < values.size(); first += 2) {
+    auto getPair = [&](ValueRange numbers) -> Value {
+      return vector::FromElementsOp::create(b, pair, numbers.slice(first, 2));
+    };
+    Value product = arith::MulFOp::create(b, getPair(values), getPair(scales));
+    for (int64_t i : {0, 1})
+      products.push_back(vector::ExtractOp::create(b, product, i));
+  }
+  return products;
+}
+
+/// `value` between -`limit` and `limit`. The smallest of the three where one
+/// is a NaN, which is the one that is none.
+static Value createMedian(ImplicitLocOpBuilder &b, Value value, Value limit) {
+  Value low = arith::NegFOp::create(b, limit);
+  return ROCDL::FMed3Op::create(b, b.getF32Type(), value, low, limit);
+}
+
+/// The limit of products of `scale`: none, which a NaN is to createMedian,
+/// where products may be NaN, as they stay what they are then.
+static Value createLimit(ImplicitLocOpBuilder &b, Value scale, Type fp8Type) {
+  Value zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0));
+  Value nan = arith::ConstantOp::create(
+      b, b.getF32FloatAttr(std::numeric_limits<float>::quiet_NaN()));
+  Value isNumber =
+      arith::CmpFOp::create(b, arith::CmpFPredicate::ONE, scale, zero);
+  return arith::SelectOp::create(b, isNumber, createLargest(b, fp8Type), nan);
+}
+
+/// The conversion turns what is too large into a NaN or an infinity, and the
+/// median would turn a NaN into a number.
+static Value createClamp(ImplicitLocOpBuilder &b, Value value, Type fp8Type) {
+  Value median = createMedian(b, value, createLargest(b, fp8Type));
+  Value isNaN =
+      arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, value, value);
+  return arith::SelectOp::create(b, isNaN, value, median);
+}
+
+static bool isE4M3(Type fp8Type) {
+  return isa<Float8E4M3FNType, Float8E4M3FNUZType>(fp8Type);
+}
+
+static Value convertPair(ImplicitLocOpBuilder &b, Value first, Value second,
+                         Value word, bool upperHalf, Type fp8Type) {
+  if (isE4M3(fp8Type))
+    return ROCDL::CvtPkFp8F32Op::create(b, b.getI32Type(), first, second, word,
+                                        upperHalf);
+  return ROCDL::CvtPkBf8F32Op::create(b, b.getI32Type(), first, second, word,
+                                      upperHalf);
+}
+
+/// The bytes of four numbers; each half of the word is written by itself.
+static Value convert(ImplicitLocOpBuilder &b, ArrayRef<Value> values,
+                     Type fp8Type) {
+  Value word = LLVM::PoisonOp::create(b, b.getI32Type());
+  word =
+      convertPair(b, values[0], values[1], word, /*upperHalf=*/false, fp8Type);
+  return convertPair(b, values[2], values[3], word, /*upperHalf=*/true,
+                     fp8Type);
+}
+
+// %w = fp8moe_kernel.pack_fp8 %a, %b, %c, %d times %s, %s, %s, %s : f8E4M3FN
+//   -->
+// %p:2 = vector<2xf32> products of neighbours
+// %m:4 = rocdl.fmed3 of each product and the largest number, or the product if
+//        it is a NaN          (less where the products have a bound)
+// %w = rocdl.cvt.pk.fp8.f32 %m#0, %m#1, then %m#2, %m#3
+static LogicalResult lowerPackFP8(kernel::PackFP8Op op,
+                                  PatternRewriter &rewriter) {
+  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+  Type fp8Type = op.getFp8Type();
+  ValueRange scales = op.getScales();
+  SmallVector<Value> values(op.getValues()), words;
+  if (!scales.empty())
+    values = createProducts(b, values, scales);
+  for (auto [index, value] : llvm::enumerate(values)) {
+    if (op.getProducts() == kernel::FP8Products::Any)
+      value = createClamp(b, value, fp8Type);
+    else if (op.getProducts() == kernel::FP8Products::OfOwnScale)
+      value = createMedian(b, value, createLimit(b, scales[index], fp8Type));
+  }
+  for (ArrayRef<Value> rest = values; !rest.empty(); rest = rest.drop_front(4))
+    words.push_back(convert(b, rest.take_front(4), fp8Type));
+  rewriter.replaceOp(op, words);
+  return success();
+}
+
+// %v:4 = fp8moe_kernel.unpack_fp8 %w : f8E4M3FN
+//   -->
+// %low = rocdl.cvt.pk.f32.fp8 %w[false]
+// %high = rocdl.cvt.pk.f32.fp8 %w[true]
+static LogicalResult lowerUnpackFP8(kernel::UnpackFP8Op op,
+                                    PatternRewriter &rewriter) {
+  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+  auto pair = VectorType::get(2, b.getF32Type());
+  SmallVector<Value> values;
+  for (bool upperHalf : {false, true}) {
+    Value converted;
+    if (isE4M3(op.getFp8Type()))
+      converted =
+          ROCDL::CvtPkF32Fp8Op::create(b, pair, op.getWord(), upperHalf);
+    else
+      converted =
+          ROCDL::CvtPkF32Bf8Op::create(b, pair, op.getWord(), upperHalf);
+    for (int64_t i : {0, 1})
+      values.push_back(vector::ExtractOp::create(b, converted, i));
+  }
+  rewriter.replaceOp(op, values);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Other words
+//===----------------------------------------------------------------------===//
+
+/// Moves the upper half of each group of bits in `mask` up by `distance`.
+static Value spreadBits(ImplicitLocOpBuilder &b, Value word, int64_t distance,
+                        int64_t mask) {
+  Value shifted = arith::ShLIOp::create(b, word, createI32(b, distance));
+  Value both = arith::OrIOp::create(b, word, shifted);
+  return arith::AndIOp::create(b, both, createI32(b, mask));
+}
+
+// fp8moe_kernel.permute_bytes %low, %high, %selector
+//   -->
+// llvm.amdgcn.perm(%high, %low, %bytes)   (a byte for each four bits of the
+//                                         selector)
+static LogicalResult lowerPermuteBytes(kernel::PermuteBytesOp op,
+                                       PatternRewriter &rewriter) {
+  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+  Value selector = op.getSelector();
+  selector = spreadBits(b, selector, /*distance=*/8, /*mask=*/0x00FF00FF);
+  selector = spreadBits(b, selector, /*distance=*/4, /*mask=*/0x0F0F0F0F);
+  rewriter.replaceOpWithNewOp<LLVM::CallIntrinsicOp>(
+      op, b.getI32Type(), b.getStringAttr("llvm.amdgcn.perm"),
+      ValueRange{op.getHigh(), op.getLow(), selector});
+  return success();
+}
+
+static bool isPackedMax(arith::MaxUIOp op) {
+  return op.getType() ==
+         VectorType::get(8, IntegerType::get(op.getContext(), 16));
+}
+
+// arith.maxui : vector<8xi16>
+//   -->
+// four of arith.maxui : vector<2xi16>     (LLVM would divide the vector into
+//                                         single numbers)
+static LogicalResult lowerPackedMax(arith::MaxUIOp op,
+                                    PatternRewriter &rewriter) {
+  if (!isPackedMax(op))
+    return failure();
+  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+  auto halves = VectorType::get(2, b.getI16Type());
+  auto quads = VectorType::get(4, b.getI32Type());
+  Value lhs = vector::BitCastOp::create(b, quads, op.getLhs());
+  Value rhs = vector::BitCastOp::create(b, quads, op.getRhs());
+  SmallVector<Value> words;
+  for (int64_t i : llvm::seq<int64_t>(4)) {
+    auto getHalves = [&](Value vector) -> Value {
+      return LLVM::BitcastOp::create(b, halves,
+                                     vector::ExtractOp::create(b, vector, i));
+    };
+    Value larger = arith::MaxUIOp::create(b, getHalves(lhs), getHalves(rhs));
+    words.push_back(LLVM::BitcastOp::create(b, b.getI32Type(), larger));
+  }
+  Value joined = vector::FromElementsOp::create(b, quads, words);
+  rewriter.replaceOpWithNewOp<vector::BitCastOp>(op, op.getType(), joined);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Lanes
+//===----------------------------------------------------------------------===//
+
+// fp8moe_kernel.uniform --> rocdl.readfirstlane
+static LogicalResult lowerUniform(kernel::UniformOp op,
+                                  PatternRewriter &rewriter) {
+  rewriter.replaceOpWithNewOp<ROCDL::ReadfirstlaneOp>(op, op.getType(),
+                                                      op.getValue());
+  return success();
+}
+
+// fp8moe_kernel.ballot --> rocdl.ballot
+static LogicalResult lowerBallot(kernel::BallotOp op,
+                                 PatternRewriter &rewriter) {
+  if (!op.getType().isInteger(kWaveLanes))
+    return failure();
+  rewriter.replaceOpWithNewOp<ROCDL::BallotOp>(op, op.getType(),
+                                               op.getCondition());
+  return success();
+}
+
+// fp8moe_kernel.vote_any %c --> rocdl.ballot %c != 0
+static LogicalResult lowerVoteAny(kernel::VoteAnyOp op,
+                                  PatternRewriter &rewriter) {
+  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+  Value lanes = ROCDL::BallotOp::create(b, b.getIntegerType(kWaveLanes),
+                                        op.getCondition());
+  Value none = arith::ConstantIntOp::create(b, lanes.getType(), 0);
+  rewriter.replaceOpWithNewOp<arith::CmpIOp>(op, arith::CmpIPredicate::ne,
+                                             lanes, none);
+  return success();
+}
+
+/// Swapping rows between two copies leaves both values in each lane. A shuffle
+/// would also have to find out which of them is the other lane's.
+static std::pair<Value, Value> createExchange(ImplicitLocOpBuilder &b,
+                                              Value value, int64_t mask,
+                                              StringRef chip) {
+  if (chip != kGFX950 || (mask != 16 && mask != 32)) {
+    auto shuffle =
+        gpu::ShuffleOp::create(b, value, createI32(b, mask),
+                               createI32(b, kWaveLanes), gpu::ShuffleMode::XOR);
+    return {value, shuffle.getShuffleResult()};
+  }
+  Type pair = LLVM::LLVMStructType::getLiteral(
+      b.getContext(), {b.getI32Type(), b.getI32Type()});
+  Value swapped;
+  if (mask == 16)
+    swapped =
+        ROCDL::Permlane16SwapOp::create(b, pair, value, value, /*fi=*/false,
+                                        /*boundControl=*/false);
+  else
+    swapped =
+        ROCDL::Permlane32SwapOp::create(b, pair, value, value, /*fi=*/false,
+                                        /*boundControl=*/false);
+  return {LLVM::ExtractValueOp::create(b, swapped, 0),
+          LLVM::ExtractValueOp::create(b, swapped, 1)};
+}
+
+namespace {
+// fp8moe_kernel.exchange %x, 16
+//   -->
+// rocdl.permlane16.swap %x, %x            (gfx950; masks 16 and 32)
+// %x, gpu.shuffle xor %x, 16, 64          (else)
+struct LowerExchange : OpRewritePattern<kernel::ExchangeOp> {
+  LowerExchange(MLIRContext *context, StringRef chip)
+      : OpRewritePattern(context), chip(chip) {}
+
+  LogicalResult matchAndRewrite(kernel::ExchangeOp op,
+                                PatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    auto [one, other] = createExchange(b, op.getValue(), op.getMask(), chip);
+    rewriter.replaceOp(op, {one, other});
+    return success();
+  }
+
+  StringRef chip;
+};
+
+// gpu.subgroup_reduce maxui %x uniform : (i32) -> i32
+//   -->
+// six times: %one, %other = fp8moe_kernel.exchange %x, 1 (2, 4, ... 32)
+//            %x = arith.maxui %one, %other
+struct LowerSubgroupMax : OpRewritePattern<gpu::SubgroupReduceOp> {
+  LowerSubgroupMax(MLIRContext *context, StringRef chip)
+      : OpRewritePattern(context), chip(chip) {}
+
+  LogicalResult matchAndRewrite(gpu::SubgroupReduceOp op,
+                                PatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Value value = op.getValue();
+    for (int64_t mask = 1; mask < kWaveLanes; mask *= 2) {
+      auto [one, other] = createExchange(b, value, mask, chip);
+      value = arith::MaxUIOp::create(b, one, other);
+    }
+    rewriter.replaceOp(op, value);
+    return success();
+  }
+
+  StringRef chip;
+};
+} // namespace
+
+// fp8moe_kernel.subgroup_barrier
+//   -->
+// llvm.fence syncscope("wavefront") release
+// llvm.amdgcn.wave.barrier()
+// llvm.fence syncscope("wavefront") acquire
+//
+// The lanes of a wave run in lockstep, so only compilers must not reorder.
+static LogicalResult lowerSubgroupBarrier(kernel::SubgroupBarrierOp op,
+                                          PatternRewriter &rewriter) {
+  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+  LLVM::FenceOp::create(b, LLVM::AtomicOrdering::release, kWaveScope);
+  LLVM::CallIntrinsicOp::create(b, b.getStringAttr("llvm.amdgcn.wave.barrier"),
+                                ValueRange{});
+  LLVM::FenceOp::create(b, LLVM::AtomicOrdering::acquire, kWaveScope);
+  rewriter.eraseOp(op);
+  return success();
+}
+
+// fp8moe_kernel.pause --> rocdl.s.sleep
+static LogicalResult lowerPause(kernel::PauseOp op, PatternRewriter &rewriter) {
+  rewriter.replaceOpWithNewOp<ROCDL::SSleepOp>(
+      op, rewriter.getI32IntegerAttr(kPauseSteps));
+  return success();
+}
+
+/// fp8moe_kernel.resident_blocks becomes rocdl.waves_per_eu: LLVM holds more in
+/// registers than it has to when it is not told.
+static void lowerResidentBlocks(gpu::GPUFuncOp function) {
+  auto blocks = function->getAttrOfType<IntegerAttr>(
+      kernel::KernelDialect::kResidentBlocksAttrName);
+  function->removeAttr(kernel::KernelDialect::kResidentBlocksAttrName);
+  DenseI32ArrayAttr size = function.getKnownBlockSizeAttr();
+  if (!blocks || !size)
+    return;
+  int64_t threads = size.asArrayRef().front();
+  if (int64_t waves = blocks.getInt() * threads / kWaveLanes / kSIMDs)
+    function->setAttr(kWavesAttr, Builder(function).getI32IntegerAttr(waves));
+}
+
+namespace {
+struct LowerKernelToROCDL
+    : fp8moe::impl::LowerKernelToROCDLBase<LowerKernelToROCDL> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    lowerResidentBlocks(getOperation());
+    ConversionTarget target(getContext());
+    target.addIllegalDialect<kernel::KernelDialect>();
+    target.addIllegalOp<gpu::SubgroupReduceOp>();
+    target.addDynamicallyLegalOp<arith::MaxUIOp>(
+        [](arith::MaxUIOp op) { return !isPackedMax(op); });
+    target.markUnknownOpDynamicallyLegal([](Operation *) { return true; });
+    RewritePatternSet patterns(&getContext());
+    patterns.add<LowerExchange, LowerSubgroupMax>(&getContext(), chip);
+    patterns.add(lowerPackFP8)
+        .add(lowerUnpackFP8)
+        .add(lowerPermuteBytes)
+        .add(lowerPackedMax)
+        .add(lowerUniform)
+        .add(lowerBallot)
+        .add(lowerVoteAny)
+        .add(lowerSubgroupBarrier)
+        .add(lowerPause);
+    if (failed(applyPartialConversion(getOperation(), target,
+                                      std::move(patterns))))
+      signalPassFailure();
+  }
+};
+} // namespace

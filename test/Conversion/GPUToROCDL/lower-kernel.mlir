@@ -1,0 +1,139 @@
+// RUN: fp8moe-opt %s \
+// RUN:   --pass-pipeline="builtin.module(gpu.module(gpu.func(fp8moe-lower-kernel-to-rocdl{chip=gfx942})))" \
+// RUN:   | FileCheck %s --check-prefixes=CHECK,GFX942
+// RUN: fp8moe-opt %s \
+// RUN:   --pass-pipeline="builtin.module(gpu.module(gpu.func(fp8moe-lower-kernel-to-rocdl{chip=gfx950})))" \
+// RUN:   | FileCheck %s --check-prefixes=CHECK,GFX950
+
+gpu.module @kernels {
+  // 3 blocks of 4 waves on 4 SIMDs.
+  // CHECK: gpu.func @blocks() kernel attributes {known_block_size = {{.*}}, rocdl.waves_per_eu = 3 : i32}
+  gpu.func @blocks() kernel attributes {fp8moe_kernel.resident_blocks = 3 : i32,
+      known_block_size = array<i32: 256, 1, 1>} {
+    gpu.return
+  }
+  // CHECK: gpu.func @default() kernel {
+  gpu.func @default() kernel {
+    gpu.return
+  }
+
+  // CHECK-LABEL: gpu.func @pack_fp8
+  // CHECK-SAME: (%[[A:.*]]: f32, %[[B:.*]]: f32)
+  gpu.func @pack_fp8(%a: f32, %b: f32) -> i32 {
+    // The conversion does not saturate, and the median loses a NaN.
+    // CHECK: rocdl.fmed3 %[[A]]
+    // CHECK: arith.cmpf uno, %[[A]], %[[A]]
+    // CHECK: %[[CLAMPED:.*]] = arith.select
+    // CHECK: %[[POISON:.*]] = llvm.mlir.poison : i32
+    // CHECK: %[[LOW:.*]] = rocdl.cvt.pk.fp8.f32 %[[CLAMPED]], %{{.*}} -> %[[POISON]][false] : i32
+    // CHECK: rocdl.cvt.pk.fp8.f32 {{.*}} -> %[[LOW]][true] : i32
+    %word = fp8moe_kernel.pack_fp8 %a, %b, %b, %b : f8E4M3FN
+    gpu.return %word : i32
+  }
+
+  // CHECK-LABEL: gpu.func @pack_own_scale
+  gpu.func @pack_own_scale(%a: f32, %s: f32) -> i32 {
+    // One comparison for each scale.
+    // CHECK-COUNT-2: arith.mulf {{.*}} : vector<2xf32>
+    // CHECK: arith.cmpf one
+    // CHECK: arith.select
+    // CHECK: rocdl.fmed3
+    // CHECK-NOT: arith.cmpf uno
+    // CHECK: rocdl.cvt.pk.bf8.f32
+    %word = fp8moe_kernel.pack_fp8 %a, %a, %a, %a times %s, %s, %s, %s
+        products own_scale : f8E5M2
+    gpu.return %word : i32
+  }
+
+  // CHECK-LABEL: gpu.func @pack_own_power_of_two
+  gpu.func @pack_own_power_of_two(%a: f32, %s: f32) -> i32 {
+    // CHECK-COUNT-2: arith.mulf {{.*}} : vector<2xf32>
+    // CHECK-NOT: rocdl.fmed3
+    // CHECK: rocdl.cvt.pk.fp8.f32
+    %word = fp8moe_kernel.pack_fp8 %a, %a, %a, %a times %s, %s, %s, %s
+        products own_power_of_two : f8E4M3FNUZ
+    gpu.return %word : i32
+  }
+
+  // CHECK-LABEL: gpu.func @unpack_fp8
+  gpu.func @unpack_fp8(%word: i32) -> f32 {
+    // CHECK: rocdl.cvt.pk.f32.fp8 %{{.*}}[false]
+    // CHECK: rocdl.cvt.pk.f32.fp8 %{{.*}}[true]
+    %values:4 = fp8moe_kernel.unpack_fp8 %word : f8E4M3FNUZ
+    // CHECK: rocdl.cvt.pk.f32.bf8 %{{.*}}[false]
+    // CHECK: rocdl.cvt.pk.f32.bf8 %{{.*}}[true]
+    %others:4 = fp8moe_kernel.unpack_fp8 %word : f8E5M2FNUZ
+    %sum = arith.addf %values#0, %others#3 : f32
+    gpu.return %sum : f32
+  }
+
+  // CHECK-LABEL: gpu.func @permute_bytes
+  // CHECK-SAME: (%[[LOW:.*]]: i32, %[[HIGH:.*]]: i32, %[[SELECTOR:.*]]: i32)
+  gpu.func @permute_bytes(%low: i32, %high: i32, %selector: i32) -> i32 {
+    // Four bits of the selector become a byte.
+    // CHECK: arith.shli %[[SELECTOR]], %c8
+    // CHECK: arith.shli %{{.*}}, %c4
+    // CHECK: %[[BYTES:.*]] = arith.andi
+    // CHECK: llvm.call_intrinsic "llvm.amdgcn.perm"(%[[HIGH]], %[[LOW]], %[[BYTES]])
+    %word = fp8moe_kernel.permute_bytes %low, %high, %selector
+    gpu.return %word : i32
+  }
+
+  // CHECK-LABEL: gpu.func @packed_max
+  gpu.func @packed_max(%lhs: vector<8xi16>, %rhs: vector<8xi16>) -> vector<8xi16> {
+    // A word at a time.
+    // CHECK-COUNT-4: arith.maxui {{.*}} : vector<2xi16>
+    // CHECK-NOT: arith.maxui {{.*}} : vector<8xi16>
+    %larger = arith.maxui %lhs, %rhs : vector<8xi16>
+    gpu.return %larger : vector<8xi16>
+  }
+
+  // CHECK-LABEL: gpu.func @lanes
+  // CHECK-SAME: (%[[WORD:.*]]: i32, %[[CONDITION:.*]]: i1)
+  gpu.func @lanes(%word: i32, %condition: i1) -> (i32, i64, i1) {
+    // CHECK: rocdl.readfirstlane %[[WORD]]
+    %uniform = fp8moe_kernel.uniform %word
+    // CHECK: rocdl.ballot %[[CONDITION]] : i64
+    %lanes = fp8moe_kernel.ballot %condition : i64
+    // CHECK: %[[ANY:.*]] = rocdl.ballot %[[CONDITION]] : i64
+    // CHECK: arith.cmpi ne, %[[ANY]], %c0
+    %any = fp8moe_kernel.vote_any %condition
+    gpu.return %uniform, %lanes, %any : i32, i64, i1
+  }
+
+  // CHECK-LABEL: gpu.func @exchange
+  gpu.func @exchange(%word: i32) -> (i32, i32) {
+    // CHECK: gpu.shuffle xor %{{.*}}, %c8{{.*}}, %c64
+    %0, %1 = fp8moe_kernel.exchange %word, 8
+    // Rows of 16 lanes can be swapped.
+    // GFX942: gpu.shuffle xor %{{.*}}, %c16{{.*}}, %c64
+    // GFX942: gpu.shuffle xor %{{.*}}, %c32{{.*}}, %c64
+    // GFX950: rocdl.permlane16.swap
+    // GFX950: rocdl.permlane32.swap
+    %2, %3 = fp8moe_kernel.exchange %1, 16
+    %4, %5 = fp8moe_kernel.exchange %3, 32
+    gpu.return %4, %5 : i32, i32
+  }
+
+  // CHECK-LABEL: gpu.func @subgroup_max
+  gpu.func @subgroup_max(%word: i32) -> i32 {
+    // A tree of six steps.
+    // GFX942-COUNT-6: arith.maxui
+    // GFX950-COUNT-4: gpu.shuffle
+    // GFX950: rocdl.permlane16.swap
+    // GFX950: rocdl.permlane32.swap
+    %largest = gpu.subgroup_reduce maxui %word uniform : (i32) -> i32
+    gpu.return %largest : i32
+  }
+
+  // CHECK-LABEL: gpu.func @waits
+  gpu.func @waits() {
+    // CHECK: llvm.fence syncscope("wavefront") release
+    // CHECK: llvm.call_intrinsic "llvm.amdgcn.wave.barrier"
+    // CHECK: llvm.fence syncscope("wavefront") acquire
+    fp8moe_kernel.subgroup_barrier
+    // CHECK: rocdl.s.sleep
+    fp8moe_kernel.pause
+    gpu.return
+  }
+}
