@@ -211,6 +211,7 @@ LogicalResult Driver::writeArtifacts(ModuleOp module, StringRef folder,
 ArrayRef<StageInfo> mlir::fp8moe::knownStages() {
   static constexpr StageInfo stages[] = {
       {Stage::Tensor, "tensor", "tensor IR with all decisions"},
+      {Stage::Kernel, "kernel", "plans and kernels of a GPU, to read"},
       {Stage::Mlir, "mlir", "plans and kernels, lowered"},
       {Stage::Llvm, "llvm", "LLVM IR, optimized"},
       {Stage::Asm, "asm", "PTX, AMDGCN or x86 assembly"},
@@ -233,6 +234,7 @@ std::optional<EmitKind> mlir::fp8moe::getProduct(Stage stage) {
   switch (stage) {
   case Stage::None:
   case Stage::Tensor:
+  case Stage::Kernel:
   case Stage::Mlir:
     return std::nullopt;
   case Stage::Llvm:
@@ -262,8 +264,13 @@ LogicalResult Driver::emit(ModuleOp module, Stage stage, raw_ostream &os) {
   FailureOr<OwningOpRef<ModuleOp>> clone = cloneFor(module, targets->front());
   if (failed(clone) || failed(runDecisions(**clone)))
     return failure();
-  if (stage != Stage::Tensor && failed(runKernels(**clone)))
+  if (stage == Stage::Kernel) {
+    auto hook = [this](PassManager &pm) { return configure(pm); };
+    if (failed(runKernelEmission(**clone, hook)))
+      return failure();
+  } else if (stage != Stage::Tensor && failed(runKernels(**clone))) {
     return failure();
+  }
   if (std::optional<EmitKind> product = getProduct(stage))
     return emitTo(**clone, *lookupTarget(targets->front()), *product,
                   options.emission, os);

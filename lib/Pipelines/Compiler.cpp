@@ -14,6 +14,7 @@
 #include "fp8moe/Pipelines/Pipelines.h"
 #include "fp8moe/Transforms/Passes.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Transforms/Passes.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -62,6 +63,17 @@ LogicalResult fp8moe::runTensorPasses(ModuleOp module,
 LogicalResult fp8moe::runSweep(ModuleOp module, const PassManagerHook &hook) {
   return run(module, hook, [](OpPassManager &pm, const TargetInfo &) {
     pm.addPass(createSweepTiles());
+  });
+}
+
+LogicalResult fp8moe::runKernelEmission(ModuleOp module,
+                                        const PassManagerHook &hook) {
+  return run(module, hook, [](OpPassManager &pm, const TargetInfo &) {
+    pm.addPass(createConvertFP8MoEToGPU());
+    OpPassManager &functions =
+        pm.nest<gpu::GPUModuleOp>().nest<gpu::GPUFuncOp>();
+    functions.addPass(createCanonicalizerPass());
+    functions.addPass(createCSEPass());
   });
 }
 

@@ -201,8 +201,8 @@ def emit(
     tokens: Optional[int] = None,
     precision: Optional[Precision] = None,
 ) -> bytes:
-    """The module compiled for one target up to a stage: "tensor", "mlir", "llvm",
-    "asm", "ptx", "cubin", "hsaco" or "so"."""
+    """The module compiled for one target up to a stage: "tensor", "kernel",
+    "mlir", "llvm", "asm", "ptx", "cubin", "hsaco" or "so"."""
     _require_module(module)
     return _mlir.emit(module, stage, _options(target, optimize_layouts, ptxas, tokens, precision))
 

@@ -24,7 +24,18 @@ namespace mlir::fp8moe {
 class RemarkCollector;
 
 /// The stage whose IR or product `--emit` shows.
-enum class Stage { None, Tensor, Mlir, Llvm, Asm, Ptx, Cubin, Hsaco, So };
+enum class Stage {
+  None,
+  Tensor,
+  Kernel,
+  Mlir,
+  Llvm,
+  Asm,
+  Ptx,
+  Cubin,
+  Hsaco,
+  So
+};
 
 struct StageInfo {
   Stage stage;

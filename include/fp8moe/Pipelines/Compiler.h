@@ -11,6 +11,7 @@
 //   setTarget         the module says what it is compiled for
 //   runTensorPasses   decisions, written as attributes; still tensors
 //   runSweep          only to measure: a program for every tile
+//   runKernelEmission only to read: kernels above the vendor's instructions
 //   runLowering       kernels in the LLVM dialect, and host plans
 //
 // The result goes to lib/Artifact.
@@ -44,6 +45,10 @@ LogicalResult runTensorPasses(ModuleOp module, const PassManagerHook &hook,
 /// Adds a function for every tile that a quantize kernel can have. Runs after
 /// the passes on tensors.
 LogicalResult runSweep(ModuleOp module, const PassManagerHook &hook);
+
+/// Turns the module into plans and kernels for the GPU that it names,
+/// simplified for people: the first step of runLowering.
+LogicalResult runKernelEmission(ModuleOp module, const PassManagerHook &hook);
 
 /// Lowers the module to kernels and plans for the target that it names.
 LogicalResult runLowering(ModuleOp module, const PassManagerHook &hook);

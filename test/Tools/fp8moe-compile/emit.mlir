@@ -1,6 +1,9 @@
 // The stages of one small program on each kind of target.
 
 // RUN: fp8moe-compile %s --target=cpu --emit=mlir | FileCheck %s --check-prefix=CPU-MLIR
+// RUN: fp8moe-compile %s --target=sm_90a --emit=kernel | FileCheck %s --check-prefix=KERNEL
+// RUN: fp8moe-compile %s --target=gfx942 --emit=kernel | FileCheck %s --check-prefix=KERNEL
+// RUN: not fp8moe-compile %s --target=cpu --emit=kernel 2>&1 | FileCheck %s --check-prefix=NO-KERNEL
 // RUN: fp8moe-compile %s --target=cpu --emit=llvm | FileCheck %s --check-prefix=CPU-LLVM
 // RUN: fp8moe-compile %s --target=cpu --emit=so -o %t.so && llvm-nm -D %t.so | FileCheck %s --check-prefix=CPU-SO
 // RUN: fp8moe-compile %s --target=sm_90a --emit=ptx | FileCheck %s --check-prefix=PTX
@@ -8,6 +11,13 @@
 // RUN: fp8moe-compile %s --target=gfx950 --emit=hsaco -o %t.hsaco && llvm-readelf -h %t.hsaco | FileCheck %s --check-prefix=HSACO
 
 // CPU-MLIR: fp8moe_plan.program @quantize
+// KERNEL: gpu.func @quantize
+// KERNEL: gpu.thread_id
+// KERNEL-NOT: {{nvvm|rocdl}}.
+// KERNEL: fp8moe_kernel.exchange
+// KERNEL: fp8moe_kernel.pack_fp8 {{.*}} products own_power_of_two
+// KERNEL: fp8moe_plan.program @quantize
+// NO-KERNEL: error: target 'cpu' is not a GPU; use convert-fp8moe-to-loops, or name a GPU
 // CPU-LLVM: define void @{{.*}}(ptr
 // CPU-SO: T {{.*}}quantize
 // PTX: {{^}}// {{.+}} is called with these arguments:
