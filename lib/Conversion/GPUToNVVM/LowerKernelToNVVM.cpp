@@ -24,7 +24,6 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 
 static constexpr int64_t kWarpLanes = 32;
-static constexpr int64_t kPauseNanoseconds = 250;
 /// Without a number of blocks, ptxas saves registers for more of them, even at
 /// the price of spills.
 static constexpr int32_t kResidentBlocks = 1;
@@ -197,14 +196,6 @@ static LogicalResult lowerSubgroupBarrier(kernel::SubgroupBarrierOp op,
   return success();
 }
 
-// fp8moe_kernel.pause --> nvvm.nanosleep
-static LogicalResult lowerPause(kernel::PauseOp op, PatternRewriter &rewriter) {
-  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-  rewriter.replaceOpWithNewOp<NVVM::NanosleepOp>(
-      op, createI32(b, kPauseNanoseconds));
-  return success();
-}
-
 /// fp8moe_kernel.resident_blocks becomes nvvm.minctasm.
 static void lowerResidentBlocks(gpu::GPUFuncOp function) {
   auto blocks =
@@ -236,8 +227,7 @@ struct LowerKernelToNVVM
         .add(lowerVoteAny)
         .add(lowerExchange)
         .add(lowerSubgroupMax)
-        .add(lowerSubgroupBarrier)
-        .add(lowerPause);
+        .add(lowerSubgroupBarrier);
     if (failed(applyPartialConversion(getOperation(), target,
                                       std::move(patterns))))
       signalPassFailure();

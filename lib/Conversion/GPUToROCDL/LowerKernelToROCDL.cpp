@@ -31,8 +31,6 @@ static constexpr StringLiteral kWaveScope = "wavefront";
 static constexpr StringLiteral kWavesAttr = "rocdl.waves_per_eu";
 /// SIMDs of a compute unit; each runs the same number of waves.
 static constexpr int64_t kSIMDs = 4;
-/// Steps of 64 cycles each: a quarter of a microsecond.
-static constexpr int64_t kPauseSteps = 8;
 
 static Value createI32(ImplicitLocOpBuilder &b, int64_t value) {
   return arith::ConstantIntOp::create(b, b.getI32Type(), value);
@@ -347,13 +345,6 @@ static LogicalResult lowerSubgroupBarrier(kernel::SubgroupBarrierOp op,
   return success();
 }
 
-// fp8moe_kernel.pause --> rocdl.s.sleep
-static LogicalResult lowerPause(kernel::PauseOp op, PatternRewriter &rewriter) {
-  rewriter.replaceOpWithNewOp<ROCDL::SSleepOp>(
-      op, rewriter.getI32IntegerAttr(kPauseSteps));
-  return success();
-}
-
 /// fp8moe_kernel.resident_blocks becomes rocdl.waves_per_eu: LLVM holds more in
 /// registers than it has to when it is not told.
 static void lowerResidentBlocks(gpu::GPUFuncOp function) {
@@ -390,8 +381,7 @@ struct LowerKernelToROCDL
         .add(lowerUniform)
         .add(lowerBallot)
         .add(lowerVoteAny)
-        .add(lowerSubgroupBarrier)
-        .add(lowerPause);
+        .add(lowerSubgroupBarrier);
     if (failed(applyPartialConversion(getOperation(), target,
                                       std::move(patterns))))
       signalPassFailure();

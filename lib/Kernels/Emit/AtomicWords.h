@@ -27,11 +27,6 @@ void storeRelaxed(KernelBuilder &b, Value word, Value pointer);
 /// Orders this thread's earlier accesses, and those of others that it has seen
 /// through barriers, before its later ones, for every thread of the device.
 void createDeviceFence(KernelBuilder &b);
-/// The words at `pointers`, loaded (relaxed) until all of them have a bit of
-/// `bits`. A wait that takes seconds is a deadlock: it stops the kernel with an
-/// error instead of hanging the device.
-SmallVector<Value> createWaitForWords(KernelBuilder &b, ValueRange pointers,
-                                      int64_t bits);
 
 } // namespace mlir::fp8moe
 

@@ -86,8 +86,6 @@ gpu.module @kernels {
   gpu.func @waits() {
     // CHECK: nvvm.bar.warp.sync %c-1
     fp8moe_kernel.subgroup_barrier
-    // CHECK: nvvm.nanosleep %c250
-    fp8moe_kernel.pause
     gpu.return
   }
 }

@@ -132,8 +132,6 @@ gpu.module @kernels {
     // CHECK: llvm.call_intrinsic "llvm.amdgcn.wave.barrier"
     // CHECK: llvm.fence syncscope("wavefront") acquire
     fp8moe_kernel.subgroup_barrier
-    // CHECK: rocdl.s.sleep
-    fp8moe_kernel.pause
     gpu.return
   }
 }

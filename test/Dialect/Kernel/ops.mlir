@@ -26,8 +26,6 @@ gpu.module @kernels {
     %7, %8 = fp8moe_kernel.exchange %word, 16
     // CHECK: fp8moe_kernel.subgroup_barrier
     fp8moe_kernel.subgroup_barrier
-    // CHECK: fp8moe_kernel.pause
-    fp8moe_kernel.pause
     gpu.return
   }
 }

@@ -185,17 +185,4 @@ def Kernel_SubgroupBarrierOp : Kernel_Op<"subgroup_barrier"> {
   let assemblyFormat = "attr-dict";
 }
 
-def Kernel_PauseOp : Kernel_Op<"pause"> {
-  let summary = "rest between two polls";
-  let description = [{
-    Rests for about a trip to memory, a quarter of a microsecond. Loops that poll what
-    another block writes then leave memory to others. Semantics do not depend on it.
-
-    ```mlir
-    fp8moe_kernel.pause
-    ```
-  }];
-  let assemblyFormat = "attr-dict";
-}
-
 #endif // FP8MOE_DIALECT_KERNEL_IR_KERNELOPS_TD
