@@ -14,7 +14,7 @@ from torch.fx.experimental.symbolic_shapes import guard_or_false
 
 from .. import cache, moe_programs, recipes
 from . import _auto
-from ._constant import assume_constant_result
+from ._constant import assume_constant_result, warn_once
 from ._expert_parallel import Wire, _check as require_exchange, combine_tokens, dispatch_tokens, expert_parallel, find_group
 from ._experts import experts as run_experts
 from ._glu import Activation, compute_weighted_gradients
@@ -175,7 +175,14 @@ def _fit(x: Any, experts: Any, weights: Any, gate_up: Any, down: Any, wanted: Se
 def _has_programs(D: int, H: int, E: int, gate_up: str, down: str, device: str, index: int) -> bool:
     """Whether programs of a layer can be had: a machine without the compiler may have those of grouped_mm only."""
     chip = chip_of(device, index)
-    return cache.can_compile(chip) or all(cache.find(request) for request in list_requests(D, H, E, gate_up, down, chip))
+    missing = [request for request in list_requests(D, H, E, gate_up, down, chip) if not cache.find(request)]
+    if not missing or cache.can_compile(chip):
+        return True
+    warn_once(
+        f"{missing[0].what} is neither prepared nor can it be compiled here, so layers of its size run as separate functions; "
+        f"'{missing[0].command} --target={chip} -o FOLDER' makes it"
+    )
+    return False
 
 
 def list_requests(D: int, H: int, E: int, gate_up: str, down: str, chip: str) -> List[cache.Request]:

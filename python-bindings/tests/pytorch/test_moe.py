@@ -223,17 +223,19 @@ def test_graphs_with_symbolic_sizes(recipe):
     assert distance(compiled(leaves, chosen, recipe), whole(leaves, chosen, recipe)) < 0.06
 
 
-def test_programs_of_matmuls_are_enough(calls, monkeypatch):
-    """On a machine without the compiler."""
+def test_programs_of_matmuls_are_enough(calls, monkeypatch, caplog):
+    """On a machine without the compiler, which says once how to make the others."""
     leaves, chosen, grad = make(21)
     _moe._has_programs.cache_clear()
     monkeypatch.setattr(_moe.cache, "can_compile", lambda chip: False)
     monkeypatch.setattr(_moe.cache, "find", lambda request: None)
     try:
         run(whole, leaves, chosen, grad, "rowwise")
+        run(whole, leaves, chosen, grad, "rowwise")
     finally:
         _moe._has_programs.cache_clear()
     assert not calls
+    assert [record.getMessage().count("prepare moe --sizes=") for record in caplog.records] == [1]
 
 
 def test_weights_that_do_not_fit():
