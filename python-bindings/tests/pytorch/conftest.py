@@ -26,3 +26,14 @@ def port():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return free.getsockname()[1]
+
+
+@pytest.fixture
+def whole_layers(monkeypatch):
+    """Has an element for each time that the programs of a whole layer ran."""
+    from fp8moe.torch import _moe
+
+    found = []
+    forward = _moe._MoE.forward
+    monkeypatch.setattr(_moe._MoE, "forward", staticmethod(lambda *args: found.append(1) or forward(*args)))
+    return found

@@ -52,34 +52,25 @@ def distance(a, b):
     return ((a - b).norm() / b.norm()).item()
 
 
-@pytest.fixture
-def calls(monkeypatch):
-    """How often the programs of a whole layer ran."""
-    found = []
-    forward = _moe._MoE.forward
-    monkeypatch.setattr(_moe._MoE, "forward", staticmethod(lambda *args: found.append(1) or forward(*args)))
-    return found
-
-
 @pytest.mark.parametrize("seed", range(3))
-def test_results_and_gradients(seed, calls):
+def test_results_and_gradients(seed, whole_layers):
     leaves, chosen, grad = make(seed)
     found = run(whole, leaves, chosen, grad, "rowwise")
-    assert calls
+    assert whole_layers
     exact = run(apart, leaves, chosen, grad, "bf16")
     for name, a, b, c in zip(("y", *leaves), found, run(apart, leaves, chosen, grad, "rowwise"), exact):
         assert a.dtype == b.dtype and a.shape == b.shape and a.stride() == b.stride(), name
         assert distance(a, c) < 1.05 * distance(b, c) + 1e-3, name
 
 
-def test_experts_elsewhere_and_without_tokens(calls):
+def test_experts_elsewhere_and_without_tokens(whole_layers):
     leaves, chosen, grad = make(3)
     chosen[chosen == 1] = E  # of another rank
     chosen[chosen == 2] = 0
     leaves["x"].data[0] = float("nan")
     chosen[0] = -1
     found = run(whole, leaves, chosen, grad, "rowwise")
-    assert calls
+    assert whole_layers
     for name, a, b in zip(("y", *leaves), found, run(apart, leaves, chosen, grad, "rowwise")):
         assert distance(a, b) < 0.06, name
     assert torch.equal(found[0][0], torch.zeros(D, dtype=torch.bfloat16))
@@ -94,25 +85,25 @@ def test_one_gradient(asked):
     assert torch.equal(found, every[asked])
 
 
-def test_weights_of_another_type(calls):
+def test_weights_of_another_type(whole_layers):
     leaves, chosen, grad = make(5, dtype=torch.bfloat16)
     found = run(whole, leaves, chosen, grad, "rowwise")
-    assert calls and found[2].dtype == torch.bfloat16
+    assert whole_layers and found[2].dtype == torch.bfloat16
 
 
 @pytest.mark.parametrize("recipe, tokens", [("bf16", T), ("rowwise", 50), ("forward_only", T)])
-def test_otherwise_it_is_the_three_functions(recipe, tokens, calls):
+def test_otherwise_it_is_the_three_functions(recipe, tokens, whole_layers):
     leaves, chosen, grad = make(6, tokens)
     for a, b in zip(run(whole, leaves, chosen, grad, recipe), run(apart, leaves, chosen, grad, recipe)):
         assert torch.equal(a, b)
-    assert not calls
+    assert not whole_layers
 
 
-def test_without_gradients(calls):
+def test_without_gradients(whole_layers):
     leaves, chosen, _ = make(7)
     with torch.no_grad():
         assert torch.equal(whole(leaves, chosen, "rowwise"), apart(leaves, chosen, "rowwise"))
-    assert not calls
+    assert not whole_layers
 
 
 def test_compiled():
@@ -155,20 +146,20 @@ def test_gradients_of_gradients():
         assert torch.equal(a, b)
 
 
-def test_kept_forms_are_those_of_the_matrices(calls):
+def test_kept_forms_are_those_of_the_matrices(whole_layers):
     leaves, chosen, grad = make(17)
     expected = run(whole, leaves, chosen, grad, "rowwise")
     kept = [fp8.quantize_weights(leaves[name].transpose(-2, -1)) for name in ("gate_up", "down")]
     y = fp8.moe(leaves["x"], chosen, leaves["weights"], *kept, recipe="rowwise")
     for a, b in zip((y, *torch.autograd.grad(y, list(leaves.values()), grad)), expected):
         assert torch.equal(a, b)
-    assert len(calls) == 2
+    assert len(whole_layers) == 2
     leaves["down"].data.mul_(2)
     with pytest.raises(ValueError, match="moe: down: the weights have changed"):
         fp8.moe(leaves["x"], chosen, leaves["weights"], *kept, recipe="rowwise")
 
 
-def test_inspect_sees_the_matmuls(calls):
+def test_inspect_sees_the_matmuls(whole_layers):
     leaves, chosen, _ = make(13)
     seen = []
     _moe.observers.append(lambda *args: seen.append(args))
@@ -176,26 +167,26 @@ def test_inspect_sees_the_matmuls(calls):
         whole(leaves, chosen, "rowwise")
     finally:
         _moe.observers.pop()
-    assert len(seen) == 2 and not calls
+    assert len(seen) == 2 and not whole_layers
 
 
-def test_a_recipe_for_each_matrix(calls):
+def test_a_recipe_for_each_matrix(whole_layers):
     leaves, chosen, grad = make(14)
     for a, b in zip(run(whole, leaves, chosen, grad, ("rowwise", "bf16")), run(apart, leaves, chosen, grad, ("rowwise", "bf16"))):
         assert torch.equal(a, b)
-    assert not calls
+    assert not whole_layers
     for a, b in zip(run(whole, leaves, chosen, grad, ["rowwise", "rowwise"]), run(whole, leaves, chosen, grad, "rowwise")):
         assert torch.equal(a, b)
-    assert len(calls) == 2
+    assert len(whole_layers) == 2
 
 
 @pytest.mark.parametrize("mixes, is_whole", [(("forward_only", "bf16"), True), (("bf16", "bf16"), False), (("", ""), False)])
-def test_auto_is_whole_where_one_use_pays(mixes, is_whole, calls, monkeypatch):
+def test_auto_is_whole_where_one_use_pays(mixes, is_whole, whole_layers, monkeypatch):
     leaves, chosen, grad = make(18)
     found = dict(zip((2 * H, D), mixes))
     monkeypatch.setattr(_moe._auto, "choose", lambda rows, weights, recipe: found[weights.shape[2]])
     y = whole(leaves, chosen, "auto")
-    assert bool(calls) == is_whole and y.shape == (T, D)
+    assert bool(whole_layers) == is_whole and y.shape == (T, D)
 
 
 def test_two_numbers_of_tokens_in_a_graph():
@@ -223,7 +214,7 @@ def test_graphs_with_symbolic_sizes(recipe):
     assert distance(compiled(leaves, chosen, recipe), whole(leaves, chosen, recipe)) < 0.06
 
 
-def test_programs_of_matmuls_are_enough(calls, monkeypatch, caplog):
+def test_programs_of_matmuls_are_enough(whole_layers, monkeypatch, caplog):
     """On a machine without the compiler, which says once how to make the others."""
     leaves, chosen, grad = make(21)
     _moe._has_programs.cache_clear()
@@ -234,7 +225,7 @@ def test_programs_of_matmuls_are_enough(calls, monkeypatch, caplog):
         run(whole, leaves, chosen, grad, "rowwise")
     finally:
         _moe._has_programs.cache_clear()
-    assert not calls
+    assert not whole_layers
     assert [record.getMessage().count("prepare moe --sizes=") for record in caplog.records] == [1]
 
 

@@ -163,15 +163,6 @@ def test_gates_that_kernels_compute(monkeypatch):
 T, WIDTH, INNER = 300, 48, 32  # as test_moe.py, whose programs these are
 
 
-@pytest.fixture
-def layers(monkeypatch):
-    """How often the programs of a whole layer ran."""
-    found = []
-    forward = _moe._MoE.forward
-    monkeypatch.setattr(_moe._MoE, "forward", staticmethod(lambda *args: found.append(1) or forward(*args)))
-    return found
-
-
 def make_wide(name="Qwen3Moe", recipe="rowwise", **options):
     """Experts of a layer with enough rows for whole layers, and inputs."""
     fp8moe.torch.transformers.register("fp8moe_whole", recipe=recipe, **options)
@@ -201,20 +192,20 @@ def require_close(found, expected, tolerance):
 
 @pytest.mark.parametrize("name", ["Qwen3Moe", "Mixtral"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_whole_layers(name, dtype, layers):
+def test_whole_layers(name, dtype, whole_layers):
     """As transformers computes them, with routing weights in both types."""
     module, (x, index, weights) = make_wide(name, recipe="auto")
     inputs = [x, index, weights.detach().to(dtype).requires_grad_()]
     found = run_wide(module, inputs)
-    assert layers and found[2].dtype == dtype
+    assert whole_layers and found[2].dtype == dtype
     module.config._experts_implementation = "eager"
     require_close(found, run_wide(module, inputs), TOLERANCE)
 
 
-def test_whole_layers_in_graphs(layers):
+def test_whole_layers_in_graphs(whole_layers):
     module, inputs = make_wide()
     expected = run_wide(module, inputs)
-    assert len(layers) == 1
+    assert len(whole_layers) == 1
     graphs = []
 
     def backend(graph, _):
@@ -243,51 +234,51 @@ def plan_bf16(module, inputs):
 
 
 @pytest.mark.parametrize("change", [few_rows, freeze, other_gate, plan_bf16])
-def test_calls_that_are_no_whole_layers(change, layers):
+def test_calls_that_are_no_whole_layers(change, whole_layers):
     module, inputs = make_wide()
     change(module, inputs)
     found = run_wide(module, inputs)
     module.config._experts_implementation = "eager"
     require_close(found, run_wide(module, inputs), TOLERANCE)
-    assert not layers
+    assert not whole_layers
 
 
 @pytest.mark.parametrize("options", [dict(recipe="forward_only"), dict(recipe="auto")])
-def test_options_without_whole_layers(options, layers):
+def test_options_without_whole_layers(options, whole_layers):
     module, inputs = make_wide(**options)
     if options == dict(recipe="auto"):
         module.eval()
     run_wide(module, inputs)
-    assert not layers
+    assert not whole_layers
 
 
-def test_biases_are_no_whole_layers(layers):
+def test_biases_are_no_whole_layers(whole_layers):
     module, inputs = make_wide("GptOss")
     run_wide(module, inputs)
-    assert not layers
+    assert not whole_layers
 
 
-def test_a_plan_with_a_recipe_for_each(layers):
+def test_a_plan_with_a_recipe_for_each(whole_layers):
     """Ranges that differ in text, and agree for these rows."""
     module, inputs = make_wide(recipe="auto")
     module.fp8moe_recipe = ("forward>=16 grad_x>=16 grad_weights>=16", "rowwise")
     run_wide(module, inputs)
-    assert layers
+    assert whole_layers
     module.fp8moe_recipe = ("forward>=16 grad_x>=1000 grad_weights>=16", "rowwise")
     run_wide(module, inputs)
-    assert len(layers) == 1
+    assert len(whole_layers) == 1
 
 
-def test_inspected_steps_see_matmuls(layers):
+def test_inspected_steps_see_matmuls(whole_layers):
     module, inputs = make_wide()
     with fp8moe.torch.inspect(module) as report:
         run_wide(module, inputs)
-    assert not layers and "gate_up_proj" in str(report)
+    assert not whole_layers and "gate_up_proj" in str(report)
     run_wide(module, inputs)
-    assert layers
+    assert whole_layers
 
 
-def test_programs_of_matmuls_are_enough(layers, monkeypatch):
+def test_programs_of_matmuls_are_enough(whole_layers, monkeypatch):
     """On a machine without the compiler, as folders had them that were prepared by sizes."""
     module, inputs = make_wide()
     monkeypatch.setattr(fp8moe.cache, "can_compile", lambda chip: False)
@@ -296,7 +287,7 @@ def test_programs_of_matmuls_are_enough(layers, monkeypatch):
     try:
         assert fp8moe.torch._prepare._find_layer_need(module, None, {}, True) is None
         run_wide(module, inputs)
-        assert not layers
+        assert not whole_layers
     finally:
         _moe._has_programs.cache_clear()
 
@@ -313,18 +304,18 @@ class Adapter(torch.nn.Module):
         return weights + self.a @ self.b
 
 
-def test_adapters_of_whole_layers(layers):
+def test_adapters_of_whole_layers(whole_layers):
     module, inputs = make_wide()
     for name, parameter in list(module.named_parameters()):
         parameter.requires_grad_(False)
         torch.nn.utils.parametrize.register_parametrization(module, name, Adapter(parameter))
     found = run_wide(module, inputs)
-    assert layers and len(found) == 7
+    assert whole_layers and len(found) == 7
     module.config._experts_implementation = "eager"
     require_close(found, run_wide(module, inputs), TOLERANCE)
 
 
-def test_whole_layers_that_are_computed_again(layers):
+def test_whole_layers_that_are_computed_again(whole_layers):
     module, inputs = make_wide()
     expected = run_wide(module, inputs)
     forward = module.forward
@@ -338,10 +329,10 @@ def test_whole_layers_that_are_computed_again(layers):
         assert is_reentrant or torch.equal(y, expected[0])
         for leaf in leaves:
             leaf.grad = None
-    assert len(layers) == 4  # a reentrant forward has no gradients, so matmuls are called one by one there
+    assert len(whole_layers) == 4  # a reentrant forward has no gradients, so matmuls are called one by one there
 
 
-def test_whole_layers_with_kept_weights(layers, monkeypatch):
+def test_whole_layers_with_kept_weights(whole_layers, monkeypatch):
     """Two microbatches share forms, the step after them makes new ones; gradients are those of weights that are not kept."""
     module, inputs = make_wide(keep="step")
     fp8moe.torch.transformers.register("fp8moe_not_kept", recipe="rowwise")
@@ -359,7 +350,7 @@ def test_whole_layers_with_kept_weights(layers, monkeypatch):
         for parameter, gradient in zip(module.parameters(), found[3:], strict=True):
             parameter.grad = gradient
         optimizer.step()
-    assert len(layers) == 6
+    assert len(whole_layers) == 6
 
 
 @pytest.mark.parametrize("options", [{}, dict(keep="step")])
