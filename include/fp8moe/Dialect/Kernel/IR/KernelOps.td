@@ -92,8 +92,8 @@ def Kernel_UnpackFP8Op : Kernel_Op<"unpack_fp8", [Pure]> {
 def Kernel_PermuteBytesOp : Kernel_Op<"permute_bytes", [Pure]> {
   let summary = "a word of four bytes out of eight";
   let description = [{
-    Byte i of the result is byte n of `low` (n from 0 to 3) or of `high` (4 to 7), where
-    n is the number in bits 4 * i to 4 * i + 3 of `selector`. Numbers above 7, and bits
+    Byte i of the result is byte n of eight: n from 0 to 3 in `low`, from 4 to 7 in `high`.
+    The number n is in bits 4 * i to 4 * i + 3 of `selector`. Numbers above 7, and bits
     above the lower half of the selector, give any result.
 
     ```mlir
