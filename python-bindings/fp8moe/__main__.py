@@ -552,7 +552,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         ("opt", _add_opt, "run passes on IR"),
         ("report", _add_report, "what the compiler decides and why"),
         ("advise", _add_advise, "which matmuls of a model are worth FP8"),
-        ("prepare", add_prepare, "compile what fp8moe.torch needs: programs of given sizes, or with --model=config.json those of a model"),
+        ("prepare", add_prepare, "compile what fp8moe.torch needs: programs of given sizes, or with --model=config.json those of a model"
+                                 " (add --help to see its options)"),
         ("cache", _add_cache, "what the compile cache holds"),
         ("doctor", _add_doctor, "what this installation has, and what is wrong with it"),
     ):
