@@ -80,7 +80,7 @@ fp8moeCompile(MlirModule module, MlirStringRef folder,
 
 /// Compiles a copy of `module` for its only target, up to `stage`, and gives
 /// the result to `output`. Stages are those of fp8moe-compile's --emit:
-/// "tensor", "mlir", "llvm", "asm", "ptx", "cubin", "hsaco" and "so".
+/// "tensor", "kernel", "mlir", "llvm", "asm", "ptx", "cubin", "hsaco" and "so".
 MLIR_CAPI_EXPORTED MlirLogicalResult fp8moeEmit(
     MlirModule module, MlirStringRef stage, const Fp8moeCompileOptions *options,
     MlirStringCallback output, void *userData);

@@ -387,7 +387,8 @@ LogicalResult mlir::fp8moe::emitTo(ModuleOp module, const TargetInfo &target,
   if (targetKind && *targetKind != target.kind)
     return module.emitError("target ")
            << target.chip << " has no output '" << getName(kind)
-           << "'; it has tensor, mlir, " << listProducts(target.kind);
+           << "'; it has tensor, " << (target.isGPU() ? "kernel, " : "")
+           << "mlir, " << listProducts(target.kind);
 
   if (kind == EmitKind::LLVM || kind == EmitKind::Assembly ||
       kind == EmitKind::PTX)

@@ -60,7 +60,7 @@ def _add_compile(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--default-target", metavar="CHIP",
                         help="compile for this chip if neither --target nor the module says")
     parser.add_argument("-o", dest="output", help="the folder of the artifacts; with --emit a file")
-    parser.add_argument("--emit", help="one stage: tensor, mlir, llvm, asm, ptx, cubin, hsaco, so")
+    parser.add_argument("--emit", help="one stage: tensor, kernel, mlir, llvm, asm, ptx, cubin, hsaco, so")
     # As names of options: nargs="?" would take the input for the format.
     parser.add_argument("--report", "--report=text", dest="report", action="store_const", const="text",
                         help="print what was done")

@@ -10,7 +10,7 @@
 // LEFT-NOT: tmp
 
 // RUN: not fp8moe-opt %s --test-fp8moe-emit="chip=sm_90a kind=hsaco" -o /dev/null 2>&1 | FileCheck %s --check-prefix=KIND
-// KIND: error: target sm_90a has no output 'hsaco'; it has tensor, mlir, llvm, asm, ptx, cubin
+// KIND: error: target sm_90a has no output 'hsaco'; it has tensor, kernel, mlir, llvm, asm, ptx, cubin
 // RUN: not fp8moe-opt %s --test-fp8moe-emit="chip=sm_90a kind=cubin ptxas=%t/file" -o /dev/null 2>&1 | FileCheck %s --check-prefix=PTXAS
 // PTXAS: error: --ptxas names '{{.*}}/file', which is not an executable file
 
