@@ -260,13 +260,16 @@ def _run_dispatch(
     ranks, rank = group.size(), group.rank()
     mine = num_experts // ranks
     sent, counts = _plan(experts, mine, ranks)
+    k = experts.shape[1]
+    shared = num_experts, x.shape[1] << 16 | k << 1 | is_fp8
+    counts = torch.stack([*counts, *(counts.new_full((ranks,), number) for number in shared)], 1)
     arriving = torch.empty_like(counts)
     _all_to_all(arriving, counts, None, None, group)
     read = _read_later(torch.stack([counts, arriving]))
     # Runs while the host waits for the counts.
-    k = experts.shape[1]
     tokens = _wire.pack(x, is_fp8, experts.to(torch.int32), weights.to(torch.float32))
     both = read()
+    _require_alike(both[1, :, 2:].tolist(), rank)
     sizes = both[:, :, 0].contiguous()
     used = int(both[1, :, 1].sum())
     number = int(sizes[0].sum())
@@ -278,8 +281,22 @@ def _run_dispatch(
     return (rows, here_weights, *here, *sent, sizes)
 
 
+def _require_alike(shared: List[List[int]], rank: int) -> None:
+    """Raises ValueError where ranks call with other sizes: tokens would go to other experts, or other bytes would be read of them."""
+    for other, found in enumerate(shared):
+        if found != shared[rank]:
+            wires = "bf16", "fp8"
+            texts = [
+                f"{E} experts in all, D = {row >> 16}, k = {row >> 1 & 0x7FFF}, wire {wires[row & 1]!r}" for E, row in (shared[rank], found)
+            ]
+            raise ValueError(
+                f"expert_parallel: rank {rank} of the group has {texts[0]}, but rank {other} has {texts[1]}; give each rank as many experts, "
+                "and call with the same D, k and wire"
+            )
+
+
 def _plan(experts: torch.Tensor, mine: int, ranks: int) -> Tuple[Routing, torch.Tensor]:
-    """The order in which tokens are sent, by rank, and i64 [ranks, 2]: the tokens that go to a rank, and the rows that its experts make of
+    """The order in which tokens are sent, by rank, and i64 [2, ranks]: the tokens that go to a rank, and the rows that its experts make of
     them."""
     T = experts.shape[0]
     owners = torch.div(experts.long(), mine, rounding_mode="floor").unsqueeze(2) == torch.arange(ranks, device=experts.device)
@@ -288,8 +305,8 @@ def _plan(experts: torch.Tensor, mine: int, ranks: int) -> Tuple[Routing, torch.
     # Tokens that do not go to a rank share the last place. Where every token goes everywhere, none needs it.
     places = torch.where(goes, ends.view(ranks, T) - 1, T * ranks - 1).t().contiguous()
     slots = torch.zeros_like(ends).scatter_(0, places.view(-1), torch.arange(T * ranks, device=experts.device))
-    counts = torch.stack([goes.sum(1), owners.sum((0, 1))], 1)
-    offsets = counts[:, 0].cumsum(0).to(torch.int32)
+    counts = torch.stack([goes.sum(1), owners.sum((0, 1))])
+    offsets = counts[0].cumsum(0).to(torch.int32)
     return Routing(offsets, slots, places), counts
 
 

@@ -80,7 +80,7 @@ def moe(
     E = operator.index(shape[0])
     wanted = recipes.for_each("moe", recipe, 2)
     ranks = 1 if group is None else find_group(group)[1]
-    if ranks > 1 and weights is None:
+    if ranks > 1 and weights is None and isinstance(experts, torch.Tensor):
         weights = torch.ones(experts.shape, device=experts.device)
     is_whole = activation == "silu" and _fit(x, experts, weights, gate_up, down, wanted)
     if ranks > 1:

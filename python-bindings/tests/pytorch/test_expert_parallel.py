@@ -213,7 +213,19 @@ def check_messages(rank):
         combine(rows[:-1], exchange)
 
 
-CHECKS = [check_values, check_fp8_wire, check_nan, check_compiled, check_whole_layers, check_late, check_messages]
+def check_sizes_that_differ(rank):
+    """Every rank says so: nothing is computed of tokens that went to other experts, or whose bytes lie elsewhere."""
+    x, ids, weights, _ = batch((4,), range(E))
+    message = f"rank {rank} of the group has .*, but rank {1 - rank} has .*; give each rank as many experts"
+    for change in (dict(num_experts=E + 2 * rank), dict(wire=("bf16", "fp8")[rank]), dict(experts=ids[:, rank:], weights=weights[:, rank:])):
+        with pytest.raises(ValueError, match=message):
+            expert_parallel(**{**dict(x=x, experts=ids, weights=weights, network=None, num_experts=E), **change})
+    gate_up, down = (whole[: MINE + rank].transpose(-2, -1) for whole in parameters())
+    with pytest.raises(ValueError, match=f"has {(MINE + rank) * RANKS} experts in all, .*, but rank"):
+        moe(x, ids, weights, gate_up, down, group=dist.group.WORLD)
+
+
+CHECKS = [check_values, check_fp8_wire, check_nan, check_compiled, check_whole_layers, check_late, check_messages, check_sizes_that_differ]
 
 
 def join(rank, port):
