@@ -105,13 +105,13 @@ static bool hasUnknownSizes(Operation *op) {
 }
 
 /// Nanoseconds in which no kernel can be done; none where the bytes of so many
-/// tokens are not known.
+/// tokens are not known, or more than models hold.
 static std::optional<int64_t>
 getLeastTime(Operation *op, int64_t tokens,
              const std::optional<MatmulWork> &matmul,
              const TargetInfo &target) {
   std::optional<double> bytes = getBytes(op).at(tokens);
-  if (!bytes)
+  if (!bytes || *bytes > static_cast<double>(kMostModelledBytes))
     return std::nullopt;
   const Calibration &calibration = *target.calibration;
   double least = *bytes / *calibration.copyBandwidth;

@@ -110,12 +110,25 @@ static bool isByGroup(Operation *op, Value tensor, RankedTensorType type) {
   // Offsets are the only other integers.
   if (type.getElementType().isInteger() || type.getRank() == 3)
     return type.getRank() > 0;
+  if (auto matmul = dyn_cast<GroupedMatmulOp>(op)) // rows of a have one each
+    return type.getElementType().isF32() && type.getRank() == 2 &&
+           (tensor == matmul.getScaleA() || tensor == matmul.getScaleB());
   if (auto quantize = dyn_cast<JaggedDynamicQuantizeOp>(op))
     return tensor == quantize.getScales().front();
+  // Scales of experts' matrices.
+  auto isByExpert = [](Value input) {
+    return cast<RankedTensorType>(input.getType()).getRank() == 3;
+  };
+  if (auto quantize = dyn_cast<DynamicQuantizeOp>(op))
+    return isByExpert(quantize.getInput());
+  if (auto scale = dyn_cast<ScaleOp>(op))
+    return isByExpert(scale.getInput());
   if (auto cast = dyn_cast<QuantizeOp>(op))
-    return cast.getOffsets() && tensor == cast.getScale();
+    return (cast.getOffsets() || isByExpert(cast.getInput())) &&
+           tensor == cast.getScale();
   if (auto cast = dyn_cast<DequantizeOp>(op))
-    return cast.getOffsets() && tensor == cast.getScale();
+    return (cast.getOffsets() || isByExpert(cast.getInput())) &&
+           tensor == cast.getScale();
   return isa<JaggedScaleOp>(op) && tensor == op->getResult(0);
 }
 

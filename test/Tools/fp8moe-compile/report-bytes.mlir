@@ -7,6 +7,8 @@
 // freed is overwritten.
 // RUN: env MALLOC_PERTURB_=165 fp8moe-compile %s --target=cpu -o %t --report --tokens=1024 --optimize-layouts=false | FileCheck %s
 
+// RUN: fp8moe-compile %s --target=sm_90a -o %t --report 2>/dev/null | FileCheck %s --check-prefix=TIMES
+
 // CHECK-LABEL: program groups
 // CHECK:       fp8moe.jagged_dynamic_quantize line {{[0-9]+}} 192 B/token + 260 B/group 0.2 MiB
 // CHECK-NEXT:  total 192 B/token + 260 B/group 0.2 MiB
@@ -27,6 +29,8 @@ func.func @products(%x: tensor<?x?xbf16>, %ends: tensor<?xi32>)
 }
 
 // A sum may be more than one tensor may have.
+// More bytes than models hold have no least time.
+// TIMES:       fp8moe.relayout {{.*}} us -{{$}}
 // CHECK-LABEL: program many_bytes
 // CHECK:       fp8moe.contiguous line {{[0-9]+}} 9223372036854775808 B/token
 // CHECK:       total 9223372036854775808 B/token
@@ -35,4 +39,19 @@ func.func @many_bytes(%x: tensor<?x1048576x1048576x1048576xf32, #fp8moe.strided<
   %0 = fp8moe.contiguous %x : tensor<?x1048576x1048576x1048576xf32, #fp8moe.strided<[1, 0, 2, 3]>>
       -> tensor<?x1048576x1048576x1048576xf32>
   return %0 : tensor<?x1048576x1048576x1048576xf32>
+}
+
+// Weights of an unknown number of experts, their scales and the scales of a contraction over
+// groups count groups. So no time is below the least one.
+// CHECK-LABEL: program experts
+// CHECK:       fp8moe.dynamic_quantize line {{[0-9]+}} 12544 B/group 0.1 MiB
+// CHECK:       fp8moe.grouped_matmul line {{[0-9]+}} 196 B/token + 4356 B/group
+func.func @experts(%x: tensor<?x64x!fp8moe.e4m3>, %s: tensor<?xf32>, %w: tensor<?x64x64xbf16>, %ends: tensor<?xi32>)
+    -> tensor<?x64xbf16> {
+  %q, %t = fp8moe.dynamic_quantize %w along [1] rounding pow2
+      : tensor<?x64x64xbf16> -> tensor<?x64x64x!fp8moe.e4m3>, tensor<?x64xf32>
+  %y = fp8moe.grouped_matmul %x, %q groups(%ends : tensor<?xi32>)
+      scales(%s, %t : tensor<?xf32>, tensor<?x64xf32>) direction quantize
+      : tensor<?x64x!fp8moe.e4m3>, tensor<?x64x64x!fp8moe.e4m3> -> tensor<?x64xbf16>
+  return %y : tensor<?x64xbf16>
 }
