@@ -208,6 +208,8 @@ def check_messages(rank):
             expert_parallel(**{**dict(x=x, experts=ids, weights=weights, network=None, num_experts=E), **change})
     with pytest.raises(TypeError, match="group is of type str, expected a ProcessGroup"):
         expert_parallel(x, ids, weights, None, num_experts=E, group="world")
+    with pytest.raises(TypeError, match="experts are of type list, expected a torch.Tensor"):
+        moe(x, ids.tolist(), None, *(whole[:MINE].transpose(-2, -1) for whole in parameters()), group=dist.group.WORLD)
     rows, exchange = dispatch(x, ids, weights, num_experts=E)
     with pytest.raises(ValueError, match="expected .M, D. with the M of dispatch"):
         combine(rows[:-1], exchange)
