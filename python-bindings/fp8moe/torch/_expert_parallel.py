@@ -161,7 +161,7 @@ def _check(x: Any, experts: Any, weights: Any, num_experts: int, ranks: int, wir
         )
     if weights.shape != experts.shape:
         raise ValueError(f"expert_parallel: weights have shape {tuple(weights.shape)}, expected that of experts, {tuple(experts.shape)}")
-    if experts.is_floating_point() or experts.dtype == torch.bool:
+    if experts.is_floating_point() or experts.is_complex() or experts.dtype == torch.bool:
         raise ValueError(f"expert_parallel: experts are {experts.dtype}, expected integers; cast them with .to(torch.int32)")
     if not x.device == experts.device == weights.device:
         raise ValueError(f"expert_parallel: x, experts and weights are on {x.device}, {experts.device} and {weights.device}, expected one device")
@@ -169,8 +169,12 @@ def _check(x: Any, experts: Any, weights: Any, num_experts: int, ranks: int, wir
         raise ValueError(f"expert_parallel: x is {x.dtype}, expected torch.bfloat16; cast it, or call it under torch.autocast")
     if num_experts < 1 or num_experts % ranks:
         raise ValueError(f"expert_parallel: {ranks} ranks cannot divide {num_experts} experts equally")
+    require_wire("expert_parallel", wire)
+
+
+def require_wire(function: str, wire: str) -> None:
     if wire not in ("bf16", "fp8"):
-        raise ValueError(f"expert_parallel: wire is {wire!r}, expected 'bf16' or 'fp8'")
+        raise ValueError(f"{function}: wire is {wire!r}, expected 'bf16' or 'fp8'")
 
 
 # --- Gradients --------------------------------------------------------------------------

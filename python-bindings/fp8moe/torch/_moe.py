@@ -13,9 +13,10 @@ import torch
 from torch.fx.experimental.symbolic_shapes import guard_or_false
 
 from .. import cache, moe_programs, recipes
+from .._library import Error
 from . import _auto
 from ._constant import assume_constant_result, warn_once
-from ._expert_parallel import Wire, _check as require_exchange, combine_tokens, dispatch_tokens, expert_parallel, find_group
+from ._expert_parallel import Wire, _check as require_exchange, combine_tokens, dispatch_tokens, expert_parallel, find_group, require_wire
 from ._experts import experts as run_experts
 from ._glu import Activation, compute_weighted_gradients
 from ._grouped_mm import _LEAST_ROWS, FIXED, _lay_out, chip_of, find_layout, find_shape, is_exporting, observers, require_tensor
@@ -79,6 +80,7 @@ def moe(
         raise ValueError(f"moe: gate_up has shape {tuple(matrices.shape)}, expected [E, D, 2H]")
     E = operator.index(shape[0])
     wanted = recipes.for_each("moe", recipe, 2)
+    require_wire("moe", wire)
     ranks = 1 if group is None else find_group(group)[1]
     if ranks > 1 and weights is None and isinstance(experts, torch.Tensor):
         weights = torch.ones(experts.shape, device=experts.device)
@@ -115,15 +117,20 @@ def _run_whole_of_group(
     name, ranks = find_group(group)
     require_exchange(x, experts, weights, E * ranks, ranks, wire)
     tokens, exchange = dispatch_tokens(x, experts, weights, E * ranks, name, wire)
-    return combine_tokens(run_routed(tokens, exchange.here, exchange.weights, gate_up, down), exchange)
+    return combine_tokens(run_routed(tokens, exchange.here, exchange.weights, gate_up, down, is_exchanged=True), exchange)
 
 
-def run_routed(x: torch.Tensor, routing: Routing, weights: torch.Tensor, gate_up: _Weights, down: _Weights) -> torch.Tensor:
-    """Rows of experts that are elsewhere may be left out at the end of `routing.slots`."""
+def run_routed(
+    x: torch.Tensor, routing: Routing, weights: torch.Tensor, gate_up: _Weights, down: _Weights, is_exchanged: bool = False
+) -> torch.Tensor:
+    """Rows of experts that are elsewhere may be left out at the end of `routing.slots`. Tokens that other ranks have sent are not held
+    for the backward, so their gradients have none."""
     (first, first_forms), (second, second_forms) = _take_forms("gate_up", gate_up), _take_forms("down", down)
     by_kernel = x.is_cuda and has_kernels("_glu_kernels")
     of_rows = permute_weights(weights.detach(), routing)
-    result: torch.Tensor = _MoE.apply(x, weights, first, second, by_kernel, of_rows, *routing, *first_forms, *second_forms)
+    result: torch.Tensor = _MoE.apply(
+        x, weights, first, second, by_kernel, is_exchanged, of_rows, *routing, *first_forms, *second_forms
+    )
     return result
 
 
@@ -271,6 +278,7 @@ class _MoE(torch.autograd.Function):
         gate_up: torch.Tensor,
         down: torch.Tensor,
         by_kernel: bool,
+        is_exchanged: bool,
         of_rows: torch.Tensor,
         offsets: torch.Tensor,
         slots: torch.Tensor,
@@ -286,9 +294,10 @@ class _MoE(torch.autograd.Function):
         # The second matmul multiplies rows that have their weights already: only sums are left for its result.
         a_rows, a_scales, *a_columns = layer.rows.find("quantize_activation")(h, of_rows, offsets)
         y = _multiply(layer.down, a_rows, a_scales, down, forms[4:6], offsets)
+        x = x.new_empty(0) if is_exchanged else x  # only _differentiate_again reads it
         saved = (x, weights, gate_up, down, offsets, slots, places, rows, of_rows, h, *x_columns, *a_columns, *forms[2:4], *forms[6:])
         ctx.save_for_backward(*saved)
-        ctx.by_kernel, ctx.strides = by_kernel, [tensor.stride() for tensor in saved]
+        ctx.by_kernel, ctx.is_exchanged, ctx.strides = by_kernel, is_exchanged, [tensor.stride() for tensor in saved]
         return _sum_slots(y, offsets, places)
 
     @staticmethod
@@ -327,6 +336,8 @@ class _MoE(torch.autograd.Function):
 
 def _differentiate_again(ctx: Any, gradient: torch.Tensor) -> Any:
     """Gradients by the three functions, with a history (create_graph). What cannot be differentiated again says so there."""
+    if ctx.is_exchanged:
+        raise Error("moe: a layer of several ranks has no gradient of gradients (create_graph); leave out the group, or create_graph")
     x, weights, gate_up, down, *routing = ctx.saved_tensors[:7]
     inputs = [tensor for tensor, needs in zip((x, weights, gate_up, down), ctx.needs_input_grad) if needs]
     with torch.enable_grad():

@@ -141,6 +141,19 @@ def run_layer(rank, tensors, tokens, wire="bf16", recipe="rowwise", function=Non
     return y.detach(), x.grad, weights.grad, [parameter.grad for parameter in mine]
 
 
+def check_tokens_are_not_held(rank, tensors, tokens):
+    """Those that arrived: FP8 columns serve the backward."""
+    held = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: held.append(tensor) or tensor, lambda tensor: tensor):
+        x, ids, weights, gradient = local(tensors, tokens, rank)
+        x.requires_grad_()
+        gate_up, down = (parameter.transpose(-2, -1) for parameter in make_network(rank)[1])
+        y = moe(x, ids, weights, gate_up, down, recipe="rowwise", group=dist.group.WORLD)
+    assert held and not any(tensor.dtype == torch.bfloat16 and tensor.dim() == 2 and tensor.shape[1] == D for tensor in held)
+    with pytest.raises(fp8moe.Error, match="no gradient of gradients"):
+        torch.autograd.grad(y, x, gradient, create_graph=True)
+
+
 def check_whole_layers(rank):
     """Each rank chooses by its own tokens: by programs of a whole layer, or in parts. A rank may get no tokens, or all of them."""
     least = _moe._LEAST_ROWS * MINE // K
@@ -161,6 +174,7 @@ def check_whole_layers(rank):
                 assert other.any() or not mine.any(), (tokens, choices, wire)
     tensors = batch((many, many))
     exact = run_layer(rank, tensors, (many, many))
+    check_tokens_are_not_held(rank, tensors, (many, many))
     parts = run_layer(rank, tensors, (many, many), recipe="forward_only")
     assert find_sqnr(parts[0], exact[0]) > 20
     results = []
