@@ -66,11 +66,12 @@ def is_trained(module: torch.nn.Module) -> bool:
 # --- The choice ---------------------------------------------------------------------
 
 
-def choose(rows: Any, weights: _Weights, recipe: str) -> str:
-    """One of recipes.MIXES, TORCH where there are no kernels, or "" where rows are a symbol."""
+def choose(rows: Any, weights: _Weights, recipe: str, is_kept: bool = False) -> str:
+    """One of recipes.MIXES, TORCH where there are no kernels, or "" where rows are a symbol. Weights are kept if they `is_kept`, or are
+    quantized."""
     if isinstance(weights, QuantizedWeights) and weights.recipe != "rowwise":
         return weights.recipe
-    is_kept = isinstance(weights, QuantizedWeights)
+    is_kept = is_kept or isinstance(weights, QuantizedWeights)
     tensor = weights.weights if isinstance(weights, QuantizedWeights) else weights
     E, K, N = (operator.index(size) for size in tensor.shape)
     device = tensor.device

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
 from torch.fx.experimental.symbolic_shapes import guard_or_false
@@ -20,8 +20,8 @@ from ._expert_parallel import Wire, _check as require_exchange, combine_tokens, 
 from ._experts import experts as run_experts
 from ._glu import Activation, compute_weighted_gradients
 from ._grouped_mm import _LEAST_ROWS, FIXED, _lay_out, chip_of, find_layout, find_shape, is_exporting, observers, require_tensor
-from ._kept import reads_gathered
-from ._ops import Op, find_asked, load_ops, with_strides
+from ._kept import keep as keep_forms, reads_gathered
+from ._ops import CUDAGRAPH_UNSAFE, Op, find_asked, load_ops, with_strides
 from ._permute import Routing, _check, _Permute, _require_backward, _Sum, _sum_slots, gather_weights, permute, permute_weights, route, unpermute
 from ._triton import has_kernels
 from ._weights import QuantizedWeights, gathered
@@ -103,11 +103,18 @@ def moe(
 
 
 def run_whole(
-    x: torch.Tensor, experts: torch.Tensor, weights: torch.Tensor, gate_up: _Weights, down: _Weights, E: int
+    x: torch.Tensor,
+    experts: torch.Tensor,
+    weights: torch.Tensor,
+    gate_up: _Weights,
+    down: _Weights,
+    E: int,
+    stored: Optional[bool] = None,
 ) -> torch.Tensor:
-    """`moe` by the programs of a layer, of what `_fit` has accepted."""
+    """`moe` by the programs of a layer, of what `_fit` has accepted. `stored` says that matrices are parameters as they are stored, whose
+    kept forms are found at run time: with True those are transposed."""
     _check(x, experts, E)
-    return run_routed(x.contiguous(), route(experts, E), weights, gate_up, down)
+    return run_routed(x.contiguous(), route(experts, E), weights, gate_up, down, stored=stored)
 
 
 def _run_whole_of_group(
@@ -121,21 +128,32 @@ def _run_whole_of_group(
 
 
 def run_routed(
-    x: torch.Tensor, routing: Routing, weights: torch.Tensor, gate_up: _Weights, down: _Weights, is_exchanged: bool = False
+    x: torch.Tensor,
+    routing: Routing,
+    weights: torch.Tensor,
+    gate_up: _Weights,
+    down: _Weights,
+    is_exchanged: bool = False,
+    stored: Optional[bool] = None,
 ) -> torch.Tensor:
     """Rows of experts that are elsewhere may be left out at the end of `routing.slots`. Tokens that other ranks have sent are not held
     for the backward, so their gradients have none."""
-    (first, first_forms), (second, second_forms) = _take_forms("gate_up", gate_up), _take_forms("down", down)
+    matrices: Any = (gate_up, ()), (down, ())
+    if stored is None:
+        matrices = _take_forms("gate_up", gate_up), _take_forms("down", down)
+    (first, first_forms), (second, second_forms) = matrices
     by_kernel = x.is_cuda and has_kernels("_glu_kernels")
     of_rows = permute_weights(weights.detach(), routing)
     result: torch.Tensor = _MoE.apply(
-        x, weights, first, second, by_kernel, is_exchanged, of_rows, *routing, *first_forms, *second_forms
+        x, weights, first, second, by_kernel, is_exchanged, stored, of_rows, *routing, *first_forms, *second_forms
     )
     return result
 
 
-def _fit(x: Any, experts: Any, weights: Any, gate_up: Any, down: Any, wanted: Sequence[recipes.Recipe]) -> bool:
-    """Whether programs take the tensors as they are, and FP8 pays by the recipes of both matrices."""
+def _fit(
+    x: Any, experts: Any, weights: Any, gate_up: Any, down: Any, wanted: Sequence[recipes.Recipe], is_kept: bool = False
+) -> bool:
+    """Whether programs take the tensors as they are, and FP8 pays by the recipes of both matrices, for kept ones if they are found later."""
     given = gate_up, down
     kept = [each for each in given if isinstance(each, QuantizedWeights)]
     if kept and (len(kept) < 2 or any(each.recipe != "rowwise" for each in kept)):
@@ -163,7 +181,7 @@ def _fit(x: Any, experts: Any, weights: Any, gate_up: Any, down: Any, wanted: Se
     M = experts.numel()
     if not guard_or_false(M >= _LEAST_ROWS * E):  # columns would be padding, for the most part
         return False
-    mixes = [recipe if recipe in FIXED else _auto.choose(M, matrix, recipe) for matrix, recipe in zip(given, wanted)]
+    mixes = [recipe if recipe in FIXED else _auto.choose(M, matrix, recipe, is_kept) for matrix, recipe in zip(given, wanted)]
     if set(wanted) == {recipes.AUTO}:
         # Rows that kernels compute spare so much that FP8 pays for all uses where it pays for one.
         pays = any(any(recipes.MIXES.get(mix, ())) for mix in mixes)
@@ -236,6 +254,15 @@ class _Programs(NamedTuple):
             return getattr(torch.ops.fp8moe, _constant_name(program, *where))
         return _load(*where)[program]
 
+    def multiply_kept(
+        self, program: str, rows: torch.Tensor, scales: torch.Tensor, parameter: torch.Tensor, offsets: torch.Tensor, is_transposed: bool
+    ) -> torch.Tensor:
+        """As what `find` returns, with kept forms of the parameter."""
+        result: torch.Tensor = torch.ops.fp8moe.kept_multiply(
+            rows, scales, parameter, offsets, program, self.part, self.sizes, self.layout, is_transposed
+        )
+        return result
+
 
 @functools.lru_cache(maxsize=None)
 def _load(part: str, sizes: Tuple[int, int, int], layout: str, device: str, index: int) -> Dict[str, Op]:
@@ -279,6 +306,7 @@ class _MoE(torch.autograd.Function):
         down: torch.Tensor,
         by_kernel: bool,
         is_exchanged: bool,
+        stored: Optional[bool],
         of_rows: torch.Tensor,
         offsets: torch.Tensor,
         slots: torch.Tensor,
@@ -286,18 +314,19 @@ class _MoE(torch.autograd.Function):
         *forms: torch.Tensor,
     ) -> torch.Tensor:
         """`forms` are those of both matrices, along K and along N, or none."""
-        layer = _Layer.of(gate_up, down)
+        layer = _Layer.of(_view(gate_up, stored), _view(down, stored))
         rows = (slots // places.shape[1]).to(torch.int32)
         x_rows, x_scales, *x_columns = layer.rows.find("quantize_tokens")(x, rows, offsets)
-        h = _multiply(layer.gate_up, x_rows, x_scales, gate_up, forms[:2], offsets)
+        h = _multiply(layer.gate_up, x_rows, x_scales, gate_up, forms[:2], offsets, stored)
         del x_rows
         # The second matmul multiplies rows that have their weights already: only sums are left for its result.
         a_rows, a_scales, *a_columns = layer.rows.find("quantize_activation")(h, of_rows, offsets)
-        y = _multiply(layer.down, a_rows, a_scales, down, forms[4:6], offsets)
+        y = _multiply(layer.down, a_rows, a_scales, down, forms[4:6], offsets, stored)
         x = x.new_empty(0) if is_exchanged else x  # only _differentiate_again reads it
         saved = (x, weights, gate_up, down, offsets, slots, places, rows, of_rows, h, *x_columns, *a_columns, *forms[2:4], *forms[6:])
         ctx.save_for_backward(*saved)
-        ctx.by_kernel, ctx.is_exchanged, ctx.strides = by_kernel, is_exchanged, [tensor.stride() for tensor in saved]
+        ctx.by_kernel, ctx.is_exchanged, ctx.stored = by_kernel, is_exchanged, stored
+        ctx.strides = [tensor.stride() for tensor in saved]
         return _sum_slots(y, offsets, places)
 
     @staticmethod
@@ -311,13 +340,14 @@ class _MoE(torch.autograd.Function):
         asks_x, asks_weights, asks_gate_up, asks_down = find_asked(ctx, ctx.needs_input_grad[:4])
         gradient = gradient.contiguous()
         grad_x = grad_weights = grad_gate_up = grad_down = None
-        layer = _Layer.of(gate_up, down)
+        stored = ctx.stored
+        layer = _Layer.of(_view(gate_up, stored), _view(down, stored))
         q_rows, q_scales, *q_columns = layer.rows.find("quantize_tokens")(gradient, rows, offsets)
         if asks_down:
-            grad_down = layer.down.find("multiply_grad_weights")(*q_columns, *a_columns, offsets)
+            grad_down = _view(layer.down.find("multiply_grad_weights")(*q_columns, *a_columns, offsets), stored)
         del q_columns
         if asks_x or asks_weights or asks_gate_up:
-            grad_a = _multiply_gradient(layer.down, q_rows, q_scales, down, down_forms, offsets)
+            grad_a = _multiply_gradient(layer.down, q_rows, q_scales, down, down_forms, offsets, stored)
             del q_rows
             grad_h, grad_of_rows = compute_weighted_gradients(grad_a, h, of_rows, ctx.by_kernel)
             del grad_a
@@ -327,9 +357,9 @@ class _MoE(torch.autograd.Function):
             q_rows, q_scales, *q_columns = layer.gate_up.find("quantize_grad_y")(grad_h, offsets)
             del grad_h
             if asks_gate_up:
-                grad_gate_up = layer.gate_up.find("multiply_grad_weights")(*q_columns, *x_columns, offsets)
+                grad_gate_up = _view(layer.gate_up.find("multiply_grad_weights")(*q_columns, *x_columns, offsets), stored)
             if asks_x:
-                rows_of_x = _multiply_gradient(layer.gate_up, q_rows, q_scales, gate_up, gate_up_forms, offsets)
+                rows_of_x = _multiply_gradient(layer.gate_up, q_rows, q_scales, gate_up, gate_up_forms, offsets, stored)
                 grad_x = _sum_slots(rows_of_x, offsets, places)
         return (grad_x, grad_weights, grad_gate_up, grad_down, *(None for _ in ctx.needs_input_grad[4:]))
 
@@ -349,17 +379,76 @@ def _differentiate_again(ctx: Any, gradient: torch.Tensor) -> Any:
     return (*gradients, *(None for _ in ctx.needs_input_grad[4:]))
 
 
+def _view(matrix: torch.Tensor, stored: Optional[bool]) -> torch.Tensor:
+    """The matrix as programs take it, or its gradient as it is stored."""
+    return matrix.transpose(-2, -1) if stored else matrix
+
+
 def _multiply(
-    programs: _Programs, rows: torch.Tensor, scales: torch.Tensor, matrix: torch.Tensor, kept: _Forms, offsets: torch.Tensor
+    programs: _Programs,
+    rows: torch.Tensor,
+    scales: torch.Tensor,
+    matrix: torch.Tensor,
+    kept: _Forms,
+    offsets: torch.Tensor,
+    stored: Optional[bool],
 ) -> torch.Tensor:
+    if stored is not None:
+        return programs.multiply_kept("multiply_y", rows, scales, matrix, offsets, stored)
     forms = kept or programs.find("quantize_weights_k")(matrix)
     result: torch.Tensor = programs.find("multiply_y")(rows, scales, *forms, offsets)
     return result
 
 
 def _multiply_gradient(
-    programs: _Programs, rows: torch.Tensor, scales: torch.Tensor, matrix: torch.Tensor, kept: _Forms, offsets: torch.Tensor
+    programs: _Programs,
+    rows: torch.Tensor,
+    scales: torch.Tensor,
+    matrix: torch.Tensor,
+    kept: _Forms,
+    offsets: torch.Tensor,
+    stored: Optional[bool],
 ) -> torch.Tensor:
+    if stored is not None:
+        return programs.multiply_kept("multiply_grad_x", rows, scales, matrix, offsets, stored)
     forms = kept or programs.find("quantize_weights_n")(matrix, scales)
     result: torch.Tensor = programs.find("multiply_grad_x")(rows, scales, *forms, offsets)
     return result
+
+
+# --- Kept weights in a graph --------------------------------------------------------
+
+
+def _run_kept(
+    rows: torch.Tensor,
+    scales: torch.Tensor,
+    parameter: torch.Tensor,
+    offsets: torch.Tensor,
+    program: str,
+    part: str,
+    sizes: List[int],
+    layout: str,
+    is_transposed: bool,
+) -> torch.Tensor:
+    """A matmul with the forms that `keep` returns when it runs."""
+    forms = keep_forms(parameter, is_transposed, "rowwise", f"moe: {part}").take_forms()
+    op = _load(part, (sizes[0], sizes[1], sizes[2]), layout, parameter.device.type, parameter.device.index or 0)[program]
+    inputs = (rows, scales, *(forms[:2] if program == "multiply_y" else forms[2:]), offsets)
+    results = op.call_directly(inputs)
+    result: torch.Tensor = op._run(*inputs) if results is None else results
+    return result
+
+
+def _fake_kept(rows: torch.Tensor, scales: Any, parameter: Any, offsets: Any, program: str, part: str, sizes: List[int], *_: Any) -> Any:
+    D, H = sizes[:2]
+    inner, outer = (D, 2 * H) if part == "gate_up" else (H, D)
+    return rows.new_empty(rows.shape[0], outer if program == "multiply_y" else inner, dtype=torch.bfloat16)
+
+
+_auto.define(
+    "kept_multiply",
+    "(Tensor rows, Tensor scales, Tensor parameter, Tensor offsets, str program, str part, int[] sizes, str layout, bool is_transposed) -> Tensor",
+    _run_kept,
+    _fake_kept,
+    CUDAGRAPH_UNSAFE,
+)

@@ -109,10 +109,14 @@ def experts_forward(
     E = gate_up.shape[0]
     first = _find_operand(self, up, gate_up, top_k_index.numel(), up_recipe, keep)
     second = _find_operand(self, "down_proj", down, top_k_index.numel(), down_recipe, keep)
-    in_graph = keep and torch.compiler.is_compiling()  # where forms are no tensors
-    if not in_graph and _takes_moe(self, hidden_states, top_k_index, top_k_weights, E, (first, up_recipe), (second, down_recipe)):
+    parameters = getattr(self, up), self.down_proj
+    finds_kept = bool(keep) and torch.compiler.is_compiling() and all(_may_keep(parameter) for parameter in parameters)
+    tokens = hidden_states, top_k_index, top_k_weights
+    if _takes_moe(self, *tokens, E, (first, up_recipe), (second, down_recipe), is_kept=finds_kept):
         _require_backward("moe", hidden_states, top_k_weights)
-        return run_whole(hidden_states, top_k_index, top_k_weights, first, second, E)
+        if finds_kept:
+            return run_whole(*tokens, *parameters, E, stored=not self.is_transposed)
+        return run_whole(*tokens, first, second, E)
     rows, routing = permute(hidden_states, top_k_index, E)
     rows = _multiply(self, up, first, rows, routing.offsets, up_recipe, keep)
     rows = _apply_gate(self, rows) if self.has_gate else self.act_fn(rows)
@@ -135,7 +139,7 @@ def _may_take_moe(module: Any) -> bool:
 
 
 def _takes_moe(
-    module: Any, x: torch.Tensor, chosen: torch.Tensor, weights: torch.Tensor, E: int, *matrices: Tuple[_Weights, recipes.Recipe]
+    module: Any, x: torch.Tensor, chosen: torch.Tensor, weights: torch.Tensor, E: int, *matrices: Tuple[_Weights, recipes.Recipe], is_kept: bool
 ) -> bool:
     """Whether this call runs programs of a whole layer (`moe`). Matmuls are called one by one in evaluation, with few rows, where FP8 pays
     for no use, and where somebody looks at matmuls. So they are where these programs can neither be found nor compiled."""
@@ -143,7 +147,7 @@ def _takes_moe(
     if not torch.is_grad_enabled() or (not torch.compiler.is_compiling() and chosen.numel() < _LEAST_ROWS * E):
         return False  # before anything that takes time of the host
     wanted = tuple(in_module(recipe, module) for _, recipe in matrices)
-    return _may_take_moe(module) and fits_moe(x, chosen, weights, gate_up, down, wanted)
+    return _may_take_moe(module) and fits_moe(x, chosen, weights, gate_up, down, wanted, is_kept)
 
 
 def _apply_gate(module: Any, rows: torch.Tensor) -> torch.Tensor:

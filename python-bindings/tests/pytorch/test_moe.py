@@ -184,7 +184,7 @@ def test_a_recipe_for_each_matrix(whole_layers):
 def test_auto_is_whole_where_one_use_pays(mixes, is_whole, whole_layers, monkeypatch):
     leaves, chosen, grad = make(18)
     found = dict(zip((2 * H, D), mixes))
-    monkeypatch.setattr(_moe._auto, "choose", lambda rows, weights, recipe: found[weights.shape[2]])
+    monkeypatch.setattr(_moe._auto, "choose", lambda rows, weights, recipe, is_kept=False: found[weights.shape[2]])
     y = whole(leaves, chosen, "auto")
     assert bool(whole_layers) == is_whole and y.shape == (T, D)
 

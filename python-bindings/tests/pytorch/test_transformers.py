@@ -184,6 +184,16 @@ def run_wide(module, inputs):
     return [y, *torch.autograd.grad(y, leaves, torch.randn(y.shape).to(y.dtype))]
 
 
+class Compiled:
+    """A module with another forward."""
+
+    def __init__(self, forward, module):
+        self.forward, self.parameters = forward, module.parameters
+
+    def __call__(self, *inputs):
+        return self.forward(*inputs)
+
+
 def require_close(found, expected, tolerance):
     for a, b in zip(found, expected, strict=True):
         assert a.dtype == b.dtype and a.shape == b.shape
@@ -351,6 +361,35 @@ def test_whole_layers_with_kept_weights(whole_layers, monkeypatch):
             parameter.grad = gradient
         optimizer.step()
     assert len(whole_layers) == 6
+
+
+def test_whole_layers_with_kept_weights_in_graphs(monkeypatch):
+    """The graph finds forms when it runs: one graph serves all steps, and its bits are those of eager code."""
+    module, inputs = make_wide(keep="step")
+    optimizer, made, graphs = torch.optim.SGD(module.parameters(), lr=1.0), [], []
+    quantize = _kept.quantize_weights
+    monkeypatch.setattr(_kept, "quantize_weights", lambda *args, **options: made.append(1) or quantize(*args, **options))
+
+    def backend(graph, _):
+        graphs.append("".join(part.code for part in graph.modules() if hasattr(part, "code")))
+        return aot_eager(graph, _)
+
+    aot_eager = torch._dynamo.lookup_backend("aot_eager")
+    compiled = torch.compile(module.forward, fullgraph=True, dynamic=False, backend=backend)
+    for step in (1, 2):
+        for _ in range(2):
+            found = run_wide(Compiled(compiled, module), inputs)
+        assert len(made) == 2 * step and len(graphs) == 1
+        expected = run_wide(module, inputs)
+        assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True)), step
+        for parameter, gradient in zip(module.parameters(), found[3:], strict=True):
+            parameter.grad = gradient
+        optimizer.step()
+    assert "kept_multiply" in graphs[0] and "quantize_weights" not in graphs[0]
+    # A write that nobody counts.
+    module.down_proj.data.mul_(2)
+    expected = run_wide(module, inputs)
+    assert all(torch.equal(a, b) for a, b in zip(run_wide(Compiled(compiled, module), inputs), expected, strict=True))
 
 
 @pytest.mark.parametrize("options", [{}, dict(keep="step")])
