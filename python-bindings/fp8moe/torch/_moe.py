@@ -65,6 +65,7 @@ def moe(
         recipe: as for `experts`.
         group: a process group whose ranks have E experts each, in their order. Then tokens travel as in `expert_parallel`. All of
             its ranks call together; each chooses its programs by T * k rows, which is what it gets where experts are equally used.
+            With None nothing travels: where `expert_parallel` takes the default group, name torch.distributed.group.WORLD.
         wire: as for `expert_parallel`.
 
     Returns:
