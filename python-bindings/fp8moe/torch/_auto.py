@@ -80,6 +80,11 @@ def choose(rows: Any, weights: _Weights, recipe: str, is_kept: bool = False) -> 
     return mix
 
 
+def uses_kept(rows: Any, weights: torch.Tensor, recipe: str) -> bool:
+    """As `pays_kept`, in code that Dynamo traces; False where rows are a symbol."""
+    return any(recipes.MIXES.get(recipe if recipe in FIXED else choose(rows, weights, recipe, True), ()))
+
+
 def pays_kept(rows: Any, weights: torch.Tensor, recipe: str) -> bool:
     """Whether a use of weights that are quantized already is in FP8 with so many rows."""
     if recipe in FIXED:

@@ -13,7 +13,6 @@ import torch
 from torch.fx.experimental.symbolic_shapes import guard_or_false
 
 from .. import cache, moe_programs, recipes
-from .._library import Error
 from . import _auto
 from ._constant import assume_constant_result, warn_once
 from ._expert_parallel import Wire, _check as require_exchange, combine_tokens, dispatch_tokens, expert_parallel, find_group, require_wire
@@ -333,42 +332,48 @@ class _MoE(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
-            return _differentiate_again(ctx, gradient)
-        # Hooks that move what is saved may leave it in another layout.
-        saved = [with_strides(tensor, strides) for tensor, strides in zip(ctx.saved_tensors, ctx.strides)]
-        _, weights, gate_up, down, offsets, _, places, rows, of_rows, h, *others = saved
-        x_columns, a_columns, gate_up_forms, down_forms = others[:2], others[2:4], others[4:6], others[6:]
-        asks_x, asks_weights, asks_gate_up, asks_down = find_asked(ctx, ctx.needs_input_grad[:4])
-        gradient = gradient.contiguous()
-        grad_x = grad_weights = grad_gate_up = grad_down = None
-        stored = ctx.stored
-        layer = _Layer.of(_view(gate_up, stored), _view(down, stored))
-        q_rows, q_scales, *q_columns = layer.rows.find("quantize_tokens")(gradient, rows, offsets)
-        if asks_down:
-            grad_down = _view(layer.down.find("multiply_grad_weights")(*q_columns, *a_columns, offsets), stored)
-        del q_columns
-        if asks_x or asks_weights or asks_gate_up:
-            grad_a = _multiply_gradient(layer.down, q_rows, q_scales, down, down_forms, offsets, stored)
-            del q_rows
-            grad_h, grad_of_rows = compute_weighted_gradients(grad_a, h, of_rows, ctx.by_kernel)
-            del grad_a
-            if asks_weights:
-                grad_weights = gather_weights(grad_of_rows, offsets, places).to(weights.dtype)
-        if asks_x or asks_gate_up:
-            q_rows, q_scales, *q_columns = layer.gate_up.find("quantize_grad_y")(grad_h, offsets)
-            del grad_h
-            if asks_gate_up:
-                grad_gate_up = _view(layer.gate_up.find("multiply_grad_weights")(*q_columns, *x_columns, offsets), stored)
-            if asks_x:
-                rows_of_x = _multiply_gradient(layer.gate_up, q_rows, q_scales, gate_up, gate_up_forms, offsets, stored)
-                grad_x = _sum_slots(rows_of_x, offsets, places)
-        return (grad_x, grad_weights, grad_gate_up, grad_down, *(None for _ in ctx.needs_input_grad[4:]))
+            # All ranks go on to the exchange of gradients. What cannot be differentiated again says so where it is tried.
+            return _compute_once(ctx, gradient) if ctx.is_exchanged else _differentiate_again(ctx, gradient)
+        return _compute_gradients(ctx, gradient)
+
+
+def _compute_gradients(ctx: Any, gradient: torch.Tensor) -> Any:
+    # Hooks that move what is saved may leave it in another layout.
+    saved = [with_strides(tensor, strides) for tensor, strides in zip(ctx.saved_tensors, ctx.strides)]
+    _, weights, gate_up, down, offsets, _, places, rows, of_rows, h, *others = saved
+    x_columns, a_columns, gate_up_forms, down_forms = others[:2], others[2:4], others[4:6], others[6:]
+    asks_x, asks_weights, asks_gate_up, asks_down = find_asked(ctx, ctx.needs_input_grad[:4])
+    gradient = gradient.contiguous()
+    grad_x = grad_weights = grad_gate_up = grad_down = None
+    stored = ctx.stored
+    layer = _Layer.of(_view(gate_up, stored), _view(down, stored))
+    q_rows, q_scales, *q_columns = layer.rows.find("quantize_tokens")(gradient, rows, offsets)
+    if asks_down:
+        grad_down = _view(layer.down.find("multiply_grad_weights")(*q_columns, *a_columns, offsets), stored)
+    del q_columns
+    if asks_x or asks_weights or asks_gate_up:
+        grad_a = _multiply_gradient(layer.down, q_rows, q_scales, down, down_forms, offsets, stored)
+        del q_rows
+        grad_h, grad_of_rows = compute_weighted_gradients(grad_a, h, of_rows, ctx.by_kernel)
+        del grad_a
+        if asks_weights:
+            grad_weights = gather_weights(grad_of_rows, offsets, places).to(weights.dtype)
+    if asks_x or asks_gate_up:
+        q_rows, q_scales, *q_columns = layer.gate_up.find("quantize_grad_y")(grad_h, offsets)
+        del grad_h
+        if asks_gate_up:
+            grad_gate_up = _view(layer.gate_up.find("multiply_grad_weights")(*q_columns, *x_columns, offsets), stored)
+        if asks_x:
+            rows_of_x = _multiply_gradient(layer.gate_up, q_rows, q_scales, gate_up, gate_up_forms, offsets, stored)
+            grad_x = _sum_slots(rows_of_x, offsets, places)
+    return (grad_x, grad_weights, grad_gate_up, grad_down, *(None for _ in ctx.needs_input_grad[4:]))
+
+
+_compute_once = torch.autograd.function.once_differentiable(_compute_gradients)
 
 
 def _differentiate_again(ctx: Any, gradient: torch.Tensor) -> Any:
     """Gradients by the three functions, with a history (create_graph). What cannot be differentiated again says so there."""
-    if ctx.is_exchanged:
-        raise Error("moe: a layer of several ranks has no gradient of gradients (create_graph); leave out the group, or create_graph")
     x, weights, gate_up, down, *routing = ctx.saved_tensors[:7]
     inputs = [tensor for tensor, needs in zip((x, weights, gate_up, down), ctx.needs_input_grad) if needs]
     with torch.enable_grad():

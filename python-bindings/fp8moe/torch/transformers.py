@@ -16,7 +16,7 @@ from typing import Any, Callable, List, Literal, Optional, Tuple, Union
 import torch
 
 from .. import programs, recipes
-from ._auto import forms_recipe, has_kernels, in_module, pays_kept
+from ._auto import forms_recipe, has_kernels, in_module, pays_kept, uses_kept
 from ._bias import add_bias
 from ._glu import SwiGLU
 from ._grouped_mm import _LEAST_ROWS, FIXED, GROUPED_MM, grouped_mm, is_exporting, to_autocast
@@ -111,6 +111,9 @@ def experts_forward(
     second = _find_operand(self, "down_proj", down, top_k_index.numel(), down_recipe, keep)
     parameters = getattr(self, up), self.down_proj
     finds_kept = bool(keep) and torch.compiler.is_compiling() and all(_may_keep(parameter) for parameter in parameters)
+    if finds_kept:  # as eager code, which has forms where they pay
+        chosen = zip((first, second), (up_recipe, down_recipe))
+        finds_kept = all(uses_kept(top_k_index.numel(), weights, recipe) for weights, recipe in chosen)
     tokens = hidden_states, top_k_index, top_k_weights
     if _takes_moe(self, *tokens, E, (first, up_recipe), (second, down_recipe), is_kept=finds_kept):
         _require_backward("moe", hidden_states, top_k_weights)
