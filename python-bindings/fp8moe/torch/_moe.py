@@ -340,8 +340,11 @@ class _MoE(torch.autograd.Function):
 def _compute_gradients(ctx: Any, gradient: torch.Tensor) -> Any:
     # Hooks that move what is saved may leave it in another layout.
     saved = [with_strides(tensor, strides) for tensor, strides in zip(ctx.saved_tensors, ctx.strides)]
+    if not torch.compiler.is_compiling():
+        ctx.maybe_clear_saved_tensors()  # unless the graph is retained: each is freed after its last use
     _, weights, gate_up, down, offsets, _, places, rows, of_rows, h, *others = saved
     x_columns, a_columns, gate_up_forms, down_forms = others[:2], others[2:4], others[4:6], others[6:]
+    del saved, others
     asks_x, asks_weights, asks_gate_up, asks_down = find_asked(ctx, ctx.needs_input_grad[:4])
     gradient = gradient.contiguous()
     grad_x = grad_weights = grad_gate_up = grad_down = None
@@ -350,12 +353,12 @@ def _compute_gradients(ctx: Any, gradient: torch.Tensor) -> Any:
     q_rows, q_scales, *q_columns = layer.rows.find("quantize_tokens")(gradient, rows, offsets)
     if asks_down:
         grad_down = _view(layer.down.find("multiply_grad_weights")(*q_columns, *a_columns, offsets), stored)
-    del q_columns
+    del q_columns, a_columns
     if asks_x or asks_weights or asks_gate_up:
         grad_a = _multiply_gradient(layer.down, q_rows, q_scales, down, down_forms, offsets, stored)
         del q_rows
         grad_h, grad_of_rows = compute_weighted_gradients(grad_a, h, of_rows, ctx.by_kernel)
-        del grad_a
+        del grad_a, h
         if asks_weights:
             grad_weights = gather_weights(grad_of_rows, offsets, places).to(weights.dtype)
     if asks_x or asks_gate_up:
@@ -363,6 +366,7 @@ def _compute_gradients(ctx: Any, gradient: torch.Tensor) -> Any:
         del grad_h
         if asks_gate_up:
             grad_gate_up = _view(layer.gate_up.find("multiply_grad_weights")(*q_columns, *x_columns, offsets), stored)
+        del q_columns, x_columns
         if asks_x:
             rows_of_x = _multiply_gradient(layer.gate_up, q_rows, q_scales, gate_up, gate_up_forms, offsets, stored)
             grad_x = _sum_slots(rows_of_x, offsets, places)
