@@ -170,6 +170,8 @@ static LogicalResult lowerVoteAny(kernel::VoteAnyOp op,
 // fp8moe_kernel.exchange %x, 16 --> %x, gpu.shuffle xor %x, 16, 32
 static LogicalResult lowerExchange(kernel::ExchangeOp op,
                                    PatternRewriter &rewriter) {
+  if (op.getMask() >= kWarpLanes)
+    return rewriter.notifyMatchFailure(op, "a warp has no such partner");
   ImplicitLocOpBuilder b(op.getLoc(), rewriter);
   auto shuffle =
       gpu::ShuffleOp::create(b, op.getValue(), createI32(b, op.getMask()),
@@ -178,9 +180,17 @@ static LogicalResult lowerExchange(kernel::ExchangeOp op,
   return success();
 }
 
+/// Whether the reduction is the one that has a lowering.
+static bool isMaxOfWords(gpu::SubgroupReduceOp op) {
+  return op.getOp() == gpu::AllReduceOperation::MAXUI &&
+         op.getType().isInteger(32) && !op.getClusterSize();
+}
+
 // gpu.subgroup_reduce maxui %x uniform : (i32) -> i32 --> nvvm.redux.sync umax
 static LogicalResult lowerSubgroupMax(gpu::SubgroupReduceOp op,
                                       PatternRewriter &rewriter) {
+  if (!isMaxOfWords(op))
+    return rewriter.notifyMatchFailure(op, "only maxui of i32 is lowered");
   ImplicitLocOpBuilder b(op.getLoc(), rewriter);
   rewriter.replaceOpWithNewOp<NVVM::ReduxOp>(op, op.getType(), op.getValue(),
                                              NVVM::ReduxKind::UMAX,

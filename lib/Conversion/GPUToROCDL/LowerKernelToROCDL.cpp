@@ -32,6 +32,12 @@ static constexpr StringLiteral kWavesAttr = "rocdl.waves_per_eu";
 /// SIMDs of a compute unit; each runs the same number of waves.
 static constexpr int64_t kSIMDs = 4;
 
+/// Whether the reduction is the one that has a lowering.
+static bool isMaxOfWords(gpu::SubgroupReduceOp op) {
+  return op.getOp() == gpu::AllReduceOperation::MAXUI &&
+         op.getType().isInteger(32) && !op.getClusterSize();
+}
+
 static Value createI32(ImplicitLocOpBuilder &b, int64_t value) {
   return arith::ConstantIntOp::create(b, b.getI32Type(), value);
 }
@@ -313,6 +319,8 @@ struct LowerSubgroupMax : OpRewritePattern<gpu::SubgroupReduceOp> {
 
   LogicalResult matchAndRewrite(gpu::SubgroupReduceOp op,
                                 PatternRewriter &rewriter) const override {
+    if (!isMaxOfWords(op))
+      return rewriter.notifyMatchFailure(op, "only maxui of i32 is lowered");
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
     Value value = op.getValue();
     for (int64_t mask = 1; mask < kWaveLanes; mask *= 2) {

@@ -99,3 +99,23 @@ gpu.module @kernels {
     gpu.return %lanes : i64
   }
 }
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @sum(%word: i32) -> i32 {
+    // expected-error@+1 {{failed to legalize operation 'gpu.subgroup_reduce'}}
+    %sum = gpu.subgroup_reduce add %word : (i32) -> i32
+    gpu.return %sum : i32
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @partner(%word: i32) -> i32 {
+    // expected-error@+1 {{failed to legalize operation 'fp8moe_kernel.exchange'}}
+    %one, %other = fp8moe_kernel.exchange %word, 32
+    gpu.return %other : i32
+  }
+}
