@@ -51,13 +51,13 @@ EVEN = {"2 x 1024": [1024] * 2, "16 x 128": [128] * 16}
 ODD = {"odd": [1025, 1022], "ragged": [128, 105, 131, 152, 117, 140, 123, 129]}
 # Functions, and what is executed of them: sizes of slices or ends of groups.
 Case = collections.namedtuple("Case", "function columns jagged rounding runs tiles", defaults=("",))
-TWICE = "tiles [#fp8moe.two_pass<columns = 64, threads = 256>]"
+TWO_PASS = "tiles [#fp8moe.two_pass<columns = 64, threads = 256>]"
 CASES = [
     Case("rows_7168", 7168, False, "pow2", {"": 64}),
     Case("rows_7169", 7169, False, "pow2", {"": 64}),
     Case("rows_7168_none", 7168, False, "none", {"": 64}),
-    Case("columns_2048", 2048, True, "pow2", EVEN | ODD, TWICE),
-    Case("columns_2049", 2049, True, "pow2", ODD, TWICE),
+    Case("columns_2048", 2048, True, "pow2", EVEN | ODD, TWO_PASS),
+    Case("columns_2049", 2049, True, "pow2", ODD, TWO_PASS),
 ]
 
 # Grouped matmuls: the type of the operands, and groups that are executed.

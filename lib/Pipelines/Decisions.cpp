@@ -104,8 +104,8 @@ static bool hasUnknownSizes(Operation *op) {
          llvm::any_of(op->getResultTypes(), isUnknown);
 }
 
-/// Nanoseconds in which no kernel can be done; none where the bytes of so many
-/// tokens are not known, or more than models hold.
+/// KernelDecision::leastTime for so many tokens; none where the bytes are not
+/// known, or more than models hold.
 static std::optional<int64_t>
 getLeastTime(Operation *op, int64_t tokens,
              const std::optional<MatmulWork> &matmul,

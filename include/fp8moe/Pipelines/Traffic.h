@@ -60,7 +60,8 @@ struct OpTraffic {
 };
 
 /// The bytes of an operation, each tensor counted once. Rows that their readers
-/// compute are not moved: the readers read what the rows are computed of.
+/// compute, for some sizes or for all, do not count: the readers read what the
+/// rows are computed of.
 Bytes getBytes(Operation *op);
 
 /// The operations of `func` that move bytes, in order. Views move none; each
