@@ -136,7 +136,8 @@ def test_every_layer_compiles(chip, tmp_path):
         copies = [
             (*program.layer, program.name) for program in found if re.search(r"fp8moe\.(relayout|contiguous) ", program.tensor)
         ]
-        assert not copies
+        # One group is few strips for a whole chip: on AMD a copy, whose slices are many, takes less time.
+        assert not [copy for copy in copies if copy[2] > 1 or not chip.startswith("gfx")]
         if chip == "cpu":  # has no tiles
             return
         chosen = choose_programs(found)[:: EACH[chip]]
