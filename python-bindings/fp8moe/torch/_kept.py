@@ -135,9 +135,7 @@ class KeptOp(Op):
     def _run(self, *tensors: torch.Tensor) -> Any:
         forms = dict(zip(FORMS, self._find(tensors[self._weights])))
         given = iter(tensors)
-        inputs = tuple(forms[name] if name in forms else next(given) for name in self._names)
-        results = self._inner.call_directly(inputs)
-        return self._inner._run(*inputs) if results is None else results
+        return self._inner.run_within(*(forms[name] if name in forms else next(given) for name in self._names))
 
 
 _kept_ops: Dict[str, KeptOp] = {}

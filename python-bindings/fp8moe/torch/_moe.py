@@ -200,8 +200,10 @@ def _fit(
 def _has_programs(D: int, H: int, E: int, gate_up: str, down: str, device: str, index: int) -> bool:
     """Whether programs of a layer can be had: a machine without the compiler may have those of grouped_mm only."""
     chip = chip_of(device, index)
+    if cache.can_compile(chip):
+        return True
     missing = [request for request in list_requests(D, H, E, gate_up, down, chip) if not cache.find(request)]
-    if not missing or cache.can_compile(chip):
+    if not missing:
         return True
     warn_once(
         f"{missing[0].what} is neither prepared nor can it be compiled here, so layers of its size run as separate functions; "
@@ -254,13 +256,25 @@ class _Programs(NamedTuple):
             return getattr(torch.ops.fp8moe, _constant_name(program, *where))
         return _load(*where)[program]
 
-    def multiply_kept(
-        self, program: str, rows: torch.Tensor, scales: torch.Tensor, parameter: torch.Tensor, offsets: torch.Tensor, is_transposed: bool
+    def multiply(
+        self,
+        program: str,
+        rows: torch.Tensor,
+        scales: torch.Tensor,
+        matrix: torch.Tensor,
+        kept: _Forms,
+        offsets: torch.Tensor,
+        stored: Optional[bool],
     ) -> torch.Tensor:
-        """As what `find` returns, with kept forms of the parameter."""
-        result: torch.Tensor = torch.ops.fp8moe.kept_multiply(
-            rows, scales, parameter, offsets, program, self.part, self.sizes, self.layout, is_transposed
-        )
+        """`multiply_y`, or `multiply_grad_x`, with the forms of the matrix that are `kept`, that are found where it is `stored`, or that are
+        made here."""
+        result: torch.Tensor
+        if stored is not None:
+            result = torch.ops.fp8moe.kept_multiply(rows, scales, matrix, offsets, program, self.part, self.sizes, self.layout, stored)
+            return result
+        if not kept:
+            kept = self.find("quantize_weights_k")(matrix) if program == "multiply_y" else self.find("quantize_weights_n")(matrix, scales)
+        result = self.find(program)(rows, scales, *kept, offsets)
         return result
 
 
@@ -317,11 +331,11 @@ class _MoE(torch.autograd.Function):
         layer = _Layer.of(_view(gate_up, stored), _view(down, stored))
         rows = (slots // places.shape[1]).to(torch.int32)
         x_rows, x_scales, *x_columns = layer.rows.find("quantize_tokens")(x, rows, offsets)
-        h = _multiply(layer.gate_up, x_rows, x_scales, gate_up, forms[:2], offsets, stored)
+        h = layer.gate_up.multiply("multiply_y", x_rows, x_scales, gate_up, forms[:2], offsets, stored)
         del x_rows
         # The second matmul multiplies rows that have their weights already: only sums are left for its result.
         a_rows, a_scales, *a_columns = layer.rows.find("quantize_activation")(h, of_rows, offsets)
-        y = _multiply(layer.down, a_rows, a_scales, down, forms[4:6], offsets, stored)
+        y = layer.down.multiply("multiply_y", a_rows, a_scales, down, forms[4:6], offsets, stored)
         x = x.new_empty(0) if is_exchanged else x  # only _differentiate_again reads it
         saved = (x, weights, gate_up, down, offsets, slots, places, rows, of_rows, h, *x_columns, *a_columns, *forms[2:4], *forms[6:])
         ctx.save_for_backward(*saved)
@@ -355,7 +369,7 @@ def _compute_gradients(ctx: Any, gradient: torch.Tensor) -> Any:
         grad_down = _view(layer.down.find("multiply_grad_weights")(*q_columns, *a_columns, offsets), stored)
     del q_columns, a_columns
     if asks_x or asks_weights or asks_gate_up:
-        grad_a = _multiply_gradient(layer.down, q_rows, q_scales, down, down_forms, offsets, stored)
+        grad_a = layer.down.multiply("multiply_grad_x", q_rows, q_scales, down, down_forms, offsets, stored)
         del q_rows
         grad_h, grad_of_rows = compute_weighted_gradients(grad_a, h, of_rows, ctx.by_kernel)
         del grad_a, h
@@ -368,7 +382,7 @@ def _compute_gradients(ctx: Any, gradient: torch.Tensor) -> Any:
             grad_gate_up = _view(layer.gate_up.find("multiply_grad_weights")(*q_columns, *x_columns, offsets), stored)
         del q_columns, x_columns
         if asks_x:
-            rows_of_x = _multiply_gradient(layer.gate_up, q_rows, q_scales, gate_up, gate_up_forms, offsets, stored)
+            rows_of_x = layer.gate_up.multiply("multiply_grad_x", q_rows, q_scales, gate_up, gate_up_forms, offsets, stored)
             grad_x = _sum_slots(rows_of_x, offsets, places)
     return (grad_x, grad_weights, grad_gate_up, grad_down, *(None for _ in ctx.needs_input_grad[4:]))
 
@@ -394,38 +408,6 @@ def _view(matrix: torch.Tensor, stored: Optional[bool]) -> torch.Tensor:
     return matrix.transpose(-2, -1) if stored else matrix
 
 
-def _multiply(
-    programs: _Programs,
-    rows: torch.Tensor,
-    scales: torch.Tensor,
-    matrix: torch.Tensor,
-    kept: _Forms,
-    offsets: torch.Tensor,
-    stored: Optional[bool],
-) -> torch.Tensor:
-    if stored is not None:
-        return programs.multiply_kept("multiply_y", rows, scales, matrix, offsets, stored)
-    forms = kept or programs.find("quantize_weights_k")(matrix)
-    result: torch.Tensor = programs.find("multiply_y")(rows, scales, *forms, offsets)
-    return result
-
-
-def _multiply_gradient(
-    programs: _Programs,
-    rows: torch.Tensor,
-    scales: torch.Tensor,
-    matrix: torch.Tensor,
-    kept: _Forms,
-    offsets: torch.Tensor,
-    stored: Optional[bool],
-) -> torch.Tensor:
-    if stored is not None:
-        return programs.multiply_kept("multiply_grad_x", rows, scales, matrix, offsets, stored)
-    forms = kept or programs.find("quantize_weights_n")(matrix, scales)
-    result: torch.Tensor = programs.find("multiply_grad_x")(rows, scales, *forms, offsets)
-    return result
-
-
 # --- Kept weights in a graph --------------------------------------------------------
 
 
@@ -443,9 +425,7 @@ def _run_kept(
     """A matmul with the forms that `keep` returns when it runs."""
     forms = keep_forms(parameter, is_transposed, "rowwise", f"moe: {part}").take_forms()
     op = _load(part, (sizes[0], sizes[1], sizes[2]), layout, parameter.device.type, parameter.device.index or 0)[program]
-    inputs = (rows, scales, *(forms[:2] if program == "multiply_y" else forms[2:]), offsets)
-    results = op.call_directly(inputs)
-    result: torch.Tensor = op._run(*inputs) if results is None else results
+    result: torch.Tensor = op.run_within(rows, scales, *(forms[:2] if program == "multiply_y" else forms[2:]), offsets)
     return result
 
 

@@ -287,6 +287,11 @@ class Op:
     def __repr__(self) -> str:
         return f"<fp8moe operator {self.qualified_name}{self.signature.schema} for {self._chip}>"
 
+    def run_within(self, *tensors: torch.Tensor) -> Any:
+        """Runs the program in the code of another operator."""
+        results = self.call_directly(tensors)
+        return self._run(*tensors) if results is None else results
+
     def _run(self, *tensors: torch.Tensor) -> Any:
         program = self._programs.get(tensors[0].device) or self._load(tensors[0].device)
         found = program.find_torch_call(torch, tensors, _take_any)
