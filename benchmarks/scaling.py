@@ -10,11 +10,12 @@
 
     python3 benchmarks/scaling.py --json build/scaling.json
     python3 benchmarks/scaling.py --models dsv3 --modes ep --gpus 2 --compile
+    python3 benchmarks/scaling.py --modes ep --compile --capacity 1.25 --graphs
     python3 benchmarks/scaling.py --toy                       # on the CPU, with gloo: whether it runs
 
     example   the model of examples/train_moe.py: whole steps with the optimizer
-    qwen3     a layer of Qwen3-30B-A3B with 16 experts on each GPU, as with EP = 8: forward and backward
-    dsv3      a layer of DeepSeek-V3 with 32 experts on each GPU, as with EP = 8: forward and backward
+    qwen3     layers (--layers) of Qwen3-30B-A3B with 16 experts on each GPU, as with EP = 8: forward and backward
+    dsv3      layers of DeepSeek-V3 with 32 experts on each GPU, as with EP = 8: forward and backward
 
     ep        experts are divided between all GPUs, all else is replicated (DDP)
     ep_fsdp   experts are divided between half of the GPUs (two at least), and FSDP2 divides everything over the others
@@ -71,14 +72,14 @@ PARTS = {
 Case = collections.namedtuple("Case", "model mode precision gpus")
 
 
-def make_config(model, experts, toy):
+def make_config(model, experts, toy, layers=1):
     """A model of transformers; `experts` is how many ranks share the experts."""
     import train_moe
     import transformers
 
     if model == "example":
         return train_moe.make_config(train_moe.SIZES["cpu" if toy else "gpu"])
-    common = dict(vocab_size=256, num_hidden_layers=1, num_experts_per_tok=2 if toy else 8, norm_topk_prob=True, use_cache=False)
+    common = dict(vocab_size=256, num_hidden_layers=layers, num_experts_per_tok=2 if toy else 8, norm_topk_prob=True, use_cache=False)
     if model == "qwen3":
         sizes = dict(hidden_size=64, moe_intermediate_size=48, intermediate_size=48, head_dim=16) if toy else dict(
             hidden_size=2048, moe_intermediate_size=768, intermediate_size=768, head_dim=128
@@ -114,7 +115,10 @@ def parse_settings(case, options):
     import train_moe
 
     wire = PRECISIONS[case.precision][1]
-    settings = train_moe.parse([*MODES.get(case.mode, []), f"--wire={wire}", "--recipe=rowwise", *(["--compile"] if options.compile else [])])
+    flags = [f"--{name}" for name in ("compile", "graphs") if getattr(options, name)]
+    if options.capacity:
+        flags.append(f"--capacity={options.capacity}")
+    settings = train_moe.parse([*MODES.get(case.mode, []), f"--wire={wire}", "--recipe=rowwise", *flags])
     settings.device = "cpu" if options.toy else "cuda"
     if case.mode == "ep_fsdp":
         settings.ep = max(case.gpus // 2, 2)
@@ -131,7 +135,7 @@ def make_step(case, settings, options):
 
     import fp8moe.torch
 
-    config = make_config(case.model, settings.ep, options.toy)
+    config = make_config(case.model, settings.ep, options.toy, options.layers)
     model = train_moe.make_model(PRECISIONS[case.precision][0], config, 0, settings)
     for parameter in model.parameters():
         parameter.data = parameter.data.bfloat16()  # routers of DeepSeek-V3, too, as FSDP2 wants one type
@@ -141,7 +145,7 @@ def make_step(case, settings, options):
     for layer in model.model.layers:
         layer.mlp.experts.register_forward_pre_hook(functools.partial(balance, number=config.num_experts))
         if settings.compile:
-            layer.compile()
+            layer.compile(mode="reduce-overhead" if settings.graphs else "default")
     if case.gpus > 1:
         model = train_moe.parallelize(model, settings)
     length, batch = (32, 2) if options.toy else (2048, options.tokens // 2048)
@@ -152,6 +156,7 @@ def make_step(case, settings, options):
         optimizer = torch.optim.AdamW(train_moe.group_parameters(model), lr=1e-5, fused=not options.toy)
 
     def step():
+        torch.compiler.cudagraph_mark_step_begin()
         model(input_ids=tokens, labels=tokens).loss.backward()
         if optimizer:
             train_moe.clip_gradients(model, settings)
@@ -351,11 +356,14 @@ def parse():
     parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES))
     parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=["bf16", "fp8", "fp8 wire"])
     parser.add_argument("--gpus", nargs="+", type=int, help="how many (default: those of 1, 2, 4 and 8 that are there)")
+    parser.add_argument("--layers", type=int, default=1, help="of qwen3 and dsv3 (default: 1, where the host's time for all else counts most)")
     parser.add_argument("--tokens", type=int, default=8192, help="of each GPU, a multiple of 2048 (default: 8192)")
     parser.add_argument("--steps", type=int, default=5, help="of each of three measurements (default: 5)")
     parser.add_argument("--warm-up", type=int, default=4, help="steps before (default: 4)")
     parser.add_argument("--timeout", type=float, default=300, help="seconds that a case may take (default: 300)")
     parser.add_argument("--compile", action="store_true", help="compile layers")
+    parser.add_argument("--graphs", action="store_true", help="with --compile: replay layers as CUDA graphs; with several GPUs, with --capacity")
+    parser.add_argument("--capacity", type=float, metavar="F", help="room for F times what even routing sends (default: any number of tokens)")
     parser.add_argument("--kernels", type=int, default=0, metavar="N", help="add milliseconds of parts, and of the N kernels that take longest")
     parser.add_argument("--traces", metavar="FOLDER", help="save a timeline of each case here, for chrome://tracing")
     parser.add_argument("--toy", action="store_true", help="small models on the CPU, with gloo")

@@ -34,6 +34,7 @@ Everything else is replicated (DDP) or divided (FSDP2), and so are experts betwe
 
     torchrun --nproc-per-node=4 examples/train_moe.py --contenders bf16 fp8moe                      # EP = 4
     torchrun --nproc-per-node=4 examples/train_moe.py --contenders fp8moe --wire fp8                # tokens travel in FP8
+    torchrun --nproc-per-node=4 examples/train_moe.py --contenders fp8moe --capacity 1.5 --compile  # nothing waits, tokens may be dropped
     torchrun --nproc-per-node=4 examples/train_moe.py --contenders fp8moe --ep 1 --data fsdp        # FSDP2, or DDP: --data ddp
     torchrun --nproc-per-node=4 examples/train_moe.py --contenders fp8moe --ep 2 --data fsdp        # EP = 2 and FSDP2
 
@@ -174,7 +175,7 @@ def network_of(contender: str, options: argparse.Namespace) -> Callable[[Any, An
     def gate(module: Any, h: Any) -> Any:
         return module._apply_gate(h)
 
-    if options.compile and options.ep > 1:  # graphs of layers do not have it
+    if options.compile and options.ep > 1 and not options.capacity:  # graphs of layers do not have it
         gate = torch.compile(gate, dynamic=True)
 
     def run(module: Any, rows: Any, offsets: Any) -> Any:
@@ -221,11 +222,14 @@ def register_experts(name: str, contender: str, options: argparse.Namespace) -> 
     def experts(self: Any, hidden_states: Any, top_k_index: Any, top_k_weights: Any) -> Any:
         tokens = hidden_states, top_k_index, top_k_weights
         if network is None:
-            return moe(*tokens, *list_weights(self), recipe=options.recipe, group=group, wire=options.wire)
-        return expert_parallel(*tokens, functools.partial(network, self), num_experts=options.experts, group=group)
+            return moe(*tokens, *list_weights(self), recipe=options.recipe, group=group, wire=options.wire, **list_capacity(self, options))
+        return expert_parallel(
+            *tokens, functools.partial(network, self), num_experts=options.experts, group=group, **list_capacity(self, options)
+        )
 
-    # Row counts are data, so graphs break here. Eager code takes less time of the host than broken graphs.
-    ALL_EXPERTS_FUNCTIONS.register(name, torch.compiler.disable(experts) if options.ep > 1 else experts)
+    # Without a capacity row counts are data, so graphs break here. Eager code takes less time of the host than broken graphs.
+    is_data = options.ep > 1 and options.capacity is None
+    ALL_EXPERTS_FUNCTIONS.register(name, torch.compiler.disable(experts) if is_data else experts)
 
 
 # --- Several processes ------------------------------------------------------------
@@ -244,6 +248,7 @@ def parallelize(model: Any, options: argparse.Namespace) -> Any:
     parameters = {parameter for module in experts if options.ep > 1 for parameter in module.parameters()}
     if options.data == "ddp":
         names = [name for name, parameter in model.named_parameters() if parameter in parameters]
+        names += [name for name, _ in model.named_buffers() if name.endswith("dropped")]
         torch.nn.parallel.DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, names)
         for parameter in parameters if options.world > options.ep else ():
             parameter.register_post_accumulate_grad_hook(functools.partial(sum_gradient, options=options))
@@ -276,8 +281,15 @@ def divide_experts(module: Any, options: argparse.Namespace) -> None:
     for name in ("gate_up_proj", "down_proj"):
         part = getattr(module, name).detach().chunk(options.ep)[options.mesh["experts"].get_local_rank()].clone()
         setattr(module, name, torch.nn.Parameter(part))
+    # CUDA graphs change buffers of modules where they are.
+    module.register_buffer("dropped", torch.zeros(1, dtype=torch.int64, device=options.device), persistent=False)
     module.fp8moe_recipe = options.recipe
     module.fp8moe_weights = functools.partial(list_weights, module)
+
+
+def list_capacity(module: Any, options: argparse.Namespace) -> Dict[str, Any]:
+    """Arguments of `moe` and of `expert_parallel`."""
+    return {} if options.capacity is None else dict(capacity=options.capacity, dropped=module.dropped)
 
 
 def list_weights(module: Any) -> List[Any]:
@@ -396,6 +408,10 @@ def train(contender: str, size: Dict[str, Any], seed: int, options: argparse.Nam
         print(report)
     step_s = statistics.median(seconds[min(WARM_UP, len(seconds) - 1) :])
     peak_gib = reduce(torch.cuda.max_memory_allocated() / 2**30, options, "max") if on_gpu else None
+    dropped = reduce(sum(int(buffer) for name, buffer in model.named_buffers() if name.endswith("dropped")), options, "mean")
+    slots = size["steps"] * size["batch"] * size["length"] * size["top_k"] * size["layers"]
+    if options.capacity and options.rank == 0:
+        print(f"{contender:8} had no room for {100 * dropped * options.world / slots:.2f}% of tokens' experts", flush=True)
     validation = validate(model, size, options)
     if options.rank == 0:
         print(f"{contender:8} validation  loss {statistics.mean(validation):.4f}", flush=True)
@@ -444,6 +460,10 @@ def parse(arguments: Optional[List[str]] = None) -> argparse.Namespace:
     parser.add_argument("--ep", type=int, help="divide experts between so many processes (default: all)")
     parser.add_argument("--data", choices=("ddp", "fsdp"), default="ddp", help="how several processes share all else (default: ddp)")
     parser.add_argument("--wire", choices=("bf16", "fp8"), default="bf16", help="of tokens and of their gradients, for fp8moe (default: bf16)")
+    parser.add_argument(
+        "--capacity", type=float, metavar="F",
+        help="with --ep: room for F times what even routing sends, so that sizes are fixed (default: any number of tokens, for which the host waits)",
+    )  # fmt: skip
     parser.add_argument("--timeout", type=float, default=600, help="seconds that a collective may wait for other processes (default: 600)")
     parser.add_argument("--inspect", type=int, default=0, metavar="N", help="look into fp8moe's run every N steps (slows those down)")
     parser.add_argument("--seed", type=int, default=0, help="seed of weights and batches (default: 0)")
@@ -467,8 +487,10 @@ def parse(arguments: Optional[List[str]] = None) -> argparse.Namespace:
         parser.error(f"--inspect: {options.inspect} is less than 0")
     if options.graphs and not options.compile:
         parser.error("--graphs is a mode of --compile: give both")
-    if options.graphs and options.ep > 1:
-        parser.error("--graphs: a graph cannot hold the sizes of an all-to-all, which differ from step to step; leave it out, or give --ep=1")
+    if options.capacity is not None and not options.capacity > 0:
+        parser.error(f"--capacity: {options.capacity} is not above 0")
+    if options.graphs and options.ep > 1 and options.capacity is None:
+        parser.error("--graphs: a graph cannot hold the sizes of an all-to-all, which differ from step to step; fix them with --capacity, or give --ep=1")
     if options.graphs and options.inspect:
         parser.error("--inspect reads what a step computes as it goes, which a replayed graph (--graphs) does not show")
     return options

@@ -15,7 +15,9 @@ from torch.fx.experimental.symbolic_shapes import guard_or_false
 from .. import cache, moe_programs, recipes
 from . import _auto
 from ._constant import assume_constant_result, warn_once
-from ._expert_parallel import Wire, _check as require_exchange, combine_tokens, dispatch_tokens, expert_parallel, find_group, require_wire
+from ._expert_parallel import (
+    Wire, combine_tokens, count_dropped, dispatch_tokens, expert_parallel, find_group, require_capacity, require_exchange, require_wire,
+)  # fmt: skip
 from ._experts import experts as run_experts
 from ._glu import Activation, compute_weighted_gradients
 from ._grouped_mm import _LEAST_ROWS, FIXED, _lay_out, chip_of, find_layout, find_shape, is_exporting, observers, require_tensor
@@ -41,6 +43,8 @@ def moe(
     recipe: Union[recipes.Recipe, Tuple[recipes.Recipe, recipes.Recipe]] = "auto",
     group: Any = None,
     wire: Wire = "bf16",
+    capacity: Optional[float] = None,
+    dropped: Optional[torch.Tensor] = None,
 ) -> torch.Tensor:
     """Runs tokens through their experts: `permute`, `experts` and `unpermute` as one function. With SwiGLU the weights
     multiply rows before `down`, as `experts` does with `permute_weights`.
@@ -65,7 +69,7 @@ def moe(
         group: a process group whose ranks have E experts each, in their order. Then tokens travel as in `expert_parallel`. All of
             its ranks call together; each chooses its programs by T * k rows, which is what it gets where experts are equally used.
             With None nothing travels: where `expert_parallel` takes the default group, name torch.distributed.group.WORLD.
-        wire: as for `expert_parallel`.
+        wire, capacity, dropped: as for `expert_parallel`.
 
     Returns:
         [T, D], of the type of x.
@@ -81,18 +85,20 @@ def moe(
     E = operator.index(shape[0])
     wanted = recipes.for_each("moe", recipe, 2)
     require_wire("moe", wire)
+    require_capacity("moe", capacity, dropped)
     ranks = 1 if group is None else find_group(group)[1]
     if ranks > 1 and weights is None and isinstance(experts, torch.Tensor):
         weights = torch.ones(experts.shape, device=experts.device)
     is_whole = activation == "silu" and _fit(x, experts, weights, gate_up, down, wanted)
     if ranks > 1:
         if is_whole:
-            return _run_whole_of_group(x, experts, weights, gate_up, down, E, group, wire)
+            return _run_whole_of_group(x, experts, weights, gate_up, down, E, group, wire, capacity, dropped)
 
         def network(rows: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
             return run_experts(rows, gate_up, down, offsets, activation=activation, recipe=recipe)
 
-        return expert_parallel(x, experts, weights, network, num_experts=E * ranks, group=group, wire=wire)
+        options: Any = dict(num_experts=E * ranks, group=group, wire=wire, capacity=capacity, dropped=dropped)
+        return expert_parallel(x, experts, weights, network, **options)
     if is_whole:
         return run_whole(x, experts, weights, gate_up, down, E)
     rows, routing = permute(x, experts, E)
@@ -118,12 +124,22 @@ def run_whole(
 
 
 def _run_whole_of_group(
-    x: torch.Tensor, experts: torch.Tensor, weights: torch.Tensor, gate_up: _Weights, down: _Weights, E: int, group: Any, wire: Wire
+    x: torch.Tensor,
+    experts: torch.Tensor,
+    weights: torch.Tensor,
+    gate_up: _Weights,
+    down: _Weights,
+    E: int,
+    group: Any,
+    wire: Wire,
+    capacity: Optional[float],
+    dropped: Optional[torch.Tensor],
 ) -> torch.Tensor:
     """As `run_whole`, where each rank of the group has E experts."""
     name, ranks = find_group(group)
     require_exchange(x, experts, weights, E * ranks, ranks, wire)
-    tokens, exchange = dispatch_tokens(x, experts, weights, E * ranks, name, wire)
+    tokens, exchange = dispatch_tokens(x, experts, weights, E * ranks, name, ranks, wire, capacity)
+    count_dropped(exchange, dropped)
     return combine_tokens(run_routed(tokens, exchange.here, exchange.weights, gate_up, down, is_exchanged=True), exchange)
 
 

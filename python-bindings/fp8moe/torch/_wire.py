@@ -35,16 +35,27 @@ def _layout(D: int, is_fp8: bool, ids: int, weights: int) -> Tuple[int, int, int
 
 
 def pack(
-    x: torch.Tensor, is_fp8: bool, ids: Optional[torch.Tensor] = None, weights: Optional[torch.Tensor] = None
+    x: torch.Tensor,
+    is_fp8: bool,
+    ids: Optional[torch.Tensor] = None,
+    weights: Optional[torch.Tensor] = None,
+    rows: Optional[torch.Tensor] = None,
 ) -> torch.Tensor:
-    """u8 [T, bytes] of tokens x bf16 [T, D], with i32 [T, k] and f32 [T, k] where they are given."""
+    """u8 [R, bytes] of tokens x bf16 [T, D], with i32 [T, k] and f32 [T, k] where they are given. Of all tokens, or of those with the numbers
+    `rows`, i64 [R]; a negative one makes a row without experts."""
     x = x.contiguous()
-    T, D = x.shape
+    D = x.shape[1]
     extra = [0 if tensor is None else tensor.shape[1] for tensor in (ids, weights)]
-    scale_at, ids_at, weights_at, width = _layout(D, is_fp8, *extra)
-    if not is_fp8 and width == 2 * D and x.storage_offset() % 8 == 0:
+    *layout, width = _layout(D, is_fp8, *extra)
+    if rows is None and not is_fp8 and width == 2 * D and x.storage_offset() % 8 == 0:
         return x.view(torch.uint8)
-    result = torch.empty(T, width, dtype=torch.uint8, device=x.device)
+    if kernels := find_kernels("_wire_kernels", x):
+        result = torch.empty(x.shape[0] if rows is None else rows.shape[0], width, dtype=torch.uint8, device=x.device)
+        extras = [None if tensor is None else tensor.contiguous() for tensor in (ids, weights)]
+        kernels.pack(x, result, tuple(layout), is_fp8, *extras, rows)
+        return result
+    result = torch.empty(x.shape[0], width, dtype=torch.uint8, device=x.device)
+    scale_at, ids_at, weights_at = layout
     if is_fp8:
         _quantize(x, result, scale_at)
     else:
@@ -53,6 +64,9 @@ def pack(
         result[:, ids_at : ids_at + 4 * extra[0]].view(torch.int32).copy_(ids)
     if weights is not None:
         result[:, weights_at : weights_at + 4 * extra[1]].view(torch.float32).copy_(weights)
+    if rows is not None:
+        result = take(result, rows.clamp(min=0))
+        result[:, ids_at : ids_at + 4 * extra[0]].view(torch.int32).masked_fill_((rows < 0).unsqueeze(1), -1)
     return result
 
 
@@ -64,17 +78,20 @@ def take(tokens: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
 def unpack(
     tokens: torch.Tensor, D: int, is_fp8: bool, k: int = 0, has_ids: bool = True
 ) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """bf16 [R, D], which may be a view of tokens, i32 [R, k] and f32 [R, k]."""
-    scale_at, ids_at, weights_at, _ = _layout(D, is_fp8, k if has_ids else 0, k)
-    data = _dequantize(tokens, D, scale_at) if is_fp8 else tokens[:, : 2 * D].view(torch.bfloat16)
+    """bf16 [R, D], i32 [R, k], which is a view of tokens, and f32 [R, k]."""
+    *layout, width = _layout(D, is_fp8, k if has_ids else 0, k)
+    scale_at, ids_at, weights_at = layout
     ids = tokens[:, ids_at : ids_at + 4 * k * has_ids].view(torch.int32)
+    if not is_fp8 and width == 2 * D:
+        return tokens.view(torch.bfloat16), ids, tokens[:, :0].view(torch.float32)
+    if kernels := find_kernels("_wire_kernels", tokens.view(torch.float32)):
+        data, weights = kernels.unpack(tokens, D, tuple(layout), is_fp8, k)
+        return data, ids, weights
+    data = _dequantize(tokens, D, scale_at) if is_fp8 else tokens[:, : 2 * D].view(torch.bfloat16).contiguous()
     return data, ids, tokens[:, weights_at : weights_at + 4 * k].view(torch.float32).contiguous()
 
 
 def _quantize(x: torch.Tensor, result: torch.Tensor, scale_at: int) -> None:
-    if kernels := find_kernels("_wire_kernels", x):
-        kernels.quantize(x, result, scale_at)
-        return
     wide = x.float()
     fraction, exponent = torch.frexp(wide.abs().amax(1, keepdim=True).clamp(min=LEAST_AMAX))  # a NaN stays one
     scale = torch.ldexp(torch.ones_like(fraction), exponent - 9 + (fraction > FP8_MAX / 512).int())
@@ -84,8 +101,5 @@ def _quantize(x: torch.Tensor, result: torch.Tensor, scale_at: int) -> None:
 
 
 def _dequantize(tokens: torch.Tensor, D: int, scale_at: int) -> torch.Tensor:
-    if kernels := find_kernels("_wire_kernels", tokens.view(torch.float32)):
-        result: torch.Tensor = kernels.dequantize(tokens, D, scale_at)
-        return result
     scale = tokens[:, scale_at : scale_at + 4].view(torch.float32)
     return (tokens[:, :D].view(torch.float8_e4m3fn).float() * scale).to(torch.bfloat16)

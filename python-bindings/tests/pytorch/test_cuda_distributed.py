@@ -16,7 +16,7 @@ import torch.distributed as dist  # noqa: E402
 import torch.distributed.fsdp  # noqa: E402
 
 from fp8moe.torch import (  # noqa: E402
-    Linear, ShardedWeights, _expert_parallel, _grouped_mm, _kept, _linear, _triton, _wire, combine, dispatch, keep_gathered, permute,
+    Linear, ShardedWeights, _exchange, _grouped_mm, _kept, _linear, _triton, _wire, combine, dispatch, keep_gathered, moe, permute,
     unpermute,
 )  # fmt: skip
 
@@ -68,6 +68,19 @@ def test_tokens_have_the_bytes_of_the_cpu(width):
     assert (~is_finite).sum() == 2
 
 
+@pytest.mark.parametrize("is_fp8", [False, True], ids=["bf16", "fp8"])
+@pytest.mark.parametrize("width", [30, 2048])
+def test_chosen_tokens_have_the_bytes_of_the_cpu(width, is_fp8):
+    """In any order, some twice, and rows without experts; gradients have no experts."""
+    x, ids, weights = torch.randn(200, width).bfloat16(), torch.randint(-5, 5, (200, 3), dtype=torch.int32), torch.rand(200, 3)
+    rows = torch.randint(-1, 200, (300,))
+    for extras in ((ids, weights, rows), (ids, weights, None), (None, weights, None)):
+        on_cpu = _wire.pack(x, is_fp8, *extras)
+        found = _wire.unpack(_wire.pack(x.cuda(), is_fp8, *(None if each is None else each.cuda() for each in extras)), width, is_fp8, 3, extras[0] is not None)
+        expected = _wire.unpack(on_cpu, width, is_fp8, 3, extras[0] is not None)
+        assert all(map(torch.equal, (tensor.cpu() for tensor in found), expected))
+
+
 def test_sizes_are_read_when_they_are_there():
     """The copy begins without waiting; its reader waits for what runs in the stream of the tensor."""
     for stream in (torch.cuda.current_stream(), torch.cuda.Stream()):
@@ -77,7 +90,7 @@ def test_sizes_are_read_when_they_are_there():
             torch.cuda.set_sync_debug_mode("error")
             try:
                 torch.cuda._sleep(100_000_000)
-                read = _expert_parallel._read_later(sizes.add_(7))
+                read = _exchange._read_later(sizes.add_(7))
                 assert not stream.query()
             finally:
                 torch.cuda.set_sync_debug_mode("default")
@@ -89,7 +102,7 @@ def test_sizes_are_read_from_the_device_that_has_them():
     sizes = torch.zeros(2, 4, dtype=torch.int64, device="cuda:1")
     with torch.cuda.device(1):
         torch.cuda._sleep(100_000_000)
-    assert _expert_parallel._read_later(sizes.add_(7))().tolist() == [[7] * 4] * 2
+    assert _exchange._read_later(sizes.add_(7))().tolist() == [[7] * 4] * 2
 
 
 # --- Expert parallelism -----------------------------------------------------------------
@@ -142,6 +155,57 @@ def test_compiled_exchange_of_one_rank(mesh):
         found = run(torch.compile(exchange, fullgraph=True), *given)
     for result, expected in zip(found, run(locally, *given)):  # Inductor rounds less often
         assert (result.float() - expected.float()).norm() < 0.02 * expected.float().norm()
+
+
+# --- Two ranks --------------------------------------------------------------------------
+
+
+def check_capacity(rank, port):
+    """A layer with a capacity has the bits of one without, in eager code and in CUDA graphs; nothing waits for the device, and what is dropped
+    is counted."""
+    torch.cuda.set_device(rank)
+    dist.init_process_group("nccl", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+    generator = torch.Generator("cuda").manual_seed(rank)
+    tokens, hidden, mine = 1024, 128, E // 2
+
+    def draw(*shape):
+        return torch.randn(shape, device="cuda", generator=generator)
+
+    x, gradient = draw(tokens, D).bfloat16().requires_grad_(), draw(tokens, D).bfloat16()
+    ids, weights = draw(tokens, E).topk(K).indices, draw(tokens, K).requires_grad_()
+    matrices = [(draw(*shape) / 16).bfloat16().requires_grad_() for shape in ((mine, 2 * hidden, D), (mine, D, hidden))]
+    dropped = torch.zeros(1, dtype=torch.int64, device="cuda")
+    torch._dynamo.mark_static_address(dropped)
+
+    def layer(capacity, wire):
+        gate_up, down = (matrix.transpose(-2, -1) for matrix in matrices)
+        return moe(x, ids, weights, gate_up, down, recipe="rowwise", group=dist.group.WORLD, wire=wire, capacity=capacity, dropped=dropped)
+
+    def run(function, *options):
+        torch.compiler.cudagraph_mark_step_begin()
+        y = function(*options)
+        return [tensor.detach().clone() for tensor in (y, *torch.autograd.grad(y, (x, weights, *matrices), gradient))]
+
+    for wire in ("bf16", "fp8"):
+        exact = run(layer, None, wire)
+        compiled = torch.compile(layer, fullgraph=True, mode="reduce-overhead", dynamic=False)
+        for function in (layer, *[compiled] * 4):
+            assert all(map(torch.equal, run(function, 2.0, wire), exact))
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+            run(compiled, 2.0, wire)
+        assert sum("GraphLaunch" in event.name for event in profile.events()) == 2
+    assert dropped.item() == 0
+    torch.cuda.set_sync_debug_mode("error")
+    run(layer, 0.5, "fp8")
+    torch.cuda.set_sync_debug_mode("default")
+    assert dropped.item() > 0
+    torch.compiler.reset()  # NCCL waits for graphs that hold its kernels
+    dist.destroy_process_group()
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+def test_capacity_on_two_gpus(port):
+    torch.multiprocessing.spawn(check_capacity, (port,), nprocs=2)
 
 
 # --- FSDP2 ------------------------------------------------------------------------------

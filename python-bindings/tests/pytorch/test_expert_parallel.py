@@ -16,7 +16,7 @@ import torch.distributed as dist  # noqa: E402
 import torch.multiprocessing as multiprocessing  # noqa: E402
 
 import fp8moe  # noqa: E402
-from fp8moe.torch import _moe, _wire, combine, dispatch, expert_parallel, experts, moe, permute, unpermute  # noqa: E402
+from fp8moe.torch import _exchange, _moe, _wire, combine, dispatch, expert_parallel, experts, moe, permute, unpermute  # noqa: E402
 
 if not dist.is_available() or not dist.is_gloo_available():
     pytest.skip("torch has no gloo", allow_module_level=True)
@@ -68,12 +68,12 @@ def expected(tensors):
     return y, x.grad, weights.grad, [[parameter.grad for parameter in mine] for mine in of_ranks]
 
 
-def run(rank, tensors, tokens, wire="bf16", function=expert_parallel):
+def run(rank, tensors, tokens, wire="bf16", function=expert_parallel, **options):
     x, ids, weights, gradient = local(tensors, tokens, rank)
     x.requires_grad_()
     weights.requires_grad_()
     network, mine = make_network(rank)
-    y = function(x, ids, weights, network, num_experts=E, wire=wire)
+    y = function(x, ids, weights, network, num_experts=E, wire=wire, **options)
     y.backward(gradient)
     return y.detach(), x.grad, weights.grad, [parameter.grad for parameter in mine]
 
@@ -126,6 +126,56 @@ def check_compiled(rank):
             found = run(rank, tensors, tokens, function=compiled)
         for mine, other in zip((*found[:3], *found[3]), (*exact[:3], *exact[3])):
             assert torch.equal(mine, other), (tokens, captures)
+
+
+def find_kept(ids, tokens, room):
+    """Slots that have room, [T, k]: of each rank's tokens the first ones for another rank go, and of its rows the first ones are kept."""
+    owners = torch.div(ids, MINE, rounding_mode="floor")
+    kept = torch.zeros_like(ids, dtype=torch.bool)
+    source = torch.repeat_interleave(torch.arange(RANKS), tokens)
+    for rank in range(RANKS):
+        goes = (owners == rank).any(1)
+        for other in range(RANKS):
+            numbers = (goes & (source == other)).nonzero().flatten()
+            goes[numbers[room.tokens :]] = False
+        slots = (goes.unsqueeze(1) & (owners == rank)).flatten().nonzero().flatten()
+        order = torch.argsort(ids.flatten()[slots], stable=True)
+        kept.view(-1)[slots[order][: room.rows]] = True
+    return kept
+
+
+def check_capacity(rank):
+    """With room for all, bits are those without a capacity. What has no room is missing, as if no expert had been chosen, and counted."""
+    tokens = (40, 40)
+    for capacity, choices in ((2.0, range(-1, E + 1)), (1.0, range(E)), (0.4, range(E)), (0.4, [0, MINE]), (0.9, range(MINE)), (1.0, [E])):
+        tensors = x, ids, weights, gradient = batch(tokens, choices)
+        room = _exchange.find_room(capacity, tokens[0], K, E, RANKS)
+        kept = find_kept(ids, torch.tensor(tokens), room)
+        exact = expected((x, torch.where(kept, ids, -1), weights, gradient))
+        dropped = torch.zeros(1, dtype=torch.int64)
+        found = run(rank, tensors, tokens, capacity=capacity, dropped=dropped)
+        for mine, all_of_them in zip(found[:3], exact[:3]):
+            assert torch.equal(mine, *local([all_of_them], tokens, rank)), (capacity, choices)
+        assert all(map(torch.equal, found[3], exact[3][rank])), (capacity, choices)
+        dist.all_reduce(dropped)
+        is_expert = (ids >= 0) & (ids < E)
+        assert dropped.item() == (is_expert & ~kept).sum().item(), (capacity, choices)
+        assert dropped.item() > 0 or capacity != 0.4 and choices != range(MINE), (capacity, choices)
+        assert dropped.item() == 0 or capacity != 2.0, choices
+
+
+def check_fixed_graphs(rank):
+    """Sizes are no data: one graph, without the option of Dynamo, of separate functions and of whole layers."""
+    many = 8 * _moe._LEAST_ROWS
+    for recipe, tokens in (("rowwise", 40), ("rowwise", many), ("forward_only", many)):
+        tensors, tokens = batch((tokens, tokens), range(E)), (tokens, tokens)
+        for wire in ("bf16", "fp8"):
+            exact = run_layer(rank, tensors, tokens, wire, recipe)
+            layer = lambda *inputs: moe(*inputs, recipe=recipe, group=dist.group.WORLD, wire=wire, capacity=RANKS)  # noqa: B023, E731
+            for function in (layer, torch.compile(layer, backend="aot_eager", fullgraph=True, dynamic=False)):
+                found = run_layer(rank, tensors, tokens, function=function)
+                for mine, other in zip((*found[:3], *found[3]), (*exact[:3], *exact[3]), strict=True):
+                    assert torch.equal(mine, other), (recipe, tokens, wire)
 
 
 def run_layer(rank, tensors, tokens, wire="bf16", recipe="rowwise", function=None):
@@ -216,6 +266,9 @@ def check_messages(rank):
     for change, message in (
         (dict(num_experts=5), "2 ranks cannot divide 5 experts equally"),
         (dict(wire="fp16"), "wire is 'fp16', expected 'bf16' or 'fp8'"),
+        (dict(capacity=0.0), "capacity is 0.0, expected a number above 0"),
+        (dict(capacity=torch.nan), "capacity is nan, expected a number above 0"),
+        (dict(dropped=torch.zeros(2)), r"dropped is torch.float32 of shape \(2,\), expected torch.int64 of shape \(1,\)"),
         (dict(x=x.float()), "x is torch.float32, expected torch.bfloat16; cast it"),
         (dict(weights=weights[:, :1]), r"weights have shape \(4, 1\), expected that of experts, \(4, 2\)"),
         (dict(experts=ids[:3]), r"x has shape \(4, 64\) and experts \(3, 2\)"),
@@ -223,6 +276,8 @@ def check_messages(rank):
     ):
         with pytest.raises(ValueError, match=message):
             expert_parallel(**{**dict(x=x, experts=ids, weights=weights, network=None, num_experts=E), **change})
+    with pytest.raises(TypeError, match="capacity is of type str, expected a number"):
+        moe(x, ids, weights, *(whole[:MINE].transpose(-2, -1) for whole in parameters()), group=dist.group.WORLD, capacity="1.25")
     with pytest.raises(TypeError, match="group is of type str, expected a ProcessGroup"):
         expert_parallel(x, ids, weights, None, num_experts=E, group="world")
     with pytest.raises(TypeError, match="experts are of type list, expected a torch.Tensor"):
@@ -239,12 +294,18 @@ def check_sizes_that_differ(rank):
     for change in (dict(num_experts=E + 2 * rank), dict(wire=("bf16", "fp8")[rank]), dict(experts=ids[:, rank:], weights=weights[:, rank:])):
         with pytest.raises(ValueError, match=message):
             expert_parallel(**{**dict(x=x, experts=ids, weights=weights, network=None, num_experts=E), **change})
+    few = 4 - rank
+    with pytest.raises(ValueError, match=f"rank {rank} of the group has .*, room for {few} tokens to each rank and {2 * few * K} rows, but rank"):
+        expert_parallel(x[:few], ids[:few], weights[:few], None, num_experts=E, capacity=RANKS)
     gate_up, down = (whole[: MINE + rank].transpose(-2, -1) for whole in parameters())
     with pytest.raises(ValueError, match=f"has {(MINE + rank) * RANKS} experts in all, .*, but rank"):
         moe(x, ids, weights, gate_up, down, group=dist.group.WORLD)
 
 
-CHECKS = [check_values, check_fp8_wire, check_nan, check_compiled, check_whole_layers, check_late, check_messages, check_sizes_that_differ]
+CHECKS = [
+    check_values, check_fp8_wire, check_nan, check_compiled, check_whole_layers, check_capacity, check_fixed_graphs, check_late, check_messages,
+    check_sizes_that_differ,
+]  # fmt: skip
 
 
 def join(rank, port):

@@ -1,0 +1,434 @@
+# Part of the fp8moe project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The operators of expert_parallel.
+
+Each exchange is one all-to-all of rows of bytes. Without a capacity its sizes are data, which the host reads in dispatch. With one, every rank
+sends as many rows to each other rank: nothing waits for the device, and CUDA graphs hold the exchange.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Set, Tuple, Union
+
+import torch
+import torch.distributed as dist
+
+from .._library import Error
+from . import _auto, _ops, _wire
+from ._permute import Routing, _spread_used, _sum_slots, dot_slots, route
+
+#: Of an exchange: i64 [2, ranks] on the host, tokens sent to and received from each rank; or the fixed number for all of them.
+Sizes = Union[torch.Tensor, int]
+
+
+class Room(NamedTuple):
+    """The fixed sizes of an exchange with a capacity."""
+
+    #: Tokens that a rank sends to each rank.
+    tokens: int
+    #: Rows that the experts of a rank get.
+    rows: int
+
+
+def find_room(capacity: float, tokens: int, k: int, num_experts: int, ranks: int) -> Room:
+    """Room for `capacity` times what even routing sends, at most for what any routing does."""
+    mine = num_experts // ranks
+    misses = math.comb(num_experts - mine, k) / math.comb(num_experts, k) if k <= num_experts else 0.0
+    sent = min(tokens, math.ceil(capacity * tokens * (1.0 - misses)))
+    return Room(sent, min(ranks * sent * k, math.ceil(capacity * tokens * k)))
+
+
+def call(name: str, sizes: Sizes, *arguments: Any) -> Any:
+    """Calls an operator, by the kind of its sizes."""
+    suffix = "" if isinstance(sizes, torch.Tensor) else "_fixed"
+    return getattr(torch.ops.fp8moe, name + suffix)(*arguments, sizes)
+
+
+# --- Dispatch ---------------------------------------------------------------------------
+# An expert on another rank has a place past the last offset.
+
+
+def _run_dispatch(
+    x: torch.Tensor, weights: torch.Tensor, experts: torch.Tensor, num_experts: int, group_name: str, is_fp8: bool, sorts: bool
+) -> Tuple[torch.Tensor, ...]:
+    group = _resolve(group_name)
+    ranks, rank = group.size(), group.rank()
+    mine = num_experts // ranks
+    sent, counts = _plan(experts, mine, ranks)
+    shared = _describe(num_experts, x.shape[1], experts.shape[1], is_fp8)
+    counts = torch.stack([*counts, *(counts.new_full((ranks,), number) for number in shared)], 1)
+    arriving = torch.empty_like(counts)
+    _all_to_all(arriving, counts, None, None, group)
+    read = _read_later(torch.stack([counts, arriving]))
+    # Runs while the host waits for the counts.
+    tokens = _wire.pack(x, is_fp8, experts.to(torch.int32), weights.to(torch.float32))
+    both = read()
+    _require_alike(both[1, :, 2:].tolist(), rank)
+    sizes = both[:, :, 0].contiguous()
+    used, number = int(both[1, :, 1].sum()), int(sizes[0].sum())
+    arrived = _exchange(_wire.take(tokens, sent.slots[:number] // ranks), sizes, group)
+    ids, *results = _arrange(arrived, x.shape[1], experts.shape[1], rank * mine, mine, used, is_fp8, sorts)
+    return (*results, *sent, sizes)
+
+
+def _run_dispatch_fixed(
+    x: torch.Tensor,
+    weights: torch.Tensor,
+    experts: torch.Tensor,
+    num_experts: int,
+    group_name: str,
+    is_fp8: bool,
+    sorts: bool,
+    room_rows: int,
+    room_tokens: int,
+) -> Tuple[torch.Tensor, ...]:
+    group = _resolve(group_name)
+    ranks, rank, k = group.size(), group.rank(), experts.shape[1]
+    mine = num_experts // ranks
+    _require_alike_once(_describe(num_experts, x.shape[1], k, is_fp8, room_tokens, room_rows), group)
+    sent, numbers, lost = _plan_fixed(experts, mine, ranks, room_tokens)
+    outgoing = _wire.pack(x, is_fp8, experts.to(torch.int32), weights.to(torch.float32), numbers)
+    arrived = _exchange(outgoing, room_tokens, group)
+    ids, *results = _arrange(arrived, x.shape[1], k, rank * mine, mine, room_rows, is_fp8, sorts)
+    wanted = ((ids >= rank * mine) & (ids < (rank + 1) * mine)).sum()
+    return (*results, *sent, (lost + (wanted - room_rows).clamp_(min=0)).view(1))
+
+
+def _arrange(
+    arrived: torch.Tensor, D: int, k: int, first: int, mine: int, used: int, is_fp8: bool, sorts: bool
+) -> Tuple[torch.Tensor, ...]:
+    """Of tokens that arrived: their experts, rows for the experts of this rank (or the tokens), weights, and the routing of at most `used`
+    rows."""
+    data, ids, weights = _wire.unpack(arrived, D, is_fp8, k)
+    here = route(ids - first, mine)
+    here = here._replace(offsets=here.offsets.clamp_(max=used), slots=here.slots[:used].clone())
+    rows = _spread_used(data, here.offsets, here.slots, k) if sorts else data
+    return (ids, rows, weights, *here)
+
+
+def _find_owners(experts: torch.Tensor, mine: int, ranks: int) -> torch.Tensor:
+    """Whether slot j of a token belongs to a rank, [T, k, ranks]."""
+    return torch.div(experts.long(), mine, rounding_mode="floor").unsqueeze(2) == torch.arange(ranks, device=experts.device)
+
+
+def _plan(experts: torch.Tensor, mine: int, ranks: int) -> Tuple[Routing, torch.Tensor]:
+    """The order in which tokens are sent, by rank, and i64 [2, ranks]: the tokens that go to a rank, and the rows that its experts make of
+    them."""
+    T = experts.shape[0]
+    owners = _find_owners(experts, mine, ranks)
+    goes = owners.any(1).t()  # [ranks, T]
+    ends = goes.reshape(-1).cumsum(0)
+    # Tokens that do not go to a rank share the last place. Where every token goes everywhere, none needs it.
+    places = torch.where(goes, ends.view(ranks, T) - 1, T * ranks - 1).t().contiguous()
+    slots = torch.zeros_like(ends).scatter_(0, places.view(-1), torch.arange(T * ranks, device=experts.device))
+    counts = torch.stack([goes.sum(1), owners.sum((0, 1))])
+    offsets = counts[0].cumsum(0).to(torch.int32)
+    return Routing(offsets, slots, places), counts
+
+
+def _plan_fixed(experts: torch.Tensor, mine: int, ranks: int, room: int) -> Tuple[Routing, torch.Tensor, torch.Tensor]:
+    """As `_plan`, with `room` rows for each rank, of which its first tokens get one. Also the token of each row, or -1, and the number of slots
+    without a row."""
+    T, device = experts.shape[0], experts.device
+    owners = _find_owners(experts, mine, ranks)
+    goes = owners.any(1).t()  # [ranks, T]
+    number = goes.cumsum(1)
+    fits = goes & (number <= room)
+    begins = torch.arange(ranks, device=device) * room
+    places = torch.where(fits, begins.unsqueeze(1) + number - 1, ranks * room).t().contiguous()
+    slots = torch.full((ranks * room + 1,), -1, device=device).scatter_(0, places.view(-1), torch.arange(T * ranks, device=device))[:-1]
+    lost = (owners & ~fits.t().unsqueeze(1)).sum()
+    numbers = torch.div(slots, ranks, rounding_mode="floor")
+    return Routing((begins + room).to(torch.int32), slots.clamp(min=0), places), numbers, lost
+
+
+def _read_later(tensor: torch.Tensor) -> Callable[[], torch.Tensor]:
+    """Begins a copy to the host; the result waits for it: the one place where the host waits for the device."""
+    if not tensor.is_cuda:
+        return lambda: tensor
+    copy = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor, non_blocking=True)
+    event = torch.cuda.Event()
+    event.record(torch.cuda.current_stream(tensor.device))
+
+    def read() -> torch.Tensor:
+        event.synchronize()
+        return copy
+
+    return read
+
+
+def _run_dispatch_backward(
+    grad_rows: torch.Tensor,
+    grad_weights: torch.Tensor,
+    offsets: torch.Tensor,
+    places: torch.Tensor,
+    sent_offsets: torch.Tensor,
+    sent_places: torch.Tensor,
+    experts: torch.Tensor,
+    num_experts: int,
+    group_name: str,
+    sorts: bool,
+    sizes: Sizes,
+) -> Tuple[torch.Tensor, torch.Tensor]:
+    group = _resolve(group_name)
+    mine = num_experts // group.size()
+    tokens = _wire.pack(_sum(grad_rows, offsets, places) if sorts else grad_rows, False, None, grad_weights)
+    arrived = _exchange(tokens, sizes, group, is_return=True)
+    data, _, weights = _wire.unpack(arrived, grad_rows.shape[1], False, experts.shape[1], has_ids=False)
+    grad_x = _sum(data, sent_offsets, sent_places)
+    if weights.shape[0] == 0:
+        return grad_x, torch.zeros(experts.shape, device=experts.device)
+    owners = torch.div(experts.long(), mine, rounding_mode="floor")
+    elsewhere = (owners < 0) | (owners >= group.size())
+    rows = sent_places.gather(1, owners.masked_fill(elsewhere, 0))
+    elsewhere |= rows >= weights.shape[0]  # for lack of room
+    columns = torch.arange(experts.shape[1], device=experts.device).expand_as(experts)
+    return grad_x, weights[rows.clamp_(max=weights.shape[0] - 1), columns].masked_fill_(elsewhere, 0.0)
+
+
+# --- Combine ----------------------------------------------------------------------------
+
+
+def _run_combine(
+    rows: torch.Tensor,
+    weights: torch.Tensor,
+    offsets: torch.Tensor,
+    places: torch.Tensor,
+    sent_offsets: torch.Tensor,
+    sent_places: torch.Tensor,
+    group_name: str,
+    sizes: Sizes,
+) -> torch.Tensor:
+    return _run_combine_tokens(_sum(rows, offsets, places, weights), sent_offsets, sent_places, group_name, sizes)
+
+
+def _run_combine_tokens(
+    tokens: torch.Tensor, sent_offsets: torch.Tensor, sent_places: torch.Tensor, group_name: str, sizes: Sizes
+) -> torch.Tensor:
+    back = _exchange(tokens.contiguous(), sizes, _resolve(group_name), is_return=True)
+    return _sum(back, sent_offsets, sent_places)
+
+
+def _run_combine_backward(
+    gradient: torch.Tensor,
+    rows: torch.Tensor,
+    weights: torch.Tensor,
+    offsets: torch.Tensor,
+    slots: torch.Tensor,
+    places: torch.Tensor,
+    sent_slots: torch.Tensor,
+    group_name: str,
+    is_fp8: bool,
+    sizes: Sizes,
+) -> Tuple[torch.Tensor, torch.Tensor]:
+    data = _run_combine_tokens_backward(gradient, places, sent_slots, group_name, is_fp8, sizes)
+    if data.shape[0] == 0:
+        return torch.zeros_like(rows), torch.zeros_like(weights)
+    grad_rows = _spread_used(data, offsets, slots, places.shape[1], weights)
+    return grad_rows, dot_slots(rows, offsets, places, data, weights.dtype)
+
+
+def _run_combine_tokens_backward(
+    gradient: torch.Tensor, places: torch.Tensor, sent_slots: torch.Tensor, group_name: str, is_fp8: bool, sizes: Sizes
+) -> torch.Tensor:
+    """Of each token of `places` [R, k]."""
+    group = _resolve(group_name)
+    tokens = _wire.pack(gradient, is_fp8)
+    number = int(sizes[0].sum()) if isinstance(sizes, torch.Tensor) else group.size() * sizes
+    arrived = _exchange(_wire.take(tokens, sent_slots[:number] // group.size()), sizes, group)
+    return _wire.unpack(arrived, gradient.shape[1], is_fp8)[0]
+
+
+def _sum(rows: torch.Tensor, offsets: torch.Tensor, places: torch.Tensor, weights: Optional[torch.Tensor] = None) -> torch.Tensor:
+    """The sum of the rows of each token, where there are any rows."""
+    if rows.shape[0] == 0 or places.shape[0] == 0:
+        return rows.new_zeros(places.shape[0], rows.shape[1])
+    return _sum_slots(rows, offsets, places, weights)
+
+
+# --- Collectives ------------------------------------------------------------------------
+
+
+def _resolve(name: str) -> Any:
+    return dist.distributed_c10d._resolve_process_group(name)
+
+
+def _exchange(rows: torch.Tensor, sizes: Sizes, group: Any, is_return: bool = False) -> torch.Tensor:
+    """Sends rows, sorted by rank, to their ranks, or back to where they came from."""
+    if not isinstance(sizes, torch.Tensor):
+        result = torch.empty_like(rows)
+        _all_to_all(result, rows, None, None, group)
+        return result
+    outgoing, incoming = sizes.flip(0).tolist() if is_return else sizes.tolist()
+    result = rows.new_empty(sum(incoming), rows.shape[1])
+    _all_to_all(result, rows, incoming, outgoing, group)
+    return result
+
+
+def _all_to_all(result: torch.Tensor, rows: torch.Tensor, incoming: Any, outgoing: Any, group: Any) -> None:
+    try:
+        dist.all_to_all_single(result, rows, incoming, outgoing, group=group)
+    except RuntimeError as error:
+        raise Error(
+            f"expert_parallel: rank {group.rank()} of {group.size()} could not exchange tokens with the others: another rank may have ended, "
+            "or be later than the timeout of the group (init_process_group(timeout=...)); its own output says why. "
+            f"{type(error).__name__}: {error}"
+        ) from error
+
+
+# --- What ranks must have in common -----------------------------------------------------
+
+
+def _describe(num_experts: int, D: int, k: int, is_fp8: bool, *room: int) -> List[int]:
+    return [num_experts, D << 16 | k << 1 | is_fp8, *room]
+
+
+def _require_alike(shared: Sequence[Sequence[int]], rank: int) -> None:
+    """Raises ValueError where ranks call with other sizes: tokens would go to other experts, or other bytes would be read of them."""
+    for other, found in enumerate(shared):
+        if list(found) != list(shared[rank]):
+            raise ValueError(
+                f"expert_parallel: rank {rank} of the group has {_print(*shared[rank])}, but rank {other} has {_print(*found)}; give each rank "
+                "as many experts, and call with the same D, k and wire, and with a capacity with as many tokens"
+            )
+
+
+def _print(num_experts: int, row: int, *room: int) -> str:
+    fixed = f", room for {room[0]} tokens to each rank and {room[1]} rows" if room else ""
+    return f"{num_experts} experts in all, D = {row >> 16}, k = {row >> 1 & 0x7FFF}, wire {('bf16', 'fp8')[row & 1]!r}{fixed}"
+
+
+#: Groups, and sizes that their ranks had in common.
+_alike: Set[Tuple[str, ...]] = set()
+
+
+def _require_alike_once(mine: List[int], group: Any) -> None:
+    """Compares the sizes of all ranks the first time that this rank has these. A CUDA graph under capture cannot."""
+    key = (group.group_name, *map(str, mine))
+    if key in _alike or (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()):
+        return
+    shared: List[Any] = [None] * group.size()
+    dist.all_gather_object(shared, mine, group=group)
+    _require_alike(shared, group.rank())
+    _alike.add(key)
+
+
+# --- Registration -----------------------------------------------------------------------
+
+
+def _fake_routing(like: torch.Tensor, offsets: int, slots: Any, places: Tuple[Any, Any]) -> Sequence[torch.Tensor]:
+    return (
+        like.new_empty(offsets, dtype=torch.int32),
+        like.new_empty(slots, dtype=torch.int64),
+        like.new_empty(places, dtype=torch.int64),
+    )
+
+
+def _fake_dispatch(
+    x: torch.Tensor, weights: torch.Tensor, experts: torch.Tensor, num_experts: int, group_name: str, is_fp8: bool, sorts: bool
+) -> List[torch.Tensor]:
+    context = torch.library.get_ctx()
+    arrived, used = context.new_dynamic_size(), context.new_dynamic_size()
+    ranks = _resolve(group_name).size()
+    T, k = experts.shape
+    return [
+        x.new_empty(used if sorts else arrived, x.shape[1]),
+        weights.new_empty(arrived, k, dtype=torch.float32),
+        *_fake_routing(experts, num_experts // ranks, used, (arrived, k)),
+        *_fake_routing(experts, ranks, T * ranks, (T, ranks)),
+        torch.empty(2, ranks, dtype=torch.int64, device="cpu"),
+    ]
+
+
+def _fake_dispatch_fixed(
+    x: torch.Tensor,
+    weights: torch.Tensor,
+    experts: torch.Tensor,
+    num_experts: int,
+    group_name: str,
+    is_fp8: bool,
+    sorts: bool,
+    room_rows: int,
+    room_tokens: int,
+) -> List[torch.Tensor]:
+    ranks = _resolve(group_name).size()
+    T, k = experts.shape
+    arrived = ranks * room_tokens
+    return [
+        x.new_empty(room_rows if sorts else arrived, x.shape[1]),
+        weights.new_empty(arrived, k, dtype=torch.float32),
+        *_fake_routing(experts, num_experts // ranks, room_rows, (arrived, k)),
+        *_fake_routing(experts, ranks, arrived, (T, ranks)),
+        experts.new_empty(1, dtype=torch.int64),
+    ]
+
+
+def _fake_dispatch_backward(grad_rows: torch.Tensor, grad_weights: torch.Tensor, *rest: Any) -> Tuple[torch.Tensor, torch.Tensor]:
+    experts = rest[4]
+    return grad_rows.new_empty(experts.shape[0], grad_rows.shape[1]), grad_weights.new_empty(experts.shape)
+
+
+def _fake_combine(rows: torch.Tensor, *rest: Any) -> torch.Tensor:
+    return rows.new_empty(rest[4].shape[0], rows.shape[1])
+
+
+def _fake_combine_backward(gradient: torch.Tensor, rows: torch.Tensor, weights: torch.Tensor, *_: Any) -> Tuple[torch.Tensor, torch.Tensor]:
+    return torch.empty_like(rows), torch.empty_like(weights)
+
+
+def _fake_combine_tokens(tokens: torch.Tensor, sent_offsets: torch.Tensor, sent_places: torch.Tensor, *_: Any) -> torch.Tensor:
+    return tokens.new_empty(sent_places.shape[0], tokens.shape[1])
+
+
+def _fake_combine_tokens_backward(gradient: torch.Tensor, places: torch.Tensor, *_: Any) -> torch.Tensor:
+    return gradient.new_empty(places.shape[0], gradient.shape[1])
+
+
+_INPUTS = "Tensor x, Tensor weights, Tensor experts, SymInt num_experts, str group, bool is_fp8, bool sorts"
+_HERE, _SENT = "Tensor offsets, Tensor places", "Tensor sent_offsets, Tensor sent_places"
+_RESULTS = "(" + ", ".join(["Tensor"] * 9) + ")"
+_BOTH = "(Tensor, Tensor)"
+
+
+def _register() -> None:
+    """Dynamo would trace what an operator calls, where a frame above is only skipped (torch.compiler.disable(recursive=False)). Sizes that
+    are data differ from step to step, which a CUDA graph cannot hold."""
+
+    def define(name: str, schema: str, run: Any, fake: Any, is_fixed: bool) -> None:
+        _auto.define(name, schema, torch._disable_dynamo(run), fake, () if is_fixed else _ops.CUDAGRAPH_UNSAFE)
+
+    define("dispatch", f"({_INPUTS}) -> {_RESULTS}", _run_dispatch, _fake_dispatch, False)
+    define("dispatch_fixed", f"({_INPUTS}, int room_rows, int room_tokens) -> {_RESULTS}", _run_dispatch_fixed, _fake_dispatch_fixed, True)
+    for suffix, sizes in (("", "Tensor sizes"), ("_fixed", "int sizes")):
+        for name, inputs, results, run, fake in (
+            (
+                "dispatch_backward",
+                f"Tensor grad_rows, Tensor grad_weights, {_HERE}, {_SENT}, Tensor experts, SymInt num_experts, str group, bool sorts",
+                _BOTH,
+                _run_dispatch_backward,
+                _fake_dispatch_backward,
+            ),
+            ("combine", f"Tensor rows, Tensor weights, {_HERE}, {_SENT}, str group", "Tensor", _run_combine, _fake_combine),
+            (
+                "combine_backward",
+                "Tensor gradient, Tensor rows, Tensor weights, Tensor offsets, Tensor slots, Tensor places, Tensor sent_slots, str group, "
+                "bool is_fp8",
+                _BOTH,
+                _run_combine_backward,
+                _fake_combine_backward,
+            ),
+            ("combine_tokens", f"Tensor tokens, {_SENT}, str group", "Tensor", _run_combine_tokens, _fake_combine_tokens),
+            (
+                "combine_tokens_backward",
+                "Tensor gradient, Tensor places, Tensor sent_slots, str group, bool is_fp8",
+                "Tensor",
+                _run_combine_tokens_backward,
+                _fake_combine_tokens_backward,
+            ),
+        ):
+            define(name + suffix, f"({inputs}, {sizes}) -> {results}", run, fake, suffix == "_fixed")
+
+
+_register()
