@@ -373,7 +373,12 @@ def _find_both(side: _Side, is_fp8: bool) -> Any:
     if "multiply_grad_x" in ops:
         parts: Formula = join_parts(ops, False)
         return parts.run
-    return lambda grad_y, x, weights, offsets: (ops["grad_x"](grad_y, weights, offsets), ops["grad_weights"](grad_y, x, offsets))
+
+    def weights_first(grad_y: torch.Tensor, x: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
+        grad_weights = ops["grad_weights"](grad_y, x, offsets)
+        return ops["grad_x"](grad_y, weights, offsets), grad_weights
+
+    return weights_first
 
 
 # --- As operators ---------------------------------------------------------------------
@@ -429,8 +434,8 @@ class _TorchBF16(torch.autograd.Function):
         x, weights, offsets = ctx.saved_tensors
         asks_x, asks_weights = find_asked(ctx, ctx.needs_input_grad[:2])
         grad_y = grad_y.contiguous()
-        grad_x = _bf16.GRAD_X.run(grad_y, weights, offsets) if asks_x else None
         grad_weights = _bf16.GRAD_WEIGHTS[find_layout(weights)].run(grad_y, x, offsets) if asks_weights else None
+        grad_x = _bf16.GRAD_X.run(grad_y, weights, offsets) if asks_x else None
         return grad_x, grad_weights, None
 
 

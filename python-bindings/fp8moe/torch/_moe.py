@@ -394,13 +394,31 @@ def _compute_gradients(ctx: Any, gradient: torch.Tensor) -> Any:
     if asks_x or asks_gate_up:
         q_rows, q_scales, *q_columns = layer.gate_up.find("quantize_grad_y")(grad_h, offsets)
         del grad_h
+        tensors = q_rows, q_scales, gate_up, gate_up_forms, offsets, stored
+        del q_rows, q_scales
+        is_x_first = asks_x and _is_x_first(tensors[0].shape[0], layer.gate_up.sizes, makes_form=stored is None and not gate_up_forms)
+        if is_x_first:
+            grad_x = _sum_slots(layer.gate_up.multiply("multiply_grad_x", *tensors), offsets, places)
+            del tensors
         if asks_gate_up:
             grad_gate_up = _view(layer.gate_up.find("multiply_grad_weights")(*q_columns, *x_columns, offsets), stored)
         del q_columns, x_columns
-        if asks_x:
-            rows_of_x = layer.gate_up.multiply("multiply_grad_x", q_rows, q_scales, gate_up, gate_up_forms, offsets, stored)
-            grad_x = _sum_slots(rows_of_x, offsets, places)
+        if asks_x and not is_x_first:
+            grad_x = _sum_slots(layer.gate_up.multiply("multiply_grad_x", *tensors), offsets, places)
     return (grad_x, grad_weights, grad_gate_up, grad_down, *(None for _ in ctx.needs_input_grad[4:]))
+
+
+def _is_x_first(M: int, sizes: Tuple[int, int, int], makes_form: bool) -> bool:
+    """Whether the gradient of tokens is computed before that of gate_up, which gives the least peak of memory. Operands have a byte for each
+    element; gradients, and rows before they are summed, have two."""
+    if not isinstance(M, int):  # a symbol, which stays one
+        return True
+    D, H, E = sizes
+    of_h, of_x, matrix = 2 * M * H, M * D, 2 * D * H * E
+    form = matrix if makes_form else 0
+    x_first = max(2 * of_h + 3 * of_x + form, of_h + of_x + 2 * matrix)
+    weights_first = max(2 * of_h + of_x + 2 * matrix, of_h + 2 * of_x + 2 * matrix + form)
+    return x_first <= weights_first
 
 
 _compute_once = torch.autograd.function.once_differentiable(_compute_gradients)
