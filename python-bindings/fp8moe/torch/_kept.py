@@ -26,8 +26,8 @@ from ._grouped_mm import Names, is_exporting, quantize_weights, resolve
 from ._ops import PLAIN_TYPES, Op, is_watched
 from ._weights import QuantizedWeights, count_steps, find_gathered, gathered, held_until_step, identity, read_version
 
-#: Where forms come from. Parameters are given as they are stored, since their views in a graph have no version.
-_GATHERED, _STEP, _STEP_TRANSPOSED = "gathered", "step", "step, transposed"
+#: Where forms of weights in a graph come from. Parameters are given as they are stored, since their views in a graph have no version.
+GATHERED, STEP, STEP_TRANSPOSED = "gathered", "step", "step, transposed"
 
 
 # --- Between steps --------------------------------------------------------------------
@@ -168,7 +168,7 @@ def reads_gathered() -> bool:
 def multiply_gathered(x: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor, recipe: str, names: Names) -> torch.Tensor:
     """grouped_mm in a graph, with forms of gathered weights where there are any when it runs."""
     call = resolve(x, weights, offsets, recipe, names)
-    return _auto.multiply_mix(call.x, call.weights, call.offsets, recipe, where=_GATHERED)
+    return _auto.multiply_mix(call.x, call.weights, call.offsets, recipe, where=GATHERED)
 
 
 def multiply_parameter(
@@ -176,18 +176,18 @@ def multiply_parameter(
 ) -> torch.Tensor:
     """grouped_mm in a graph, with the forms that `keep` returns when it runs."""
     call = resolve(x, parameter.transpose(-2, -1) if is_transposed else parameter, offsets, recipe, names)
-    return _auto.multiply_mix(call.x, parameter, call.offsets, recipe, where=_STEP_TRANSPOSED if is_transposed else _STEP)
+    return _auto.multiply_mix(call.x, parameter, call.offsets, recipe, where=STEP_TRANSPOSED if is_transposed else STEP)
 
 
 def _find_forms(rows: int, weights: torch.Tensor, recipe: str, where: str) -> Tuple[torch.Tensor, Sequence[torch.Tensor]]:
     """Weights [E, K, N] and their forms, none where this call reads none."""
-    if where == _GATHERED:
+    if where == GATHERED:
         kept = find_gathered(weights, _auto.forms_recipe(recipe))
         return weights, kept.take_forms() if kept is not None and any(_auto.find_uses(rows, weights, True, recipe)) else ()
-    view = weights.transpose(-2, -1) if where == _STEP_TRANSPOSED else weights
+    view = weights.transpose(-2, -1) if where == STEP_TRANSPOSED else weights
     if not any(_auto.find_uses(rows, view, True, recipe)):
         return view, ()
-    return view, keep(weights, where == _STEP_TRANSPOSED, recipe, "kept_by_rows: weights").take_forms()
+    return view, keep(weights, where == STEP_TRANSPOSED, recipe, "kept_by_rows: weights").take_forms()
 
 
 def _run_forward(x: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor, recipe: str, where: str) -> torch.Tensor:
@@ -212,17 +212,17 @@ def _run_backward(
 
 def _as_stored(gradients: Tuple[torch.Tensor, torch.Tensor], asks_weights: bool, where: str) -> Tuple[torch.Tensor, torch.Tensor]:
     grad_x, grad_weights = gradients
-    return grad_x, grad_weights.transpose(-2, -1) if asks_weights and where == _STEP_TRANSPOSED else grad_weights
+    return grad_x, grad_weights.transpose(-2, -1) if asks_weights and where == STEP_TRANSPOSED else grad_weights
 
 
 def _fake_forward(x: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor, recipe: str, where: str) -> torch.Tensor:
-    return x.new_empty(x.shape[0], weights.shape[1 if where == _STEP_TRANSPOSED else 2])
+    return x.new_empty(x.shape[0], weights.shape[1 if where == STEP_TRANSPOSED else 2])
 
 
 def _fake_backward(
     grad_y: torch.Tensor, x: Any, weights: torch.Tensor, offsets: Any, recipe: str, where: str, asks_x: bool, asks_weights: bool
 ) -> Tuple[torch.Tensor, torch.Tensor]:
-    view = weights.transpose(-2, -1) if where == _STEP_TRANSPOSED else weights
+    view = weights.transpose(-2, -1) if where == STEP_TRANSPOSED else weights
     return _as_stored(_auto.fake_backward(grad_y, x, view, (), offsets, recipe, asks_x, asks_weights), asks_weights, where)
 
 

@@ -21,9 +21,11 @@ from ._expert_parallel import (
 from ._experts import experts as run_experts
 from ._glu import Activation, compute_weighted_gradients
 from ._grouped_mm import _LEAST_ROWS, FIXED, _lay_out, chip_of, find_layout, find_shape, is_exporting, observers, require_tensor
-from ._kept import keep as keep_forms, reads_gathered
+from ._kept import STEP_TRANSPOSED, keep as keep_forms, reads_gathered
 from ._ops import CUDAGRAPH_UNSAFE, Op, find_asked, load_ops, with_strides
-from ._permute import Routing, _check, _Permute, _require_backward, _Sum, _sum_slots, gather_weights, permute, permute_weights, route, unpermute
+from ._permute import (
+    Routing, _Permute, _require_backward, _Sum, _sum_slots, gather_weights, permute, permute_weights, require_tokens, route, unpermute,
+)  # fmt: skip
 from ._triton import has_kernels
 from ._weights import QuantizedWeights, gathered
 
@@ -89,7 +91,7 @@ def moe(
     ranks = 1 if group is None else find_group(group)[1]
     if ranks > 1 and weights is None and isinstance(experts, torch.Tensor):
         weights = torch.ones(experts.shape, device=experts.device)
-    is_whole = activation == "silu" and _fit(x, experts, weights, gate_up, down, wanted)
+    is_whole = activation == "silu" and fits_moe(x, experts, weights, gate_up, down, wanted)
     if ranks > 1:
         if is_whole:
             return _run_whole_of_group(x, experts, weights, gate_up, down, E, group, wire, capacity, dropped)
@@ -115,12 +117,12 @@ def run_whole(
     gate_up: _Weights,
     down: _Weights,
     E: int,
-    stored: Optional[bool] = None,
+    where: str = "",
 ) -> torch.Tensor:
-    """`moe` by the programs of a layer, of what `_fit` has accepted. `stored` says that matrices are parameters as they are stored, whose
-    kept forms are found at run time: with True those are transposed."""
-    _check(x, experts, E)
-    return run_routed(x.contiguous(), route(experts, E), weights, gate_up, down, stored=stored)
+    """`moe` by the programs of a layer, of what `fits_moe` has accepted. With a `where` of _kept.py, matrices are parameters as they are stored,
+    whose kept forms are found at run time."""
+    require_tokens(x, experts, E)
+    return run_routed(x.contiguous(), route(experts, E), weights, gate_up, down, where=where)
 
 
 def _run_whole_of_group(
@@ -150,23 +152,23 @@ def run_routed(
     gate_up: _Weights,
     down: _Weights,
     is_exchanged: bool = False,
-    stored: Optional[bool] = None,
+    where: str = "",
 ) -> torch.Tensor:
     """Rows of experts that are elsewhere may be left out at the end of `routing.slots`. Tokens that other ranks have sent are not held
     for the backward, so their gradients have none."""
     matrices: Any = (gate_up, ()), (down, ())
-    if stored is None:
+    if not where:
         matrices = _take_forms("gate_up", gate_up), _take_forms("down", down)
     (first, first_forms), (second, second_forms) = matrices
     by_kernel = x.is_cuda and has_kernels("_glu_kernels")
     of_rows = permute_weights(weights.detach(), routing)
     result: torch.Tensor = _MoE.apply(
-        x, weights, first, second, by_kernel, is_exchanged, stored, of_rows, *routing, *first_forms, *second_forms
+        x, weights, first, second, by_kernel, is_exchanged, where, of_rows, *routing, *first_forms, *second_forms
     )
     return result
 
 
-def _fit(
+def fits_moe(
     x: Any, experts: Any, weights: Any, gate_up: Any, down: Any, wanted: Sequence[recipes.Recipe], is_kept: bool = False
 ) -> bool:
     """Whether programs take the tensors as they are, and FP8 pays by the recipes of both matrices, for kept ones if they are found later."""
@@ -280,13 +282,12 @@ class _Programs(NamedTuple):
         matrix: torch.Tensor,
         kept: _Forms,
         offsets: torch.Tensor,
-        stored: Optional[bool],
+        where: str,
     ) -> torch.Tensor:
-        """`multiply_y`, or `multiply_grad_x`, with the forms of the matrix that are `kept`, that are found where it is `stored`, or that are
-        made here."""
+        """`multiply_y`, or `multiply_grad_x`, with the forms of the matrix that are `kept`, that are found at run time, or that are made here."""
         result: torch.Tensor
-        if stored is not None:
-            result = torch.ops.fp8moe.kept_multiply(rows, scales, matrix, offsets, program, self.part, self.sizes, self.layout, stored)
+        if where:
+            result = torch.ops.fp8moe.kept_multiply(rows, scales, matrix, offsets, program, self.part, self.sizes, self.layout, where)
             return result
         if not kept:
             kept = self.find("quantize_weights_k")(matrix) if program == "multiply_y" else self.find("quantize_weights_n")(matrix, scales)
@@ -336,7 +337,7 @@ class _MoE(torch.autograd.Function):
         down: torch.Tensor,
         by_kernel: bool,
         is_exchanged: bool,
-        stored: Optional[bool],
+        where: str,
         of_rows: torch.Tensor,
         offsets: torch.Tensor,
         slots: torch.Tensor,
@@ -344,18 +345,18 @@ class _MoE(torch.autograd.Function):
         *forms: torch.Tensor,
     ) -> torch.Tensor:
         """`forms` are those of both matrices, along K and along N, or none."""
-        layer = _Layer.of(_view(gate_up, stored), _view(down, stored))
+        layer = _Layer.of(_view(gate_up, where), _view(down, where))
         rows = (slots // places.shape[1]).to(torch.int32)
         x_rows, x_scales, *x_columns = layer.rows.find("quantize_tokens")(x, rows, offsets)
-        h = layer.gate_up.multiply("multiply_y", x_rows, x_scales, gate_up, forms[:2], offsets, stored)
+        h = layer.gate_up.multiply("multiply_y", x_rows, x_scales, gate_up, forms[:2], offsets, where)
         del x_rows
         # The second matmul multiplies rows that have their weights already: only sums are left for its result.
         a_rows, a_scales, *a_columns = layer.rows.find("quantize_activation")(h, of_rows, offsets)
-        y = layer.down.multiply("multiply_y", a_rows, a_scales, down, forms[4:6], offsets, stored)
+        y = layer.down.multiply("multiply_y", a_rows, a_scales, down, forms[4:6], offsets, where)
         x = x.new_empty(0) if is_exchanged else x  # only _differentiate_again reads it
         saved = (x, weights, gate_up, down, offsets, slots, places, rows, of_rows, h, *x_columns, *a_columns, *forms[2:4], *forms[6:])
         ctx.save_for_backward(*saved)
-        ctx.by_kernel, ctx.is_exchanged, ctx.stored = by_kernel, is_exchanged, stored
+        ctx.by_kernel, ctx.is_exchanged, ctx.where = by_kernel, is_exchanged, where
         ctx.strides = [tensor.stride() for tensor in saved]
         return _sum_slots(y, offsets, places)
 
@@ -378,14 +379,14 @@ def _compute_gradients(ctx: Any, gradient: torch.Tensor) -> Any:
     asks_x, asks_weights, asks_gate_up, asks_down = find_asked(ctx, ctx.needs_input_grad[:4])
     gradient = gradient.contiguous()
     grad_x = grad_weights = grad_gate_up = grad_down = None
-    stored = ctx.stored
-    layer = _Layer.of(_view(gate_up, stored), _view(down, stored))
+    where = ctx.where
+    layer = _Layer.of(_view(gate_up, where), _view(down, where))
     q_rows, q_scales, *q_columns = layer.rows.find("quantize_tokens")(gradient, rows, offsets)
     if asks_down:
-        grad_down = _view(layer.down.find("multiply_grad_weights")(*q_columns, *a_columns, offsets), stored)
+        grad_down = _view(layer.down.find("multiply_grad_weights")(*q_columns, *a_columns, offsets), where)
     del q_columns, a_columns
     if asks_x or asks_weights or asks_gate_up:
-        grad_a = layer.down.multiply("multiply_grad_x", q_rows, q_scales, down, down_forms, offsets, stored)
+        grad_a = layer.down.multiply("multiply_grad_x", q_rows, q_scales, down, down_forms, offsets, where)
         del q_rows
         grad_h, grad_of_rows = compute_weighted_gradients(grad_a, h, of_rows, ctx.by_kernel)
         del grad_a, h
@@ -394,14 +395,14 @@ def _compute_gradients(ctx: Any, gradient: torch.Tensor) -> Any:
     if asks_x or asks_gate_up:
         q_rows, q_scales, *q_columns = layer.gate_up.find("quantize_grad_y")(grad_h, offsets)
         del grad_h
-        tensors = q_rows, q_scales, gate_up, gate_up_forms, offsets, stored
+        tensors = q_rows, q_scales, gate_up, gate_up_forms, offsets, where
         del q_rows, q_scales
-        is_x_first = asks_x and _is_x_first(tensors[0].shape[0], layer.gate_up.sizes, makes_form=stored is None and not gate_up_forms)
+        is_x_first = asks_x and _is_x_first(tensors[0].shape[0], layer.gate_up.sizes, makes_form=not where and not gate_up_forms)
         if is_x_first:
             grad_x = _sum_slots(layer.gate_up.multiply("multiply_grad_x", *tensors), offsets, places)
             del tensors
         if asks_gate_up:
-            grad_gate_up = _view(layer.gate_up.find("multiply_grad_weights")(*q_columns, *x_columns, offsets), stored)
+            grad_gate_up = _view(layer.gate_up.find("multiply_grad_weights")(*q_columns, *x_columns, offsets), where)
         del q_columns, x_columns
         if asks_x and not is_x_first:
             grad_x = _sum_slots(layer.gate_up.multiply("multiply_grad_x", *tensors), offsets, places)
@@ -437,9 +438,9 @@ def _differentiate_again(ctx: Any, gradient: torch.Tensor) -> Any:
     return (*gradients, *(None for _ in ctx.needs_input_grad[4:]))
 
 
-def _view(matrix: torch.Tensor, stored: Optional[bool]) -> torch.Tensor:
+def _view(matrix: torch.Tensor, where: str) -> torch.Tensor:
     """The matrix as programs take it, or its gradient as it is stored."""
-    return matrix.transpose(-2, -1) if stored else matrix
+    return matrix.transpose(-2, -1) if where == STEP_TRANSPOSED else matrix
 
 
 # --- Kept weights in a graph --------------------------------------------------------
@@ -454,10 +455,10 @@ def _run_kept(
     part: str,
     sizes: List[int],
     layout: str,
-    is_transposed: bool,
+    where: str,
 ) -> torch.Tensor:
     """A matmul with the forms that `keep` returns when it runs."""
-    forms = keep_forms(parameter, is_transposed, "rowwise", f"moe: {part}").take_forms()
+    forms = keep_forms(parameter, where == STEP_TRANSPOSED, "rowwise", f"moe: {part}").take_forms()
     op = _load(part, (sizes[0], sizes[1], sizes[2]), layout, parameter.device.type, parameter.device.index or 0)[program]
     result: torch.Tensor = op.run_within(rows, scales, *(forms[:2] if program == "multiply_y" else forms[2:]), offsets)
     return result
@@ -471,7 +472,7 @@ def _fake_kept(rows: torch.Tensor, scales: Any, parameter: Any, offsets: Any, pr
 
 _auto.define(
     "kept_multiply",
-    "(Tensor rows, Tensor scales, Tensor parameter, Tensor offsets, str program, str part, int[] sizes, str layout, bool is_transposed) -> Tensor",
+    "(Tensor rows, Tensor scales, Tensor parameter, Tensor offsets, str program, str part, int[] sizes, str layout, str where) -> Tensor",
     _run_kept,
     _fake_kept,
     CUDAGRAPH_UNSAFE,

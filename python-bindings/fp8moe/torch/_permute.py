@@ -50,7 +50,7 @@ def permute(x: torch.Tensor, experts: torch.Tensor, num_experts: int) -> Tuple[t
     fp8moe.Error: in torch.func, or for tensors of forward mode.
     """
     _require_backward("permute", x)
-    _check(x, experts, num_experts)
+    require_tokens(x, experts, num_experts)
     routing = route(experts, num_experts)
     return _Permute.apply(x, *routing), routing
 
@@ -135,7 +135,7 @@ def _require_tensor(function: str, name: str, tensor: Any) -> None:
     require_dense(function, name, tensor)
 
 
-def _check(x: torch.Tensor, experts: torch.Tensor, num_experts: int) -> None:
+def require_tokens(x: torch.Tensor, experts: torch.Tensor, num_experts: int) -> None:
     _require_tensor("permute", "x", x)
     _require_tensor("permute", "experts", experts)
     if not isinstance(num_experts, (int, torch.SymInt)):  # a symbol stays one

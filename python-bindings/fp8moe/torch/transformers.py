@@ -20,8 +20,8 @@ from ._auto import forms_recipe, has_kernels, in_module, pays_kept, uses_kept
 from ._bias import add_bias
 from ._glu import SwiGLU
 from ._grouped_mm import _LEAST_ROWS, FIXED, GROUPED_MM, grouped_mm, is_exporting, to_autocast
-from ._kept import keep as keep_forms, multiply_parameter, reads_gathered
-from ._moe import _fit as fits_moe, run_whole
+from ._kept import STEP, STEP_TRANSPOSED, keep as keep_forms, multiply_parameter, reads_gathered
+from ._moe import fits_moe, run_whole
 from ._permute import _require_backward, permute, unpermute
 from ._sharding import require_whole, to_local
 from ._weights import QuantizedWeights, find_gathered, unseen
@@ -118,7 +118,7 @@ def experts_forward(
     if _takes_moe(self, *tokens, E, (first, up_recipe), (second, down_recipe), is_kept=finds_kept):
         _require_backward("moe", hidden_states, top_k_weights)
         if finds_kept:
-            return run_whole(*tokens, *parameters, E, stored=not self.is_transposed)
+            return run_whole(*tokens, *parameters, E, where=STEP if self.is_transposed else STEP_TRANSPOSED)
         return run_whole(*tokens, first, second, E)
     rows, routing = permute(hidden_states, top_k_index, E)
     rows = _multiply(self, up, first, rows, routing.offsets, up_recipe, keep)
