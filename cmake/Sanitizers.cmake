@@ -25,8 +25,8 @@ if(FP8MOE_SYMBOLIZER)
   string(APPEND common :external_symbolizer_path=${FP8MOE_SYMBOLIZER})
 endif()
 # LLVM, which has no sanitizer, gives the thread that links first an alternate stack for signals; at the end of a thread
-# AddressSanitizer unmaps whichever it has, in the belief that it is its own, and ends the process. (The fuzzer, which has no
-# other threads, turns them on again: without one there is no report of a stack that overflows.)
+# AddressSanitizer unmaps whichever it has, in the belief that it is its own, and ends the process. (Fuzz targets, which have no
+# other threads, turn them on again: without one there is no report of a stack that overflows.)
 set(FP8MOE_ASAN_OPTIONS
   ${common}:detect_leaks=1:allow_user_poisoning=0:detect_container_overflow=0:use_sigaltstack=0)
 set(FP8MOE_UBSAN_OPTIONS ${common}:print_stacktrace=1)
@@ -48,6 +48,8 @@ endif()
 # report ends the program, so that its test fails.
 add_compile_options(-fsanitize=address,undefined,float-cast-overflow
   -fno-sanitize=vptr -fno-sanitize-recover=all)
+# Counters of edges guide fp8moe-*-fuzzer; elsewhere nobody reads them.
+add_compile_options(-fsanitize-coverage=inline-8bit-counters,pc-table)
 
 # The extension of Python and the runtime's library get into processes that are not
 # ours: the sanitizer's runtime is a shared library, one for all of a process.

@@ -5,6 +5,7 @@
 #
 #   ptxas             ptxas of CUDA 13 was found (PATH, /usr/local/cuda, or .venv)
 #   cuda              an NVIDIA GPU and its driver are there
+#   fuzzers           the build has fuzz targets (the preset asan)
 #   rocm-device-libs  the bitcode of ROCm's device libraries was found
 #   rocm-runner       $FP8MOE_HSACO_RUNNER names a program that runs HSACO artifacts
 
@@ -70,6 +71,8 @@ path = [config.fp8moe_tools_dir, config.llvm_tools_dir]
 if ptxas:
     config.available_features.add("ptxas")
     path.append(os.path.dirname(ptxas))
+if config.sanitizer == "address":
+    config.available_features.add("fuzzers")
 if has_cuda_device():
     config.available_features.add("cuda")
 if has_rocm_device_libs():

@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+"""Runs the fuzz targets, fp8moe-*-fuzzer, on a number of inputs of one seed.
+
+Writes seeds for each target from the tests, examples and benchmarks, and gives them to libFuzzer (docs/design/fuzzing.md).
+A find is written to RESULTS/fuzz-finds, and its command to reproduce it is printed; the exit status is 1 then.
+RESULTS/fuzz.xml has a JUnit case for each target.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import random
+import re
+import shlex
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ElementTree
+from concurrent.futures import ThreadPoolExecutor
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+# The share of inputs of each target. Most code is in the compiler, where an input also costs most.
+SHARES = {"ir": 0.4, "pipeline": 0.15, "manifest": 0.2, "binary": 0.05, "safetensors": 0.2}
+# One input may use so many seconds and so much memory, on a machine that may be busy.
+LIMITS = ["-timeout=60", "-rss_limit_mb=4096", "-len_control=0"]
+# Modules with more programs are only read in parts: dozens of kernels take as long as a hang.
+MOST_PROGRAMS = 2
+# Seeds of a target in the suite, rather short ones, as each is read once before any is changed.
+MOST_SEEDS = 400
+# Options of fp8moe-opt in tests that are no passes, and passes that only tests have.
+NO_PASSES = "split-input|verify-diag|allow-|mlir-|emit-bytecode|remark|test-"
+# The only binary of all manifests, which fp8moe-manifest-fuzzer has.
+BINARY = {"file": "kernels", "xxh3": "3356b483afc5064e"}
+
+
+def split_modules(text):
+    """Yields the modules of a test without comments, and each program of a module for any target."""
+    program = re.compile(r"^( *)func\.func @.*?^\1}\n", flags=re.MULTILINE | re.DOTALL)
+    for part in re.split(r"^// -----.*\n", text, flags=re.MULTILINE):
+        part = re.sub(r"^\s*//.*\n|\s+//.*$", "", part, flags=re.MULTILINE).strip() + "\n"
+        programs = list(program.finditer(part))
+        if len(programs) <= MOST_PROGRAMS and part.strip():
+            yield part
+        if len(programs) > 1:
+            shared = re.sub(r'fp8moe\.target = #fp8moe\.target<"\w+">,? *', "", program.sub("\0", part, count=1))
+            shared = program.sub("", shared)
+            yield from (shared.replace("\0", each.group(), 1) for each in programs)
+
+
+def find_pipelines(text):
+    """Yields the pipelines that the RUN lines of a test give to fp8moe-opt."""
+    commands = re.findall(r"RUN:(.*)", re.sub(r"\\\n.*?RUN:", "", text))
+    for command in commands:
+        command = command.split("|")[0]
+        if "fp8moe-opt" not in command:
+            continue
+        passes = []
+        for word in shlex.split(command):
+            name, _, value = word.lstrip("-").partition("=")
+            if name == "pass-pipeline":
+                yield value
+            elif word.startswith("--") and not re.search(NO_PASSES, word):
+                passes.append(name + (f"{{{value}}}" if value else ""))
+        if passes:
+            yield ",".join(passes)
+
+
+def make_manifests(build, folder):
+    """Yields manifests of small programs for each kind of target, with BINARY in place of their binaries."""
+    for path in [*sorted(ROOT.glob("test/Tools/fp8moe-run/*.mlir")), ROOT / "examples" / "moe_backward.mlir"]:
+        for chip in ("cpu", "sm_90a", "gfx942"):
+            command = [build / "bin" / "fp8moe-compile", path, f"--target={chip}", "-o", folder]
+            if subprocess.run(command, capture_output=True).returncode:
+                continue  # no ptxas, or an operation that the chip lacks
+            manifest = json.loads((folder / chip / "manifest.json").read_text())
+            for binary in manifest["binaries"]:
+                binary.update(BINARY)
+            yield json.dumps(manifest)
+
+
+def make_safetensors():
+    """Yields small files with all element types."""
+    sizes = {"BOOL": 1, "U8": 1, "I8": 1, "F8_E5M2": 1, "F8_E4M3": 1, "F8_E8M0": 1, "I16": 2, "U16": 2, "F16": 2}
+    sizes |= {"BF16": 2, "I32": 4, "U32": 4, "F32": 4, "F64": 8, "I64": 8, "U64": 8}
+    for count in (0, 1, 3, len(sizes)):
+        header, end = {"__metadata__": {"seed": "of the fuzzer"}}, 0
+        for i, (dtype, size) in enumerate(sorted(sizes.items(), key=lambda entry: -entry[1])[:count]):
+            shape = [1 + i % 3] * (i % 5)
+            begin, end = end, end + size * (1 + i % 3) ** (i % 5)
+            header[f"t{i}"] = {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+        text = json.dumps(header).encode()
+        text += b" " * (-len(text) % 8)
+        yield struct.pack("<Q", len(text)) + text + b"x" * end
+
+
+def make_seeds_of_compiler(seeds):
+    """Adds modules to those of `ir`, and modules with a pipeline to those of `pipeline`."""
+    for directory in ("test", "examples", "benchmarks"):
+        for path in sorted((ROOT / directory).rglob("*.mlir")):
+            text = path.read_text()
+            modules = list(split_modules(text))
+            seeds["ir"].update((f"// cpu lower\n{module}", None) for module in modules)
+            # Each module is read by one pipeline at least, and each pipeline reads one.
+            pipelines = list(find_pipelines(text))
+            for i in range(max(len(pipelines), len(modules)) if pipelines and modules else 0):
+                seeds["pipeline"][f"// {pipelines[i % len(pipelines)]}\n{modules[i % len(modules)]}"] = None
+
+
+def sample(seeds, number):
+    """MOST_SEEDS of the seeds, each the shorter of two."""
+    random.Random(number).shuffle(seeds)
+    pairs = zip(seeds[:MOST_SEEDS], seeds[MOST_SEEDS : 2 * MOST_SEEDS])
+    return [min(pair, key=len) for pair in pairs] if len(seeds) >= 2 * MOST_SEEDS else seeds[:MOST_SEEDS]
+
+
+def write_seeds(names, build, folder, choose):
+    """Writes those seeds of each target that `choose` returns to folder/TARGET."""
+    seeds = {name: {} for name in SHARES}
+    if "ir" in names or "pipeline" in names:
+        make_seeds_of_compiler(seeds)
+    if "manifest" in names:
+        with tempfile.TemporaryDirectory() as scratch:
+            seeds["manifest"] = dict.fromkeys(make_manifests(build, pathlib.Path(scratch)))
+    if "safetensors" in names:
+        seeds["safetensors"] = dict.fromkeys(make_safetensors())
+    shutil.rmtree(folder, ignore_errors=True)
+    for name in names:
+        (folder / name).mkdir(parents=True)
+        for i, content in enumerate(choose(list(seeds[name]))):
+            data = content if isinstance(content, bytes) else content.encode()
+            (folder / name / f"{i:05}").write_bytes(data)
+
+
+def run_target(name, args, seeds):
+    """Runs one target; returns its log and the file of its find, if there is one."""
+    finds = args.results / "fuzz-finds"
+    count = len(list((seeds / name).iterdir()))
+    target = args.build / "bin" / f"fp8moe-{name}-fuzzer"
+    command = [target, f"-seed={args.seed}", f"-runs={count + int(args.inputs * SHARES[name])}", *LIMITS]
+    command += [f"-artifact_prefix={finds}/{name}-", "-print_final_stats=1", seeds / name]
+    # libFuzzer adds what it finds new to the first folder.
+    with tempfile.TemporaryDirectory() as scratch:
+        command.insert(-1, scratch)
+        run = subprocess.run(command, env={**os.environ, "TMPDIR": scratch}, capture_output=True, errors="replace")
+    (finds / f"{name}.log").write_text(run.stderr)
+    written = re.search(r"Test unit written to (\S+)", run.stderr)
+    problem = None
+    if run.returncode:
+        promise = re.search(r"BROKEN PROMISE: .*|ERROR: .*|.*runtime error: .*", run.stderr)
+        problem = promise.group(0) if promise else f"exit status {run.returncode}"
+        problem += f"; again: {target} {written.group(1) if written else seeds / name}"
+        problem += f"; the log is {finds / name}.log"
+    return run.stderr, problem
+
+
+def print_figures(name, log):
+    figures = dict(re.findall(r"stat::(\w+):\s+(\d+)", log))
+    covered = re.findall(r"cov: (\d+)", log)
+    print(
+        f"{name:<12}{figures.get('number_of_executed_units', '?'):>8} inputs"
+        f"{figures.get('average_exec_per_sec', '?'):>6}/s, {covered[-1] if covered else '?'} edges, "
+        f"{figures.get('peak_rss_mb', '?')} MiB"
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", type=pathlib.Path, help="folder of fuzz-finds and fuzz.xml")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "asan", help="folder of the preset asan")
+    parser.add_argument("--seed", type=int, default=1, help="libFuzzer's seed (default: 1)")
+    parser.add_argument("--inputs", type=int, default=10000, help="inputs in all, beside seeds (default: 10000)")
+    parser.add_argument("--targets", default=",".join(SHARES), help="names, with commas between them (default: all)")
+    parser.add_argument("--only-seeds", action="store_true", help="write RESULTS/fuzz-seeds, and stop")
+    args = parser.parse_args()
+
+    names = args.targets.split(",")
+    seeds = args.results / "fuzz-seeds"
+    write_seeds(names, args.build, seeds, list if args.only_seeds else lambda all: sample(all, args.seed))
+    if args.only_seeds:
+        return 0
+    (args.results / "fuzz-finds").mkdir(exist_ok=True)
+    suite = ElementTree.Element("testsuite", name="fuzz", tests=str(len(names)))
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for name, (log, problem) in zip(names, pool.map(lambda name: run_target(name, args, seeds), names)):
+            print_figures(name, log)
+            case = ElementTree.SubElement(suite, "testcase", classname="fuzz", name=name)
+            if problem:
+                print(f"FIND: {problem}")
+                ElementTree.SubElement(case, "failure", message=problem)
+    ElementTree.ElementTree(suite).write(args.results / "fuzz.xml")
+    return 1 if suite.find("testcase/failure") is not None else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,151 @@
+//===- Compiler.cpp - The compiler in fuzz targets ------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Compiler.h"
+#include "Target.h"
+
+#include "fp8moe/Artifact/CodeEmission.h"
+#include "fp8moe/InitAll.h"
+#include "fp8moe/Transforms/Passes.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Remarks.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassInstrumentation.h"
+
+using namespace fuzz;
+using namespace mlir;
+
+namespace {
+/// Text on which MLIR dies before anything of the project runs.
+struct UpstreamDeath {
+  StringLiteral text, reason;
+};
+
+/// Does what the pass manager's own verifier does, whose errors look like those
+/// of the user's input.
+class PassWatcher : public PassInstrumentation {
+public:
+  PassWatcher(Compiler &compiler, bool verifies)
+      : compiler(compiler), verifies(verifies) {}
+
+  void runBeforePass(Pass *pass, Operation *) override {
+    if (!pass->getArgument().empty())
+      compiler.enter(pass->getArgument());
+  }
+  void runAfterPass(Pass *pass, Operation *op) override {
+    if (verifies && !pass->getArgument().empty() && failed(verify(op)))
+      reportBroken("invalid IR after " + pass->getArgument(),
+                   compiler.getErrors());
+  }
+
+private:
+  Compiler &compiler;
+  bool verifies;
+};
+} // namespace
+
+static constexpr UpstreamDeath kUpstreamDeaths[] = {
+    {"array<index", "the parser asks index for its width, which it has not"}};
+
+static const DialectRegistry &getRegistry() {
+  static const DialectRegistry registry = [] {
+    DialectRegistry result;
+    mlir::fp8moe::registerAllDialects(result);
+    mlir::fp8moe::registerArtifactTranslations(result);
+    return result;
+  }();
+  return registry;
+}
+
+Compiler::Compiler()
+    : context(getRegistry(), MLIRContext::Threading::DISABLED) {
+  context.getDiagEngine().registerHandler([this](Diagnostic &diagnostic) {
+    // Others are text made from the IR, too.
+    std::string text = diagnostic.str();
+    if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
+      return success();
+    errors += text + "\n";
+    isUnlocated |= isa<UnknownLoc>(diagnostic.getLocation());
+    return success();
+  });
+  std::string layouts = mlir::fp8moe::kLayoutRemarks.str();
+  (void)remark::enableOptimizationRemarks(
+      context, /*streamer=*/nullptr,
+      std::make_unique<remark::RemarkEmittingPolicyAll>(),
+      {layouts, layouts, layouts, layouts, layouts},
+      /*printAsEmitRemarks=*/true);
+}
+
+OwningOpRef<ModuleOp> Compiler::parse(StringRef text) {
+  enter("parse");
+  std::string dense = text.str();
+  llvm::erase_if(dense, llvm::isSpace);
+  for (const UpstreamDeath &death : kUpstreamDeaths)
+    if (StringRef(dense).contains(death.text))
+      return nullptr;
+  // A name makes locations that are not unknown.
+  auto module =
+      parseSourceString<ModuleOp>(text, ParserConfig(&context), "input");
+  if (!module)
+    expectError();
+  return module;
+}
+
+void Compiler::watch(PassManager &pm, bool verifies) {
+  pm.enableVerifier(!verifies);
+  pm.addInstrumentation(std::make_unique<PassWatcher>(*this, verifies));
+}
+
+void Compiler::expectError(bool isLocated) const {
+  if (errors.empty())
+    reportBroken("a failure has an error: " + stage);
+  if (isLocated && isUnlocated)
+    reportBroken("an error has a location: " + stage, errors);
+}
+
+std::string fuzz::print(Operation *op) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  op->print(os);
+  return text;
+}
+
+std::pair<StringRef, StringRef> fuzz::splitInput(StringRef input) {
+  if (!input.starts_with("//"))
+    return {"", input};
+  auto [line, rest] = input.split('\n');
+  return {line.ltrim('/').trim(), rest};
+}
+
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size,
+                                          size_t maxSize, unsigned seed) {
+  auto mutate = [](StringRef input, Random &random) {
+    auto [choice, text] = splitInput(input);
+    // Most inputs keep one of both, which another change would hide.
+    std::string line =
+        random.oneIn(4) ? mutateChoice(choice, "", random) : choice.str();
+    return "// " + line + "\n" +
+           (random.oneIn(8) ? text.str() : mutateText(text, random));
+  };
+  return mutateInput(data, size, maxSize, seed, mutate);
+}
+
+extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t *data, size_t size,
+                                            const uint8_t *otherData,
+                                            size_t otherSize, uint8_t *result,
+                                            size_t maxSize, unsigned seed) {
+  Random random(seed);
+  auto [choice, text] = splitInput(toText(data, size));
+  auto [otherChoice, other] = splitInput(toText(otherData, otherSize));
+  std::string line = random.oneIn(4) ? mutateChoice(choice, otherChoice, random)
+                                     : choice.str();
+  return putInput("// " + line + "\n" + crossOverText(text, other, random),
+                  result, maxSize);
+}

@@ -1,0 +1,344 @@
+//===- TextMutator.cpp - Changes to IR and pipelines ----------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Mutators.h"
+#include "Tokens.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace fuzz;
+using llvm::StringRef;
+
+/// One of the words of `list`.
+static StringRef drawWord(StringRef list, Random &random) {
+  llvm::SmallVector<StringRef, 32> words;
+  list.split(words, ' ');
+  return random.pick(words);
+}
+
+StringRef fuzz::drawBoundary(Random &random) {
+  return drawWord("0 1 -1 2 127 128 255 256 65535 65536 2147483647 2147483648 "
+                  "4294967295 4294967296 1099511627776 4611686018427387903 "
+                  "4611686018427387904 9223372036854775807 9223372036854775808 "
+                  "-2147483648 -9223372036854775808 18446744073709551615 "
+                  "18446744073709551616 100000000000000000000000 1.0e+400 -0.0",
+                  random);
+}
+
+static std::string makeNumber(StringRef old, Random &random) {
+  int64_t number;
+  if (random.oneIn(3) || old.getAsInteger(10, number))
+    return drawBoundary(random).str();
+  // Wrapping is as good as anything here.
+  uint64_t n = number;
+  const int64_t choices[] = {static_cast<int64_t>(n + 1),
+                             static_cast<int64_t>(n - 1),
+                             static_cast<int64_t>(n * 2),
+                             number / 2,
+                             static_cast<int64_t>(random.below(10)),
+                             int64_t(1) << random.below(20)};
+  return std::to_string(random.pick(choices));
+}
+
+//===----------------------------------------------------------------------===//
+// Places
+//===----------------------------------------------------------------------===//
+
+/// Whether the token begins a type with parameters: `tensor<`, `memref<`.
+static bool isShapedType(const Tokens &tokens, size_t i) {
+  static constexpr StringRef names[] = {"tensor", "memref", "vector"};
+  return i + 1 < tokens.size() && tokens[i + 1].text == "<" &&
+         llvm::is_contained(names, tokens[i].text);
+}
+
+/// Whether the token is a type of elements: `bf16`, `i32`, `!fp8moe.e4m3`.
+static bool isElementType(const Token &token) {
+  StringRef word = token.text;
+  if (token.kind != TokenKind::Word)
+    return token.kind == TokenKind::Type;
+  return word == "index" || word == "bf16" ||
+         ((word.consume_front("si") || word.consume_front("ui") ||
+           word.consume_front("i") || word.consume_front("f")) &&
+          !word.empty() && llvm::isDigit(word.front()));
+}
+
+/// Whether the token is a size of a shape.
+static bool isSize(const Tokens &tokens, size_t i) {
+  return i + 1 < tokens.size() && tokens[i + 1].text == "x" &&
+         (tokens[i].kind == TokenKind::Number || tokens[i].text == "?");
+}
+
+/// A place that `matches` accepts, if there is one.
+static std::optional<size_t>
+drawPlace(const Tokens &tokens, Random &random,
+          llvm::function_ref<bool(size_t)> matches) {
+  std::vector<size_t> places;
+  for (size_t i = 0; i < tokens.size(); ++i)
+    if (matches(i))
+      places.push_back(i);
+  if (places.empty())
+    return std::nullopt;
+  return random.pick(places);
+}
+
+static std::optional<size_t> drawKind(const Tokens &tokens, TokenKind kind,
+                                      Random &random) {
+  return drawPlace(tokens, random,
+                   [&](size_t i) { return tokens[i].kind == kind; });
+}
+
+/// Puts `text` in place of the group at `place`, and half of the time in place
+/// of every equal group.
+static void replaceGroup(Tokens &tokens, size_t place, StringRef text,
+                         Random &random) {
+  std::string old = join(tokens, place, getGroupEnd(tokens, place));
+  Tokens replacement = tokenize(text), result;
+  bool everywhere = random.oneIn(2);
+  for (size_t i = 0; i < tokens.size();) {
+    bool isCandidate =
+        i == place || (everywhere && tokens[i].text == tokens[place].text);
+    size_t end = isCandidate ? getGroupEnd(tokens, i) : i;
+    if (isCandidate && join(tokens, i, end) == old) {
+      llvm::append_range(result, replacement);
+      i = end;
+    } else {
+      result.push_back(tokens[i++]);
+    }
+  }
+  tokens = std::move(result);
+}
+
+//===----------------------------------------------------------------------===//
+// Changes
+//===----------------------------------------------------------------------===//
+
+// Each makes one change, or none when there is nothing to change.
+
+static void changeNumber(Tokens &tokens, Random &random) {
+  if (auto place = drawKind(tokens, TokenKind::Number, random))
+    replaceGroup(tokens, *place, makeNumber(tokens[*place].text, random),
+                 random);
+}
+
+/// Sizes of shapes become others, unknown or known. All equal ones stand for
+/// the same size, so that types stay consistent.
+static void changeSize(Tokens &tokens, Random &random) {
+  // Sizes that programs have are refused less often than those at boundaries.
+  static constexpr StringRef sizes =
+      "? 1 2 3 4 8 16 17 32 64 96 100 128 256 384 512 1024";
+  auto place =
+      drawPlace(tokens, random, [&](size_t i) { return isSize(tokens, i); });
+  if (!place)
+    return;
+  std::string old = tokens[*place].text;
+  std::string text =
+      random.oneIn(3) ? makeNumber(old, random) : drawWord(sizes, random).str();
+  bool everywhere = !random.oneIn(6);
+  for (size_t i = 0; i < tokens.size(); ++i)
+    if (i == *place ||
+        (everywhere && tokens[i].text == old && isSize(tokens, i)))
+      tokens[i].text = text;
+}
+
+static void changeElementType(Tokens &tokens, Random &random) {
+  static constexpr StringRef types =
+      "bf16 f16 f32 f64 f8E4M3FN f8E5M2 f8E8M0FNU f8E4M3FNUZ f8E5M2FNUZ "
+      "f4E2M1FN !fp8moe.e4m3 !fp8moe.e5m2 i1 i3 i8 ui8 i32 si32 i64 index";
+  if (auto place = drawPlace(
+          tokens, random, [&](size_t i) { return isElementType(tokens[i]); }))
+    replaceGroup(tokens, *place, drawWord(types, random), random);
+}
+
+/// Gives the tensor at `place` the layout `encoding`, or none.
+static void setEncoding(Tokens &tokens, size_t place, StringRef encoding,
+                        Random &random) {
+  size_t end = getGroupEnd(tokens, place), comma = place;
+  while (comma < end && tokens[comma].text != ",")
+    ++comma;
+  std::string text = join(tokens, place, std::min(comma, end - 1));
+  if (!encoding.empty())
+    text += ", " + encoding.str();
+  replaceGroup(tokens, place, text + ">", random);
+}
+
+/// Puts a piece of `other`, which may be `tokens` itself, in place of one that
+/// stands for the same kind of thing.
+static void exchange(Tokens &tokens, const Tokens &other, Random &random) {
+  static constexpr TokenKind kinds[] = {
+      TokenKind::Value, TokenKind::Attribute, TokenKind::Attribute,
+      TokenKind::Word,  TokenKind::Word,      TokenKind::Symbol};
+  std::optional<size_t> to, from;
+  if (random.oneIn(3)) {
+    to = drawPlace(tokens, random,
+                   [&](size_t i) { return isShapedType(tokens, i); });
+    // Half of the time only the layout.
+    bool isEncoding = random.oneIn(2);
+    from = drawPlace(other, random, [&](size_t i) {
+      return isEncoding ? other[i].kind == TokenKind::Attribute
+                        : isShapedType(other, i);
+    });
+    if (to && isEncoding)
+      return setEncoding(tokens, *to,
+                         from && !random.oneIn(4)
+                             ? join(other, *from, getGroupEnd(other, *from))
+                             : "",
+                         random);
+  } else {
+    TokenKind kind = random.pick(kinds);
+    to = drawKind(tokens, kind, random);
+    from = drawKind(other, kind, random);
+  }
+  if (to && from)
+    replaceGroup(tokens, *to, join(other, *from, getGroupEnd(other, *from)),
+                 random);
+}
+
+static void changeWithin(Tokens &tokens, Random &random) {
+  exchange(tokens, Tokens(tokens), random);
+}
+
+/// Exchanges, repeats or removes elements of a list such as `[1, 0]`.
+static void changeList(Tokens &tokens, Random &random) {
+  auto place = drawPlace(tokens, random, [&](size_t i) {
+    return tokens[i].text == "[" || tokens[i].text == "(";
+  });
+  if (!place)
+    return;
+  size_t end = getGroupEnd(tokens, *place);
+  if (end < *place + 2)
+    return;
+  std::vector<std::string> elements(1);
+  for (size_t i = *place + 1, next; i + 1 < end; i = next) {
+    next = getGroupEnd(tokens, i);
+    if (tokens[i].text == ",")
+      elements.emplace_back();
+    else
+      elements.back() += join(tokens, i, next);
+  }
+  size_t a = random.below(elements.size()), b = random.below(elements.size());
+  if (random.oneIn(4))
+    elements.erase(elements.begin() + a);
+  else if (random.oneIn(3))
+    elements.insert(elements.begin() + a, std::string(elements[b]));
+  else
+    std::swap(elements[a], elements[b]);
+  replaceGroup(tokens, *place,
+               tokens[*place].text + llvm::join(elements, ",") +
+                   tokens[end - 1].text,
+               random);
+}
+
+/// Removes a group or some tokens, puts them elsewhere, or both.
+static void moveTokens(Tokens &tokens, Random &random) {
+  size_t begin = random.below(tokens.size());
+  size_t end = random.oneIn(2)
+                   ? getGroupEnd(tokens, begin)
+                   : std::min(tokens.size(), begin + 1 + random.below(4));
+  Tokens piece(tokens.begin() + begin, tokens.begin() + end);
+  if (!random.oneIn(3))
+    tokens.erase(tokens.begin() + begin, tokens.begin() + end);
+  if (!random.oneIn(3))
+    tokens.insert(tokens.begin() + random.below(tokens.size() + 1),
+                  piece.begin(), piece.end());
+}
+
+static std::vector<std::string> splitLines(const Tokens &tokens) {
+  std::string text = join(tokens);
+  std::vector<std::string> lines;
+  for (StringRef line : llvm::split(text, '\n'))
+    lines.push_back(line.str());
+  return lines;
+}
+
+static void changeLines(Tokens &tokens, Random &random) {
+  std::vector<std::string> lines = splitLines(tokens);
+  size_t from = random.below(lines.size()), to = random.below(lines.size());
+  if (random.oneIn(3))
+    lines.erase(lines.begin() + from);
+  else if (random.oneIn(2))
+    lines.insert(lines.begin() + to, std::string(lines[from]));
+  else
+    std::swap(lines[from], lines[to]);
+  tokens = tokenize(llvm::join(lines, "\n"));
+}
+
+std::string fuzz::mutateText(StringRef text, Random &random) {
+  struct Change {
+    void (*apply)(Tokens &, Random &);
+    unsigned weight;
+  };
+  static constexpr Change changes[] = {
+      {changeNumber, 8},  {changeSize, 40}, {changeElementType, 6},
+      {changeWithin, 24}, {changeList, 5},  {moveTokens, 3},
+      {changeLines, 6}};
+  unsigned total = 0;
+  for (const Change &change : changes)
+    total += change.weight;
+  Tokens tokens = tokenize(text);
+  // One or two changes often pass the verifier.
+  do {
+    if (tokens.empty())
+      break;
+    size_t draw = random.below(total);
+    const Change *change = changes;
+    for (; draw >= change->weight; ++change)
+      draw -= change->weight;
+    change->apply(tokens, random);
+  } while (random.oneIn(4));
+  return join(tokens);
+}
+
+//===----------------------------------------------------------------------===//
+// Pieces of another input
+//===----------------------------------------------------------------------===//
+
+/// The text of the token before `i` that is no space. Names and numbers all
+/// follow the same things, and differ between inputs.
+static StringRef getContext(const Tokens &tokens, size_t i) {
+  while (i-- > 0) {
+    if (tokens[i].kind == TokenKind::Space)
+      continue;
+    if (tokens[i].kind == TokenKind::Number)
+      return "0";
+    bool isName = tokens[i].kind == TokenKind::Value ||
+                  tokens[i].kind == TokenKind::Symbol;
+    return isName ? StringRef(tokens[i].text).take_front(1)
+                  : StringRef(tokens[i].text);
+  }
+  return "";
+}
+
+std::string fuzz::crossOverText(StringRef text, StringRef other,
+                                Random &random) {
+  Tokens tokens = tokenize(text), others = tokenize(other);
+  if (random.oneIn(8)) {
+    std::vector<std::string> lines = splitLines(tokens);
+    lines.insert(lines.begin() + random.below(lines.size() + 1),
+                 random.pick(splitLines(others)));
+    return llvm::join(lines, "\n");
+  }
+  if (random.oneIn(2)) {
+    exchange(tokens, others, random);
+    return join(tokens);
+  }
+  auto to = drawPlace(tokens, random, [&](size_t i) {
+    return tokens[i].kind != TokenKind::Space;
+  });
+  if (!to)
+    return other.str();
+  StringRef context = getContext(tokens, *to);
+  if (auto from = drawPlace(others, random, [&](size_t i) {
+        return others[i].kind != TokenKind::Space &&
+               getContext(others, i) == context;
+      }))
+    replaceGroup(tokens, *to, join(others, *from, getGroupEnd(others, *from)),
+                 random);
+  return join(tokens);
+}
