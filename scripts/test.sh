@@ -188,14 +188,13 @@ if wants_any "${ASAN[@]}"; then
   if wants asan-python; then run_pytest asan-python -n "$(nproc)" python-bindings/tests; fi
 fi
 if wants fuzz; then
-  # In a run of all suites the tool is there already.
-  build_preset asan fp8moe-fuzz
+  # In a run of all suites the targets are there already.
+  build_preset asan fp8moe-fuzzers fp8moe-compile
   # A fixed seed gives the same inputs every time, so that a change is not blamed for what another
   # seed finds.
   seed="${FP8MOE_FUZZ_SEED:-20261122}"
   say "FP8MOE_FUZZ_SEED=$seed"
-  run_suite fuzz "$BUILD/bin/fp8moe-fuzz" --seed="$seed" --inputs=10000 --jobs="$(nproc)" \
-    --output="$RESULTS/fuzz-finds" --junit="$RESULTS/fuzz.xml"
+  run_suite fuzz "$VENV/bin/python" scripts/fuzz.py --seed="$seed" --inputs=10000 "$RESULTS"
 fi
 if wants tsan; then
   build_preset tsan FP8MoERuntimeTests

@@ -31,7 +31,7 @@ TIMEOUT = 600  # seconds for one command
 LEFT_OUT = [
     (r"scripts/", "builds or tests"),
     (r"(cmake|ninja|ctest) ", "builds or tests"),
-    (r"build/asan/bin/fp8moe-fuzz ", "builds or tests"),
+    (r"build/asan/bin/fp8moe-\w+-fuzzer ", "builds or tests"),
     (r"(apt-get install|python3 -m venv|pip) ", "installs"),
     (r"fp8moe-run .*--device=cuda", "needs a GPU"),
     (r"python3 benchmarks/\w+\.py (measure )?build/\w+/sm_90a", "needs a GPU"),
