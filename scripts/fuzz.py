@@ -134,12 +134,22 @@ def write_seeds(names, build, folder, choose):
             (folder / name / f"{i:05}").write_bytes(data)
 
 
+def keep_addresses():
+    """The beginning of a command whose addresses are those of the last run, where the machine allows that.
+
+    LLVM hashes pointers, and what is covered depends on that: a seed gives the same inputs only with the same addresses.
+    """
+    command = ["setarch", "-R"]
+    allowed = shutil.which(command[0]) and subprocess.run([*command, "true"], capture_output=True).returncode == 0
+    return command if allowed else []
+
+
 def run_target(name, args, seeds):
     """Runs one target; returns its log and the file of its find, if there is one."""
     finds = args.results / "fuzz-finds"
     count = len(list((seeds / name).iterdir()))
     target = args.build / "bin" / f"fp8moe-{name}-fuzzer"
-    command = [target, f"-seed={args.seed}", f"-runs={count + int(args.inputs * SHARES[name])}", *LIMITS]
+    command = [*keep_addresses(), target, f"-seed={args.seed}", f"-runs={count + int(args.inputs * SHARES[name])}", *LIMITS]
     command += [f"-artifact_prefix={finds}/{name}-", "-print_final_stats=1", seeds / name]
     # libFuzzer adds what it finds new to the first folder.
     with tempfile.TemporaryDirectory() as scratch:

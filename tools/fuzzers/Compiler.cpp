@@ -90,9 +90,10 @@ OwningOpRef<ModuleOp> Compiler::parse(StringRef text) {
   for (const UpstreamDeath &death : kUpstreamDeaths)
     if (StringRef(dense).contains(death.text))
       return nullptr;
-  // A name makes locations that are not unknown.
+  // The parser reads up to a null, which libFuzzer's inputs lack. A name makes
+  // locations that are not unknown.
   auto module =
-      parseSourceString<ModuleOp>(text, ParserConfig(&context), "input");
+      parseSourceString<ModuleOp>(text.str(), ParserConfig(&context), "input");
   if (!module)
     expectError();
   return module;
