@@ -75,24 +75,22 @@ fp8moe::run::listStrides(ArrayRef<int64_t> shape, ArrayRef<int64_t> wanted) {
   return result;
 }
 
-/// Calls `copy(dense offset, strided offset, number of elements, stride)` for
-/// every run of elements along the last dimension; offsets in bytes.
+/// Calls `copy` with the offsets in bytes of every element.
 template <typename Fn>
-static void forEachRow(ArrayRef<int64_t> shape, ArrayRef<int64_t> strides,
-                       uint64_t elementBytes, Fn copy) {
+static void forEachElement(ArrayRef<int64_t> shape, ArrayRef<int64_t> strides,
+                           uint64_t elementBytes, Fn copy) {
   if (llvm::is_contained(shape, 0))
     return;
   if (shape.empty())
-    return copy(0, 0, 1, elementBytes);
+    return copy(/*dense=*/0, /*strided=*/0);
   ArrayRef<int64_t> outer = shape.drop_back();
   SmallVector<int64_t> index(outer.size(), 0);
-  uint64_t rowBytes = shape.back() * elementBytes;
-  for (uint64_t dense = 0;; dense += rowBytes) {
+  for (uint64_t dense = 0;;) {
     uint64_t strided = 0;
     for (auto [position, stride] : llvm::zip_first(index, strides))
       strided += position * stride;
-    copy(dense, strided * elementBytes, shape.back(),
-         strides.back() * elementBytes);
+    for (int64_t i = 0; i < shape.back(); ++i, dense += elementBytes)
+      copy(dense, (strided + i * strides.back()) * elementBytes);
     size_t dim = outer.size();
     while (dim > 0 && ++index[dim - 1] == outer[dim - 1])
       index[--dim] = 0;
@@ -105,28 +103,18 @@ void fp8moe::run::denseToStrided(const void *dense, void *strided,
                                  ArrayRef<int64_t> shape,
                                  ArrayRef<int64_t> strides,
                                  uint64_t elementBytes) {
-  const auto *from = static_cast<const char *>(dense);
-  auto *to = static_cast<char *>(strided);
-  forEachRow(
-      shape, strides, elementBytes,
-      [&](uint64_t source, uint64_t target, int64_t count, uint64_t step) {
-        for (int64_t i = 0; i < count; ++i)
-          std::memcpy(to + target + i * step, from + source + i * elementBytes,
-                      elementBytes);
-      });
+  forEachElement(shape, strides, elementBytes, [&](uint64_t from, uint64_t to) {
+    std::memcpy(static_cast<char *>(strided) + to,
+                static_cast<const char *>(dense) + from, elementBytes);
+  });
 }
 
 void fp8moe::run::stridedToDense(const void *strided, void *dense,
                                  ArrayRef<int64_t> shape,
                                  ArrayRef<int64_t> strides,
                                  uint64_t elementBytes) {
-  const auto *from = static_cast<const char *>(strided);
-  auto *to = static_cast<char *>(dense);
-  forEachRow(
-      shape, strides, elementBytes,
-      [&](uint64_t target, uint64_t source, int64_t count, uint64_t step) {
-        for (int64_t i = 0; i < count; ++i)
-          std::memcpy(to + target + i * elementBytes, from + source + i * step,
-                      elementBytes);
-      });
+  forEachElement(shape, strides, elementBytes, [&](uint64_t to, uint64_t from) {
+    std::memcpy(static_cast<char *>(dense) + to,
+                static_cast<const char *>(strided) + from, elementBytes);
+  });
 }
