@@ -111,13 +111,6 @@ void Compiler::expectError(bool isLocated) const {
     reportBroken("an error has a location: " + stage, errors);
 }
 
-std::string fuzz::print(Operation *op) {
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  op->print(os);
-  return text;
-}
-
 std::pair<StringRef, StringRef> fuzz::splitInput(StringRef input) {
   if (!input.starts_with("//"))
     return {"", input};

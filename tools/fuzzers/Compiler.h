@@ -48,9 +48,6 @@ private:
   bool isUnlocated = false;
 };
 
-/// The text of `op`.
-std::string print(mlir::Operation *op);
-
 /// Inputs are modules whose first line, a comment, says what is done with them:
 /// `// sm_90a asm`. Returns it without slashes, and the rest.
 std::pair<llvm::StringRef, llvm::StringRef> splitInput(llvm::StringRef input);

@@ -28,6 +28,13 @@ using namespace fuzz;
 using namespace mlir;
 using namespace mlir::fp8moe;
 
+static std::string print(ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  module.print(os);
+  return text;
+}
+
 /// Checks that a written module is read as the same again.
 static void checkRoundTrip(ModuleOp module, bool asBytecode,
                            Compiler &compiler) {
