@@ -46,8 +46,10 @@ static constexpr llvm::StringLiteral kJson =
 
 static constexpr unsigned kSeeds = 500;
 
-/// How many of the texts that `change` makes the parser and the verifier take.
-template <typename Change> static unsigned countAccepted(Change change) {
+/// How many of the texts that `change` makes the parser, and with `verifies`
+/// the verifier, takes.
+template <typename Change>
+static unsigned countAccepted(bool verifies, Change change) {
   mlir::DialectRegistry registry;
   mlir::fp8moe::registerAllDialects(registry);
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
@@ -56,7 +58,7 @@ template <typename Change> static unsigned countAccepted(Change change) {
   for (unsigned seed = 0; seed < kSeeds; ++seed) {
     Random random(seed);
     accepted += bool(mlir::parseSourceString<mlir::ModuleOp>(
-        change(random), mlir::ParserConfig(&context)));
+        change(random), mlir::ParserConfig(&context, verifies)));
   }
   return accepted;
 }
@@ -81,17 +83,18 @@ TEST(Tokens, CutShapesAndGroups) {
   EXPECT_EQ(tokens.back().kind, TokenKind::Space);
 }
 
-TEST(TextMutator, KeepsAThirdOfModulesValid) {
-  EXPECT_GE(
-      countAccepted([](Random &random) { return mutateText(kModule, random); }),
-      kSeeds / 3);
+TEST(TextMutator, KeepsMostModulesParseable) {
+  auto change = [](Random &random) { return mutateText(kModule, random); };
+  EXPECT_GE(countAccepted(/*verifies=*/false, change), kSeeds / 2);
+  EXPECT_GE(countAccepted(/*verifies=*/true, change), kSeeds / 3);
 }
 
 TEST(TextMutator, TakesPiecesOfOthers) {
-  EXPECT_GE(countAccepted([](Random &random) {
-              return crossOverText(kModule, kOther, random);
-            }),
-            kSeeds / 10);
+  auto change = [](Random &random) {
+    return crossOverText(kModule, kOther, random);
+  };
+  EXPECT_GE(countAccepted(/*verifies=*/false, change), kSeeds / 2);
+  EXPECT_GE(countAccepted(/*verifies=*/true, change), kSeeds / 3);
 }
 
 TEST(TextMutator, FollowsItsSeed) {
