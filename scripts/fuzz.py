@@ -145,7 +145,7 @@ def keep_addresses():
 
 
 def run_target(name, args, seeds):
-    """Runs one target; returns its log and the file of its find, if there is one."""
+    """Runs one target; returns its log and, where it has a find, what that is and how it is read again."""
     finds = args.results / "fuzz-finds"
     count = len(list((seeds / name).iterdir()))
     target = args.build / "bin" / f"fp8moe-{name}-fuzzer"
