@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the fuzz targets, fp8moe-*-fuzzer, on a number of inputs of one seed.
+"""Runs the fuzz targets, fp8moe-*-fuzzer, on a number of inputs.
 
 Writes seeds for each target from the tests, examples and benchmarks, and gives them to libFuzzer (docs/design/fuzzing.md).
 A find is written to RESULTS/fuzz-finds, and its command to reproduce it is printed; the exit status is 1 then.
@@ -137,7 +137,7 @@ def write_seeds(names, build, folder, choose):
 def keep_addresses():
     """The beginning of a command whose addresses are those of the last run, where the machine allows that.
 
-    LLVM hashes pointers, and what is covered depends on that: a seed gives the same inputs only with the same addresses.
+    LLVM hashes pointers, and what is covered depends on that: without threads a seed gives the same inputs then.
     """
     command = ["setarch", "-R"]
     allowed = shutil.which(command[0]) and subprocess.run([*command, "true"], capture_output=True).returncode == 0
@@ -159,8 +159,10 @@ def run_target(name, args, seeds):
     written = re.search(r"Test unit written to (\S+)", run.stderr)
     problem = None
     if run.returncode:
-        promise = re.search(r"BROKEN PROMISE: .*|ERROR: .*|.*runtime error: .*", run.stderr)
-        problem = promise.group(0) if promise else f"exit status {run.returncode}"
+        cause = re.search(r".*(BROKEN PROMISE|Assertion|terminate called|runtime error|ERROR: ).*", run.stderr)
+        problem = cause.group(0).strip() if cause else f"exit status {run.returncode}"
+        # XML has no control characters.
+        problem = re.sub(r"[^ -~]", "?", problem)
         problem += f"; again: {target} {written.group(1) if written else seeds / name}"
         problem += f"; the log is {finds / name}.log"
     return run.stderr, problem
