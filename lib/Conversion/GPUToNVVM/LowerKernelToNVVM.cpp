@@ -6,12 +6,14 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "KernelPatterns.h"
 #include "fp8moe/Conversion/Passes.h"
 #include "fp8moe/Dialect/Kernel/IR/Kernel.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Transforms/DialectConversion.h"
 
@@ -27,10 +29,6 @@ static constexpr int64_t kWarpLanes = 32;
 /// Without a number of blocks, ptxas saves registers for more of them, even at
 /// the price of spills.
 static constexpr int32_t kResidentBlocks = 1;
-
-static Value createI32(ImplicitLocOpBuilder &b, int64_t value) {
-  return arith::ConstantIntOp::create(b, b.getI32Type(), value);
-}
 
 /// The mask of all lanes of a warp.
 static Value createAllLanes(ImplicitLocOpBuilder &b) {
@@ -180,6 +178,17 @@ static LogicalResult lowerExchange(kernel::ExchangeOp op,
   return success();
 }
 
+// fp8moe_kernel.read_lane %x, %lane --> gpu.shuffle idx %x, %lane, 32
+static LogicalResult lowerReadLane(kernel::ReadLaneOp op,
+                                   PatternRewriter &rewriter) {
+  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+  auto shuffle =
+      gpu::ShuffleOp::create(b, op.getValue(), op.getLane(),
+                             createI32(b, kWarpLanes), gpu::ShuffleMode::IDX);
+  rewriter.replaceOp(op, shuffle.getShuffleResult());
+  return success();
+}
+
 /// Whether the reduction is the one that has a lowering.
 static bool isMaxOfWords(gpu::SubgroupReduceOp op) {
   return op.getOp() == gpu::AllReduceOperation::MAXUI &&
@@ -236,8 +245,12 @@ struct LowerKernelToNVVM
         .add(lowerBallot)
         .add(lowerVoteAny)
         .add(lowerExchange)
+        .add(lowerReadLane)
         .add(lowerSubgroupMax)
         .add(lowerSubgroupBarrier);
+    populateSyncPatterns(patterns);
+    populateCopyPatterns(patterns);
+    populateMatrixPatterns(patterns);
     if (failed(applyPartialConversion(getOperation(), target,
                                       std::move(patterns))))
       signalPassFailure();

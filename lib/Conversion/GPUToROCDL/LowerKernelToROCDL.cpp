@@ -353,6 +353,86 @@ static LogicalResult lowerSubgroupBarrier(kernel::SubgroupBarrierOp op,
   return success();
 }
 
+// fp8moe_kernel.opaque uniform %word : i32 --> llvm.inline_asm "", "=s,0"
+//
+// No operation of LLVM has this effect on its optimizer.
+static LogicalResult lowerOpaque(kernel::OpaqueOp op,
+                                 PatternRewriter &rewriter) {
+  if (!op.getUniform() || !op.getType().isInteger(32))
+    return rewriter.notifyMatchFailure(op, "only a uniform i32 is lowered");
+  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+  rewriter.replaceOpWithNewOp<LLVM::InlineAsmOp>(
+      op, op.getType(), op.getValue(), /*asm_string=*/"",
+      /*constraints=*/"=s,0", /*has_side_effects=*/true,
+      /*is_align_stack=*/false, LLVM::tailcallkind::TailCallKind::None,
+      LLVM::AsmDialectAttr::get(b.getContext(), LLVM::AsmDialect::AD_ATT),
+      /*operand_attrs=*/ArrayAttr());
+  return success();
+}
+
+// fp8moe_kernel.read_lane --> rocdl.readlane
+static LogicalResult lowerReadLane(kernel::ReadLaneOp op,
+                                   PatternRewriter &rewriter) {
+  rewriter.replaceOpWithNewOp<ROCDL::ReadlaneOp>(op, op.getType(),
+                                                 op.getValue(), op.getLane());
+  return success();
+}
+
+/// s_waitcnt of gfx9: vmcnt in bits 3:0 and 15:14, expcnt in 6:4, lgkmcnt in
+/// 11:8. Nothing is exported.
+static int64_t encodeWaitCount(int64_t loads, int64_t sharedAccesses) {
+  constexpr int64_t anyExports = 7;
+  return (loads & 15) | (loads >> 4) << 14 | anyExports << 4 |
+         sharedAccesses << 8;
+}
+
+// fp8moe_kernel.wait_accesses loads 8 shared 0 --> rocdl.s.waitcnt 120
+static LogicalResult lowerWaitAccesses(kernel::WaitAccessesOp op,
+                                       PatternRewriter &rewriter) {
+  constexpr uint32_t anyLoads = 63;
+  int64_t count =
+      encodeWaitCount(op.getLoads().value_or(anyLoads), op.getShared());
+  rewriter.replaceOpWithNewOp<ROCDL::SWaitcntOp>(
+      op, rewriter.getI32IntegerAttr(count));
+  return success();
+}
+
+static void createSchedulingFence(ImplicitLocOpBuilder &b) {
+  ROCDL::SchedBarrier::create(b, b.getI32IntegerAttr(0));
+  LLVM::FenceOp::create(b, LLVM::AtomicOrdering::acq_rel, "singlethread");
+}
+
+// fp8moe_kernel.scheduling_fence
+//   -->
+// rocdl.sched.barrier 0
+// llvm.fence syncscope("singlethread") acq_rel
+static LogicalResult lowerSchedulingFence(kernel::SchedulingFenceOp op,
+                                          PatternRewriter &rewriter) {
+  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+  createSchedulingFence(b);
+  rewriter.eraseOp(op);
+  return success();
+}
+
+// fp8moe_kernel.execution_barrier --> rocdl.s.barrier between scheduling fences
+static LogicalResult lowerExecutionBarrier(kernel::ExecutionBarrierOp op,
+                                           PatternRewriter &rewriter) {
+  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+  createSchedulingFence(b);
+  ROCDL::SBarrierOp::create(b);
+  createSchedulingFence(b);
+  rewriter.eraseOp(op);
+  return success();
+}
+
+// fp8moe_kernel.set_priority 1 --> rocdl.s.setprio 1
+static LogicalResult lowerSetPriority(kernel::SetPriorityOp op,
+                                      PatternRewriter &rewriter) {
+  rewriter.replaceOpWithNewOp<ROCDL::SetPrioOp>(
+      op, rewriter.getI16IntegerAttr(op.getPriority()));
+  return success();
+}
+
 /// fp8moe_kernel.resident_blocks becomes rocdl.waves_per_eu: LLVM holds more in
 /// registers than it has to when it is not told.
 static void lowerResidentBlocks(gpu::GPUFuncOp function) {
@@ -389,7 +469,13 @@ struct LowerKernelToROCDL
         .add(lowerUniform)
         .add(lowerBallot)
         .add(lowerVoteAny)
-        .add(lowerSubgroupBarrier);
+        .add(lowerSubgroupBarrier)
+        .add(lowerOpaque)
+        .add(lowerReadLane)
+        .add(lowerWaitAccesses)
+        .add(lowerSchedulingFence)
+        .add(lowerExecutionBarrier)
+        .add(lowerSetPriority);
     if (failed(applyPartialConversion(getOperation(), target,
                                       std::move(patterns))))
       signalPassFailure();

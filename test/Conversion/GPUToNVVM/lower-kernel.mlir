@@ -77,8 +77,10 @@ gpu.module @kernels {
     %one, %other = fp8moe_kernel.exchange %word, 16
     // CHECK: %[[LARGEST:.*]] = nvvm.redux.sync umax %[[WORD]], %c-1
     %largest = gpu.subgroup_reduce maxui %word uniform : (i32) -> i32
-    %uniform = fp8moe_kernel.uniform %word
-    // CHECK: gpu.return %[[WORD]], %[[LANES]], %[[ANY]], %[[WORD]], %[[OTHER]], %[[LARGEST]]
+    // CHECK: %[[READ:.*]], %{{.*}} = gpu.shuffle idx %[[WORD]], %[[LARGEST]], %c32
+    %read = fp8moe_kernel.read_lane %word, %largest
+    %uniform = fp8moe_kernel.uniform %read
+    // CHECK: gpu.return %[[READ]], %[[LANES]], %[[ANY]], %[[WORD]], %[[OTHER]], %[[LARGEST]]
     gpu.return %uniform, %lanes, %any, %one, %other, %largest : i32, i32, i1, i32, i32, i32
   }
 

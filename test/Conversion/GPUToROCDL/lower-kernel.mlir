@@ -134,4 +134,49 @@ gpu.module @kernels {
     fp8moe_kernel.subgroup_barrier
     gpu.return
   }
+
+  // CHECK-LABEL: gpu.func @opaque
+  // CHECK-SAME: (%[[WORD:.*]]: i32)
+  gpu.func @opaque(%word: i32) -> i32 {
+    // CHECK: llvm.inline_asm has_side_effects asm_dialect = att "", "=s,0" %[[WORD]]
+    %0 = fp8moe_kernel.opaque uniform %word : i32
+    gpu.return %0 : i32
+  }
+
+  // CHECK-LABEL: gpu.func @read_lane
+  // CHECK-SAME: (%[[WORD:.*]]: i32, %[[LANE:.*]]: i32)
+  gpu.func @read_lane(%word: i32, %lane: i32) -> i32 {
+    // CHECK: rocdl.readlane %[[WORD]], %[[LANE]]
+    %0 = fp8moe_kernel.read_lane %word, %lane
+    gpu.return %0 : i32
+  }
+
+  // A number has the loads in bits 3:0 and 15:14, other accesses in bits 11:8, and exports,
+  // which nobody waits for, in bits 6:4.
+  // CHECK-LABEL: gpu.func @wait_accesses
+  gpu.func @wait_accesses() {
+    // CHECK: rocdl.s.waitcnt 112
+    fp8moe_kernel.wait_accesses loads 0 shared 0
+    // CHECK: rocdl.s.waitcnt 17265
+    fp8moe_kernel.wait_accesses loads 17 shared 3
+    // CHECK: rocdl.s.waitcnt 49279
+    fp8moe_kernel.wait_accesses shared 0
+    gpu.return
+  }
+
+  // CHECK-LABEL: gpu.func @barriers
+  gpu.func @barriers() {
+    // CHECK: rocdl.sched.barrier 0
+    // CHECK: llvm.fence syncscope("singlethread") acq_rel
+    fp8moe_kernel.scheduling_fence
+    // CHECK: rocdl.sched.barrier 0
+    // CHECK: llvm.fence syncscope("singlethread") acq_rel
+    // CHECK: rocdl.s.barrier
+    // CHECK: rocdl.sched.barrier 0
+    // CHECK: llvm.fence syncscope("singlethread") acq_rel
+    fp8moe_kernel.execution_barrier
+    // CHECK: rocdl.s.setprio 1
+    fp8moe_kernel.set_priority 1
+    gpu.return
+  }
 }

@@ -9,6 +9,8 @@
 #include "fp8moe/Dialect/Kernel/IR/Kernel.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/Matchers.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -43,6 +45,10 @@ KernelDialect::verifyOperationAttribute(Operation *op,
            << "'; expected a positive i32 on a gpu.func";
   return success();
 }
+
+//===----------------------------------------------------------------------===//
+// Words and lanes
+//===----------------------------------------------------------------------===//
 
 static LogicalResult verifyFP8(Operation *op, Type type) {
   if (isa<Float8E4M3FNType, Float8E5M2Type, Float8E4M3FNUZType,
@@ -88,4 +94,161 @@ LogicalResult ExchangeOp::verify() {
     return success();
   return emitOpError("has mask ")
          << mask << "; expected a power of two from 1 to " << largest;
+}
+
+//===----------------------------------------------------------------------===//
+// Synchronization
+//===----------------------------------------------------------------------===//
+
+LogicalResult SharedPartOp::verify() {
+  bool isOfRing =
+      getUse() != SharedUse::Memory && getUse() != SharedUse::MBarrier;
+  if (isOfRing == static_cast<bool>(getStage()))
+    return success();
+  if (isOfRing)
+    return emitOpError("names '")
+           << stringifySharedUse(getUse())
+           << "' of a ring without a stage; add '[%stage]'";
+  return emitOpError("has a stage, but '")
+         << stringifySharedUse(getUse())
+         << "' is no part of a ring; expected 'stage', 'full' or 'empty'";
+}
+
+LogicalResult MBarrierInitOp::verify() {
+  // PTX ISA, "mbarrier.init".
+  constexpr uint32_t mostArrivals = (1 << 20) - 1;
+  if (getArrivals() >= 1 && getArrivals() <= mostArrivals)
+    return success();
+  return emitOpError("asks for ")
+         << getArrivals() << " arrivals; expected 1 to " << mostArrivals;
+}
+
+static LogicalResult verifyNamedBarrier(Operation *op, Value id,
+                                        uint32_t threads) {
+  constexpr uint32_t barriers = 16, warpThreads = 32, mostThreads = 1024;
+  APInt number;
+  if (matchPattern(id, m_ConstantInt(&number)) && number.uge(barriers))
+    return op->emitOpError("names barrier ")
+           << number.getSExtValue() << "; a block has 0 to " << barriers - 1;
+  if (threads > 0 && threads <= mostThreads && threads % warpThreads == 0)
+    return success();
+  return op->emitOpError("is for ")
+         << threads << " threads; expected a positive multiple of "
+         << warpThreads << " up to " << mostThreads;
+}
+
+LogicalResult NamedBarrierOp::verify() {
+  return verifyNamedBarrier(*this, getId(), getThreads());
+}
+
+LogicalResult NamedBarrierArriveOp::verify() {
+  return verifyNamedBarrier(*this, getId(), getThreads());
+}
+
+LogicalResult SetRegistersOp::verify() {
+  // PTX ISA, "setmaxnreg".
+  constexpr uint32_t least = 24, most = 256, unit = 8;
+  uint32_t registers = getRegisters();
+  if (registers >= least && registers <= most && registers % unit == 0)
+    return success();
+  return emitOpError("asks for ")
+         << registers << " registers; expected a multiple of " << unit
+         << " from " << least << " to " << most;
+}
+
+LogicalResult WaitAccessesOp::verify() {
+  // s_waitcnt of gfx9 has six and four bits.
+  constexpr uint32_t mostLoads = 63, mostShared = 15;
+  if (getLoads().value_or(0) <= mostLoads && getShared() <= mostShared)
+    return success();
+  return emitOpError("leaves more under way than can be counted; expected at "
+                     "most ")
+         << mostLoads << " loads and " << mostShared
+         << " accesses to shared memory";
+}
+
+LogicalResult SetPriorityOp::verify() {
+  constexpr uint32_t largest = 3;
+  if (getPriority() <= largest)
+    return success();
+  return emitOpError("has priority ")
+         << getPriority() << "; expected 0 to " << largest;
+}
+
+//===----------------------------------------------------------------------===//
+// Copies and matrices
+//===----------------------------------------------------------------------===//
+
+static LogicalResult verifyCoordinates(Operation *op, ValueRange coordinates) {
+  constexpr size_t mostDimensions = 5;
+  if (!coordinates.empty() && coordinates.size() <= mostDimensions)
+    return success();
+  return op->emitOpError("has ")
+         << coordinates.size() << " coordinates; a tensor map has 1 to "
+         << mostDimensions << " dimensions";
+}
+
+LogicalResult TensorLoadOp::verify() {
+  return verifyCoordinates(*this, getCoordinates());
+}
+
+LogicalResult TensorStoreOp::verify() {
+  return verifyCoordinates(*this, getCoordinates());
+}
+
+LogicalResult TensorAddOp::verify() {
+  return verifyCoordinates(*this, getCoordinates());
+}
+
+LogicalResult TensorPrefetchOp::verify() {
+  return verifyCoordinates(*this, getCoordinates());
+}
+
+static LogicalResult verifyFour(Operation *op, ValueRange values) {
+  constexpr size_t expected = 4;
+  if (values.size() == expected)
+    return success();
+  return op->emitOpError("has ")
+         << values.size() << " values; expected " << expected;
+}
+
+LogicalResult AddFloatsOp::verify() { return verifyFour(*this, getValues()); }
+
+LogicalResult StoreMatricesOp::verify() {
+  return verifyFour(*this, getWords());
+}
+
+/// A thread has half as many accumulators as B has columns.
+static constexpr int64_t kColumnsPerAccumulator = 2;
+
+int64_t WgmmaOp::getColumns() {
+  auto type = cast<LLVM::LLVMStructType>(getAccumulators().getType());
+  return kColumnsPerAccumulator * static_cast<int64_t>(type.getBody().size());
+}
+
+static bool isWgmmaFP8(Type type) {
+  return isa<Float8E4M3FNType, Float8E5M2Type>(type);
+}
+
+LogicalResult WgmmaOp::verify() {
+  constexpr int64_t mostColumns = 256, unit = 8;
+  auto type = cast<LLVM::LLVMStructType>(getAccumulators().getType());
+  bool areFloats =
+      llvm::all_of(type.getBody(), [](Type type) { return type.isF32(); });
+  int64_t columns = getColumns();
+  if (!areFloats || columns < unit || columns > mostColumns || columns % unit)
+    return emitOpError("has accumulators ")
+           << type
+           << "; expected a struct of N / 2 f32, where N is a multiple of "
+           << unit << " up to " << mostColumns;
+  bool areFP8 = isWgmmaFP8(getAType()) && isWgmmaFP8(getBType());
+  bool areBF16 = getAType().isBF16() && getBType().isBF16();
+  if (!areFP8 && !areBF16)
+    return emitOpError("multiplies ")
+           << getAType() << " by " << getBType()
+           << "; expected two of f8E4M3FN and f8E5M2, or bf16 twice";
+  if (areFP8 && (getMnMajorA() || getMnMajorB()))
+    return emitOpError("has an MN-major operand of FP8; only operands of bf16 "
+                       "may be MN-major");
+  return success();
 }

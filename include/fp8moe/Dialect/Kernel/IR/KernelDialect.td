@@ -9,7 +9,13 @@
 #ifndef FP8MOE_DIALECT_KERNEL_IR_KERNELDIALECT_TD
 #define FP8MOE_DIALECT_KERNEL_IR_KERNELDIALECT_TD
 
-include "mlir/IR/DialectBase.td"
+include "mlir/Dialect/LLVMIR/LLVMOpBase.td"
+include "mlir/IR/BuiltinAttributes.td"
+include "mlir/IR/CommonTypeConstraints.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/OpBase.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
 
 def Kernel_Dialect : Dialect {
   let name = "fp8moe_kernel";
@@ -50,6 +56,7 @@ def Kernel_Dialect : Dialect {
     `fp8moe_kernel.resident_blocks`, a positive `i32` on a `gpu.func`, asks the vendor's
     compiler for few enough registers that so many blocks fit on a multiprocessor.
   }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
   let hasOperationAttrVerify = 1;
   let extraClassDeclaration = [{
     /// How many blocks of a `gpu.func` a multiprocessor should hold.
@@ -57,5 +64,11 @@ def Kernel_Dialect : Dialect {
         "fp8moe_kernel.resident_blocks";
   }];
 }
+
+class Kernel_Op<string mnemonic, list<Trait> traits = []>
+    : Op<Kernel_Dialect, mnemonic, traits>;
+
+def Kernel_GlobalPointer : LLVM_PointerInAddressSpace<1>;
+def Kernel_SharedPointer : LLVM_PointerInAddressSpace<3>;
 
 #endif // FP8MOE_DIALECT_KERNEL_IR_KERNELDIALECT_TD

@@ -9,16 +9,10 @@
 #ifndef FP8MOE_DIALECT_KERNEL_IR_KERNELOPS_TD
 #define FP8MOE_DIALECT_KERNEL_IR_KERNELOPS_TD
 
+include "fp8moe/Dialect/Kernel/IR/KernelCopies.td"
 include "fp8moe/Dialect/Kernel/IR/KernelDialect.td"
-include "mlir/IR/BuiltinAttributes.td"
-include "mlir/IR/CommonTypeConstraints.td"
-include "mlir/IR/EnumAttr.td"
-include "mlir/IR/OpBase.td"
-include "mlir/Interfaces/InferTypeOpInterface.td"
-include "mlir/Interfaces/SideEffectInterfaces.td"
-
-class Kernel_Op<string mnemonic, list<Trait> traits = []>
-    : Op<Kernel_Dialect, mnemonic, traits>;
+include "fp8moe/Dialect/Kernel/IR/KernelMatrix.td"
+include "fp8moe/Dialect/Kernel/IR/KernelSync.td"
 
 //===----------------------------------------------------------------------===//
 // Words of FP8

@@ -1,0 +1,113 @@
+//===- KernelMatrix.td - Matrix units ----------------------*- tablegen -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_DIALECT_KERNEL_IR_KERNELMATRIX_TD
+#define FP8MOE_DIALECT_KERNEL_IR_KERNELMATRIX_TD
+
+include "fp8moe/Dialect/Kernel/IR/KernelDialect.td"
+
+//===----------------------------------------------------------------------===//
+// wgmma, of NVIDIA's Hopper only
+//===----------------------------------------------------------------------===//
+
+def Kernel_WgmmaFenceOp : Kernel_Op<"wgmma_fence"> {
+  let summary = "order registers before wgmma";
+  let description = [{
+    Executed by a converged warpgroup: 128 threads. Orders accesses to accumulators before
+    later `wgmma` that use them. It precedes the first one, and each one whose accumulators
+    other instructions have touched.
+
+    ```mlir
+    fp8moe_kernel.wgmma_fence
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
+def Kernel_WgmmaOp : Kernel_Op<"wgmma", [
+    AllTypesMatch<["accumulators", "result"]>]> {
+  let summary = "multiply matrices in shared memory";
+  let description = [{
+    Executed by a converged warpgroup. Multiplies 64 rows of A by N columns of B, along 32
+    bytes of the contraction. Adds 64 x N accumulators of `f32`, or zeros where `accumulate`
+    is 0. Operands lie in shared memory behind descriptors of PTX, and are read by the
+    asynchronous proxy. A thread holds N / 2 accumulators, four for each eight columns. The
+    first two of thread t lie in row 16 * (t / 32) + t mod 32 / 4. Their columns are
+    2 * (t mod 4) and the next. The other two lie eight rows below.
+
+    Operands are both FP8, or both bf16. An operand of bf16 may be MN-major: contiguous along
+    rows of A or columns of B.
+
+    It runs asynchronously. The result may be used by `wgmma` of the same shape, and by
+    others after `wgmma_wait` and `wgmma_results`.
+
+    ```mlir
+    %sums = fp8moe_kernel.wgmma %a, %b, %zeros if %accumulate
+        : f8E4M3FN, f8E5M2, !llvm.struct<(f32, f32, f32, f32)>
+    %more = fp8moe_kernel.wgmma %a, %b, %sums if %one mn_major_b
+        : bf16, bf16, !llvm.struct<(f32, f32, f32, f32)>
+    ```
+  }];
+  let arguments = (ins I64:$a, I64:$b, LLVM_AnyStruct:$accumulators,
+      I32:$accumulate, TypeAttr:$a_type, TypeAttr:$b_type,
+      UnitAttr:$mn_major_a, UnitAttr:$mn_major_b);
+  let results = (outs LLVM_AnyStruct:$result);
+  let assemblyFormat = [{
+    $a `,` $b `,` $accumulators `if` $accumulate (`mn_major_a` $mn_major_a^)?
+    (`mn_major_b` $mn_major_b^)? attr-dict `:` $a_type `,` $b_type `,` type($accumulators)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Columns of B: a thread has N / 2 accumulators.
+    int64_t getColumns();
+  }];
+}
+
+def Kernel_WgmmaCommitOp : Kernel_Op<"wgmma_commit"> {
+  let summary = "end a group of wgmma";
+  let description = [{
+    Executed by a converged warpgroup. Its `wgmma` since the last group are a group.
+
+    ```mlir
+    fp8moe_kernel.wgmma_commit
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
+def Kernel_WgmmaWaitOp : Kernel_Op<"wgmma_wait"> {
+  let summary = "wait for groups of wgmma";
+  let description = [{
+    Executed by a converged warpgroup. Waits until at most `pending` groups, the last ones,
+    are under way. Operands of the others have been read, and their results exist.
+
+    ```mlir
+    fp8moe_kernel.wgmma_wait 1
+    ```
+  }];
+  let arguments = (ins I32Attr:$pending);
+  let assemblyFormat = "$pending attr-dict";
+}
+
+def Kernel_WgmmaResultsOp : Kernel_Op<"wgmma_results", [
+    AllTypesMatch<["accumulators", "result"]>]> {
+  let summary = "accumulators after a wait";
+  let description = [{
+    The accumulators themselves, which exist since the `wgmma_wait` before. No compiler uses
+    the result earlier. It costs no instruction.
+
+    ```mlir
+    %0 = fp8moe_kernel.wgmma_results %sums : !llvm.struct<(f32, f32, f32, f32)>
+    ```
+  }];
+  let arguments = (ins LLVM_AnyStruct:$accumulators);
+  let results = (outs LLVM_AnyStruct:$result);
+  let assemblyFormat = "$accumulators attr-dict `:` type($accumulators)";
+}
+
+#endif // FP8MOE_DIALECT_KERNEL_IR_KERNELMATRIX_TD

@@ -1,0 +1,259 @@
+//===- LowerSync.cpp - Synchronization of kernels to NVVM -----------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelPatterns.h"
+#include "fp8moe/Dialect/Kernel/IR/Kernel.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+
+// fp8moe_kernel.shared_part memory "name" at %x --> %x
+static LogicalResult lowerSharedPart(kernel::SharedPartOp op,
+                                     PatternRewriter &rewriter) {
+  rewriter.replaceOp(op, op.getAddress());
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Bounded waits
+//===----------------------------------------------------------------------===//
+
+/// Every wait may take two seconds. Where cycles are counted these are at least
+/// as long: no multiprocessor makes more than two in a nanosecond.
+static constexpr int64_t kLimitNanoseconds = 2000000000;
+static constexpr int64_t kMostCyclesPerNanosecond = 2;
+
+static Value createReadClock(ImplicitLocOpBuilder &b, kernel::WaitClock clock) {
+  if (clock == kernel::WaitClock::Cycles)
+    return NVVM::Clock64Op::create(b, b.getI64Type());
+  return NVVM::GlobalTimerOp::create(b, b.getI64Type());
+}
+
+static void createBound(ImplicitLocOpBuilder &b, kernel::WaitClock clock,
+                        Value begin) {
+  int64_t limit = kLimitNanoseconds;
+  if (clock == kernel::WaitClock::Cycles)
+    limit *= kMostCyclesPerNanosecond;
+  Value elapsed = arith::SubIOp::create(b, createReadClock(b, clock), begin);
+  Value isLate = arith::CmpIOp::create(
+      b, arith::CmpIPredicate::ugt, elapsed,
+      arith::ConstantIntOp::create(b, b.getI64Type(), limit));
+  auto ifLate = scf::IfOp::create(b, isLate, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(ifLate.thenBlock());
+  LLVM::Trap::create(b);
+}
+
+// fp8moe_kernel.begin_wait cycles --> nvvm.read.ptx.sreg.clock64
+static LogicalResult lowerBeginWait(kernel::BeginWaitOp op,
+                                    PatternRewriter &rewriter) {
+  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+  rewriter.replaceOp(op, createReadClock(b, op.getClock()));
+  return success();
+}
+
+// fp8moe_kernel.bound_wait cycles %begin
+//   -->
+// %elapsed = nvvm.read.ptx.sreg.clock64 - %begin
+// scf.if %elapsed > limit { llvm.intr.trap }
+static LogicalResult lowerBoundWait(kernel::BoundWaitOp op,
+                                    PatternRewriter &rewriter) {
+  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+  createBound(b, op.getClock(), op.getBegin());
+  rewriter.eraseOp(op);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// mbarriers
+//===----------------------------------------------------------------------===//
+
+// fp8moe_kernel.mbarrier_init --> nvvm.mbarrier.init
+static LogicalResult lowerMBarrierInit(kernel::MBarrierInitOp op,
+                                       PatternRewriter &rewriter) {
+  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+  rewriter.replaceOpWithNewOp<NVVM::MBarrierInitOp>(
+      op, op.getBarrier(), createI32(b, op.getArrivals()),
+      /*predicate=*/Value());
+  return success();
+}
+
+// fp8moe_kernel.mbarrier_init_fence --> nvvm.fence.mbarrier.init
+static LogicalResult lowerMBarrierInitFence(kernel::MBarrierInitFenceOp op,
+                                            PatternRewriter &rewriter) {
+  rewriter.replaceOpWithNewOp<NVVM::FenceMbarrierInitOp>(op);
+  return success();
+}
+
+// fp8moe_kernel.arrive --> nvvm.mbarrier.arrive
+static LogicalResult lowerArrive(kernel::ArriveOp op,
+                                 PatternRewriter &rewriter) {
+  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+  NVVM::MBarrierArriveOp::create(b, b.getI64Type(), op.getBarrier(),
+                                 /*count=*/Value());
+  rewriter.eraseOp(op);
+  return success();
+}
+
+// fp8moe_kernel.arrive_expect_tx --> nvvm.mbarrier.arrive.expect_tx
+static LogicalResult lowerArriveExpectTx(kernel::ArriveExpectTxOp op,
+                                         PatternRewriter &rewriter) {
+  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+  NVVM::MBarrierArriveExpectTxOp::create(
+      b, /*res=*/Type(), op.getBarrier(), op.getBytes(),
+      NVVM::MemScopeKind::CTA, /*relaxed=*/false, /*predicate=*/Value());
+  rewriter.eraseOp(op);
+  return success();
+}
+
+// fp8moe_kernel.wait_parity %barrier, %parity
+//   -->
+// scf.if not nvvm.mbarrier.try_wait %barrier, %parity {
+//   %begin = nvvm.read.ptx.sreg.globaltimer
+//   scf.while not nvvm.mbarrier.try_wait %barrier, %parity {
+//     (as fp8moe_kernel.bound_wait global_timer %begin)
+//   }
+// }
+//
+// The timer is slow, and most waits succeed at once.
+static LogicalResult lowerWaitParity(kernel::WaitParityOp op,
+                                     PatternRewriter &rewriter) {
+  constexpr kernel::WaitClock clock = kernel::WaitClock::GlobalTimer;
+  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+  auto isPending = [&]() -> Value {
+    Value done = NVVM::MBarrierTryWaitOp::create(
+        b, b.getI1Type(), op.getBarrier(), op.getParity(),
+        /*ticks=*/Value(), NVVM::MemScopeKind::CTA);
+    return arith::XOrIOp::create(
+        b, done, arith::ConstantIntOp::create(b, b.getI1Type(), 1));
+  };
+  auto ifPending = scf::IfOp::create(b, isPending(), /*withElseRegion=*/false);
+  b.setInsertionPointToStart(ifPending.thenBlock());
+  Value begin = createReadClock(b, clock);
+  auto loop = scf::WhileOp::create(b, TypeRange(), ValueRange());
+  b.createBlock(&loop.getBefore());
+  scf::ConditionOp::create(b, isPending(), ValueRange());
+  b.createBlock(&loop.getAfter());
+  createBound(b, clock, begin);
+  scf::YieldOp::create(b);
+  rewriter.eraseOp(op);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Other barriers, warps and launches
+//===----------------------------------------------------------------------===//
+
+// fp8moe_kernel.async_proxy_fence --> nvvm.fence.proxy async.shared::cta
+static LogicalResult lowerAsyncProxyFence(kernel::AsyncProxyFenceOp op,
+                                          PatternRewriter &rewriter) {
+  rewriter.replaceOpWithNewOp<NVVM::FenceProxyOp>(
+      op, NVVM::ProxyKind::async_shared,
+      NVVM::SharedSpaceAttr::get(op.getContext(),
+                                 NVVM::SharedSpace::shared_cta));
+  return success();
+}
+
+// fp8moe_kernel.named_barrier --> nvvm.barrier id
+static LogicalResult lowerNamedBarrier(kernel::NamedBarrierOp op,
+                                       PatternRewriter &rewriter) {
+  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+  NVVM::BarrierOp::create(
+      b, /*res=*/Type(), op.getId(), createI32(b, op.getThreads()),
+      NVVM::BarrierReductionAttr(), /*reductionPredicate=*/Value());
+  rewriter.eraseOp(op);
+  return success();
+}
+
+// fp8moe_kernel.named_barrier_arrive --> nvvm.barrier.arrive id
+static LogicalResult lowerNamedBarrierArrive(kernel::NamedBarrierArriveOp op,
+                                             PatternRewriter &rewriter) {
+  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+  rewriter.replaceOpWithNewOp<NVVM::BarrierArriveOp>(
+      op, op.getId(), createI32(b, op.getThreads()));
+  return success();
+}
+
+// fp8moe_kernel.elect --> nvvm.elect.sync
+static LogicalResult lowerElect(kernel::ElectOp op, PatternRewriter &rewriter) {
+  rewriter.replaceOpWithNewOp<NVVM::ElectSyncOp>(op, op.getType(),
+                                                 /*membermask=*/Value());
+  return success();
+}
+
+// fp8moe_kernel.set_registers increase 232 --> nvvm.setmaxregister increase 232
+static LogicalResult lowerSetRegisters(kernel::SetRegistersOp op,
+                                       PatternRewriter &rewriter) {
+  rewriter.replaceOpWithNewOp<NVVM::SetMaxRegisterOp>(
+      op, op.getRegisters(),
+      op.getIncrease() ? NVVM::SetMaxRegisterAction::increase
+                       : NVVM::SetMaxRegisterAction::decrease);
+  return success();
+}
+
+// fp8moe_kernel.launch_dependents --> nvvm.griddepcontrol launch_dependents
+static LogicalResult lowerLaunchDependents(kernel::LaunchDependentsOp op,
+                                           PatternRewriter &rewriter) {
+  rewriter.replaceOpWithNewOp<NVVM::GriddepcontrolOp>(
+      op, NVVM::GridDepActionKind::launch_dependents);
+  return success();
+}
+
+// fp8moe_kernel.wait_for_prerequisites --> nvvm.griddepcontrol wait
+static LogicalResult
+lowerWaitForPrerequisites(kernel::WaitForPrerequisitesOp op,
+                          PatternRewriter &rewriter) {
+  rewriter.replaceOpWithNewOp<NVVM::GriddepcontrolOp>(
+      op, NVVM::GridDepActionKind::wait);
+  return success();
+}
+
+// fp8moe_kernel.opaque %word : i32 --> llvm.inline_asm "", "=r,0"
+//
+// Words of a vector pass one by one. No operation of LLVM has this effect on
+// its optimizer.
+static LogicalResult lowerOpaque(kernel::OpaqueOp op,
+                                 PatternRewriter &rewriter) {
+  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+  auto pass = [&](Value word) {
+    return createAssembly(b, word.getType(), word, "", "=r,0").getResult(0);
+  };
+  auto type = dyn_cast<VectorType>(op.getType());
+  if (!type) {
+    rewriter.replaceOp(op, pass(op.getValue()));
+    return success();
+  }
+  SmallVector<Value> words;
+  for (int64_t i : llvm::seq(type.getNumElements()))
+    words.push_back(b.createOrFold<vector::ExtractOp>(op.getValue(), i));
+  rewriter.replaceOpWithNewOp<vector::FromElementsOp>(
+      op, type, llvm::map_to_vector(words, pass));
+  return success();
+}
+
+void fp8moe::populateSyncPatterns(RewritePatternSet &patterns) {
+  patterns.add(lowerSharedPart)
+      .add(lowerBeginWait)
+      .add(lowerBoundWait)
+      .add(lowerMBarrierInit)
+      .add(lowerMBarrierInitFence)
+      .add(lowerArrive)
+      .add(lowerArriveExpectTx)
+      .add(lowerWaitParity)
+      .add(lowerAsyncProxyFence)
+      .add(lowerNamedBarrier)
+      .add(lowerNamedBarrierArrive)
+      .add(lowerElect)
+      .add(lowerSetRegisters)
+      .add(lowerLaunchDependents)
+      .add(lowerWaitForPrerequisites)
+      .add(lowerOpaque);
+}

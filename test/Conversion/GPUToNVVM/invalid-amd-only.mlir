@@ -1,0 +1,42 @@
+// RUN: fp8moe-opt %s --split-input-file --verify-diagnostics \
+// RUN:   --pass-pipeline="builtin.module(gpu.module(gpu.func(fp8moe-lower-kernel-to-nvvm)))"
+
+// Each operation that only AMD has is an error.
+
+gpu.module @kernels {
+  gpu.func @wait_accesses() {
+    // expected-error@+1 {{failed to legalize operation 'fp8moe_kernel.wait_accesses'}}
+    fp8moe_kernel.wait_accesses loads 0 shared 0
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @execution_barrier() {
+    // expected-error@+1 {{failed to legalize operation 'fp8moe_kernel.execution_barrier'}}
+    fp8moe_kernel.execution_barrier
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @scheduling_fence() {
+    // expected-error@+1 {{failed to legalize operation 'fp8moe_kernel.scheduling_fence'}}
+    fp8moe_kernel.scheduling_fence
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @set_priority() {
+    // expected-error@+1 {{failed to legalize operation 'fp8moe_kernel.set_priority'}}
+    fp8moe_kernel.set_priority 1
+    gpu.return
+  }
+}
