@@ -33,6 +33,9 @@ inline constexpr int64_t kSwizzleRowBytes = 128;
 inline constexpr int64_t kMBarrierBytes = 8;
 inline constexpr int64_t kStageBarrierBytes = 2 * kMBarrierBytes;
 
+/// The sector, the smallest unit that the L2 cache fetches from memory.
+inline constexpr int64_t kSectorBytes = 32;
+
 /// TMA: the address of a tensor and its strides in bytes are multiples of this
 /// (cuTensorMapEncodeTiled).
 inline constexpr int64_t kTensorMapAddressAlignment = 16;

@@ -13,20 +13,10 @@
 
 namespace mlir::fp8moe {
 
-/// The clock that measures a wait.
-enum class WaitClock {
-  /// The multiprocessor's cycles. To read them costs next to nothing.
-  Cycles,
-  /// The device's timer in nanoseconds. Slow to read; for waits that read it
-  /// only after a first attempt.
-  GlobalTimer
-};
-
-/// Repeats `body`, whose results are the next values, while `isPending`. Every
-/// kernel ends within milliseconds, so a wait of more than two seconds is a
-/// deadlock: it stops the kernel with an error instead of hanging the device.
+/// Repeats `body`, whose results are the next values, while `isPending`, for
+/// two seconds at most (fp8moe_kernel.bound_wait).
 SmallVector<Value>
-createBoundedWait(KernelBuilder &b, WaitClock clock, ValueRange init,
+createBoundedWait(KernelBuilder &b, ValueRange init,
                   function_ref<Value(ValueRange)> isPending,
                   function_ref<SmallVector<Value>(ValueRange)> body);
 

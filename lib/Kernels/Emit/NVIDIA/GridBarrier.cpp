@@ -9,7 +9,6 @@
 #include "Kernels/Emit/NVIDIA/GridBarrier.h"
 #include "Kernels/Emit/AtomicWords.h"
 #include "Kernels/Emit/NVIDIA/BoundedWait.h"
-#include "Kernels/Emit/NVIDIA/DeviceMemory.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -80,7 +79,8 @@ GridBarrierState GridBarrier::createBegin() {
       [&] {
         SmallVector<Value> vectors;
         for (int64_t i : llvm::seq(kVectors))
-          vectors.push_back(createRelaxedLoadWords(b, getArrivals(i)));
+          vectors.push_back(kernel::LoadWordsOp::create(b, /*acquire=*/false,
+                                                        getArrivals(i)));
         return vectors;
       },
       [&] {
@@ -104,8 +104,8 @@ void GridBarrier::lead(Value old, ArrayRef<Value> first) {
   for (auto [index, vector] : llvm::enumerate(first)) {
     SmallVector<Value> firstWords = b.unpackWords(vector);
     auto isAnyMissing = [&, index = index](ValueRange) -> Value {
-      SmallVector<Value> words =
-          b.unpackWords(createAcquireLoadWords(b, getArrivals(index)));
+      SmallVector<Value> words = b.unpackWords(
+          kernel::LoadWordsOp::create(b, /*acquire=*/true, getArrivals(index)));
       Value any = b.i1(false);
       for (int64_t i : llvm::seq(kWords)) {
         Value other = b.add(getFirstBlock(index), i);
@@ -116,7 +116,7 @@ void GridBarrier::lead(Value old, ArrayRef<Value> first) {
       return b.voteAny(any);
     };
     auto wait = [&] {
-      createBoundedWait(b, WaitClock::Cycles, {}, isAnyMissing,
+      createBoundedWait(b, {}, isAnyMissing,
                         [&](ValueRange) { return SmallVector<Value>(); });
     };
     // Weights often have 128 blocks.
@@ -137,7 +137,7 @@ void GridBarrier::follow(Value old, Value last) {
   b.createIf(b.equal(lane, 0), [&] {
     createDeviceFence(b);
     createBoundedWait(
-        b, WaitClock::Cycles, b.add(last, 1),
+        b, b.add(last, 1),
         [&](ValueRange next) {
           storeRelaxed(b, next[0], getArrival(block));
           return b.equal(loadAcquire(b, memory), old);

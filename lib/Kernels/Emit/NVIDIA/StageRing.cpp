@@ -13,8 +13,9 @@ using namespace mlir::fp8moe;
 
 void StageRing::createInit(int64_t fullArrivals, int64_t releases) {
   for (int64_t stage : llvm::seq(stages)) {
-    createBarrierInit(b, getFullBarrier(b.i32(stage)), fullArrivals);
-    createBarrierInit(b, getEmptyBarrier(b.i32(stage)), releases);
+    Value number = b.i32(stage);
+    kernel::MBarrierInitOp::create(b, getFullBarrier(number), fullArrivals);
+    kernel::MBarrierInitOp::create(b, getEmptyBarrier(number), releases);
   }
 }
 
@@ -36,31 +37,43 @@ RingPosition StageRing::getBefore(RingPosition position, Value count) {
           b.select(wraps, b.bitXor(position.parity, 1), position.parity)};
 }
 
+Value StageRing::inStage(Value stage, Value address) {
+  return kernel::SharedPartOp::create(b, kernel::SharedUse::Stage, name,
+                                      address, stage);
+}
+
+/// The mbarrier of a stage, which has this number in the ring.
+Value StageRing::getBarrier(kernel::SharedUse use, Value stage, Value number) {
+  Value address =
+      b.offsetBytes(barriers, b.mul(number, nvidia::kMBarrierBytes));
+  return kernel::SharedPartOp::create(b, use, name, address, stage);
+}
+
 Value StageRing::getFullBarrier(Value stage) {
-  return b.offsetBytes(barriers, b.mul(stage, nvidia::kMBarrierBytes));
+  return getBarrier(kernel::SharedUse::Full, stage, stage);
 }
 
 Value StageRing::getEmptyBarrier(Value stage) {
-  return b.offsetBytes(barriers,
-                       b.mul(b.add(stage, stages), nvidia::kMBarrierBytes));
+  return getBarrier(kernel::SharedUse::Empty, stage, b.add(stage, stages));
 }
 
 void StageRing::createWaitEmpty(RingPosition position) {
   // In round 0 nobody has released a stage: the phase before the first one
   // counts as complete.
-  createBarrierWait(b, getEmptyBarrier(position.stage),
-                    b.bitXor(position.parity, 1));
+  kernel::WaitParityOp::create(b, getEmptyBarrier(position.stage),
+                               b.bitXor(position.parity, 1));
 }
 
 void StageRing::createWaitReleased(RingPosition position, Value count) {
   RingPosition before = getBefore(position, count);
-  createBarrierWait(b, getEmptyBarrier(before.stage), before.parity);
+  kernel::WaitParityOp::create(b, getEmptyBarrier(before.stage), before.parity);
 }
 
 void StageRing::createWaitFull(RingPosition position) {
-  createBarrierWait(b, getFullBarrier(position.stage), position.parity);
+  kernel::WaitParityOp::create(b, getFullBarrier(position.stage),
+                               position.parity);
 }
 
 void StageRing::createRelease(Value stage) {
-  createArrive(b, getEmptyBarrier(stage));
+  kernel::ArriveOp::create(b, getEmptyBarrier(stage));
 }

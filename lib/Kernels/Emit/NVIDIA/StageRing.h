@@ -9,7 +9,7 @@
 #ifndef FP8MOE_LIB_KERNELS_EMIT_NVIDIA_STAGERING_H
 #define FP8MOE_LIB_KERNELS_EMIT_NVIDIA_STAGERING_H
 
-#include "Kernels/Emit/NVIDIA/MBarrier.h"
+#include "Kernels/Emit/KernelBuilder.h"
 #include "fp8moe/Target/NVIDIA.h"
 
 namespace mlir::fp8moe {
@@ -27,9 +27,10 @@ struct RingPosition {
 class StageRing {
 public:
   /// The ring's mbarriers lie at `barriers`, nvidia::kStageBarrierBytes for
-  /// each stage.
-  StageRing(KernelBuilder &b, Value barriers, int64_t stages)
-      : b(b), barriers(barriers), stages(stages), used(b.i32(stages)) {}
+  /// each stage. Its parts of shared memory have the ring's name.
+  StageRing(KernelBuilder &b, StringRef name, Value barriers, int64_t stages)
+      : b(b), name(name), barriers(barriers), stages(stages),
+        used(b.i32(stages)) {}
 
   /// The ring is the first `count` stages (i32). Before any position is asked
   /// for.
@@ -46,6 +47,8 @@ public:
   /// so many. Positions before the first round count as full.
   RingPosition getBefore(RingPosition position, Value count);
 
+  /// An address, or a descriptor, in the memory of a stage.
+  Value inStage(Value stage, Value address);
   Value getFullBarrier(Value stage);
   Value getEmptyBarrier(Value stage);
   void createWaitEmpty(RingPosition position);
@@ -58,7 +61,10 @@ public:
   void createRelease(Value stage);
 
 private:
+  Value getBarrier(kernel::SharedUse use, Value stage, Value number);
+
   KernelBuilder &b;
+  StringRef name;
   Value barriers;
   /// All stages, which have mbarriers, and how many are used (i32).
   int64_t stages;

@@ -8,35 +8,11 @@
 
 #include "Kernels/Emit/NVIDIA/WarpRoles.h"
 
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
-
 using namespace mlir;
 using namespace mlir::fp8moe;
 
 Value fp8moe::createUniformWarp(KernelBuilder &b) {
   return b.shuffleIndex(b.truncate(b.getI32Type(), b.getSubgroup()), b.i32(0));
-}
-
-Value fp8moe::createElect(KernelBuilder &b) {
-  return NVVM::ElectSyncOp::create(b, b.getI1Type(), /*membermask=*/Value());
-}
-
-void fp8moe::createNamedBarrier(KernelBuilder &b, Value id, int64_t threads) {
-  NVVM::BarrierOp::create(b, /*res=*/Type(), id, b.i32(threads),
-                          NVVM::BarrierReductionAttr(),
-                          /*reductionPredicate=*/Value());
-}
-
-void fp8moe::createNamedArrive(KernelBuilder &b, Value id, int64_t threads) {
-  NVVM::BarrierArriveOp::create(b, id, b.i32(threads));
-}
-
-void fp8moe::createSetRegisters(KernelBuilder &b, int64_t registers,
-                                bool increase) {
-  NVVM::SetMaxRegisterOp::create(b, static_cast<uint32_t>(registers),
-                                 increase
-                                     ? NVVM::SetMaxRegisterAction::increase
-                                     : NVVM::SetMaxRegisterAction::decrease);
 }
 
 namespace {

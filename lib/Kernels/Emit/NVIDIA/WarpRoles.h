@@ -21,16 +21,6 @@ using nvidia::kWarpgroupWarps;
 
 /// The warp's number (i32), which ptxas can see to be the same in all lanes.
 Value createUniformWarp(KernelBuilder &b);
-/// i1: true in one lane of a converged warp (elect.sync).
-Value createElect(KernelBuilder &b);
-/// A named barrier of `threads` threads. `id` (i32) is from 1 to 15; 0 is the
-/// block's.
-void createNamedBarrier(KernelBuilder &b, Value id, int64_t threads);
-/// Arrives at such a barrier without waiting.
-void createNamedArrive(KernelBuilder &b, Value id, int64_t threads);
-/// All warps of a warpgroup change their registers per thread to `registers`
-/// (setmaxnreg).
-void createSetRegisters(KernelBuilder &b, int64_t registers, bool increase);
 
 /// The role of some of a block's warps. `build` is given the warp's number
 /// among them (i32).

@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "Kernels/Matmul/CDNA/Kernel.h"
-#include "Kernels/Emit/AMD/WaveSync.h"
 
 #include "mlir/Dialect/LLVMIR/ROCDLDialect.h"
 #include "llvm/Support/MathExtras.h"

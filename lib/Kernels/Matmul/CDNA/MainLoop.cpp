@@ -29,7 +29,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/Emit/AMD/WaveSync.h"
 #include "Kernels/Matmul/CDNA/Kernel.h"
 
 using namespace mlir;
@@ -111,18 +110,21 @@ int64_t MainLoop::getLoadsAhead() {
 /// the next phase reads have arrived in shared memory, for all waves. `others`
 /// are loads to registers that may be under way besides.
 void MainLoop::endReads(int64_t others) {
-  createSchedulingFence(b);
-  createWaitCount(
-      b, operands.hasDirect() ? getLoadsAhead() + others : kAnyLoads, 0);
-  createWaveBarrier(b);
+  kernel::SchedulingFenceOp::create(b);
+  IntegerAttr loads;
+  if (operands.hasDirect())
+    loads = b.getI32IntegerAttr(getLoadsAhead() + others);
+  kernel::WaitAccessesOp::create(b, loads, /*shared=*/0);
+  kernel::ExecutionBarrierOp::create(b);
 }
 
-void MainLoop::endProducts() { createWaveBarrier(b); }
+void MainLoop::endProducts() { kernel::ExecutionBarrierOp::create(b); }
 
 /// Lets the waves of one half of the rows pass a barrier more.
 void MainLoop::shiftWaves(int64_t waveRow) {
   if (isPingPong())
-    b.createIf(b.equal(kernel.waveRow, waveRow), [&] { createWaveBarrier(b); });
+    b.createIf(b.equal(kernel.waveRow, waveRow),
+               [&] { kernel::ExecutionBarrierOp::create(b); });
 }
 
 MutableArrayRef<Value> MainLoop::getStaged(MatmulHalf half,
@@ -184,10 +186,10 @@ MainLoop::Staged MainLoop::createPrologue() {
     };
     for (auto [stage, at] : llvm::zip_equal(stages, starts))
       load(stage, kAll, at);
-    createSchedulingFence(b);
+    kernel::SchedulingFenceOp::create(b);
     load(staged, kFirst, b.i32(2 * stepBytes()));
     llvm::append_range(staged, getStaged(MatmulHalf::Rows1, stages[1]));
-    createSchedulingFence(b);
+    kernel::SchedulingFenceOp::create(b);
     for (MatmulHalf half : kAll) {
       if (operands.isDirect(half))
         continue;
@@ -238,10 +240,11 @@ void MainLoop::maskIfNeeded(Value step, ArrayRef<Fragments *> all) {
   // Without the unlikely branch LLVM hoists what both branches of a stage need
   // in front of the first one, into registers that 256x256 does not have.
   SmallVector<Value> masked = b.createIf(
-      createUnlikely(b, hasMask), ValueRange(before).getTypes(),
+      LLVM::ExpectOp::create(b, hasMask, b.i1(false)),
+      ValueRange(before).getTypes(),
       [&] {
         // Without this fence LLVM masks every stage, to save the branch.
-        createSchedulingFence(b);
+        kernel::SchedulingFenceOp::create(b);
         for (Fragments *fragments : all)
           operands.mask(step, *fragments);
         return collect();
@@ -299,10 +302,10 @@ SmallVector<Value> MainLoop::multiplyStage(Value step, ValueRange carried,
          masksStaged);
   endReads(/*others=*/numScales);
   maskIfNeeded(step, {&rows, &columns0, &columns1});
-  createPriority(b, 1);
+  kernel::SetPriorityOp::create(b, 1);
   multiply(getSumsOf(0), rows, columns0);
   multiply(getSumsOf(1), rows, columns1);
-  createPriority(b, 0);
+  kernel::SetPriorityOp::create(b, 0);
   endProducts();
 
   rows = operands.read(MatmulHalf::Rows1, stage);
@@ -310,10 +313,10 @@ SmallVector<Value> MainLoop::multiplyStage(Value step, ValueRange carried,
   refill(kFirst, stage, b.add(step, 2 * stepBytes()), staged, masksStaged);
   endReads();
   maskIfNeeded(step, {&rows});
-  createPriority(b, 1);
+  kernel::SetPriorityOp::create(b, 1);
   multiply(getSumsOf(2), rows, columns0);
   multiply(getSumsOf(3), rows, columns1);
-  createPriority(b, 0);
+  kernel::SetPriorityOp::create(b, 0);
   endProducts();
 
   sums.push_back(next);
@@ -351,9 +354,11 @@ CDNAAccumulators MainLoop::build() {
   // few: its copies take more registers than there are, and the waits count
   // scales of the next stage, whose loads would be dropped in the last copy, as
   // nobody needs them.
-  Value begin = b.i32(0), end = createOpaqueUniform(b, tile.endBytes);
+  Value begin = b.i32(0),
+        end = kernel::OpaqueOp::create(b, /*uniform=*/true, tile.endBytes);
   if (kernel.config.shiftsLines) {
-    Value masked = createOpaqueUniform(b, createMaskedBegin(end));
+    Value masked =
+        kernel::OpaqueOp::create(b, /*uniform=*/true, createMaskedBegin(end));
     carried = multiplyStages(begin, masked, carried, /*masksStaged=*/false);
     begin = masked;
   }
@@ -361,8 +366,8 @@ CDNAAccumulators MainLoop::build() {
                            /*masksStaged=*/kernel.config.shiftsLines);
   shiftWaves(0);
   // Shared memory is free for something else.
-  createWaitCount(b, 0, 0);
-  createWaveBarrier(b);
+  kernel::WaitAccessesOp::create(b, b.getI32IntegerAttr(0), /*shared=*/0);
+  kernel::ExecutionBarrierOp::create(b);
   carried.resize(getSums());
   return carried;
 }

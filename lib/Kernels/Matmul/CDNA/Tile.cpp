@@ -20,7 +20,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/Emit/AMD/WaveSync.h"
 #include "Kernels/Matmul/CDNA/Kernel.h"
 
 using namespace mlir;
@@ -120,10 +119,10 @@ Group TileFinder::findGroup(Value count, Value extent, int64_t blockSize,
                         b.sub(endScaleTile, scaleTiles)};
         SmallVector<Value> next;
         for (auto [value, before] : llvm::zip_equal(here, found.pack()))
-          next.push_back(
-              b.select(isNew, createReadLane(b, value, lane), before));
+          next.push_back(b.select(
+              isNew, kernel::ReadLaneOp::create(b, value, lane), before));
         for (Value value : {end, endBlock, endScaleTile})
-          next.push_back(createReadLane(b, value, lastLane));
+          next.push_back(kernel::ReadLaneOp::create(b, value, lastLane));
         return next;
       });
   Group found = Group::unpack(results);

@@ -12,7 +12,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/Emit/NVIDIA/TensorCopies.h"
 #include "Kernels/Emit/NVIDIA/WarpRoles.h"
 #include "Kernels/Matmul/Hopper/Kernel.h"
 #include "Kernels/Matmul/Hopper/TileMessages.h"
@@ -96,7 +95,8 @@ private:
   Value getOffsetA(Value stage);
   Value getOffsetB(Value stage);
   Value getStageDescriptor(Value descriptor, Value stage, int64_t stageBytes) {
-    return advanceWgmmaDescriptor(b, descriptor, b.mul(stage, stageBytes));
+    return ring.inStage(
+        stage, advanceWgmmaDescriptor(b, descriptor, b.mul(stage, stageBytes)));
   }
   std::pair<Value, Value> getStageDescriptors(Value stage) {
     return {
@@ -168,19 +168,19 @@ void Consumer::forEachTile(function_ref<void(const Tile &, Value)> body,
 /// its instructions are under way keeps the tensor cores busy meanwhile.
 void Consumer::takeTurn() {
   if (kernel.config.kind == WgmmaSchedule::PingPong)
-    createNamedBarrier(b, b.add(index, kFirstTurnBarrier),
-                       2 * kWarpgroupThreads);
+    kernel::NamedBarrierOp::create(b, b.add(index, kFirstTurnBarrier),
+                                   2 * kWarpgroupThreads);
 }
 
 void Consumer::passTurn() {
   if (kernel.config.kind == WgmmaSchedule::PingPong)
-    createNamedArrive(b, b.sub(b.i32(kFirstTurnBarrier + 1), index),
-                      2 * kWarpgroupThreads);
+    kernel::NamedBarrierArriveOp::create(
+        b, b.sub(b.i32(kFirstTurnBarrier + 1), index), 2 * kWarpgroupThreads);
 }
 
 void Consumer::build() {
-  createSetRegisters(b, HopperMatmulConfig::kConsumerRegisters,
-                     /*increase=*/true);
+  kernel::SetRegistersOp::create(b, /*increase=*/true,
+                                 HopperMatmulConfig::kConsumerRegisters);
   // The first turn is the first consumer's.
   b.createIf(b.equal(index, 1), [&] { passTurn(); });
   Tile mine;
@@ -232,11 +232,11 @@ void Consumer::release(Value stage, Value condition) {
 
 /// Waits for the instructions under way, so that the accumulators may be read.
 void Consumer::complete(Product &product) {
-  createWgmmaWait(b, 0);
+  kernel::WgmmaWaitOp::create(b, 0);
   if (product.lastStage)
     release(product.lastStage, b.i1(true));
   for (Value &accumulators : product.accumulators)
-    accumulators = createRegisterFence(b, accumulators);
+    accumulators = kernel::WgmmaResultsOp::create(b, accumulators);
 }
 
 /// Issues all instructions of a tile in this consumer's turn, and passes it on.
@@ -299,13 +299,13 @@ Consumer::Product Consumer::multiplyParts(const Tile &tile,
 void Consumer::addStage(Value stage, Value isFurther,
                         MutableArrayRef<Value> sums) {
   auto [a, bb] = getStageDescriptors(stage);
-  createWgmmaFence(b);
+  kernel::WgmmaFenceOp::create(b);
   for (int64_t step : llvm::seq(kStepsPerStage))
     for (auto [rowBlock, sum] : llvm::enumerate(sums))
       sum = createWgmma(b, shape, getStepA(getRowBlock(a, rowBlock), step),
                         getStepB(bb, step), sum,
                         step == 0 ? isFurther : b.i32(1));
-  createWgmmaCommit(b);
+  kernel::WgmmaCommitOp::create(b);
 }
 
 /// Adds the products of one stage, which are complete afterwards.
@@ -314,15 +314,15 @@ void Consumer::addStagePromoted(Value stage, MutableArrayRef<Value> sums) {
   for (auto [rowBlock, sum] : llvm::enumerate(sums)) {
     // One row block at a time: its products need registers beside all sums.
     Value products = createUndefAccumulators(b, shape);
-    createWgmmaFence(b);
+    kernel::WgmmaFenceOp::create(b);
     for (int64_t step : llvm::seq(kStepsPerStage))
       products = createWgmma(b, shape, getStepA(getRowBlock(a, rowBlock), step),
                              getStepB(bb, step), products, b.i32(step != 0));
-    createWgmmaCommit(b);
-    createWgmmaWait(b, 0);
+    kernel::WgmmaCommitOp::create(b);
+    kernel::WgmmaWaitOp::create(b, 0);
     if (rowBlock + 1 == sums.size())
       release(stage, b.i1(true));
-    sum = addAccumulators(b, sum, createRegisterFence(b, products));
+    sum = addAccumulators(b, sum, kernel::WgmmaResultsOp::create(b, products));
   }
 }
 
@@ -349,7 +349,7 @@ Consumer::Product Consumer::multiplyWholeStages(const Tile &tile,
         } else {
           addStage(here.stage, b.zeroExtend(b.getI32Type(), isFurther), sums);
           // The stage before is done when only this one's are under way.
-          createWgmmaWait(b, 1);
+          kernel::WgmmaWaitOp::create(b, 1);
           release(lastStage, isFurther);
         }
         RingPosition next = ring.getNext(here);
@@ -383,7 +383,7 @@ Consumer::Product Consumer::multiplyLastStage(const Tile &tile,
         Value isFurther =
             b.compare(arith::CmpIPredicate::ne, b.add(before, step), 0);
         // Inside of the loop, so that LLVM does not unroll it.
-        createWgmmaFence(b);
+        kernel::WgmmaFenceOp::create(b);
         SmallVector<Value> next;
         for (auto [rowBlock, sum] : llvm::enumerate(carried))
           next.push_back(createWgmma(
@@ -394,12 +394,12 @@ Consumer::Product Consumer::multiplyLastStage(const Tile &tile,
         return next;
       });
   // ptxas wants one between the instructions of the loop and their group.
-  createWgmmaFence(b);
-  createWgmmaCommit(b);
+  kernel::WgmmaFenceOp::create(b);
+  kernel::WgmmaCommitOp::create(b);
   // A last stage may be a single step, which is over before the turn is taken
   // unless what comes before it is still under way.
   passTurn();
-  createWgmmaWait(b, 1);
+  kernel::WgmmaWaitOp::create(b, 1);
   release(product.lastStage, b.compare(arith::CmpIPredicate::ne, before, 0));
   return {sums, position.stage, Value()};
 }
@@ -432,7 +432,8 @@ void Consumer::maskChunk(Value stage, Value chunk, Value low, Value high) {
                   Value place = b.bitXor(chunk, b.bitAnd(row, swizzle.mask));
                   Value offset = b.add(b.mul(row, swizzle.rowBytes),
                                        b.mul(place, kSwizzleChunkBytes));
-                  Value pointer = kernel.getShared(b.add(operand, offset));
+                  Value pointer = ring.inStage(
+                      stage, kernel.getShared(b.add(operand, offset)));
                   SmallVector<Value> words = b.unpackWords(
                       b.load(b.getWordsType(), pointer, kSwizzleChunkBytes));
                   for (auto [word, mask] : llvm::zip_equal(words, masks))
@@ -460,18 +461,19 @@ void Consumer::clearPositions(Value stage, Value begin, Value end) {
     if (isShared)
       first = b.add(thread, b.mul(index, kWarpgroupThreads));
     Value zero = b.packWords(SmallVector<Value>(4, b.i32(0)));
-    b.createFor(first, b.mul(b.sub(end, begin), chunks),
-                kWarpgroupThreads * (isShared ? 2 : 1), [&](Value item) {
-                  Value position = b.add(begin, b.divU(item, chunks));
-                  Value chunk = b.remU(item, chunks);
-                  Value box = b.divU(chunk, kChunks);
-                  Value offset = b.add(
-                      b.mul(box, kernel.getBoxBytes()),
-                      b.add(b.mul(position, kSwizzleRowBytes),
-                            b.mul(b.remU(chunk, kChunks), kSwizzleChunkBytes)));
-                  b.store(zero, kernel.getShared(b.add(operand, offset)),
-                          kSwizzleChunkBytes);
-                });
+    b.createFor(
+        first, b.mul(b.sub(end, begin), chunks),
+        kWarpgroupThreads * (isShared ? 2 : 1), [&](Value item) {
+          Value position = b.add(begin, b.divU(item, chunks));
+          Value chunk = b.remU(item, chunks);
+          Value box = b.divU(chunk, kChunks);
+          Value offset =
+              b.add(b.mul(box, kernel.getBoxBytes()),
+                    b.add(b.mul(position, kSwizzleRowBytes),
+                          b.mul(b.remU(chunk, kChunks), kSwizzleChunkBytes)));
+          Value pointer = kernel.getShared(b.add(operand, offset));
+          b.store(zero, ring.inStage(stage, pointer), kSwizzleChunkBytes);
+        });
   };
   if (kernel.problem.mnMajorA)
     clear(getOffsetA(stage), kernel.config.getConsumerRows(), false);
@@ -483,11 +485,12 @@ void Consumer::clearPositions(Value stage, Value begin, Value end) {
 /// Lets the tensor cores see what was masked: by the warpgroup, or by both when
 /// they share B. These meet here equally often, as they take the same tiles.
 void Consumer::publishMasks() {
-  createAsyncProxyFence(b);
+  kernel::AsyncProxyFenceOp::create(b);
   if (kernel.config.kind == WgmmaSchedule::Cooperative)
-    createNamedBarrier(b, b.i32(kCooperativeBarrier), 2 * kWarpgroupThreads);
+    kernel::NamedBarrierOp::create(b, b.i32(kCooperativeBarrier),
+                                   2 * kWarpgroupThreads);
   else
-    createNamedBarrier(b, b.add(index, 1), kWarpgroupThreads);
+    kernel::NamedBarrierOp::create(b, b.add(index, 1), kWarpgroupThreads);
 }
 
 /// Zeroes the bytes before the group in the first chunk of its first stage.

@@ -15,11 +15,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/Emit/NVIDIA/TensorCopies.h"
 #include "Kernels/Emit/NVIDIA/WarpRoles.h"
 #include "Kernels/Matmul/Hopper/Kernel.h"
-
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -45,11 +42,11 @@ MatmulEpilogue::MatmulEpilogue(GroupedMatmulKernel &kernel, Value consumer)
       swizzle(Swizzle::get(box.rowBytes)) {}
 
 void MatmulEpilogue::createWarpgroupBarrier() {
-  createNamedBarrier(b, b.add(consumer, 1), kWarpgroupThreads);
+  kernel::NamedBarrierOp::create(b, b.add(consumer, 1), kWarpgroupThreads);
 }
 
 void MatmulEpilogue::finish() {
-  b.createIf(isLeader, [&] { createStoreWaitRead(b, 0); });
+  b.createIf(isLeader, [&] { kernel::WaitStoresReadOp::create(b, 0); });
 }
 
 //===----------------------------------------------------------------------===//
@@ -167,7 +164,9 @@ void MatmulEpilogue::storeTile(const Tile &tile, ArrayRef<Value> accumulators) {
       // With an odd number of phases a tile begins with the buffer that the
       // last one ended with.
       bool isRepeated = number == 0 && phases * accumulators.size() % 2;
-      b.createIf(isLeader, [&] { createStoreWaitRead(b, isRepeated ? 0 : 1); });
+      b.createIf(isLeader, [&] {
+        kernel::WaitStoresReadOp::create(b, isRepeated ? 0 : 1);
+      });
       b.syncSubgroup();
       int64_t begin = phase * boxesPerPhase;
       int64_t end = std::min(boxes, begin + boxesPerPhase);
@@ -176,12 +175,12 @@ void MatmulEpilogue::storeTile(const Tile &tile, ArrayRef<Value> accumulators) {
       };
       for (int64_t number : llvm::seq(begin, end))
         stageBox(tile, rows, number * box.columns, getBox(number));
-      createAsyncProxyFence(b);
+      kernel::AsyncProxyFenceOp::create(b);
       b.syncSubgroup();
       for (int64_t number : llvm::seq(begin, end))
         storeBox(tile, rows, number * box.columns, getBox(number));
       // A group without stores keeps the count of buffers right.
-      b.createIf(isLeader, [&] { createStoreCommit(b); });
+      b.createIf(isLeader, [&] { kernel::CommitStoresOp::create(b); });
     }
   }
 }
@@ -256,6 +255,13 @@ SmallVector<Value> MatmulEpilogue::scalePair(const Tile &tile,
   return {b.packBF16(values[0], values[1])};
 }
 
+/// `bytes` from the beginning of shared memory, in a box of the result.
+Value MatmulEpilogue::getStaged(Value bytes) {
+  return kernel::SharedPartOp::create(b, kernel::SharedUse::Memory, "result",
+                                      kernel.getShared(bytes),
+                                      /*stage=*/Value());
+}
+
 /// Writes the box of columns from `firstColumn` of the tile on to shared
 /// memory.
 void MatmulEpilogue::stageBox(const Tile &tile, const RowBlock &rows,
@@ -264,7 +270,7 @@ void MatmulEpilogue::stageBox(const Tile &tile, const RowBlock &rows,
   auto getChunk = [&](Value row, Value chunk) {
     Value place = b.bitXor(
         chunk, b.bitAnd(b.shiftRight(row, swizzle.shift), swizzle.mask));
-    return kernel.getShared(b.add(
+    return getStaged(b.add(
         b.add(b.mul(row, swizzle.rowBytes), b.mul(place, kSwizzleChunkBytes)),
         box));
   };
@@ -303,10 +309,7 @@ void MatmulEpilogue::stageBox(const Tile &tile, const RowBlock &rows,
         words.push_back(scalePair(tile, rows, eight, half).front());
       }
     Value chunk = b.add(right, column * 2 / kSwizzleChunkBytes);
-    NVVM::StMatrixOp::create(
-        b, getChunk(row, chunk), words, NVVM::MMALayout::row,
-        NVVM::LdStMatrixShapeAttr::get(b.getContext(), 8, 8),
-        NVVM::LdStMatrixEltType::B16);
+    kernel::StoreMatricesOp::create(b, getChunk(row, chunk), words);
   }
 }
 
@@ -334,12 +337,13 @@ void MatmulEpilogue::storeBox(const Tile &tile, const RowBlock &rows,
         coordinates.push_back(tile.group);
       // Weight gradients of few tokens are bound by writing: an H100 is 5%
       // faster if lines are written to memory at once.
-      CachePriority priority = kernel.problem.isMGrouped()
-                                   ? CachePriority::Normal
-                                   : CachePriority::EvictFirst;
-      auto *store =
-          addsInMemory(kernel.problem) ? createTensorAdd : createTensorStore;
-      store(b, kernel.mapResult, coordinates, kernel.getShared(box), priority);
+      bool evictFirst = !kernel.problem.isMGrouped();
+      if (addsInMemory(kernel.problem))
+        kernel::TensorAddOp::create(b, getStaged(box), kernel.mapResult,
+                                    coordinates, evictFirst);
+      else
+        kernel::TensorStoreOp::create(b, getStaged(box), kernel.mapResult,
+                                      coordinates, evictFirst);
     });
   };
   auto storeAny = [&] {
@@ -380,7 +384,7 @@ void MatmulEpilogue::storeRows(const Tile &tile, const RowBlock &rows,
           b.add(b.mul(row, swizzle.rowBytes), b.mul(place, kSwizzleChunkBytes)),
           box);
       Value words =
-          b.load(b.getWordsType(), kernel.getShared(from), kSwizzleChunkBytes);
+          b.load(b.getWordsType(), getStaged(from), kSwizzleChunkBytes);
       Value element = b.add(
           b.mul(widen(b.add(rows.row, row)), widen(kernel.sizes.resultRow)),
           widen(column));

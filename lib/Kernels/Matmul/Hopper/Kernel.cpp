@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "Kernels/Matmul/Hopper/Kernel.h"
-#include "Kernels/Emit/NVIDIA/TensorCopies.h"
 #include "Kernels/Emit/NVIDIA/WarpRoles.h"
 
 using namespace mlir;
@@ -79,7 +78,7 @@ Value GroupedMatmulKernel::loadGroupEnd(Value group, Value previous,
 StageRing GroupedMatmulKernel::getRing(Value index) {
   int64_t bytes = config.stages * nvidia::kStageBarrierBytes;
   Value barriers = getShared(b.add(b.mul(index, bytes), memory.barriers));
-  return StageRing(b, barriers, config.stages);
+  return StageRing(b, "operands", barriers, config.stages);
 }
 
 /// By one thread: mbarriers of all rings. A stage is full when the producer has
@@ -91,9 +90,9 @@ static void createRings(GroupedMatmulKernel &kernel) {
   for (int64_t ring : llvm::seq(kernel.config.getNumRings()))
     kernel.getRing(b.i32(ring))
         .createInit(/*fullArrivals=*/1, kWarpgroupWarps * (isShared ? 2 : 1));
-  createBarrierInitFence(b);
+  kernel::MBarrierInitFenceOp::create(b);
   for (Value map : {kernel.mapA, kernel.mapB, kernel.mapResult})
-    createMapPrefetch(b, map);
+    kernel::MapPrefetchOp::create(b, map);
 }
 
 gpu::GPUFuncOp fp8moe::buildHopperGroupedMatmul(

@@ -271,6 +271,7 @@ private:
                 Value box);
   void storeRows(const Tile &tile, const RowBlock &rows, int64_t firstColumn,
                  Value box);
+  Value getStaged(Value bytes);
   void createWarpgroupBarrier();
   /// Where each of the thread's scales lies within those of the tile.
   SmallVector<int64_t> getScaleSteps(int64_t count);

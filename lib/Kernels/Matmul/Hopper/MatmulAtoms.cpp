@@ -8,10 +8,6 @@
 
 #include "Kernels/Matmul/Hopper/MatmulAtoms.h"
 
-#include "mlir/IR/BuiltinTypes.h"
-#include "llvm/ADT/Sequence.h"
-#include "llvm/ADT/Twine.h"
-#include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -47,48 +43,4 @@ uint64_t fp8moe::getMNMajorDescriptorBits(int64_t boxBytes) {
   uint64_t leading = boxBytes / kDescriptorUnit, swizzle128 = 1;
   uint64_t stride = kSwizzlePeriod * kSwizzleRowBytes / kDescriptorUnit;
   return leading << 16 | stride << 32 | swizzle128 << 62;
-}
-
-static llvm::StringRef getTypeName(Type type) {
-  if (isa<Float8E4M3FNType>(type))
-    return "e4m3";
-  if (isa<Float8E5M2Type>(type))
-    return "e5m2";
-  if (type.isBF16())
-    return "bf16";
-  llvm_unreachable("no such operand of tensor cores");
-}
-
-std::string WgmmaShape::getMnemonic() const {
-  int64_t depth = kWgmmaBytes * 8 / a.getIntOrFloatBitWidth();
-  return ("wgmma.mma_async.sync.aligned.m64n" + llvm::Twine(columns) + "k" +
-          llvm::Twine(depth) + ".f32." + getTypeName(a) + "." + getTypeName(b))
-      .str();
-}
-
-std::string WgmmaShape::getAssembly() const {
-  int64_t count = getNumAccumulators();
-  std::string registers;
-  for (int64_t i : llvm::seq(count))
-    registers += (i ? ", $" : "$") + std::to_string(i);
-  // Tied inputs have numbers too. Signs of both operands are kept; bf16
-  // operands can also be MN-major.
-  std::string majors = a.isBF16() ? (", " + llvm::Twine(int(mnMajorA)) + ", " +
-                                     llvm::Twine(int(mnMajorB)))
-                                        .str()
-                                  : "";
-  return ("{\n.reg .pred p;\nsetp.ne.b32 p, $" + llvm::Twine(2 * count + 2) +
-          ", 0;\n" + getMnemonic() + " {" + registers + "}, $" +
-          llvm::Twine(2 * count) + ", $" + llvm::Twine(2 * count + 1) +
-          ", p, 1, 1" + majors + ";\n}\n")
-      .str();
-}
-
-std::string WgmmaShape::getConstraints() const {
-  std::string constraints;
-  for (int64_t i = 0; i < getNumAccumulators(); ++i)
-    constraints += "=f,";
-  for (int64_t i : llvm::seq(getNumAccumulators()))
-    constraints += std::to_string(i) + ",";
-  return constraints + "l,l,r";
 }

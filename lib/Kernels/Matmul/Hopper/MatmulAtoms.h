@@ -8,8 +8,8 @@
 
 //
 // The numbers behind the matrix instructions of Hopper, as plain functions:
-// what a descriptor's bits are, where a swizzle puts 16 bytes, how an
-// instruction is spelled.
+// what a descriptor's bits are, where a swizzle puts 16 bytes, which shape an
+// instruction has.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,7 +21,6 @@
 #include "mlir/IR/Types.h"
 
 #include <cstdint>
-#include <string>
 
 namespace mlir::fp8moe {
 
@@ -70,12 +69,6 @@ struct WgmmaShape {
 
   /// f32 registers per thread.
   int64_t getNumAccumulators() const { return columns / 2; }
-  /// "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3".
-  std::string getMnemonic() const;
-  /// The whole assembly and its constraints: results are tied to the
-  /// accumulators; then come both descriptors and "accumulate".
-  std::string getAssembly() const;
-  std::string getConstraints() const;
 };
 
 } // namespace mlir::fp8moe

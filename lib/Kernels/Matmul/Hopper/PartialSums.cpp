@@ -13,8 +13,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/Emit/NVIDIA/DeviceMemory.h"
-#include "Kernels/Emit/NVIDIA/Opaque.h"
 #include "Kernels/Emit/NVIDIA/WarpRoles.h"
 #include "Kernels/Matmul/Hopper/Kernel.h"
 #include "Kernels/Matmul/Hopper/Wgmma.h"
@@ -58,7 +56,7 @@ Value PartialSums::countParts(Value numStages) {
   // A loop over a known number is unrolled, and each copy would take registers
   // for accumulators of its own.
   return ShapedType::isStatic(kernel.problem.sizes.contraction)
-             ? createOpaque(b, numParts)
+             ? Value(kernel::OpaqueOp::create(b, numParts))
              : numParts;
 }
 
@@ -88,7 +86,7 @@ void PartialSums::add(ArrayRef<Value> accumulators, Value isFirst) {
       isFirst, [&] { forEachPlace(store); },
       [&] {
         forEachPlace([&](Value place, ArrayRef<Value> sums) {
-          createGlobalAdd(b, place, sums);
+          kernel::AddFloatsOp::create(b, place, sums);
         });
       });
 }

@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "Kernels/Emit/NVIDIA/Meeting.h"
-#include "Kernels/Emit/NVIDIA/TensorCopies.h"
 #include "Kernels/Emit/NVIDIA/WarpRoles.h"
 #include "Kernels/Matmul/Hopper/Kernel.h"
 #include "Kernels/Matmul/Hopper/TileMessages.h"
@@ -41,7 +40,7 @@ static void createStage(GroupedMatmulKernel &kernel, StageRing &ring,
   Value full = ring.getFullBarrier(position.stage);
   int64_t bytesA = kernel.config.getStageBytesA(),
           bytesB = kernel.config.getStageBytesB();
-  createArriveExpecting(b, full, bytesA + bytesB);
+  kernel::ArriveExpectTxOp::create(b, full, b.i32(bytesA + bytesB));
   Value slot = b.add(b.mul(ringIndex, kernel.config.stages), position.stage);
   Value along =
       b.add(tile.contraction, b.mul(stage, kernel.getStageElements()));
@@ -52,15 +51,14 @@ static void createStage(GroupedMatmulKernel &kernel, StageRing &ring,
     // A box of an MN-major operand is as wide as the swizzle.
     int64_t step = isMNMajor ? kernel.getBoxExtent() : extent;
     for (int64_t box : llvm::seq(extent / step)) {
-      Value position = b.add(begin, box * step);
-      SmallVector<Value> coordinates{along, position};
+      SmallVector<Value> coordinates{along, b.add(begin, box * step)};
       if (isMNMajor)
         std::swap(coordinates[0], coordinates[1]);
       if (hasExperts)
         coordinates.push_back(tile.group);
-      createTensorLoad(
-          b, map, coordinates,
-          kernel.getShared(b.add(place, box * kernel.getBoxBytes())), full);
+      Value shared = kernel.getShared(b.add(place, box * kernel.getBoxBytes()));
+      kernel::TensorLoadOp::create(b, ring.inStage(position.stage, shared), map,
+                                   coordinates, full);
     }
   };
   load(kernel.mapA, b.add(b.mul(slot, bytesA), kernel.memory.a), tile.row,
@@ -171,11 +169,11 @@ void ProducerMeetings::finish(Value end) {
 
 void fp8moe::buildMatmulProducer(GroupedMatmulKernel &kernel) {
   KernelBuilder &b = kernel.b;
-  createSetRegisters(b, HopperMatmulConfig::kProducerRegisters,
-                     /*increase=*/false);
+  kernel::SetRegistersOp::create(b, /*increase=*/false,
+                                 HopperMatmulConfig::kProducerRegisters);
   int64_t numRings = kernel.config.getNumRings();
   b.createIf(b.less(kernel.warp, numRings), [&] {
-    b.createIf(createElect(b), [&] {
+    b.createIf(kernel::ElectOp::create(b), [&] {
       Value ringIndex = numRings > 1 ? kernel.warp : b.i32(0);
       StageRing ring = kernel.getRing(ringIndex);
       TileWalk walk{b.add(kernel.block, b.mul(ringIndex, kernel.numBlocks)),

@@ -42,8 +42,9 @@ SmallVector<Value Tile::*> TileMessages::getMembers() const {
 }
 
 Value TileMessages::getPointer(Value stage, int64_t word) {
-  return kernel.getShared(b.add(b.mul(stage, kTileMessageBytes),
-                                kernel.memory.messages + word * kWordBytes));
+  Value offset = b.add(b.mul(stage, kTileMessageBytes),
+                       kernel.memory.messages + word * kWordBytes);
+  return ring.inStage(stage, kernel.getShared(offset));
 }
 
 void TileMessages::store(ArrayRef<Value> words, Value stage) {
@@ -81,7 +82,8 @@ void TileMessages::send(const Tile &tile, RingPosition first) {
 void TileMessages::sendEnd(RingPosition position) {
   ring.createWaitEmpty(position);
   store(b.i32(0), position.stage);
-  createArriveExpecting(b, ring.getFullBarrier(position.stage), 0);
+  kernel::ArriveExpectTxOp::create(b, ring.getFullBarrier(position.stage),
+                                   b.i32(0));
 }
 
 void TileMessages::forEachTile(

@@ -23,7 +23,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/Emit/NVIDIA/Opaque.h"
 #include "Kernels/Matmul/Hopper/Kernel.h"
 
 using namespace mlir;
@@ -50,7 +49,7 @@ TileScheduler::TileScheduler(GroupedMatmulKernel &kernel)
   if (mGrouped) {
     numStages = b.ceilDiv(kernel.sizes.contraction, kernel.getStageElements());
     if (isUnrolled(kernel))
-      numStages = createOpaque(b, numStages);
+      numStages = kernel::OpaqueOp::create(b, numStages);
   } else {
     tilesAlongRows = b.ceilDiv(kernel.sizes.rows, config.rows);
     if (GroupOrder::isWorthwhile(kernel.problem, config))

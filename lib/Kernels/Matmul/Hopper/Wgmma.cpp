@@ -8,8 +8,6 @@
 
 #include "Kernels/Matmul/Hopper/Wgmma.h"
 
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
-
 using namespace mlir;
 using namespace mlir::fp8moe;
 
@@ -84,47 +82,10 @@ Value fp8moe::addAccumulators(KernelBuilder &b, Value lhs, Value rhs) {
 // Instructions
 //===----------------------------------------------------------------------===//
 
-static Value createAssembly(KernelBuilder &b, Type result, ValueRange operands,
-                            StringRef assembly, StringRef constraints) {
-  return LLVM::InlineAsmOp::create(
-             b, result, operands, assembly, constraints,
-             /*has_side_effects=*/true, /*is_align_stack=*/false,
-             LLVM::tailcallkind::TailCallKind::None,
-             LLVM::AsmDialectAttr::get(b.getContext(),
-                                       LLVM::AsmDialect::AD_ATT),
-             /*operand_attrs=*/ArrayAttr())
-      .getResult(0);
-}
-
-// nvvm.wgmma.mma_async takes "accumulate" as an attribute only; a loop whose
-// first step ignores the accumulators needs a value.
 Value fp8moe::createWgmma(KernelBuilder &b, const WgmmaShape &shape,
                           Value descriptorA, Value descriptorB,
                           Value accumulators, Value accumulate) {
-  SmallVector<Value> operands = unpackAccumulators(b, accumulators);
-  operands.append({descriptorA, descriptorB, accumulate});
-  return createAssembly(b, accumulators.getType(), operands,
-                        shape.getAssembly(), shape.getConstraints());
-}
-
-void fp8moe::createWgmmaFence(KernelBuilder &b) {
-  NVVM::WgmmaFenceAlignedOp::create(b);
-}
-
-void fp8moe::createWgmmaCommit(KernelBuilder &b) {
-  NVVM::WgmmaGroupSyncAlignedOp::create(b);
-}
-
-void fp8moe::createWgmmaWait(KernelBuilder &b, int64_t pending) {
-  NVVM::WgmmaWaitGroupSyncOp::create(b, static_cast<uint64_t>(pending));
-}
-
-Value fp8moe::createRegisterFence(KernelBuilder &b, Value accumulators) {
-  SmallVector<Value> operands = unpackAccumulators(b, accumulators);
-  std::string constraints;
-  for (size_t i = 0; i < operands.size(); ++i)
-    constraints += "=f,";
-  for (size_t i : llvm::seq(operands.size()))
-    constraints += std::to_string(i) + (i + 1 < operands.size() ? "," : "");
-  return createAssembly(b, accumulators.getType(), operands, "", constraints);
+  return kernel::WgmmaOp::create(b, descriptorA, descriptorB, accumulators,
+                                 accumulate, shape.a, shape.b, shape.mnMajorA,
+                                 shape.mnMajorB);
 }

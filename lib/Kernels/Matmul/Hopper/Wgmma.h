@@ -10,7 +10,7 @@
 // The matrix instruction of Hopper: the 128 threads of a warpgroup multiply 64
 // rows of A by N rows of B, both read from shared memory along 32 bytes of the
 // contraction, and add to 64 x N accumulators in registers. It runs
-// asynchronously; results exist after createWgmmaWait and createRegisterFence.
+// asynchronously (fp8moe_kernel.wgmma).
 //
 //===----------------------------------------------------------------------===//
 
@@ -43,17 +43,6 @@ Value packAccumulators(KernelBuilder &b, ArrayRef<Value> values);
 /// ignored.
 Value createWgmma(KernelBuilder &b, const WgmmaShape &shape, Value descriptorA,
                   Value descriptorB, Value accumulators, Value accumulate);
-
-/// Before the first instruction that touches accumulators or shared memory that
-/// other instructions wrote.
-void createWgmmaFence(KernelBuilder &b);
-/// Ends a group of instructions.
-void createWgmmaCommit(KernelBuilder &b);
-/// Waits until at most `pending` groups are under way.
-void createWgmmaWait(KernelBuilder &b, int64_t pending);
-/// Passes accumulators through an empty assembly: LLVM does not see that they
-/// depend on the wait before, and would use them earlier.
-Value createRegisterFence(KernelBuilder &b, Value accumulators);
 
 } // namespace mlir::fp8moe
 

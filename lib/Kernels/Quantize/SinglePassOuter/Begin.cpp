@@ -17,8 +17,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/Emit/NVIDIA/DependentLaunch.h"
-#include "Kernels/Emit/NVIDIA/TensorCopies.h"
 #include "Kernels/Emit/NVIDIA/WarpRoles.h"
 #include "Kernels/Quantize/SinglePassOuter/Kernel.h"
 
@@ -33,20 +31,20 @@ static constexpr int64_t kOtherInitWarps = 2;
 /// The steps that other blocks wait for come first, while memory is idle: once
 /// tiles are on their way, each trip to memory takes several times longer.
 void SinglePassOuterKernel::initialize(Value numSlots) {
-  createDependentLaunchTrigger(b);
+  kernel::LaunchDependentsOp::create(b);
   int64_t firstScaleWarp = tile.getFirstScaleWarp();
   int64_t producerWarp = tile.getProducerWarp();
   GridBarrierState none = gridBarrier->createNoState();
   TypeRange types = ValueRange(none).getTypes();
   auto beginToMeet = [&] {
-    createDependentLaunchWait(b);
+    kernel::WaitForPrerequisitesOp::create(b);
     return b.createIf(
         b.equal(warp, firstScaleWarp), types,
         [&] { return gridBarrier->createBegin(); }, [&] { return none; });
   };
   auto prepareBarriersAndSlots = [&] {
     initializeBarriers();
-    createDependentLaunchWait(b);
+    kernel::WaitForPrerequisitesOp::create(b);
     Value zeroes = both(b.lessEqual(b.i32(tile.reduceWarps), warp),
                         b.less(warp, firstScaleWarp));
     b.createIf(zeroes, [&] {
@@ -67,8 +65,8 @@ void SinglePassOuterKernel::initialize(Value numSlots) {
             b.createIf(b.lessEqual(b.i32(firstScaleWarp), warp), types,
                        beginToMeet, prepareBarriersAndSlots);
         b.syncSubgroup();
-        createNamedBarrier(b, b.i32(kOthersBarrier),
-                           producerWarp * b.getSubgroupSize());
+        kernel::NamedBarrierOp::create(b, b.i32(kOthersBarrier),
+                                       producerWarp * b.getSubgroupSize());
         return state;
       });
 }
@@ -78,9 +76,10 @@ void SinglePassOuterKernel::initialize(Value numSlots) {
 /// 32. (Rows of the input, asked for as early, are so many that the end of
 /// these kernels takes longer.)
 void SinglePassOuterKernel::prefetchEnds() {
-  Value offset = b.mul(lane, kSectorBytes);
-  b.createIf(b.less(offset, b.mul(segments, kWordBytes)),
-             [&] { createSectorPrefetch(b, b.offsetBytes(offsets, offset)); });
+  Value offset = b.mul(lane, nvidia::kSectorBytes);
+  b.createIf(b.less(offset, b.mul(segments, kWordBytes)), [&] {
+    kernel::SectorPrefetchOp::create(b, b.offsetBytes(offsets, offset));
+  });
 }
 
 /// To initialise one takes ten cycles and there are over a hundred, so a lane
@@ -89,18 +88,18 @@ void SinglePassOuterKernel::prefetchEnds() {
 void SinglePassOuterKernel::initializeBarriers() {
   auto initializeRing = [&] {
     for (Value map : {tileMap, twoRowMap, boxMap, shareMap})
-      createMapPrefetch(b, map);
+      kernel::MapPrefetchOp::create(b, map);
     // Every thread of the reduce warps and of one convert team releases a
     // stage.
     ring.createInit(/*fullArrivals=*/1,
                     (tile.reduceWarps + SinglePassOuterTile::kTeamWarps) *
                         b.getSubgroupSize());
     // TMA arrives here.
-    createBarrierInitFence(b);
+    kernel::MBarrierInitFenceOp::create(b);
   };
   auto initializeSlots = [&](auto getBarrier, int64_t arrivals) {
     for (int64_t slot : llvm::seq(tile.getPanelSlots()))
-      createBarrierInit(b, getBarrier(b.i32(slot)), arrivals);
+      kernel::MBarrierInitOp::create(b, getBarrier(b.i32(slot)), arrivals);
   };
   auto initializePublished = [&] {
     initializeSlots([&](Value slot) { return getPublishedBarrier(slot); }, 1);
@@ -110,7 +109,7 @@ void SinglePassOuterKernel::initializeBarriers() {
   auto initializePosted = [&] {
     initializeSlots([&](Value slot) { return getPostedBarrier(slot); },
                     tile.reduceWarps);
-    createBarrierInit(b, readyBarrier, 1);
+    kernel::MBarrierInitOp::create(b, readyBarrier, 1);
   };
   auto initializeScales = [&] {
     initializeSlots([&](Value slot) { return getScalesBarrier(slot); },
@@ -126,19 +125,20 @@ void SinglePassOuterKernel::initializeBarriers() {
     b.createIf(both(isFirstLane, b.equal(warp, i)), part);
   b.syncSubgroup();
   b.createIf(b.less(warp, kProducerInitWarps), [&] {
-    createNamedArrive(b, b.i32(kProducerBarrier), getProducerThreads());
+    kernel::NamedBarrierArriveOp::create(b, b.i32(kProducerBarrier),
+                                         getProducerThreads());
   });
 }
 
 void SinglePassOuterKernel::initializeRows() {
   for (int64_t stage : llvm::seq(tile.rowStages)) {
-    createBarrierInit(b, getRowBarrier(b.i32(stage)), 1);
+    kernel::MBarrierInitOp::create(b, getRowBarrier(b.i32(stage)), 1);
     b.store(b.i32(-1), getRowNumber(b.i32(stage)), kWordBytes);
   }
   b.store(b.i32(0), getTileProgress(), kWordBytes);
   b.store(b.i32(0), getRowProgress(), kWordBytes);
   // Bulk copies arrive here.
-  createBarrierInitFence(b);
+  kernel::MBarrierInitFenceOp::create(b);
 }
 
 int64_t SinglePassOuterKernel::getProducerThreads() const {
@@ -146,7 +146,8 @@ int64_t SinglePassOuterKernel::getProducerThreads() const {
 }
 
 void SinglePassOuterKernel::beginProducer() {
-  createNamedBarrier(b, b.i32(kProducerBarrier), getProducerThreads());
+  kernel::NamedBarrierOp::create(b, b.i32(kProducerBarrier),
+                                 getProducerThreads());
 }
 
 /// Partial slots of a span belong to the block that has it, which alone posts
@@ -173,5 +174,5 @@ void SinglePassOuterKernel::zeroEntries(Value numSlots, int64_t firstWarp,
 
 void SinglePassOuterKernel::meetOtherBlocks() {
   gridBarrier->createWait(gridBarrierState);
-  b.createIf(isFirstLane, [&] { createArrive(b, readyBarrier); });
+  b.createIf(isFirstLane, [&] { kernel::ArriveOp::create(b, readyBarrier); });
 }

@@ -9,7 +9,6 @@
 #include "Kernels/Quantize/SinglePassOuter/Columns.h"
 
 #include "Kernels/Emit/MemoryAccess.h"
-#include "Kernels/Emit/NVIDIA/Opaque.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -229,7 +228,7 @@ void ColumnStores::storeWholeWindows(ArrayRef<Column> columns,
   // LLVM would move each into its branch, where it would be waited for alone.
   SmallVector<Value> windows = loadWindows(columns);
   for (Value &window : windows)
-    window = createOpaque(b, window);
+    window = kernel::OpaqueOp::create(b, window);
   for (auto [column, window] : llvm::zip_equal(columns, windows)) {
     Value isWhole = k.both(b.lessEqual(leastShift, column.shift),
                            b.lessEqual(column.shift, mostShift));

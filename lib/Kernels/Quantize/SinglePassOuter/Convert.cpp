@@ -16,7 +16,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/Emit/NVIDIA/Opaque.h"
 #include "Kernels/Quantize/SinglePassOuter/Columns.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -196,8 +195,9 @@ ConvertBuilder::ConvertBuilder(SinglePassOuterKernel &kernel, Value warp)
 /// operands. LLVM would compute them once behind both branches, and choose the
 /// operands, by as many copies. Making one of the two opaque is enough.
 static SmallVector<Value> keepApart(KernelBuilder &b, ArrayRef<Value> values) {
-  return llvm::map_to_vector(
-      values, [&](Value value) { return createOpaque(b, value); });
+  return llvm::map_to_vector(values, [&](Value value) -> Value {
+    return kernel::OpaqueOp::create(b, value);
+  });
 }
 
 /// In what the place of row number `row` of a few, fewer than kSwizzleLines,

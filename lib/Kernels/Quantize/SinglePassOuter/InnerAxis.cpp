@@ -32,7 +32,6 @@
 
 #include "Kernels/Emit/AtomicWords.h"
 #include "Kernels/Emit/NVIDIA/BoundedWait.h"
-#include "Kernels/Emit/NVIDIA/TensorCopies.h"
 #include "Kernels/Quantize/SinglePassOuter/Kernel.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -66,8 +65,7 @@ void SinglePassOuterKernel::keepPace(Value own, Value row, Value other) {
   announce(own, row);
   Value least = b.sub(row, getRowLead());
   createBoundedWait(
-      b, WaitClock::Cycles, {},
-      [&](ValueRange) { return b.less(loadRelaxed(b, other), least); },
+      b, {}, [&](ValueRange) { return b.less(loadRelaxed(b, other), least); },
       [&](ValueRange) { return SmallVector<Value>(); });
 }
 
@@ -131,12 +129,12 @@ void RowsBuilder::loadRow(Value item) {
   k.keepPace(k.getRowProgress(), row, k.getTileProgress());
   Value barrier = k.getRowBarrier(stage);
   Value bytes = b.i32(k.tile.rowBytes);
-  createArriveExpecting(b, barrier, bytes);
+  kernel::ArriveExpectTxOp::create(b, barrier, bytes);
   k.announce(k.getRowNumber(stage), item);
   Value offset =
       b.mul(b.mul(k.widen(row), k.sizes.inReduction), k.getInputBytes());
-  createBulkLoad(b, b.offsetBytes(k.input, offset), k.getRowStage(stage), bytes,
-                 barrier);
+  Value source = b.offsetBytes(k.input, offset);
+  kernel::BulkLoadOp::create(b, k.getRowStage(stage), source, bytes, barrier);
 }
 
 /// Waits for a row, and returns where it is in shared memory.
@@ -145,14 +143,14 @@ Value RowsBuilder::waitForRow(Value item) {
   // The producer of the row has read the one before it in the stage, so that
   // the parity means this one.
   createBoundedWait(
-      b, WaitClock::Cycles, {},
+      b, {},
       [&](ValueRange) {
         Value number = loadRelaxed(b, k.getRowNumber(stage));
         return b.compare(arith::CmpIPredicate::ne, number, item);
       },
       [&](ValueRange) { return SmallVector<Value>(); });
-  createBarrierWait(b, k.getRowBarrier(stage),
-                    b.bitAnd(b.divU(item, k.tile.rowStages), 1));
+  kernel::WaitParityOp::create(b, k.getRowBarrier(stage),
+                               b.bitAnd(b.divU(item, k.tile.rowStages), 1));
   return k.getRowStage(stage);
 }
 
@@ -265,7 +263,7 @@ void RowsBuilder::handle(Value item) {
     return SmallVector<Value>();
   });
   // As for the release of a stage of tiles.
-  createAsyncProxyFence(b);
+  kernel::AsyncProxyFenceOp::create(b);
   b.syncSubgroup();
 }
 

@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "Kernels/Quantize/SinglePassOuter/Kernel.h"
-#include "Kernels/Emit/NVIDIA/TensorCopies.h"
 #include "Kernels/Emit/NVIDIA/WarpRoles.h"
 
 using namespace mlir;
@@ -20,7 +19,8 @@ SinglePassOuterKernel::SinglePassOuterKernel(KernelBuilder &b,
                                              const RowOutput &rowOutput)
     : b(b), problem(problem), tile(tile), rowOutput(rowOutput),
       math(b, problem.inputType, problem.fp8Type, problem.powerOfTwo),
-      ring(b, b.offsetBytes(b.getDynamicShared(), SharedMemory(tile).ring),
+      ring(b, "tiles",
+           b.offsetBytes(b.getDynamicShared(), SharedMemory(tile).ring),
            tile.stages) {
   tileMap = b.getTensorMap(0);
   twoRowMap = b.getTensorMap(1);
@@ -57,7 +57,8 @@ SinglePassOuterKernel::SinglePassOuterKernel(KernelBuilder &b,
   block = narrow(b.getBlock());
   numBlocks = b.getNumBlocks();
   shared = b.getDynamicShared();
-  readyBarrier = b.offsetBytes(shared, SharedMemory(tile).gridReady);
+  readyBarrier = getBarrier(
+      "grid ready", b.offsetBytes(shared, SharedMemory(tile).gridReady));
   gridBarrier.emplace(b, scratch, block, numBlocks, lane);
 }
 
@@ -70,12 +71,18 @@ Value SinglePassOuterKernel::getShared(int64_t offset, Value index,
   return b.offsetBytes(b.offsetBytes(shared, offset), b.mul(index, bytes));
 }
 
+Value SinglePassOuterKernel::getBarrier(StringRef name, Value address) {
+  return kernel::SharedPartOp::create(b, kernel::SharedUse::MBarrier, name,
+                                      address, /*stage=*/Value());
+}
+
 Value SinglePassOuterKernel::getStage(Value stage) {
-  return getShared(0, stage, kStageBytes);
+  return ring.inStage(stage, getShared(0, stage, kStageBytes));
 }
 
 Value SinglePassOuterKernel::getRowsAbove(Value stage) {
-  return getShared(SharedMemory(tile).rowsAbove, stage, kBoxBytes);
+  return ring.inStage(
+      stage, getShared(SharedMemory(tile).rowsAbove, stage, kBoxBytes));
 }
 
 Value SinglePassOuterKernel::getExchange(Value warp, Value group) {
@@ -95,7 +102,8 @@ Value SinglePassOuterKernel::getRowStage(Value stage) {
 }
 
 Value SinglePassOuterKernel::getRowBarrier(Value stage) {
-  return getShared(SharedMemory(tile).rowsReady, stage, nvidia::kMBarrierBytes);
+  return getBarrier("rows", getShared(SharedMemory(tile).rowsReady, stage,
+                                      nvidia::kMBarrierBytes));
 }
 
 Value SinglePassOuterKernel::getRowNumber(Value stage) {
@@ -137,7 +145,8 @@ static constexpr int64_t kRemainderOffset = kWordBytes;
 static constexpr int64_t kShareOffset = 2 * kWordBytes;
 
 Value SinglePassOuterKernel::getTileRecord(Value stage) {
-  return getShared(SharedMemory(tile).tileRecords, stage, kRecordBytes);
+  return ring.inStage(
+      stage, getShared(SharedMemory(tile).tileRecords, stage, kRecordBytes));
 }
 
 void SinglePassOuterKernel::storeTileRecord(Value stage,
@@ -204,19 +213,22 @@ Value SinglePassOuterKernel::getPanelRecord(Value panel) {
                    kRecordBytes);
 }
 
+Value SinglePassOuterKernel::getPanelBarrier(StringRef name, int64_t offset,
+                                             Value panel) {
+  return getBarrier(
+      name, getShared(offset, getPanelSlot(panel), nvidia::kMBarrierBytes));
+}
+
 Value SinglePassOuterKernel::getPublishedBarrier(Value panel) {
-  return getShared(SharedMemory(tile).published, getPanelSlot(panel),
-                   nvidia::kMBarrierBytes);
+  return getPanelBarrier("published", SharedMemory(tile).published, panel);
 }
 
 Value SinglePassOuterKernel::getPostedBarrier(Value panel) {
-  return getShared(SharedMemory(tile).posted, getPanelSlot(panel),
-                   nvidia::kMBarrierBytes);
+  return getPanelBarrier("posted", SharedMemory(tile).posted, panel);
 }
 
 Value SinglePassOuterKernel::getScalesBarrier(Value panel) {
-  return getShared(SharedMemory(tile).scalesReady, getPanelSlot(panel),
-                   nvidia::kMBarrierBytes);
+  return getPanelBarrier("scales", SharedMemory(tile).scalesReady, panel);
 }
 
 Value SinglePassOuterKernel::getPanelScales(Value panel) {
@@ -236,17 +248,18 @@ void SinglePassOuterKernel::publishPanel(Value panel,
   b.store(b.packWords({flags, record.hasFixUp, record.previousSlot,
                        record.previousContributors}),
           b.offsetBytes(pointer, 16), 16);
-  createArrive(b, getPublishedBarrier(panel));
+  kernel::ArriveOp::create(b, getPublishedBarrier(panel));
 }
 
 void SinglePassOuterKernel::publishEndPanel(Value panel) {
   b.store(b.i32(-1), b.offsetBytes(getPanelRecord(panel), kWordBytes),
           kWordBytes);
-  createArrive(b, getPublishedBarrier(panel));
+  kernel::ArriveOp::create(b, getPublishedBarrier(panel));
 }
 
 void SinglePassOuterKernel::waitForPanel(Value panel) {
-  createBarrierWait(b, getPublishedBarrier(panel), getPanelParity(panel));
+  kernel::WaitParityOp::create(b, getPublishedBarrier(panel),
+                               getPanelParity(panel));
 }
 
 Value SinglePassOuterKernel::isEndPanel(Value panel) {
@@ -281,19 +294,22 @@ Value SinglePassOuterKernel::getFixUpScales(Value panel) {
 }
 
 void SinglePassOuterKernel::signalPosted(Value panel) {
-  b.createIf(isFirstLane, [&] { createArrive(b, getPostedBarrier(panel)); });
+  b.createIf(isFirstLane,
+             [&] { kernel::ArriveOp::create(b, getPostedBarrier(panel)); });
 }
 
 void SinglePassOuterKernel::waitForPosted(Value panel) {
-  createBarrierWait(b, getPostedBarrier(panel), getPanelParity(panel));
+  kernel::WaitParityOp::create(b, getPostedBarrier(panel),
+                               getPanelParity(panel));
 }
 
 void SinglePassOuterKernel::signalScales(Value panel) {
-  createArrive(b, getScalesBarrier(panel));
+  kernel::ArriveOp::create(b, getScalesBarrier(panel));
 }
 
 void SinglePassOuterKernel::waitForScales(Value panel) {
-  createBarrierWait(b, getScalesBarrier(panel), getPanelParity(panel));
+  kernel::WaitParityOp::create(b, getScalesBarrier(panel),
+                               getPanelParity(panel));
 }
 
 //===----------------------------------------------------------------------===//
@@ -303,7 +319,7 @@ void SinglePassOuterKernel::waitForScales(Value panel) {
 void SinglePassOuterKernel::releaseStage(Value stage) {
   // An arrival does not wait for loads of shared memory in flight, and TMA
   // would overtake them.
-  createAsyncProxyFence(b);
+  kernel::AsyncProxyFenceOp::create(b);
   ring.createRelease(stage);
 }
 
@@ -433,7 +449,7 @@ gpu::GPUFuncOp fp8moe::buildSinglePassOuterQuantize(
 
   RoleRegisters r = getRoleRegisters(tile);
   auto setRegisters = [&](int64_t registers) {
-    createSetRegisters(b, registers, registers > r.launch);
+    kernel::SetRegistersOp::create(b, registers > r.launch, registers);
   };
   auto bind = [&](void (*build)(SinglePassOuterKernel &, Value)) {
     return [&kernel, build](Value warp) { build(kernel, warp); };

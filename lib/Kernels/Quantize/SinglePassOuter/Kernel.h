@@ -30,7 +30,6 @@
 
 #include "Kernels/Emit/BitField.h"
 #include "Kernels/Emit/MemoryAccess.h"
-#include "Kernels/Emit/NVIDIA/DeviceMemory.h"
 #include "Kernels/Emit/NVIDIA/GridBarrier.h"
 #include "Kernels/Emit/NVIDIA/StageRing.h"
 #include "Kernels/Quantize/AxisQuantizeProblem.h"
@@ -43,7 +42,7 @@ namespace single_pass_outer {
 /// Tiles begin at a multiple of this many output rows, the bytes of a sector:
 /// a sector that two blocks write partly costs several times one that a block
 /// writes alone.
-constexpr int64_t kSectorRows = kSectorBytes;
+constexpr int64_t kSectorRows = nvidia::kSectorBytes;
 
 /// The log2 of the panels whose tiles are interleaved, where they are.
 constexpr int64_t kInterleaveLog = 2;
@@ -253,7 +252,9 @@ public:
   /// By the first scale warp: waits until all blocks have zeroed the partial
   /// slots that they post to, and tells the other scale warps.
   void meetOtherBlocks();
-  void waitForGridReady() { createBarrierWait(b, readyBarrier, b.i32(0)); }
+  void waitForGridReady() {
+    kernel::WaitParityOp::create(b, readyBarrier, b.i32(0));
+  }
 
   // Rows in shared memory, and what the producer of tiles and the warps of rows
   // tell each other.
@@ -338,6 +339,9 @@ private:
   int64_t getProducerThreads() const;
   void zeroEntries(Value numSlots, int64_t firstWarp, int64_t endWarp);
   Value getShared(int64_t offset, Value index, int64_t bytes);
+  /// An mbarrier of those with this name.
+  Value getBarrier(StringRef name, Value address);
+  Value getPanelBarrier(StringRef name, int64_t offset, Value panel);
   Value getTileRecord(Value stage);
   Value getPanelRecord(Value panel);
   Value getPanelSlot(Value panel) {

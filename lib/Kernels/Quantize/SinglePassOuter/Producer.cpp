@@ -19,8 +19,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "Kernels/Quantize/SinglePassOuter/Producer.h"
-#include "Kernels/Emit/NVIDIA/DependentLaunch.h"
-#include "Kernels/Emit/NVIDIA/TensorCopies.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -257,8 +255,9 @@ void ProducerBuilder::prefetchFirstRows() {
   Value row = b.mul(line, kShareRows);
   Value column = b.mul(b.sub(number, b.mul(line, inLine)), boxColumns);
   Value isBox = k.both(b.less(k.lane, kEarlyBoxes), b.less(row, k.rows));
-  b.createIf(isBox,
-             [&] { createTensorPrefetch(b, k.shareMap, {column, row}); });
+  b.createIf(isBox, [&] {
+    kernel::TensorPrefetchOp::create(b, k.shareMap, ValueRange{column, row});
+  });
 }
 
 /// Rows of 128 bytes use memory badly. The blocks that load the same rows of
@@ -272,7 +271,7 @@ void ProducerBuilder::prefetchShare(const LaneTile &tile,
                                  b.add(boxes.row, b.mul(share, kShareRows))};
   if (isSegmentDim(k.problem))
     coordinates.push_back(boxes.segment);
-  createTensorPrefetch(b, k.shareMap, coordinates);
+  kernel::TensorPrefetchOp::create(b, k.shareMap, coordinates);
 }
 
 void ProducerBuilder::loadBoxes(const TileBoxes &boxes, Value stage) {
@@ -281,13 +280,14 @@ void ProducerBuilder::loadBoxes(const TileBoxes &boxes, Value stage) {
   Value isTwoRow = k.isNonZero(TileBoxes::kIsTwoRow.get(b, boxes.numbers));
   Value loadsAbove = TileBoxes::kLoadsAbove.get(b, boxes.numbers);
   Value barrier = k.ring.getFullBarrier(stage);
-  createArriveExpecting(b, barrier, b.mul(b.add(count, loadsAbove), kBoxBytes));
+  kernel::ArriveExpectTxOp::create(b, barrier,
+                                   b.mul(b.add(count, loadsAbove), kBoxBytes));
   Value shared = k.getStage(stage);
   auto load = [&](Value map, Value row, Value target) {
     SmallVector<Value> coordinates{boxes.column, row};
     if (isSegmentDim(k.problem))
       coordinates.push_back(boxes.segment);
-    createTensorLoad(b, map, coordinates, target, barrier);
+    kernel::TensorLoadOp::create(b, target, map, coordinates, barrier);
   };
   b.createIf(k.isNonZero(loadsAbove), [&] {
     load(k.boxMap, b.sub(boxes.row, kBoxLines), k.getRowsAbove(stage));
@@ -447,7 +447,7 @@ void ProducerBuilder::finish(Value panel, RingPosition position,
     for (int64_t team = 0; team < k.tile.convertTeams; ++team) {
       k.ring.createWaitEmpty(position);
       k.storeEndRecord(position.stage, {remainder, b.i32(team)});
-      createArrive(b, k.ring.getFullBarrier(position.stage));
+      kernel::ArriveOp::create(b, k.ring.getFullBarrier(position.stage));
       position = k.ring.getNext(position);
     }
     for (int64_t i : llvm::seq(k.tile.scaleWarps))
@@ -466,7 +466,7 @@ void ProducerBuilder::build() {
   Value span =
       b.add(k.block, b.mul(b.shiftRight(k.lane, k.spanLog), k.numBlocks));
   // Not in `initialize`, so that the producer goes straight on to this code.
-  createDependentLaunchWait(b);
+  kernel::WaitForPrerequisitesOp::create(b);
   if (hasWindows && !k.tile.hasRows())
     prefetchFirstRows();
   RingPosition begin = k.ring.getPosition(b.i32(0));

@@ -20,7 +20,6 @@
 
 #include "Kernels/Emit/AtomicWords.h"
 #include "Kernels/Emit/NVIDIA/BoundedWait.h"
-#include "Kernels/Emit/NVIDIA/DeviceMemory.h"
 #include "Kernels/Quantize/SinglePassOuter/Kernel.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -103,7 +102,10 @@ ScaleBuilder::Reads ScaleBuilder::beginReads(Value pointer, Value distance,
     reads.pointers.push_back(source);
     reads.chunks.append(b.createIf(
         b.less(slot, count), words,
-        [&] { return SmallVector<Value>{createRelaxedLoadWords(b, source)}; },
+        [&] {
+          return SmallVector<Value>{
+              kernel::LoadWordsOp::create(b, /*acquire=*/false, source)};
+        },
         [&] { return SmallVector<Value>{posted}; }));
     slot = b.add(slot, slotsAtOnce);
     source = b.offsetBytes(source, step);
@@ -114,7 +116,7 @@ ScaleBuilder::Reads ScaleBuilder::beginReads(Value pointer, Value distance,
 /// Waits until all chunks were posted; the largest magnitudes in them.
 Value ScaleBuilder::finishReads(const Reads &reads) {
   SmallVector<Value> complete = createBoundedWait(
-      b, WaitClock::Cycles, reads.chunks,
+      b, reads.chunks,
       [&](ValueRange carried) {
         Value missing = b.i1(false);
         for (Value chunk : carried)
@@ -127,7 +129,8 @@ Value ScaleBuilder::finishReads(const Reads &reads) {
           next.append(b.createIf(
               isMissing(chunk), b.getWordsType(),
               [&, pointer = pointer] {
-                return SmallVector<Value>{createRelaxedLoadWords(b, pointer)};
+                return SmallVector<Value>{
+                    kernel::LoadWordsOp::create(b, /*acquire=*/false, pointer)};
               },
               [&, chunk = chunk] { return SmallVector<Value>{chunk}; }));
         return next;

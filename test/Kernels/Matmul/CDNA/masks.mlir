@@ -7,7 +7,7 @@
 // Groups begin anywhere: the first stage and the last one have masks, for each phase.
 // CHECK-LABEL: gpu.func @grouped_matmul_k_grouped_0
 // CHECK: scf.for
-// CHECK-COUNT-3: rocdl.s.barrier
+// CHECK-COUNT-3: fp8moe_kernel.execution_barrier
 // CHECK: scf.if
 // CHECK: arith.andi {{.*}} : vector<4xi32>
 // CHECK: rocdl.mfma

@@ -38,15 +38,18 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // A tile without products leaves everything as it is.
 // CHECK-LABEL: gpu.func @grouped_matmul_k_grouped_1
-// CHECK-NOT:     nvvm.cp.async.bulk.tensor.global.shared.cta
-// CHECK:         %[[HAS_PRODUCTS:.*]] = arith.xori %{{.*}}, %true
-// CHECK:         scf.if %[[HAS_PRODUCTS]]
-// CHECK:           nvvm.cp.async.bulk.tensor.reduce {{.*}} l2_cache_hint = {{.*}} {redKind = #nvvm.tma_redux_kind<add>}
-// CHECK-NOT:     nvvm.cp.async.bulk.tensor.global.shared.cta
+// CHECK-NOT:     fp8moe_kernel.tensor_store
+// CHECK-COUNT-2: fp8moe_kernel.wgmma_results
+// CHECK:         fp8moe_kernel.async_proxy_fence
+// CHECK:         %[[HAS_PRODUCTS:.*]] = arith.cmpi ne, %{{.*}}, %c0_i32
+// CHECK-NEXT:    %[[ADDS:.*]] = arith.andi %[[HAS_PRODUCTS]]
+// CHECK-NEXT:    scf.if %[[ADDS]]
+// CHECK:           fp8moe_kernel.tensor_add {{.*}} evict_first
+// CHECK-NOT:     fp8moe_kernel.tensor_store
 
 // CHECK-LABEL: gpu.func @copy_addend_2
 // CHECK-LABEL: gpu.func @grouped_matmul_3
-// CHECK:         nvvm.cp.async.bulk.tensor.reduce
+// CHECK:         fp8moe_kernel.tensor_add
 // CHECK:         %[[STAGED:.*]] = llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
 // CHECK:         %[[BEFORE:.*]] = llvm.load %[[PLACE:.*]] {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
 // CHECK-DAG:     %[[TERM:.*]] = llvm.bitcast %[[STAGED]] : vector<4xi32> to vector<4xf32>

@@ -12,8 +12,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // Nothing is read to find the end of a group.
   // CHECK-NOT: llvm.load {{.*}} invariant
   // Both operands are loaded by two coordinates.
-  // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}} box[%{{[a-z0-9_]+}}, %{{[a-z0-9_]+}}] :
-  // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}} box[%{{[a-z0-9_]+}}, %{{[a-z0-9_]+}}] :
+  // CHECK: fp8moe_kernel.tensor_load {{.*}}[%{{[a-z0-9_]+}}, %{{[a-z0-9_]+}}] signals
+  // CHECK: fp8moe_kernel.tensor_load {{.*}}[%{{[a-z0-9_]+}}, %{{[a-z0-9_]+}}] signals
   // CHECK: gpu.return
 
   // CHECK-LABEL: fp8moe_plan.program @forward

@@ -28,7 +28,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // CHECK: llvm.store %[[OWN]]#1, {{.*}} !llvm.ptr<3>
   // CHECK: llvm.store %[[THREAD]], {{.*}} !llvm.ptr<3>
   // CHECK: gpu.barrier
-  // CHECK: nvvm.setmaxregister decrease
+  // CHECK: fp8moe_kernel.set_registers decrease
   // The first turn is to the tile as far from the end of the next ones as the block's first one is
   // from the beginning.
   // CHECK: %[[LEFT:.*]] = arith.subi %[[STEP:.*]], %[[BLOCK:.*]] : i32

@@ -28,62 +28,57 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // arrival, an empty one those of four warps.
 // CHECK-DAG: %[[ONE:c1_i32.*]] = arith.constant 1 : i32
 // CHECK-DAG: %[[WARPS:c4_i32.*]] = arith.constant 4 : i32
-// CHECK-COUNT-12: nvvm.mbarrier.init
-// CHECK-NOT: nvvm.mbarrier.init
-// CHECK: nvvm.fence.mbarrier.init
+// CHECK-COUNT-12: fp8moe_kernel.mbarrier_init %
+// CHECK-NOT: fp8moe_kernel.mbarrier_init %
+// CHECK: fp8moe_kernel.mbarrier_init_fence
 // CHECK: gpu.barrier
 
 // The producer: one thread of one warp.
-// CHECK: nvvm.setmaxregister decrease 24
-// CHECK: nvvm.elect.sync
+// CHECK: fp8moe_kernel.set_registers decrease 24
+// CHECK: fp8moe_kernel.elect
 // Ends of the groups are clamped to the end before and to the number of rows.
 // CHECK: scf.while
 // CHECK: llvm.load {{.*}} invariant
 // CHECK: arith.maxsi
 // CHECK: arith.minsi
-// A wait is tried once, then has two seconds.
 // CHECK: scf.for
-// CHECK: nvvm.mbarrier.try_wait
-// CHECK: scf.if
-// CHECK: nvvm.read.ptx.sreg.globaltimer
-// CHECK: arith.cmpi ugt, {{.*}}, %c2000000000_i64
-// CHECK: llvm.intr.trap
+// CHECK: fp8moe_kernel.wait_parity
 // Stages of both operands count for the same barrier.
-// CHECK: nvvm.mbarrier.arrive.expect_tx %[[FULL:.*]], %c32768_i32
-// CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}}, %[[A]], %[[FULL]], box[
-// CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}}, %[[B]], %[[FULL]], box[
+// CHECK: fp8moe_kernel.arrive_expect_tx %[[FULL:.*]], %c32768_i32
+// CHECK: fp8moe_kernel.tensor_load {{.*}} from %[[A]][{{.*}}] signals %[[FULL]]
+// CHECK: fp8moe_kernel.tensor_load {{.*}} from %[[B]][{{.*}}] signals %[[FULL]]
 
 // A consumer: scales, its turn, the stages, the next turn, the result.
-// CHECK: nvvm.setmaxregister increase 240
-// CHECK: nvvm.barrier.arrive id = {{.*}} number_of_threads = %c256_i32
-// CHECK: nvvm.barrier id = {{.*}} number_of_threads = %c256_i32
+// CHECK: fp8moe_kernel.set_registers increase 240
+// CHECK: fp8moe_kernel.named_barrier_arrive {{.*}}, 256
+// CHECK: fp8moe_kernel.named_barrier {{.*}}, 256
 // CHECK: scf.for
-// CHECK: nvvm.mbarrier.try_wait
-// CHECK: nvvm.wgmma.fence.aligned
-// CHECK-COUNT-8: wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3
-// CHECK-NOT: wgmma.mma_async
-// CHECK: nvvm.wgmma.commit.group.sync.aligned
+// CHECK: fp8moe_kernel.wait_parity
+// CHECK: fp8moe_kernel.wgmma_fence
+// CHECK-COUNT-8: fp8moe_kernel.wgmma {{.*}} : f8E4M3FN, f8E4M3FN
+// CHECK-NOT: fp8moe_kernel.wgmma %
+// CHECK: fp8moe_kernel.wgmma_commit
 // The stage before is released while this one is multiplied.
-// CHECK: nvvm.wgmma.wait.group.sync.aligned 1
-// CHECK: nvvm.mbarrier.arrive
-// CHECK: nvvm.barrier.arrive id = {{.*}} number_of_threads = %c256_i32
-// CHECK: nvvm.wgmma.wait.group.sync.aligned 0
+// CHECK: fp8moe_kernel.wgmma_wait 1
+// CHECK: fp8moe_kernel.arrive %
+// CHECK: fp8moe_kernel.named_barrier_arrive {{.*}}, 256
+// CHECK: fp8moe_kernel.wgmma_wait 0
 // The accumulators pass through an empty assembly.
-// CHECK: llvm.inline_asm has_side_effects asm_dialect = att "",
+// CHECK: fp8moe_kernel.wgmma_results
 
 // Each warp has four phases of 16 rows and 64 columns, and waits for no other one. A buffer
 // is free when at most one store reads.
-// CHECK: nvvm.barrier id = {{.*}} number_of_threads = %c128_i32
-// CHECK: nvvm.cp.async.bulk.wait_group 1 {read}
-// CHECK-NOT: nvvm.barrier
+// CHECK: fp8moe_kernel.named_barrier {{.*}}, 128
+// CHECK: fp8moe_kernel.wait_stores_read 1
+// CHECK-NOT: fp8moe_kernel.named_barrier
 // CHECK: fp8moe_kernel.subgroup_barrier
-// CHECK: nvvm.stmatrix
-// CHECK: nvvm.fence.proxy
-// CHECK-NOT: nvvm.barrier
+// CHECK: fp8moe_kernel.store_matrices
+// CHECK: fp8moe_kernel.async_proxy_fence
+// CHECK-NOT: fp8moe_kernel.named_barrier
 // CHECK: fp8moe_kernel.subgroup_barrier
-// CHECK-COUNT-4: nvvm.cp.async.bulk.tensor.global.shared.cta %[[C]]
-// CHECK-NOT: nvvm.cp.async.bulk.tensor.global.shared.cta
-// CHECK: nvvm.cp.async.bulk.wait_group 0 {read}
+// CHECK-COUNT-4: fp8moe_kernel.tensor_store {{.*}} to %[[C]]
+// CHECK-NOT: fp8moe_kernel.tensor_store
+// CHECK: fp8moe_kernel.wait_stores_read 0
 
 // PLAN-LABEL: fp8moe_plan.program @forward
 // PLAN: %[[M:.*]] = fp8moe_plan.dim
@@ -125,41 +120,41 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK: %[[TILES:.*]] = arith.muli %{{.*}}, %c2_i32 : i32
 // CHECK: %[[AHEAD:.*]] = arith.minsi %[[TILES]], %c5_i32
 // CHECK: arith.subi %{{.*}}, %[[AHEAD]]
-// CHECK: nvvm.mbarrier.try_wait
-// CHECK: nvvm.setmaxregister increase 240
+// CHECK: fp8moe_kernel.wait_parity
+// CHECK: fp8moe_kernel.set_registers increase 240
 // A contraction of unknown length may be too long for the tensor cores' sums: parts of
 // 384 stages are stored, or added to what is.
 // CHECK: arith.divui {{.*}}, %c384_i32
 // CHECK: scf.for
 // CHECK: scf.for {{.*}} to %c384_i32
-// CHECK-COUNT-8: m64n160k32
-// CHECK: nvvm.wgmma.wait.group.sync.aligned 0
+// CHECK-COUNT-8: fp8moe_kernel.wgmma %
+// CHECK: fp8moe_kernel.wgmma_wait 0
 // CHECK: scf.if
 // CHECK-COUNT-40: llvm.store {{.*}} : vector<4xi32>, !llvm.ptr<1>
 // CHECK: else
-// CHECK-COUNT-40: red.relaxed.gpu.global.add.v4.f32
+// CHECK-COUNT-40: fp8moe_kernel.add_floats
 // Whole stages, then a loop over the instructions of the last one.
-// CHECK-COUNT-8: m64n160k32
-// CHECK: nvvm.wgmma.wait.group.sync.aligned 1
-// CHECK-NOT: nvvm.fence.proxy
+// CHECK-COUNT-8: fp8moe_kernel.wgmma %
+// CHECK: fp8moe_kernel.wgmma_wait 1
+// CHECK-NOT: fp8moe_kernel.async_proxy_fence
 // CHECK: scf.for
-// CHECK: nvvm.wgmma.fence.aligned
-// CHECK-COUNT-2: m64n160k32
-// CHECK-NOT: m64n160k32
+// CHECK: fp8moe_kernel.wgmma_fence
+// CHECK-COUNT-2: fp8moe_kernel.wgmma %
+// CHECK-NOT: fp8moe_kernel.wgmma %
 // The turn ends before the instructions do, which may be few.
-// CHECK: nvvm.wgmma.commit.group.sync.aligned
+// CHECK: fp8moe_kernel.wgmma_commit
 // CHECK-NEXT: {{.*}} = arith.subi
-// CHECK-NEXT: nvvm.barrier.arrive id = {{.*}} number_of_threads = %c256_i32
-// CHECK-NEXT: nvvm.wgmma.wait.group.sync.aligned 1
+// CHECK-NEXT: fp8moe_kernel.named_barrier_arrive {{.*}}, 256
+// CHECK-NEXT: fp8moe_kernel.wgmma_wait 1
 // While that is multiplied, the next tile is looked for, and scales come to shared
 // memory. They are what data was multiplied by.
 // CHECK: scf.while
 // CHECK: arith.divf %cst{{.*}}, {{.*}} : f32
-// CHECK: nvvm.wgmma.wait.group.sync.aligned 0
+// CHECK: fp8moe_kernel.wgmma_wait 0
 // CHECK: scf.if
 // CHECK-COUNT-40: llvm.load {{.*}} -> vector<4xi32>
 // The result is not read soon: L2::evict_first.
-// CHECK: nvvm.cp.async.bulk.tensor.global.shared.cta {{.*}} l2_cache_hint = %c1364590687093260288_i64
+// CHECK: fp8moe_kernel.tensor_store {{.*}} evict_first
 
 // PLAN-LABEL: fp8moe_plan.program @gradient
 // PLAN: fp8moe_plan.require {{.*}}, "the matmul kernel needs strides of the first operand that are multiples of 16 elements"
@@ -191,8 +186,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 }
 
 // CHECK-LABEL: gpu.func @grouped_matmul_0
-// CHECK-COUNT-8: m64n128k32
-// CHECK-NOT: m64n128k32
+// CHECK-COUNT-8: fp8moe_kernel.wgmma %
+// CHECK-NOT: fp8moe_kernel.wgmma %
 // CHECK-NOT: red.relaxed
 
 // PLAN-LABEL: fp8moe_plan.program @short
@@ -217,14 +212,14 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 }
 
 // CHECK-LABEL: gpu.func @grouped_matmul_k_grouped_0
-// CHECK: nvvm.setmaxregister increase 240
-// CHECK: nvvm.mbarrier.try_wait
+// CHECK: fp8moe_kernel.set_registers increase 240
+// CHECK: fp8moe_kernel.wait_parity
 // CHECK: scf.for {{.*}} to %c64_i32
 // CHECK: %[[END:.*]] = arith.addi %{{.*}}, %c128_i32
 // CHECK: scf.for {{.*}} to %[[END]]
-// CHECK: nvvm.fence.proxy
-// CHECK: nvvm.barrier id = %c3_i32 number_of_threads = %c256_i32
-// CHECK: m64n256k32
+// CHECK: fp8moe_kernel.async_proxy_fence
+// CHECK: fp8moe_kernel.named_barrier %c3_i32, 256
+// CHECK: fp8moe_kernel.wgmma %
 
 // -----
 
@@ -246,22 +241,22 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 }
 
 // CHECK-LABEL: gpu.func @grouped_matmul_k_grouped_0
-// CHECK: nvvm.setmaxregister increase 240
+// CHECK: fp8moe_kernel.set_registers increase 240
 // CHECK-NOT: number_of_threads = %c256_i32
-// CHECK: nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>
-// CHECK: nvvm.barrier id = {{.*}} number_of_threads = %c128_i32
-// CHECK: nvvm.fence.proxy
-// CHECK-COUNT-4: m64n128k32.f32.e5m2.e4m3
-// CHECK: nvvm.wgmma.wait.group.sync.aligned 0
+// CHECK: fp8moe_kernel.async_proxy_fence
+// CHECK: fp8moe_kernel.named_barrier {{.*}}, 128
+// CHECK: fp8moe_kernel.async_proxy_fence
+// CHECK-COUNT-4: fp8moe_kernel.wgmma {{.*}} : f8E5M2, f8E4M3FN
+// CHECK: fp8moe_kernel.wgmma_wait 0
 // CHECK-COUNT-64: arith.addf
-// CHECK-COUNT-4: m64n128k32.f32.e5m2.e4m3
-// CHECK: nvvm.wgmma.wait.group.sync.aligned 0
+// CHECK-COUNT-4: fp8moe_kernel.wgmma {{.*}} : f8E5M2, f8E4M3FN
+// CHECK: fp8moe_kernel.wgmma_wait 0
 // The addend is read where the result is.
 // CHECK: arith.mulf
 // CHECK: llvm.load %{{[0-9]+}} {alignment = 4 : i64} : !llvm.ptr<1> -> i32
 // CHECK: arith.addf
 // CHECK: arith.truncf {{.*}} : vector<2xf32> to vector<2xbf16>
-// CHECK: nvvm.stmatrix
+// CHECK: fp8moe_kernel.store_matrices
 
 // -----
 
@@ -278,7 +273,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 }
 
 // CHECK-LABEL: gpu.func @grouped_matmul_0
-// CHECK: k16.f32.bf16.bf16
+// CHECK: fp8moe_kernel.wgmma {{.*}} : bf16, bf16
 // CHECK-NOT: arith.mulf
 
 // PLAN-LABEL: fp8moe_plan.program @bf16

@@ -24,7 +24,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK: llvm.mlir.global internal @[[WORD:grouped_matmul_0_meeting]](0 : i32) {addr_space = 1 : i32, alignment = 4 : i64} : i32
 // CHECK: gpu.func @grouped_matmul_0
 // CHECK: %[[ADDRESS:.*]] = llvm.mlir.addressof @[[WORD]]
-// CHECK: nvvm.setmaxregister decrease
+// CHECK: fp8moe_kernel.set_registers decrease
 // A tile has 16 stages, ten tiles have 160.
 // CHECK: %[[MEETING:.*]] = arith.divui %[[INDEX:.*]], %c10_i32
 // CHECK-NEXT: arith.remui %[[INDEX]], %c10_i32
@@ -40,12 +40,12 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK: llvm.atomicrmw _or %[[ADDRESS]], %c-2147483648_i32
 // Behind the last tile a producer takes back its arrivals and leaves; the last one to
 // leave clears the word.
-// CHECK: nvvm.cp.async.bulk.tensor
+// CHECK: fp8moe_kernel.tensor_load
 // CHECK: llvm.atomicrmw add %[[ADDRESS]]
 // CHECK: scf.if
 // CHECK: llvm.atomicrmw _and %[[ADDRESS]], %c2147483647_i32
 // CHECK: llvm.atomicrmw add %[[ADDRESS]]
-// CHECK: nvvm.setmaxregister increase
+// CHECK: fp8moe_kernel.set_registers increase
 
 // -----
 
@@ -70,7 +70,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-LABEL: gpu.module
 // CHECK-NOT: arith.remui %{{.*}}, %c7_i32
 // CHECK: llvm.atomicrmw add
-// CHECK: nvvm.setmaxregister increase
+// CHECK: fp8moe_kernel.set_registers increase
 
 // -----
 

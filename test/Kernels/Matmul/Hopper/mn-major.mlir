@@ -15,23 +15,23 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // CHECK-SAME: %[[A:.*]]: !llvm.ptr {fp8moe_plan.tensor_map}, %[[B:.*]]: !llvm.ptr {fp8moe_plan.tensor_map}, %[[C:.*]]: !llvm.ptr {fp8moe_plan.tensor_map}
   // CHECK-DAG: %[[DESCRIPTOR:.*]] = arith.constant 4611686293305360384 : i64
   // CHECK-DAG: %[[TRANSPOSED:.*]] = arith.constant 4611686293338849280 : i64
-  // CHECK: nvvm.mbarrier.arrive.expect_tx %[[FULL:.*]], %c32768_i32
-  // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}}, %[[A]], %[[FULL]], box[%[[ALONG:.*]], %{{.*}}] :
-  // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}}, %[[B]], %[[FULL]], box[%[[COLUMN:.*]], %[[ALONG]], %[[GROUP:.*]]] :
+  // CHECK: fp8moe_kernel.arrive_expect_tx %[[FULL:.*]], %c32768_i32
+  // CHECK: fp8moe_kernel.tensor_load {{.*}} from %[[A]][%[[ALONG:.*]], %{{.*}}] signals %[[FULL]]
+  // CHECK: fp8moe_kernel.tensor_load {{.*}} from %[[B]][%[[COLUMN:.*]], %[[ALONG]], %[[GROUP:.*]]] signals %[[FULL]]
   // CHECK: %[[NEXT:.*]] = arith.addi %[[COLUMN]], %c64_i32
-  // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}}, %[[B]], %[[FULL]], box[%[[NEXT]], %[[ALONG]], %[[GROUP]]] :
-  // CHECK-NOT: nvvm.cp.async.bulk.tensor.shared.cluster.global
+  // CHECK: fp8moe_kernel.tensor_load {{.*}} from %[[B]][%[[NEXT]], %[[ALONG]], %[[GROUP]]] signals %[[FULL]]
+  // CHECK-NOT: fp8moe_kernel.tensor_load
   // CHECK: arith.ori {{.*}}, %[[DESCRIPTOR]]
   // CHECK: arith.ori {{.*}}, %[[TRANSPOSED]]
-  // CHECK: m64n128k16.f32.bf16.bf16 {{.*}}, p, 1, 1, 0, 1;
-  // CHECK-NOT: 1, 1, 0, 0;
+  // CHECK: fp8moe_kernel.wgmma {{.*}} if %{{[a-z0-9_]+}} mn_major_b : bf16, bf16, !llvm.struct
+  // CHECK-NOT: if %{{[a-z0-9_]+}} : bf16
   // CHECK: gpu.return
 
   // CHECK-LABEL: gpu.func @matmul_1
-  // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}} box[%[[ALONG:.*]], %{{.*}}] :
-  // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}} box[%{{.*}}, %[[ALONG]]] :
-  // CHECK-NOT: nvvm.cp.async.bulk.tensor.shared.cluster.global
-  // CHECK: m64n64k16.f32.bf16.bf16 {{.*}}, p, 1, 1, 0, 1;
+  // CHECK: fp8moe_kernel.tensor_load {{.*}}[%[[ALONG:.*]], %{{.*}}] signals
+  // CHECK: fp8moe_kernel.tensor_load {{.*}}[%{{.*}}, %[[ALONG]]] signals
+  // CHECK-NOT: fp8moe_kernel.tensor_load
+  // CHECK: fp8moe_kernel.wgmma {{.*}} if %{{[a-z0-9_]+}} mn_major_b : bf16, bf16, !llvm.struct
 
   // PLAN-LABEL: fp8moe_plan.program @experts
   // PLAN: fp8moe_plan.tensor_map {{.*}} box(64, 128) swizzle 128 promotion 256 : memref<?x1408xbf16>
@@ -58,16 +58,16 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // A weight gradient reads both so. Loads begin where the group does, so nothing before it is
   // masked; of the last 16 positions those behind it become zero in both operands.
   // CHECK-LABEL: gpu.func @grouped_matmul_k_grouped_2
-  // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}} box[%[[ROW:.*]], %[[ALONG:.*]]] :
+  // CHECK: fp8moe_kernel.tensor_load {{.*}}[%[[ROW:.*]], %[[ALONG:.*]]] signals
   // CHECK: %[[NEXT:.*]] = arith.addi %[[ROW]], %c64_i32
-  // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}} box[%[[NEXT]], %[[ALONG]]] :
-  // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}} box[%{{.*}}, %[[ALONG]]] :
-  // CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global {{.*}} box[%{{.*}}, %[[ALONG]]] :
-  // CHECK-NOT: nvvm.cp.async.bulk.tensor.shared.cluster.global
-  // CHECK: m64n128k16.f32.bf16.bf16 {{.*}}, p, 1, 1, 1, 1;
+  // CHECK: fp8moe_kernel.tensor_load {{.*}}[%[[NEXT]], %[[ALONG]]] signals
+  // CHECK: fp8moe_kernel.tensor_load {{.*}}[%{{.*}}, %[[ALONG]]] signals
+  // CHECK: fp8moe_kernel.tensor_load {{.*}}[%{{.*}}, %[[ALONG]]] signals
+  // CHECK-NOT: fp8moe_kernel.tensor_load
+  // CHECK: fp8moe_kernel.wgmma {{.*}} mn_major_a mn_major_b : bf16, bf16, !llvm.struct
   // CHECK-COUNT-2: llvm.store %{{.*}}, %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<3>
-  // CHECK: nvvm.fence.proxy
-  // CHECK: m64n128k16.f32.bf16.bf16 {{.*}}, p, 1, 1, 1, 1;
+  // CHECK: fp8moe_kernel.async_proxy_fence
+  // CHECK: fp8moe_kernel.wgmma {{.*}} mn_major_a mn_major_b : bf16, bf16, !llvm.struct
   // CHECK: gpu.return
 
   // PLAN-LABEL: fp8moe_plan.program @weight_gradient

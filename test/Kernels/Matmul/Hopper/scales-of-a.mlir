@@ -12,7 +12,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // CHECK-LABEL: gpu.func @matmul_0
   // CHECK-SAME: (%{{.*}}: !llvm.ptr {fp8moe_plan.tensor_map}, %{{.*}}: !llvm.ptr {fp8moe_plan.tensor_map}, %{{.*}}: !llvm.ptr {fp8moe_plan.tensor_map}, %{{[a-z0-9]+}}: !llvm.ptr, %{{[a-z0-9]+}}: !llvm.ptr, %{{[a-z0-9]+}}: i64)
   // A thread has the scale of one of 128 rows, and 64 sums of each of two blocks of rows.
-  // CHECK: wgmma.mma_async
+  // CHECK: fp8moe_kernel.wgmma %
   // CHECK: arith.divf
   // CHECK-COUNT-128: arith.mulf
   // CHECK-NOT: arith.{{divf|mulf}}

@@ -11,7 +11,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // Stages of the contraction are divided, and the part is the third coordinate
   // of what is stored.
   // CHECK-LABEL: gpu.func @matmul_0
-  // CHECK: nvvm.cp.async.bulk.tensor.global.shared.cta {{.*}} box[%{{[a-z0-9_]+}}, %{{[a-z0-9_]+}}, %{{[a-z0-9_]+}}]
+  // CHECK: fp8moe_kernel.tensor_store {{.*}}[%{{[a-z0-9_]+}}, %{{[a-z0-9_]+}}, %{{[a-z0-9_]+}}]
 
   // CHECK-LABEL: gpu.func @sum_splits_1
   // CHECK-COUNT-4: llvm.load {{.*}} : !llvm.ptr<1> -> vector<4xi32>

@@ -11,20 +11,20 @@
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // CHECK-LABEL: gpu.func @grouped_matmul_0
   // A message is written when the stage is empty, before it is filled.
-  // CHECK: nvvm.setmaxregister decrease
-  // CHECK: nvvm.mbarrier.try_wait
+  // CHECK: fp8moe_kernel.set_registers decrease
+  // CHECK: fp8moe_kernel.wait_parity
   // CHECK: %[[MESSAGE:.*]] = vector.from_elements %[[STAGES:[^,]+]],
   // CHECK: llvm.store %[[MESSAGE]], {{.*}} vector<4xi32>, !llvm.ptr<3>
   // CHECK: scf.for %{{.*}} = %c0_i32 to %[[STAGES]]
-  // CHECK: nvvm.mbarrier.arrive.expect_tx %{{.*}}, %c40960_i32
+  // CHECK: fp8moe_kernel.arrive_expect_tx %{{.*}}, %c40960_i32
   // Behind the last tile comes a stage without bytes, whose message has no stages.
-  // CHECK: nvvm.mbarrier.try_wait
+  // CHECK: fp8moe_kernel.wait_parity
   // CHECK: llvm.store %cst, {{.*}} vector<4xi32>, !llvm.ptr<3>
-  // CHECK: nvvm.mbarrier.arrive.expect_tx %{{.*}}, %c0_i32
+  // CHECK: fp8moe_kernel.arrive_expect_tx %{{.*}}, %c0_i32
 
   // Consumers take tiles until they find that one.
-  // CHECK: nvvm.setmaxregister increase
-  // CHECK: nvvm.mbarrier.try_wait
+  // CHECK: fp8moe_kernel.set_registers increase
+  // CHECK: fp8moe_kernel.wait_parity
   // CHECK: %[[WORDS:.*]] = llvm.load {{.*}} : !llvm.ptr<3> -> vector<4xi32>
   // CHECK: %[[WORD:.*]] = vector.extract %[[WORDS]][0]
   // CHECK: %[[UNIFORM:[^,]+]], %{{.*}} = gpu.shuffle idx %[[WORD]], %c0_i32
@@ -33,10 +33,10 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // Scales are loaded before the stages, and come to shared memory behind them.
   // CHECK-COUNT-3: llvm.load {{.*}} : !llvm.ptr<1> -> f32
   // CHECK: scf.for %{{.*}} = %c0_i32 to %
-  // CHECK: nvvm.mbarrier.arrive %
-  // CHECK: nvvm.barrier
+  // CHECK: fp8moe_kernel.arrive %
+  // CHECK: fp8moe_kernel.named_barrier
   // CHECK: llvm.store {{.*}} : f32, !llvm.ptr<3>
-  // CHECK: nvvm.cp.async.bulk.tensor.global.shared.cta
+  // CHECK: fp8moe_kernel.tensor_store
   func.func @forward(%a: tensor<?x1024xf8E4M3FN, #rows>, %sa: tensor<?xf32>,
       %b: tensor<8x1024x768xf8E4M3FN, #columns>, %sb: tensor<8x768xf32>, %ends: tensor<8xi32>)
       -> tensor<?x768xbf16> {
@@ -50,11 +50,11 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // In groups of the contraction a message also says where the group begins and ends in its stages,
   // so its second half has two words.
   // CHECK-LABEL: gpu.func @grouped_matmul_k_grouped_1
-  // CHECK: nvvm.setmaxregister decrease
+  // CHECK: fp8moe_kernel.set_registers decrease
   // CHECK: vector.from_elements
   // CHECK: %[[HALF:.*]] = vector.from_elements %{{.*}}, %{{.*}}, %{{.*}}, %c0_i32
   // CHECK: llvm.store %[[HALF]], {{.*}} vector<4xi32>, !llvm.ptr<3>
-  // CHECK: nvvm.setmaxregister increase
+  // CHECK: fp8moe_kernel.set_registers increase
   // CHECK: gpu.shuffle idx
   func.func @gradient(%a: tensor<768x?xf8E4M3FN, #group_rows>, %sa: tensor<8x768xf32>,
       %b: tensor<?x1024xf8E4M3FN, #group_columns>, %sb: tensor<8x1024xf32>, %ends: tensor<8xi32>)
@@ -68,9 +68,9 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
   // With fast accumulation these consumers look for their tiles themselves.
   // CHECK-LABEL: gpu.func @grouped_matmul_k_grouped_2
-  // CHECK: nvvm.setmaxregister decrease
+  // CHECK: fp8moe_kernel.set_registers decrease
   // CHECK-NOT: vector.from_elements
-  // CHECK: nvvm.setmaxregister increase
+  // CHECK: fp8moe_kernel.set_registers increase
   // CHECK-NOT: gpu.shuffle
   // CHECK: gpu.return
   func.func @fast_gradient(%a: tensor<768x?xf8E4M3FN, #group_rows>, %sa: tensor<8x768xf32>,

@@ -25,23 +25,22 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-NOT:     volatile
 
 // Warpgroups trade registers: measure, convert.
-// CHECK:         nvvm.setmaxregister decrease 72
-// CHECK:         nvvm.setmaxregister increase 112
+// CHECK:         fp8moe_kernel.set_registers decrease 72
+// CHECK:         fp8moe_kernel.set_registers increase 112
 
 // Rows: one thread says how far rows are, waits while they are ahead of tiles, and loads a whole
 // row. Words by which warps of a block signal each other about it are atomic.
-// CHECK:         nvvm.setmaxregister decrease 72
+// CHECK:         fp8moe_kernel.set_registers decrease 72
 // CHECK:         llvm.atomicrmw max %{{.*}} syncscope("block") monotonic
 // CHECK:         scf.while
 // CHECK:         llvm.load %{{.*}} atomic syncscope("device") monotonic
-// CHECK:         nvvm.read.ptx.sreg.clock64
-// CHECK:         llvm.intr.trap
-// CHECK:         nvvm.mbarrier.arrive.expect_tx %{{.*}}, %c2048_i32
+// CHECK:         fp8moe_kernel.bound_wait cycles
+// CHECK:         fp8moe_kernel.arrive_expect_tx %{{.*}}, %c2048_i32
 // CHECK:         llvm.atomicrmw max %{{.*}} syncscope("block") monotonic
-// CHECK:         nvvm.cp.async.bulk.shared.cluster.global
+// CHECK:         fp8moe_kernel.bulk_load
 // A row is waited for, first until it is what the stage is loaded with.
 // CHECK:         llvm.load %{{.*}} atomic syncscope("device") monotonic {alignment = 4 : i64} : !llvm.ptr<3> -> i32
-// CHECK:         nvvm.mbarrier.try_wait
+// CHECK:         fp8moe_kernel.wait_parity
 // CHECK-COUNT-4: llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
 // CHECK:         gpu.subgroup_reduce maxui
 // CHECK-COUNT-4: llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
@@ -49,16 +48,16 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         fp8moe_kernel.pack_fp8
 // CHECK:         llvm.store %{{.*}} {alignment = 8 : i64} : vector<2xi32>, !llvm.ptr<1>
 // The stage is loaded again after it was read.
-// CHECK:         nvvm.fence.proxy {{.*}}async.shared
+// CHECK:         fp8moe_kernel.async_proxy_fence
 // CHECK-NEXT:    fp8moe_kernel.subgroup_barrier
-// CHECK:         nvvm.cp.async.bulk.shared.cluster.global
+// CHECK:         fp8moe_kernel.bulk_load
 
 // Scale and produce: tiles wait for rows, too.
-// CHECK:         nvvm.setmaxregister increase 112
-// CHECK:         nvvm.cp.async.bulk.tensor.shared.cluster.global
+// CHECK:         fp8moe_kernel.set_registers increase 112
+// CHECK:         fp8moe_kernel.tensor_load
 
 // CHECK-LABEL: gpu.func @quantize_single_pass_outer_
-// CHECK-NOT:     nvvm.cp.async.bulk.shared.cluster.global
+// CHECK-NOT:     fp8moe_kernel.bulk_load
 // CHECK-LABEL: gpu.func @quantize_two_pass_outer_transposing_
 // CHECK-LABEL: gpu.func @quantize_register_resident_
 

@@ -21,7 +21,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // Signals between blocks are never ordinary or volatile accesses.
 // CHECK-NOT:     volatile
 // The next kernel may begin. Before anything reads or writes global memory earlier kernels have ended.
-// CHECK:         nvvm.griddepcontrol launch_dependents
+// CHECK:         fp8moe_kernel.launch_dependents
 // CHECK-NOT:     llvm.{{load|store}} {{.*}}!llvm.ptr<1>
 // The producer only asks the cache for the ends of segments first.
 // CHECK:         %[[PRODUCER:.*]] = arith.cmpi eq, %{{.*}}, %c15_i32
@@ -30,50 +30,50 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-NEXT:      %[[BYTES:.*]] = arith.muli %{{.*}}, %c4_i32
 // CHECK-NEXT:      arith.cmpi slt, %[[AT]], %[[BYTES]]
 // CHECK-NEXT:      scf.if
-// CHECK:             nvvm.prefetch level = L2, %{{.*}} : !llvm.ptr<1>
+// CHECK:             fp8moe_kernel.sector_prefetch
 // CHECK:           fp8moe_kernel.subgroup_barrier
 // CHECK-NOT:     llvm.{{load|store}} {{.*}}!llvm.ptr<1>
-// CHECK:         nvvm.griddepcontrol wait
+// CHECK:         fp8moe_kernel.wait_for_prerequisites
 // The barrier of all blocks begins: each looks at `go` and at its own word, the first one at those
 // of all.
 // CHECK:         llvm.load %{{.*}} atomic syncscope("device") monotonic
-// CHECK-COUNT-2: llvm.inline_asm has_side_effects "ld.relaxed.gpu.global.v4.b32
+// CHECK-COUNT-2: fp8moe_kernel.load_words %
 // CHECK:         llvm.load %{{.*}} atomic syncscope("device") monotonic
 // Meanwhile other warps initialise barriers; the producer waits for two of them only.
 // CHECK-NOT:     llvm.{{load|store}} {{.*}}!llvm.ptr<1>
-// CHECK:         nvvm.mbarrier.init
-// CHECK:         nvvm.fence.mbarrier.init
+// CHECK:         fp8moe_kernel.mbarrier_init %
+// CHECK:         fp8moe_kernel.mbarrier_init_fence
 // CHECK:         fp8moe_kernel.subgroup_barrier
-// CHECK:         nvvm.barrier.arrive id = %c1_i32 number_of_threads = %c96_i32
+// CHECK:         fp8moe_kernel.named_barrier_arrive %c1_i32, 96
 // CHECK-NOT:     llvm.{{load|store}} {{.*}}!llvm.ptr<1>
-// CHECK:         nvvm.griddepcontrol wait
+// CHECK:         fp8moe_kernel.wait_for_prerequisites
 // Every block zeroes its share of the scratch.
 // CHECK:         scf.for
 // CHECK:           llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
-// CHECK:         nvvm.barrier id = %c2_i32 number_of_threads = %c480_i32
+// CHECK:         fp8moe_kernel.named_barrier %c2_i32, 480
 
 // Produce, whose code comes first: the first rows of the tensor and of interleaved panels to the
 // second-level cache, and the copies of whole tiles and of parts. Up to twelve tiles are each a span.
-// CHECK:         nvvm.setmaxregister decrease 120
+// CHECK:         fp8moe_kernel.set_registers decrease 120
 // CHECK-NOT:     llvm.{{load|store}} {{.*}}!llvm.ptr<1>
-// CHECK-NOT:     nvvm.cp.async
-// CHECK:         nvvm.griddepcontrol wait
-// CHECK:         nvvm.cp.async.bulk.tensor.prefetch %[[SHARE]], box[%{{.*}}, %{{.*}}]
+// CHECK-NOT:     {{tensor|bulk}}_load
+// CHECK:         fp8moe_kernel.wait_for_prerequisites
+// CHECK:         fp8moe_kernel.tensor_prefetch %[[SHARE]][%{{.*}}, %{{.*}}]
 // CHECK:         arith.cmpi sle, %{{.*}}, %c12_i32
 // CHECK:         arith.select %{{.*}}, %c1_i32, %c2_i32
 // CHECK:         fp8moe_kernel.ballot
-// CHECK:         nvvm.cp.async.bulk.tensor.prefetch %[[SHARE]], box[%{{.*}}, %{{.*}}]
-// CHECK:         nvvm.mbarrier.arrive.expect_tx
-// CHECK:         nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[BOX]], %{{.*}}, box[%{{.*}}, %{{.*}}]
-// CHECK:         nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[FOLDED]], %{{.*}}, box[%{{.*}}, %{{.*}}]
-// CHECK:         nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[TILE]], %{{.*}}, box[%{{.*}}, %{{.*}}]
+// CHECK:         fp8moe_kernel.tensor_prefetch %[[SHARE]][%{{.*}}, %{{.*}}]
+// CHECK:         fp8moe_kernel.arrive_expect_tx
+// CHECK:         fp8moe_kernel.tensor_load {{.*}} from %[[BOX]][%{{.*}}, %{{.*}}]
+// CHECK:         fp8moe_kernel.tensor_load {{.*}} from %[[FOLDED]][%{{.*}}, %{{.*}}]
+// CHECK:         fp8moe_kernel.tensor_load {{.*}} from %[[TILE]][%{{.*}}, %{{.*}}]
 // CHECK:         scf.for
-// CHECK:           nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, %[[BOX]], %{{.*}}, box[%{{.*}}, %{{.*}}]
+// CHECK:           fp8moe_kernel.tensor_load {{.*}} from %[[BOX]][%{{.*}}, %{{.*}}]
 
 // Scale: first all blocks meet. The first one waits for a change of each word, which it acquires,
 // then releases what it has acquired; the others change their words until they acquire that. Then
 // magnitudes are read again until all were posted.
-// CHECK-COUNT-2: llvm.inline_asm has_side_effects "ld.acquire.gpu.global.v4.b32
+// CHECK-COUNT-2: fp8moe_kernel.load_words acquire 
 // CHECK:         fp8moe_kernel.subgroup_barrier
 // CHECK:         llvm.fence syncscope("device") acq_rel
 // CHECK:         llvm.store %{{.*}} atomic syncscope("device") monotonic
@@ -82,7 +82,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         llvm.store %{{.*}} atomic syncscope("device") monotonic
 // CHECK:         llvm.load %{{.*}} atomic syncscope("device") acquire
 // CHECK:         arith.addi %{{.*}}, %c1_i32
-// CHECK:         llvm.inline_asm has_side_effects "ld.relaxed.gpu.global.v4.b32
+// CHECK:         fp8moe_kernel.load_words %
 // CHECK:         fp8moe_kernel.vote_any
 // More than twelve blocks have relays: each twelfth one posts the largest of what it has read.
 // CHECK:         arith.remui %{{.*}}, %c12
@@ -92,14 +92,12 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // Measure: each thread releases a stage once it has its part in registers; words are posted with
 // their signs.
-// CHECK:         nvvm.setmaxregister decrease 104
-// CHECK:         nvvm.mbarrier.try_wait
-// CHECK:         nvvm.read.ptx.sreg.globaltimer
-// CHECK:         llvm.intr.trap
+// CHECK:         fp8moe_kernel.set_registers decrease 104
+// CHECK:         fp8moe_kernel.wait_parity
 // CHECK-COUNT-8: llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
-// CHECK:         nvvm.fence.proxy {{.*}}async.shared
+// CHECK:         fp8moe_kernel.async_proxy_fence
 // CHECK-NOT:     scf.if
-// CHECK:         nvvm.mbarrier.arrive
+// CHECK:         fp8moe_kernel.arrive %
 // CHECK:         arith.maxui %{{.*}} : vector<8xi16>
 // CHECK:         arith.ori %{{.*}}, %c-2147450880_i32
 // CHECK:         llvm.store %{{.*}} atomic syncscope("device") monotonic {alignment = 4 : i64} : i32, !llvm.ptr<1>
@@ -107,20 +105,20 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // Convert: a warp takes its cells of a tile while those of another wait for scales. Two elements
 // are multiplied at a time; bytes are put in the order of rows; whole cells are stored as 16
 // bytes, parts in pieces.
-// CHECK:         nvvm.setmaxregister increase 144
+// CHECK:         fp8moe_kernel.set_registers increase 144
 // CHECK:         scf.while {{.*}}: (i1, i32, {{.*}}vector<2xi32>
 // (16 rows of a cell, with two rows a line and with one, which are kept apart; words of four rows
 // above, the same.)
 // CHECK-COUNT-16: llvm.load %{{.*}} {alignment = 8 : i64} : !llvm.ptr<3> -> vector<2xi32>
-// CHECK-COUNT-32: llvm.inline_asm has_side_effects {{.*}}"", "=r,0"
+// CHECK-COUNT-16: fp8moe_kernel.opaque {{.*}} : vector<2xi32>
 // CHECK-COUNT-16: llvm.load %{{.*}} {alignment = 8 : i64} : !llvm.ptr<3> -> vector<2xi32>
 // CHECK-COUNT-8: llvm.load %{{.*}} {alignment = 4 : i64} : !llvm.ptr<3> -> vector<1xi32>
-// CHECK:         nvvm.fence.proxy {{.*}}async.shared
+// CHECK:         fp8moe_kernel.async_proxy_fence
 // CHECK-NOT:     scf.if
-// CHECK:         nvvm.mbarrier.arrive
+// CHECK:         fp8moe_kernel.arrive %
 // (With rows of the segment before and without; these are kept apart, too.)
 // CHECK-COUNT-16: arith.mulf %{{.*}} : vector<4xbf16>
-// CHECK-COUNT-32: llvm.inline_asm has_side_effects {{.*}}"", "=r,0"
+// CHECK-COUNT-16: fp8moe_kernel.opaque {{.*}} : vector<2xi32>
 // CHECK-COUNT-16: arith.mulf %{{.*}} : vector<4xbf16>
 // CHECK:         nvvm.convert.f32x2.to.f8x2
 // CHECK:         fp8moe_kernel.permute_bytes
@@ -142,7 +140,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // of one column, in pieces, or byte by byte where the other end is as near.
 // CHECK:         } else {
 // CHECK-NOT:     scf.if
-// CHECK-COUNT-16: llvm.inline_asm has_side_effects {{.*}}"", "=r,0"
+// CHECK-COUNT-4: fp8moe_kernel.opaque {{.*}} : vector<4xi32>
 // CHECK-COUNT-4: llvm.intr.ptrmask
 // CHECK-COUNT-5: llvm.load %{{.*}} {alignment = 4 : i64} : !llvm.ptr<3> -> i32
 // CHECK-COUNT-4: llvm.intr.fshr
@@ -194,7 +192,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 }
 
 // CHECK-LABEL: gpu.func @quantize_single_pass_outer_0
-// CHECK:         nvvm.cp.async.bulk.tensor.shared.cluster.global %{{.*}}, box[%{{.*}}, %{{.*}}, %{{.*}}]
+// CHECK:         fp8moe_kernel.tensor_load {{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] signals
 // The scale is divided in f64.
 // CHECK:         arith.divf %{{.*}} : f64
 // CHECK-LABEL: fp8moe_plan.program @weights

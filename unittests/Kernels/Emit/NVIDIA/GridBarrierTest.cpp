@@ -9,7 +9,6 @@
 #include "Kernels/Emit/NVIDIA/GridBarrier.h"
 
 #include "KernelFixture.h"
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -33,7 +32,8 @@ TEST_F(GridBarrierTest, EveryWaitIsBounded) {
   GridBarrier barrier(b, b.getPointer(0), block, b.getNumBlocks(), lane);
   barrier.createWait(barrier.createBegin());
   EXPECT_GT(getAll<scf::WhileOp>().size(), 0u);
-  EXPECT_EQ(getAll<scf::WhileOp>().size(), getAll<LLVM::Trap>().size());
+  EXPECT_EQ(getAll<scf::WhileOp>().size(),
+            getAll<kernel::BoundWaitOp>().size());
 }
 
 } // namespace

@@ -14,7 +14,6 @@
 #include "Kernels/Emit/NVIDIA/StageRing.h"
 
 #include "KernelFixture.h"
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -25,7 +24,7 @@ class StageRingTest : public BuilderFixture {};
 
 TEST_F(StageRingTest, ParityChangesWithEveryRound) {
   for (int64_t stages : {2, 5, 6}) {
-    StageRing ring(b, b.getDynamicShared(), stages);
+    StageRing ring(b, "ring", b.getDynamicShared(), stages);
     for (int64_t count = 0; count < 4 * stages; ++count) {
       RingPosition position = ring.getPosition(b.i32(count));
       EXPECT_EQ(valueOf(position.stage), count % stages);
@@ -36,7 +35,7 @@ TEST_F(StageRingTest, ParityChangesWithEveryRound) {
 
 TEST_F(StageRingTest, NextIsThePositionOneLater) {
   for (int64_t stages : {2, 5, 6}) {
-    StageRing ring(b, b.getDynamicShared(), stages);
+    StageRing ring(b, "ring", b.getDynamicShared(), stages);
     RingPosition position = ring.getPosition(b.i32(0));
     for (int64_t count = 1; count < 4 * stages; ++count) {
       position = ring.getNext(position);
@@ -48,7 +47,7 @@ TEST_F(StageRingTest, NextIsThePositionOneLater) {
 }
 
 TEST_F(StageRingTest, BeforeIsThePositionSomeStagesEarlier) {
-  StageRing ring(b, b.getDynamicShared(), 5);
+  StageRing ring(b, "ring", b.getDynamicShared(), 5);
   for (int64_t count = 5; count < 20; ++count)
     for (int64_t back : {1, 4, 5}) {
       RingPosition position =
@@ -62,37 +61,35 @@ TEST_F(StageRingTest, BeforeIsThePositionSomeStagesEarlier) {
 /// A producer passes round 0 at once and later waits for the releases of the
 /// round before; a consumer waits for the fill of its own round.
 TEST_F(StageRingTest, WaitsForTheRightPhase) {
-  StageRing ring(b, b.getDynamicShared(), 4);
+  StageRing ring(b, "ring", b.getDynamicShared(), 4);
   for (int64_t round : {0, 1, 2}) {
     RingPosition position = ring.getPosition(b.i32(4 * round + 3));
     ring.createWaitEmpty(position);
     ring.createWaitFull(position);
   }
   SmallVector<int64_t> parities;
-  // Each wait tries twice: once, and in a loop with a limit of time.
-  for (NVVM::MBarrierTryWaitOp wait : getAll<NVVM::MBarrierTryWaitOp>())
-    parities.push_back(valueOf(wait.getStateOrPhase()));
-  EXPECT_EQ(parities,
-            (SmallVector<int64_t>{1, 1, 0, 0, 0, 0, 1, 1, 1, 1, 0, 0}));
+  for (kernel::WaitParityOp wait : getAll<kernel::WaitParityOp>())
+    parities.push_back(valueOf(wait.getParity()));
+  EXPECT_EQ(parities, (SmallVector<int64_t>{1, 0, 0, 1, 1, 0}));
 }
 
 /// A stage is empty when it was released in the round before. With fewer stages
 /// before, in round 0, nothing was filled there.
 TEST_F(StageRingTest, WaitsForAnEarlierRelease) {
-  StageRing ring(b, b.getDynamicShared(), 4);
+  StageRing ring(b, "ring", b.getDynamicShared(), 4);
   for (int64_t count : {1, 2, 6, 7})
     for (int64_t before : {4, 2})
       ring.createWaitReleased(ring.getPosition(b.i32(count)), b.i32(before));
   SmallVector<int64_t> parities;
-  for (NVVM::MBarrierTryWaitOp wait : getAll<NVVM::MBarrierTryWaitOp>())
-    parities.push_back(valueOf(wait.getStateOrPhase()));
-  EXPECT_EQ(parities, (SmallVector<int64_t>{1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1,
-                                            0, 0, 1, 1}));
+  for (kernel::WaitParityOp wait : getAll<kernel::WaitParityOp>())
+    parities.push_back(valueOf(wait.getParity()));
+  EXPECT_EQ(parities, (SmallVector<int64_t>{1, 1, 1, 0, 0, 1, 0, 1}));
 }
 
 /// mbarriers are where they are with all stages.
 TEST_F(StageRingTest, UsesTheFirstStages) {
-  StageRing ring(b, b.getDynamicShared(), 5), three(b, b.getDynamicShared(), 3);
+  StageRing ring(b, "ring", b.getDynamicShared(), 5),
+      three(b, "three", b.getDynamicShared(), 3);
   ring.useFirst(b.i32(3));
   for (int64_t count = 3; count < 10; ++count) {
     RingPosition position = ring.getPosition(b.i32(count));
@@ -106,9 +103,11 @@ TEST_F(StageRingTest, UsesTheFirstStages) {
       EXPECT_EQ(valueOf(got.parity), valueOf(expected.parity));
     }
   }
-  StageRing five(b, b.getDynamicShared(), 5);
+  StageRing five(b, "ring", b.getDynamicShared(), 5);
   auto offsetOf = [&](Value barrier) {
-    return valueOf(barrier.getDefiningOp<LLVM::GEPOp>().getDynamicIndices()[0]);
+    auto part = barrier.getDefiningOp<kernel::SharedPartOp>();
+    auto address = part.getAddress().getDefiningOp<LLVM::GEPOp>();
+    return valueOf(address.getDynamicIndices()[0]);
   };
   for (int64_t stage : {0, 2}) {
     EXPECT_EQ(offsetOf(ring.getFullBarrier(b.i32(stage))),
@@ -120,11 +119,11 @@ TEST_F(StageRingTest, UsesTheFirstStages) {
 
 TEST_F(StageRingTest, EveryStageHasTwoBarriers) {
   EXPECT_EQ(6 * nvidia::kStageBarrierBytes, 96);
-  StageRing ring(b, b.getDynamicShared(), 6);
+  StageRing ring(b, "ring", b.getDynamicShared(), 6);
   ring.createInit(/*fullArrivals=*/1, /*releases=*/4);
   SmallVector<int64_t> arrivals;
-  for (NVVM::MBarrierInitOp init : getAll<NVVM::MBarrierInitOp>())
-    arrivals.push_back(valueOf(init.getCount()));
+  for (kernel::MBarrierInitOp init : getAll<kernel::MBarrierInitOp>())
+    arrivals.push_back(init.getArrivals());
   EXPECT_EQ(arrivals,
             (SmallVector<int64_t>{1, 4, 1, 4, 1, 4, 1, 4, 1, 4, 1, 4}));
 }

@@ -9,7 +9,6 @@
 #include "Kernels/Emit/NVIDIA/WarpRoles.h"
 
 #include "KernelFixture.h"
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -49,29 +48,6 @@ TEST_F(WarpRolesTest, OrderOfTheCode) {
   createWarpRoles(b, warp, {{2, note(0)}, {3, note(1)}, {1, note(2)}},
                   CodeOrder::Reversed);
   EXPECT_EQ(built, (SmallVector<int64_t>{2, 1, 0}));
-}
-
-TEST_F(WarpRolesTest, NamedBarriers) {
-  createNamedBarrier(b, b.i32(3), kWarpgroupThreads);
-  createNamedArrive(b, b.i32(4), 2 * kWarpgroupThreads);
-  auto barriers = getAll<NVVM::BarrierOp>();
-  auto arrivals = getAll<NVVM::BarrierArriveOp>();
-  ASSERT_EQ(barriers.size(), 1u);
-  ASSERT_EQ(arrivals.size(), 1u);
-  EXPECT_EQ(valueOf(barriers.front().getBarrierId()), 3);
-  EXPECT_EQ(valueOf(barriers.front().getNumberOfThreads()), 128);
-  EXPECT_EQ(valueOf(arrivals.front().getBarrierId()), 4);
-  EXPECT_EQ(valueOf(arrivals.front().getNumberOfThreads()), 256);
-}
-
-TEST_F(WarpRolesTest, Registers) {
-  createSetRegisters(b, 232, /*increase=*/true);
-  createSetRegisters(b, 40, /*increase=*/false);
-  auto changes = getAll<NVVM::SetMaxRegisterOp>();
-  ASSERT_EQ(changes.size(), 2u);
-  EXPECT_EQ(changes[0].getRegCount(), 232u);
-  EXPECT_EQ(changes[0].getAction(), NVVM::SetMaxRegisterAction::increase);
-  EXPECT_EQ(changes[1].getAction(), NVVM::SetMaxRegisterAction::decrease);
 }
 
 } // namespace

@@ -97,45 +97,4 @@ TEST(WgmmaDescriptorTest, FindsTransposedOperands) {
     }
 }
 
-class WgmmaShapeTest : public ::testing::Test {
-protected:
-  MLIRContext context;
-  Type e4m3 = Float8E4M3FNType::get(&context);
-  Type e5m2 = Float8E5M2Type::get(&context);
-  Type bf16 = BFloat16Type::get(&context);
-};
-
-TEST_F(WgmmaShapeTest, Mnemonics) {
-  EXPECT_EQ((WgmmaShape{128, e4m3, e4m3}.getMnemonic()),
-            "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3");
-  EXPECT_EQ((WgmmaShape{160, e5m2, e4m3}.getMnemonic()),
-            "wgmma.mma_async.sync.aligned.m64n160k32.f32.e5m2.e4m3");
-  EXPECT_EQ((WgmmaShape{64, bf16, bf16}.getMnemonic()),
-            "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16");
-}
-
-TEST_F(WgmmaShapeTest, TiesAccumulators) {
-  WgmmaShape shape{16, e4m3, e4m3};
-  EXPECT_EQ(shape.getNumAccumulators(), 8);
-  EXPECT_EQ(shape.getConstraints(),
-            "=f,=f,=f,=f,=f,=f,=f,=f,0,1,2,3,4,5,6,7,l,l,r");
-  // Operands 0 to 7 are results, 8 to 15 tied to them, then descriptors.
-  EXPECT_EQ(shape.getAssembly(),
-            "{\n.reg .pred p;\nsetp.ne.b32 p, $18, 0;\n"
-            "wgmma.mma_async.sync.aligned.m64n16k32.f32.e4m3.e4m3 "
-            "{$0, $1, $2, $3, $4, $5, $6, $7}, $16, $17, p, 1, 1;\n}\n");
-}
-
-TEST_F(WgmmaShapeTest, BF16SaysThatNothingIsTransposed) {
-  EXPECT_NE((WgmmaShape{16, bf16, bf16}.getAssembly().find("p, 1, 1, 0, 0;")),
-            std::string::npos);
-}
-
-TEST_F(WgmmaShapeTest, BF16SaysThatBIsTransposed) {
-  EXPECT_NE((WgmmaShape{64, bf16, bf16, /*mnMajorA=*/false, /*mnMajorB=*/true}
-                 .getAssembly()
-                 .find("p, 1, 1, 0, 1;")),
-            std::string::npos);
-}
-
 } // namespace
