@@ -18,6 +18,7 @@
 #include "fp8moe/Conversion/Passes.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
 #include "fp8moe/Dialect/Kernel/IR/Kernel.h"
+#include "fp8moe/Dialect/Kernel/Transforms/Passes.h"
 #include "fp8moe/Dialect/Plan/IR/Plan.h"
 #include "fp8moe/Pipelines/Passes.h"
 #include "fp8moe/Pipelines/Pipelines.h"
@@ -38,6 +39,7 @@ inline void registerAllDialects(DialectRegistry &registry) {
 /// Registers the passes and pipelines of fp8moe.
 inline void registerAllPasses() {
   registerFP8MoEConversionPasses();
+  kernel::registerFP8MoEKernelPasses();
   registerFP8MoEPipelinesPasses();
   registerFP8MoETransformsPasses();
   registerPipelines();

@@ -9,6 +9,7 @@
 #include "fp8moe/Conversion/GPUTargets/GPUTargets.h"
 
 #include "fp8moe/Conversion/Passes.h"
+#include "fp8moe/Dialect/Kernel/Transforms/Passes.h"
 #include "mlir/Conversion/GPUToNVVM/GPUToNVVMPass.h"
 #include "mlir/Conversion/GPUToROCDL/GPUToROCDLPass.h"
 #include "mlir/Conversion/NVVMToLLVM/NVVMToLLVM.h"
@@ -60,6 +61,7 @@ void fp8moe::buildGPUToTargetPipeline(OpPassManager &pm,
   // Passes that need to see one kernel only are nested, so that several kernels
   // are worked on at once.
   OpPassManager &structured = kernels.nest<gpu::GPUFuncOp>();
+  structured.addPass(kernel::createCheckSynchronization());
   structured.addPass(createLowerKernel(target));
   structured.addPass(createCanonicalizerPass());
   structured.addPass(createCSEPass());

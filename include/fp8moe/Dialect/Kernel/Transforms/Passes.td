@@ -1,0 +1,38 @@
+//===- Passes.td - Passes on kernels -----------------------*- tablegen -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_DIALECT_KERNEL_TRANSFORMS_PASSES_TD
+#define FP8MOE_DIALECT_KERNEL_TRANSFORMS_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def CheckSynchronization
+    : Pass<"fp8moe-check-synchronization", "::mlir::gpu::GPUFuncOp"> {
+  let summary = "Find waits and reads in a kernel that cannot be right";
+  let description = [{
+    Reads the `fp8moe_kernel.shared_part` names of a kernel, and changes nothing. It reports
+    the following. A kernel without an error may still be wrong.
+
+    * A wait for mbarriers of a name that the kernel never initializes or arrives at.
+    * An mbarrier that asks for more arrivals than there are threads that may arrive,
+      by the conditions on the thread's number. A thread arrives once in a phase.
+    * mbarriers of a name that ask for different numbers of arrivals.
+    * A store to shared memory that reaches a TMA store or `wgmma` of the same part, or of the
+      same address, without an `fp8moe_kernel.async_proxy_fence`.
+    * A read of a ring's stage on a path without a wait for one of its full mbarriers.
+    * A read of a stage after the arrival at its empty mbarrier.
+
+    ```mlir
+    llvm.store %value, %shared : i32, !llvm.ptr<3>
+    // error: reads shared memory that the thread has stored to without a fence
+    fp8moe_kernel.tensor_store %shared to %map[%column, %row]
+    ```
+  }];
+}
+
+#endif // FP8MOE_DIALECT_KERNEL_TRANSFORMS_PASSES_TD

@@ -1,0 +1,526 @@
+//===- CheckSynchronization.cpp - Check waits and fences ------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "fp8moe/Dialect/Kernel/IR/Kernel.h"
+#include "fp8moe/Dialect/Kernel/Transforms/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/Interfaces/InferIntRangeInterface.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetOperations.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+namespace mlir::fp8moe::kernel {
+#define GEN_PASS_DEF_CHECKSYNCHRONIZATION
+#include "fp8moe/Dialect/Kernel/Transforms/Passes.h.inc"
+} // namespace mlir::fp8moe::kernel
+
+using namespace mlir;
+using namespace mlir::fp8moe::kernel;
+
+//===----------------------------------------------------------------------===//
+// Parts of shared memory
+//===----------------------------------------------------------------------===//
+
+/// The parts that an address or a descriptor is computed from, the nearest
+/// ones.
+static SmallVector<SharedPartOp> getParts(Value address) {
+  SmallVector<SharedPartOp> parts;
+  SmallVector<Value> rest{address};
+  DenseSet<Value> seen;
+  while (!rest.empty()) {
+    Value value = rest.pop_back_val();
+    Operation *op = value.getDefiningOp();
+    if (!op || !seen.insert(value).second)
+      continue;
+    if (auto part = dyn_cast<SharedPartOp>(op))
+      parts.push_back(part);
+    else if (isa<LLVM::GEPOp, LLVM::PtrToIntOp>(op) ||
+             isa<arith::ArithDialect>(op->getDialect()))
+      llvm::append_range(rest, op->getOperands());
+  }
+  return parts;
+}
+
+static SharedPartOp getPart(Value barrier, SharedUse use) {
+  for (SharedPartOp part : getParts(barrier))
+    if (part.getUse() == use)
+      return part;
+  return {};
+}
+
+/// Use and name of mbarriers. All without a name are taken for one.
+using BarrierKey = std::pair<SharedUse, StringAttr>;
+
+static BarrierKey getBarrierKey(Value barrier) {
+  SmallVector<SharedPartOp> parts = getParts(barrier);
+  if (parts.empty())
+    return {SharedUse::MBarrier, StringAttr()};
+  return {parts.front().getUse(), parts.front().getNameAttr()};
+}
+
+static std::string describe(const BarrierKey &key) {
+  if (!key.second)
+    return "an mbarrier";
+  if (key.first == SharedUse::MBarrier)
+    return ("an mbarrier of '" + key.second.getValue() + "'").str();
+  return ("an mbarrier '" + stringifySharedUse(key.first) + "' of '" +
+          key.second.getValue() + "'")
+      .str();
+}
+
+//===----------------------------------------------------------------------===//
+// Threads
+//===----------------------------------------------------------------------===//
+
+static constexpr int64_t kWarpLanes = 32;
+
+namespace {
+/// Finds the threads of a block that may execute an operation, as far as
+/// conditions follow from the thread's number.
+class Threads {
+public:
+  explicit Threads(int64_t count) : count(count) {}
+
+  /// The number of threads that may execute one of the operations.
+  int64_t countThoseOf(ArrayRef<Operation *> operations) {
+    return llvm::count_if(llvm::seq(count), [&](int64_t thread) {
+      return llvm::any_of(
+          operations, [&](Operation *op) { return mayExecute(op, thread); });
+    });
+  }
+
+private:
+  bool mayExecute(Operation *op, int64_t thread);
+  ConstantIntRanges getRange(Value value, int64_t thread);
+  std::optional<ConstantIntRanges> computeRange(Value value, int64_t thread);
+
+  int64_t count;
+  DenseMap<std::pair<Value, int64_t>, ConstantIntRanges> ranges;
+};
+} // namespace
+
+bool Threads::mayExecute(Operation *op, int64_t thread) {
+  while (Operation *parent = op->getParentOp()) {
+    if (auto branch = dyn_cast<scf::IfOp>(parent)) {
+      bool isThen = op->getParentRegion() == &branch.getThenRegion();
+      std::optional<APInt> condition =
+          getRange(branch.getCondition(), thread).getConstantValue();
+      if (condition && condition->isOne() != isThen)
+        return false;
+    }
+    op = parent;
+  }
+  return true;
+}
+
+ConstantIntRanges Threads::getRange(Value value, int64_t thread) {
+  auto known = ranges.find({value, thread});
+  if (known != ranges.end())
+    return known->second;
+  ConstantIntRanges range =
+      computeRange(value, thread)
+          .value_or(ConstantIntRanges::maxRange(
+              ConstantIntRanges::getStorageBitwidth(value.getType())));
+  ranges.try_emplace({value, thread}, range);
+  return range;
+}
+
+/// Nothing where the value does not follow from the thread's number.
+std::optional<ConstantIntRanges> Threads::computeRange(Value value,
+                                                       int64_t thread) {
+  auto constant = [&](uint64_t number) {
+    return ConstantIntRanges::constant(
+        APInt(ConstantIntRanges::getStorageBitwidth(value.getType()), number));
+  };
+  Operation *op = value.getDefiningOp();
+  if (auto id = dyn_cast_if_present<gpu::ThreadIdOp>(op))
+    return constant(id.getDimension() == gpu::Dimension::x ? thread : 0);
+  // One lane of a warp, whichever.
+  if (isa_and_present<ElectOp>(op))
+    return constant(thread % kWarpLanes == 0);
+  if (auto uniform = dyn_cast_if_present<UniformOp>(op))
+    return getRange(uniform.getValue(), thread);
+  if (auto shuffle = dyn_cast_if_present<gpu::ShuffleOp>(op)) {
+    std::optional<APInt> lane =
+        getRange(shuffle.getOffset(), thread).getConstantValue();
+    if (shuffle.getMode() != gpu::ShuffleMode::IDX || !lane ||
+        value != shuffle.getShuffleResult() ||
+        !value.getType().isSignlessInteger())
+      return std::nullopt;
+    return getRange(shuffle.getValue(),
+                    thread / kWarpLanes * kWarpLanes + lane->urem(kWarpLanes));
+  }
+  auto inferable = dyn_cast_if_present<InferIntRangeInterface>(op);
+  if (!inferable || !llvm::all_of(op->getOperandTypes(), [](Type type) {
+        return type.isIntOrIndex();
+      }))
+    return std::nullopt;
+  SmallVector<ConstantIntRanges> operands;
+  for (Value operand : op->getOperands())
+    operands.push_back(getRange(operand, thread));
+  std::optional<ConstantIntRanges> result;
+  inferable.inferResultRanges(
+      operands, [&](Value inferred, const ConstantIntRanges &range) {
+        if (inferred == value)
+          result = range;
+      });
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// mbarriers
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Operations of a kernel on mbarriers of one name.
+struct BarrierUses {
+  SmallVector<MBarrierInitOp> inits;
+  SmallVector<Operation *> arrivals;
+  SmallVector<WaitParityOp> waits;
+};
+} // namespace
+
+static llvm::MapVector<BarrierKey, BarrierUses>
+collectBarriers(gpu::GPUFuncOp kernel) {
+  llvm::MapVector<BarrierKey, BarrierUses> barriers;
+  auto usesOf = [&](Value barrier) -> BarrierUses & {
+    return barriers[getBarrierKey(barrier)];
+  };
+  kernel.walk([&](Operation *op) {
+    llvm::TypeSwitch<Operation *>(op)
+        .Case([&](MBarrierInitOp init) {
+          usesOf(init.getBarrier()).inits.push_back(init);
+        })
+        .Case<ArriveOp, ArriveExpectTxOp>([&](auto arrive) {
+          usesOf(arrive.getBarrier()).arrivals.push_back(arrive);
+        })
+        .Case([&](WaitParityOp wait) {
+          usesOf(wait.getBarrier()).waits.push_back(wait);
+        });
+  });
+  return barriers;
+}
+
+static LogicalResult checkWaits(const BarrierKey &key,
+                                const BarrierUses &uses) {
+  if (uses.waits.empty() || (!uses.inits.empty() && !uses.arrivals.empty()))
+    return success();
+  WaitParityOp wait = uses.waits.front();
+  auto error = wait.emitError("waits for ") << describe(key);
+  if (uses.inits.empty())
+    return error << ", but the kernel initializes none; add "
+                    "'fp8moe_kernel.mbarrier_init'";
+  return error << ", but no thread of the kernel arrives at one; add "
+                  "'fp8moe_kernel.arrive'";
+}
+
+/// `threads` is the size of a block, if it is known.
+static LogicalResult checkArrivals(const BarrierKey &key, BarrierUses &uses,
+                                   std::optional<int64_t> threads) {
+  // Without a name, mbarriers are not used alike.
+  if (!key.second || uses.inits.empty() || uses.waits.empty())
+    return success();
+  MBarrierInitOp first = uses.inits.front();
+  for (MBarrierInitOp init : uses.inits) {
+    if (init.getArrivals() == first.getArrivals())
+      continue;
+    auto error = init.emitError("asks for ")
+                 << init.getArrivals() << " arrivals at " << describe(key)
+                 << ", and another one for " << first.getArrivals()
+                 << "; give them different names";
+    error.attachNote(first.getLoc()) << "the other one";
+    return error;
+  }
+  if (!threads)
+    return success();
+  int64_t arriving = Threads(*threads).countThoseOf(uses.arrivals);
+  if (arriving >= first.getArrivals())
+    return success();
+  auto error = first.emitError("asks for ")
+               << first.getArrivals() << " arrivals at " << describe(key)
+               << ", but only " << arriving
+               << " threads may arrive; ask for fewer, or let more arrive";
+  error.attachNote(uses.arrivals.front()->getLoc()) << "threads arrive here";
+  return error;
+}
+
+/// The threads of a block, if all have an x of their own.
+static std::optional<int64_t> getThreads(gpu::GPUFuncOp kernel) {
+  DenseI32ArrayAttr size = kernel.getKnownBlockSizeAttr();
+  if (!size || size[1] != 1 || size[2] != 1)
+    return std::nullopt;
+  return size[0];
+}
+
+static LogicalResult checkBarriers(gpu::GPUFuncOp kernel) {
+  LogicalResult result = success();
+  for (auto &[key, uses] : collectBarriers(kernel))
+    if (failed(checkWaits(key, uses)) ||
+        failed(checkArrivals(key, uses, getThreads(kernel))))
+      result = failure();
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Paths
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A stage of a ring: the ring's name and the number of the stage.
+using Stage = std::pair<StringAttr, Value>;
+
+/// Facts about the paths to a point of the program.
+struct State {
+  /// Stores to shared memory, by what they store to, that no fence follows on
+  /// some path.
+  DenseMap<const void *, Operation *> unfenced;
+  /// Rings with a stage that some path, or every path, has waited for.
+  DenseSet<StringAttr> waitedOnAny, waitedOnAll;
+  /// Stages that were released on some path.
+  DenseMap<Stage, Operation *> released;
+
+  /// This state or the other.
+  void join(const State &other);
+  /// Forgets stages whose numbers a loop computes: they are others next time.
+  void leave(Operation *loop);
+};
+
+/// Follows the paths through a kernel.
+class PathChecker {
+public:
+  LogicalResult check(gpu::GPUFuncOp kernel) {
+    State state;
+    visit(kernel.getBody(), state);
+    return failure(hasError);
+  }
+
+private:
+  void visit(Region &region, State &state);
+  void visit(Operation *op, State &state);
+  void visitFor(scf::ForOp loop, State &state);
+  void visitWhile(scf::WhileOp loop, State &state);
+  void visitAccess(Operation *op, State &state);
+  void store(Operation *op, Value address, State &state);
+  void readAsynchronously(Operation *op, Value address, const State &state);
+  void readStage(Operation *op, Value address, const State &state);
+  /// Nothing if the operation has an error already.
+  std::optional<InFlightDiagnostic> emitError(Operation *op);
+
+  DenseSet<Operation *> reported;
+  bool hasError = false;
+};
+} // namespace
+
+void State::join(const State &other) {
+  unfenced.insert(other.unfenced.begin(), other.unfenced.end());
+  waitedOnAny.insert(other.waitedOnAny.begin(), other.waitedOnAny.end());
+  llvm::set_intersect(waitedOnAll, other.waitedOnAll);
+  released.insert(other.released.begin(), other.released.end());
+}
+
+void State::leave(Operation *loop) {
+  SmallVector<Stage> inside;
+  for (Stage stage : llvm::make_first_range(released))
+    if (loop->isAncestor(stage.second.getParentRegion()->getParentOp()))
+      inside.push_back(stage);
+  for (const Stage &stage : inside)
+    released.erase(stage);
+}
+
+void PathChecker::visit(Region &region, State &state) {
+  // Kernels have branches only after the lowering of control flow.
+  if (region.hasOneBlock())
+    for (Operation &op : region.front())
+      visit(&op, state);
+}
+
+/// Whether the loop's condition is true at first.
+static bool entersBody(scf::WhileOp loop) {
+  auto condition =
+      dyn_cast<BlockArgument>(loop.getConditionOp().getCondition());
+  return condition && condition.getOwner() == loop.getBeforeBody() &&
+         matchPattern(loop.getInits()[condition.getArgNumber()], m_One());
+}
+
+/// A round begins with the state before the loop or that after a round. Two
+/// rounds suffice, as each operation only adds and removes facts.
+void PathChecker::visitFor(scf::ForOp loop, State &state) {
+  State end = state;
+  visit(loop.getRegion(), end);
+  end.leave(loop);
+  end.join(state);
+  visit(loop.getRegion(), end);
+  end.leave(loop);
+  // There may be no round.
+  state.join(end);
+}
+
+void PathChecker::visitWhile(scf::WhileOp loop, State &state) {
+  auto visitRound = [&](State begin) {
+    visit(loop.getBefore(), begin);
+    visit(loop.getAfter(), begin);
+    begin.leave(loop);
+    return begin;
+  };
+  State end = visitRound(state);
+  end.join(state);
+  end = visitRound(end);
+  if (!entersBody(loop))
+    end.join(state);
+  visit(loop.getBefore(), end);
+  end.leave(loop);
+  state = std::move(end);
+}
+
+void PathChecker::visit(Operation *op, State &state) {
+  if (auto loop = dyn_cast<scf::ForOp>(op))
+    return visitFor(loop, state);
+  if (auto loop = dyn_cast<scf::WhileOp>(op))
+    return visitWhile(loop, state);
+  if (op->getNumRegions() == 0)
+    return visitAccess(op, state);
+  SmallVector<State> ends;
+  for (Region &region : op->getRegions()) {
+    State end = state;
+    visit(region, end);
+    ends.push_back(std::move(end));
+  }
+  state = ends.front();
+  for (const State &end : ArrayRef(ends).drop_front())
+    state.join(end);
+}
+
+static bool isShared(Value pointer) {
+  constexpr unsigned kSharedSpace = 3;
+  return cast<LLVM::LLVMPointerType>(pointer.getType()).getAddressSpace() ==
+         kSharedSpace;
+}
+
+void PathChecker::visitAccess(Operation *op, State &state) {
+  llvm::TypeSwitch<Operation *>(op)
+      .Case([&](AsyncProxyFenceOp) { state.unfenced.clear(); })
+      .Case([&](WaitParityOp wait) {
+        SharedPartOp part = getPart(wait.getBarrier(), SharedUse::Full);
+        if (!part)
+          return;
+        state.waitedOnAny.insert(part.getNameAttr());
+        state.waitedOnAll.insert(part.getNameAttr());
+        state.released.erase({part.getNameAttr(), part.getStage()});
+      })
+      .Case([&](ArriveOp arrive) {
+        if (SharedPartOp part = getPart(arrive.getBarrier(), SharedUse::Empty))
+          state.released.try_emplace({part.getNameAttr(), part.getStage()}, op);
+      })
+      // Another thread may have waited.
+      .Case<gpu::BarrierOp, NamedBarrierOp, SubgroupBarrierOp>(
+          [&](auto) { state.waitedOnAll = state.waitedOnAny; })
+      .Case(
+          [&](LLVM::StoreOp store) { this->store(op, store.getAddr(), state); })
+      .Case([&](StoreMatricesOp store) {
+        this->store(op, store.getPointer(), state);
+      })
+      .Case([&](LLVM::LoadOp load) {
+        if (isShared(load.getAddr()))
+          readStage(op, load.getAddr(), state);
+      })
+      .Case<TensorStoreOp, TensorAddOp>(
+          [&](auto store) { readAsynchronously(op, store.getSource(), state); })
+      .Case([&](WgmmaOp wgmma) {
+        for (Value operand : {wgmma.getA(), wgmma.getB()}) {
+          readStage(op, operand, state);
+          readAsynchronously(op, operand, state);
+        }
+      });
+}
+
+/// Keys of the memory behind an address: its parts, or else the address
+/// itself.
+static SmallVector<const void *> getMemory(Value address) {
+  SmallVector<const void *> memory;
+  for (SharedPartOp part : getParts(address))
+    memory.push_back(part.getNameAttr().getAsOpaquePointer());
+  if (memory.empty())
+    memory.push_back(address.getAsOpaquePointer());
+  return memory;
+}
+
+void PathChecker::store(Operation *op, Value address, State &state) {
+  if (isShared(address))
+    for (const void *memory : getMemory(address))
+      state.unfenced.try_emplace(memory, op);
+}
+
+std::optional<InFlightDiagnostic> PathChecker::emitError(Operation *op) {
+  hasError = true;
+  if (!reported.insert(op).second)
+    return std::nullopt;
+  return op->emitError();
+}
+
+void PathChecker::readAsynchronously(Operation *op, Value address,
+                                     const State &state) {
+  for (const void *memory : getMemory(address)) {
+    Operation *store = state.unfenced.lookup(memory);
+    if (!store)
+      continue;
+    if (auto error = emitError(op)) {
+      *error << "reads shared memory by the asynchronous proxy that a thread "
+                "has stored to without a fence; add "
+                "'fp8moe_kernel.async_proxy_fence' after the store, and a "
+                "barrier if another thread stores";
+      error->attachNote(store->getLoc()) << "the store";
+    }
+    return;
+  }
+}
+
+void PathChecker::readStage(Operation *op, Value address, const State &state) {
+  for (SharedPartOp part : getParts(address)) {
+    if (part.getUse() != SharedUse::Stage)
+      continue;
+    StringAttr ring = part.getNameAttr();
+    if (!state.waitedOnAll.contains(ring)) {
+      if (auto error = emitError(op))
+        *error << "reads a stage of ring " << ring
+               << " on a path without a wait; add 'fp8moe_kernel.wait_parity' "
+                  "for its 'full' mbarrier";
+      return;
+    }
+    Operation *release = state.released.lookup({ring, part.getStage()});
+    if (!release)
+      continue;
+    if (auto error = emitError(op)) {
+      *error << "reads a stage of ring " << ring
+             << " after its release; arrive at the 'empty' mbarrier later";
+      error->attachNote(release->getLoc()) << "the release";
+    }
+    return;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// The pass
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct CheckSynchronization
+    : fp8moe::kernel::impl::CheckSynchronizationBase<CheckSynchronization> {
+  void runOnOperation() override {
+    gpu::GPUFuncOp kernel = getOperation();
+    // Callers of other functions have done the rest.
+    if (!kernel.isKernel())
+      return;
+    LogicalResult barriers = checkBarriers(kernel);
+    if (failed(PathChecker().check(kernel)) || failed(barriers))
+      signalPassFailure();
+  }
+};
+} // namespace

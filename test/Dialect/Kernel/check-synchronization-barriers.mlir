@@ -1,0 +1,137 @@
+// RUN: fp8moe-opt %s --split-input-file --verify-diagnostics \
+// RUN:   --pass-pipeline="builtin.module(gpu.module(gpu.func(fp8moe-check-synchronization)))"
+
+// Nothing is wrong: the second warp arrives, and the first one waits.
+gpu.module @kernels {
+  gpu.func @right(%shared: !llvm.ptr<3>, %parity: i32) kernel
+      attributes {known_block_size = array<i32: 64, 1, 1>} {
+    %thread = gpu.thread_id x
+    %c32 = arith.constant 32 : index
+    %c0 = arith.constant 0 : index
+    %isFirst = arith.cmpi eq, %thread, %c0 : index
+    %isWaiting = arith.cmpi ult, %thread, %c32 : index
+    %ready = fp8moe_kernel.shared_part mbarrier "ready" at %shared : !llvm.ptr<3>
+    scf.if %isFirst {
+      fp8moe_kernel.mbarrier_init %ready, 32
+    }
+    gpu.barrier
+    scf.if %isWaiting {
+      fp8moe_kernel.wait_parity %ready, %parity
+    } else {
+      fp8moe_kernel.arrive %ready
+    }
+    gpu.return
+  }
+
+  // Callers of a function that is no kernel may arrive.
+  gpu.func @helper(%barrier: !llvm.ptr<3>, %parity: i32) {
+    fp8moe_kernel.wait_parity %barrier, %parity
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @initialized(%shared: !llvm.ptr<3>, %parity: i32) kernel {
+    %ready = fp8moe_kernel.shared_part mbarrier "ready" at %shared : !llvm.ptr<3>
+    fp8moe_kernel.arrive %ready
+    // expected-error@+1 {{waits for an mbarrier of 'ready', but the kernel initializes none; add 'fp8moe_kernel.mbarrier_init'}}
+    fp8moe_kernel.wait_parity %ready, %parity
+    gpu.return
+  }
+}
+
+// -----
+
+// Stages are released, but none is ever filled: copies do not arrive.
+gpu.module @kernels {
+  gpu.func @arrived(%shared: !llvm.ptr<3>, %map: !llvm.ptr, %stage: i32, %parity: i32) kernel {
+    %full = fp8moe_kernel.shared_part full "ring"[%stage] at %shared : !llvm.ptr<3>
+    %empty = fp8moe_kernel.shared_part empty "ring"[%stage] at %shared : !llvm.ptr<3>
+    fp8moe_kernel.mbarrier_init %full, 1
+    fp8moe_kernel.mbarrier_init %empty, 1
+    fp8moe_kernel.tensor_load %shared from %map[%stage] signals %full
+    // expected-error@+1 {{waits for an mbarrier 'full' of 'ring', but no thread of the kernel arrives at one; add 'fp8moe_kernel.arrive'}}
+    fp8moe_kernel.wait_parity %full, %parity
+    fp8moe_kernel.arrive %empty
+    fp8moe_kernel.wait_parity %empty, %parity
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @unnamed(%barrier: !llvm.ptr<3>, %parity: i32) kernel {
+    fp8moe_kernel.mbarrier_init %barrier, 1
+    // expected-error@+1 {{waits for an mbarrier, but no thread of the kernel arrives at one}}
+    fp8moe_kernel.wait_parity %barrier, %parity
+    gpu.return
+  }
+}
+
+// -----
+
+// Lane 0 of each of four warps arrives: by the number of the warp, which lanes share.
+gpu.module @kernels {
+  gpu.func @count(%shared: !llvm.ptr<3>, %parity: i32) kernel
+      attributes {known_block_size = array<i32: 160, 1, 1>} {
+    %c0 = arith.constant 0 : i32
+    %c4 = arith.constant 4 : i32
+    %c32 = arith.constant 32 : i32
+    %index = gpu.thread_id x
+    %thread = arith.index_cast %index : index to i32
+    %lane = arith.remui %thread, %c32 : i32
+    %number = arith.divui %thread, %c32 : i32
+    %warp, %valid = gpu.shuffle idx %number, %c0, %c32 : i32
+    %hasRole = arith.cmpi ult, %warp, %c4 : i32
+    %isFirst = arith.cmpi eq, %lane, %c0 : i32
+    %ready = fp8moe_kernel.shared_part mbarrier "ready" at %shared : !llvm.ptr<3>
+    // expected-error@+1 {{asks for 5 arrivals at an mbarrier of 'ready', but only 4 threads may arrive; ask for fewer, or let more arrive}}
+    fp8moe_kernel.mbarrier_init %ready, 5
+    scf.if %hasRole {
+      scf.if %isFirst {
+        // expected-note@+1 {{threads arrive here}}
+        fp8moe_kernel.arrive %ready
+      }
+    } else {
+      fp8moe_kernel.wait_parity %ready, %parity
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+// A ring whose consumers are counted wrong: two warps elect a thread each.
+gpu.module @kernels {
+  gpu.func @ring(%shared: !llvm.ptr<3>, %stage: i32, %parity: i32) kernel
+      attributes {known_block_size = array<i32: 64, 1, 1>} {
+    %empty = fp8moe_kernel.shared_part empty "ring"[%stage] at %shared : !llvm.ptr<3>
+    // expected-error@+1 {{asks for 64 arrivals at an mbarrier 'empty' of 'ring', but only 2 threads may arrive}}
+    fp8moe_kernel.mbarrier_init %empty, 64
+    fp8moe_kernel.wait_parity %empty, %parity
+    %isElected = fp8moe_kernel.elect
+    scf.if %isElected {
+      // expected-note@+1 {{threads arrive here}}
+      fp8moe_kernel.arrive %empty
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @different(%shared: !llvm.ptr<3>, %parity: i32) kernel {
+    %ready = fp8moe_kernel.shared_part mbarrier "ready" at %shared : !llvm.ptr<3>
+    // expected-note@+1 {{the other one}}
+    fp8moe_kernel.mbarrier_init %ready, 1
+    // expected-error@+1 {{asks for 2 arrivals at an mbarrier of 'ready', and another one for 1; give them different names}}
+    fp8moe_kernel.mbarrier_init %ready, 2
+    fp8moe_kernel.arrive %ready
+    fp8moe_kernel.wait_parity %ready, %parity
+    gpu.return
+  }
+}

@@ -1,0 +1,98 @@
+// RUN: fp8moe-opt %s --split-input-file --verify-diagnostics \
+// RUN:   --pass-pipeline="builtin.module(gpu.module(gpu.func(fp8moe-check-synchronization)))"
+
+// A fence follows the store on each path, and scales lie in another part.
+gpu.module @kernels {
+  gpu.func @right(%shared: !llvm.ptr<3>, %map: !llvm.ptr, %i: i32, %isWhole: i1) kernel {
+    %result = fp8moe_kernel.shared_part memory "result" at %shared : !llvm.ptr<3>
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %c8 = arith.constant 8 : i32
+    scf.for %j = %c0 to %c8 step %c1 : i32 {
+      %row = llvm.getelementptr %result[%j] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, i8
+      llvm.store %i, %row : i32, !llvm.ptr<3>
+      fp8moe_kernel.async_proxy_fence
+      llvm.store %i, %shared : i32, !llvm.ptr<3>
+      gpu.barrier
+      scf.if %isWhole {
+        fp8moe_kernel.tensor_store %result to %map[%i]
+      }
+      fp8moe_kernel.commit_stores
+      fp8moe_kernel.wait_stores_read 0
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @same_address(%shared: !llvm.ptr<3>, %map: !llvm.ptr, %i: i32) kernel {
+    // expected-note@+1 {{the store}}
+    llvm.store %i, %shared : i32, !llvm.ptr<3>
+    gpu.barrier
+    // expected-error@+1 {{reads shared memory by the asynchronous proxy that a thread has stored to without a fence; add 'fp8moe_kernel.async_proxy_fence' after the store, and a barrier if another thread stores}}
+    fp8moe_kernel.tensor_store %shared to %map[%i]
+    gpu.return
+  }
+}
+
+// -----
+
+// The fence is on one path only.
+gpu.module @kernels {
+  gpu.func @branch(%shared: !llvm.ptr<3>, %map: !llvm.ptr, %i: i32, %condition: i1) kernel {
+    %result = fp8moe_kernel.shared_part memory "result" at %shared : !llvm.ptr<3>
+    // expected-note@+1 {{the store}}
+    fp8moe_kernel.store_matrices %result, %i, %i, %i, %i
+    scf.if %condition {
+      fp8moe_kernel.async_proxy_fence
+    }
+    // expected-error@+1 {{reads shared memory by the asynchronous proxy}}
+    fp8moe_kernel.tensor_add %result to %map[%i]
+    gpu.return
+  }
+}
+
+// -----
+
+// The store reaches the copy of the next round.
+gpu.module @kernels {
+  gpu.func @loop(%shared: !llvm.ptr<3>, %map: !llvm.ptr, %i: i32) kernel {
+    %result = fp8moe_kernel.shared_part memory "result" at %shared : !llvm.ptr<3>
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    fp8moe_kernel.async_proxy_fence
+    scf.for %j = %c0 to %i step %c1 : i32 {
+      // expected-error@+1 {{reads shared memory by the asynchronous proxy}}
+      fp8moe_kernel.tensor_store %result to %map[%i]
+      %row = llvm.getelementptr %result[%j] : (!llvm.ptr<3>, i32) -> !llvm.ptr<3>, i8
+      // expected-note@+1 {{the store}}
+      llvm.store %i, %row : i32, !llvm.ptr<3>
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+// A masked operand.
+gpu.module @kernels {
+  gpu.func @wgmma(%shared: !llvm.ptr<3>, %stage: i32, %a: i64, %b: i64,
+                  %sums: !llvm.struct<(f32, f32, f32, f32)>) kernel {
+    %full = fp8moe_kernel.shared_part full "ring"[%stage] at %shared : !llvm.ptr<3>
+    fp8moe_kernel.mbarrier_init %full, 1
+    fp8moe_kernel.arrive %full
+    fp8moe_kernel.wait_parity %full, %stage
+    %operand = fp8moe_kernel.shared_part stage "ring"[%stage] at %shared : !llvm.ptr<3>
+    // expected-note@+1 {{the store}}
+    llvm.store %stage, %operand : i32, !llvm.ptr<3>
+    %first = fp8moe_kernel.shared_part stage "ring"[%stage] at %a : i64
+    %c2 = arith.constant 2 : i64
+    %second = arith.addi %first, %c2 : i64
+    // expected-error@+1 {{reads shared memory by the asynchronous proxy}}
+    %0 = fp8moe_kernel.wgmma %second, %b, %sums if %stage
+        : f8E4M3FN, f8E4M3FN, !llvm.struct<(f32, f32, f32, f32)>
+    gpu.return
+  }
+}
