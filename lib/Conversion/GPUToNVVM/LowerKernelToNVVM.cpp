@@ -41,13 +41,18 @@ static Value createAllLanes(ImplicitLocOpBuilder &b) {
 
 /// The conversion itself saturates and turns every NaN into 0x7F; its first
 /// operand becomes the upper byte.
+static Value createPair(ImplicitLocOpBuilder &b, Value low, Value high,
+                        Type fp8Type) {
+  return NVVM::ConvertF32x2ToF8x2Op::create(
+      b, b.getI16Type(), high, low, NVVM::FPRoundingMode::RN,
+      NVVM::SaturationMode::SATFINITE, /*relu=*/false, fp8Type);
+}
+
 static Value createPackFP8(ImplicitLocOpBuilder &b, ArrayRef<Value> values,
                            Type fp8Type) {
   auto convertPair = [&](Value low, Value high) -> Value {
-    Value pair = NVVM::ConvertF32x2ToF8x2Op::create(
-        b, b.getI16Type(), high, low, NVVM::FPRoundingMode::RN,
-        NVVM::SaturationMode::SATFINITE, /*relu=*/false, fp8Type);
-    return arith::ExtUIOp::create(b, b.getI32Type(), pair);
+    return arith::ExtUIOp::create(b, b.getI32Type(),
+                                  createPair(b, low, high, fp8Type));
   };
   Value low = convertPair(values[0], values[1]);
   Value high = convertPair(values[2], values[3]);
@@ -69,6 +74,15 @@ static LogicalResult lowerPackFP8(kernel::PackFP8Op op,
   for (ArrayRef<Value> rest = values; !rest.empty(); rest = rest.drop_front(4))
     words.push_back(createPackFP8(b, rest.take_front(4), op.getFp8Type()));
   rewriter.replaceOp(op, words);
+  return success();
+}
+
+// fp8moe_kernel.pack_fp8_pair %a, %b --> nvvm.convert.f32x2.to.f8x2 %b, %a
+static LogicalResult lowerPackFP8Pair(kernel::PackFP8PairOp op,
+                                      PatternRewriter &rewriter) {
+  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+  rewriter.replaceOp(op,
+                     createPair(b, op.getLow(), op.getHigh(), op.getFp8Type()));
   return success();
 }
 
@@ -238,6 +252,7 @@ struct LowerKernelToNVVM
     target.markUnknownOpDynamicallyLegal([](Operation *) { return true; });
     RewritePatternSet patterns(&getContext());
     patterns.add(lowerPackFP8)
+        .add(lowerPackFP8Pair)
         .add(lowerUnpackFP8)
         .add(lowerPackBF16)
         .add(lowerPermuteBytes)

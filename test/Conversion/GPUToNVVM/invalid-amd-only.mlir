@@ -40,3 +40,13 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @mfma(%a: i64, %sums: vector<16xf32>) {
+    // expected-error@+1 {{failed to legalize operation 'fp8moe_kernel.mfma'}}
+    %0 = fp8moe_kernel.mfma %a, %a, %sums : f8E4M3FNUZ, f8E4M3FNUZ, i64, vector<16xf32>
+    gpu.return
+  }
+}

@@ -38,6 +38,14 @@ gpu.module @kernels {
     gpu.return %words#0, %words#1 : i32, i32
   }
 
+  // CHECK-LABEL: gpu.func @pack_fp8_pair
+  // CHECK-SAME: (%[[A:.*]]: f32, %[[B:.*]]: f32)
+  gpu.func @pack_fp8_pair(%a: f32, %b: f32) -> i16 {
+    // CHECK: nvvm.convert.f32x2.to.f8x2 %[[B]], %[[A]] {{.*}}satfinite{{.*}} : i16(f8E4M3FN)
+    %pair = fp8moe_kernel.pack_fp8_pair %a, %b : f8E4M3FN
+    gpu.return %pair : i16
+  }
+
   // CHECK-LABEL: gpu.func @unpack_fp8
   gpu.func @unpack_fp8(%word: i32) -> f32 {
     // Each type has its values in f16.

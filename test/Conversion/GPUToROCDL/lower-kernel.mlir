@@ -55,6 +55,17 @@ gpu.module @kernels {
     gpu.return %word : i32
   }
 
+  // CHECK-LABEL: gpu.func @pack_fp8_pair
+  // CHECK-SAME: (%[[A:.*]]: f32, %[[B:.*]]: f32)
+  gpu.func @pack_fp8_pair(%a: f32, %b: f32) -> i16 {
+    // CHECK: rocdl.fmed3 %[[A]]
+    // CHECK: rocdl.fmed3 %[[B]]
+    // CHECK: %[[WORD:.*]] = rocdl.cvt.pk.fp8.f32
+    // CHECK: arith.trunci %[[WORD]] : i32 to i16
+    %pair = fp8moe_kernel.pack_fp8_pair %a, %b : f8E4M3FN
+    gpu.return %pair : i16
+  }
+
   // CHECK-LABEL: gpu.func @unpack_fp8
   gpu.func @unpack_fp8(%word: i32) -> f32 {
     // CHECK: rocdl.cvt.pk.f32.fp8 %{{.*}}[false]

@@ -57,4 +57,14 @@ gpu.module @kernels {
     %2 = fp8moe_kernel.wgmma_results %1 : !llvm.struct<(f32, f32, f32, f32)>
     gpu.return
   }
+
+  // CHECK-LABEL: gpu.func @mfma
+  gpu.func @mfma(%a: i64, %b: vector<8xi32>, %large: vector<16xf32>, %small: vector<4xf32>, %scale: i32) {
+    // CHECK: fp8moe_kernel.mfma %{{.*}}, %{{.*}}, %{{.*}} : f8E4M3FNUZ, f8E5M2FNUZ, i64, vector<16xf32>
+    %0 = fp8moe_kernel.mfma %a, %a, %large : f8E4M3FNUZ, f8E5M2FNUZ, i64, vector<16xf32>
+    // CHECK: fp8moe_kernel.mfma %{{.*}}, %{{.*}}, %{{.*}} scales %{{.*}}, %{{.*}} : f8E4M3FN, f8E5M2, vector<8xi32>, vector<4xf32>
+    %1 = fp8moe_kernel.mfma %b, %b, %small scales %scale, %scale
+        : f8E4M3FN, f8E5M2, vector<8xi32>, vector<4xf32>
+    gpu.return
+  }
 }

@@ -152,3 +152,43 @@ func.func @space(%global: !llvm.ptr<1>) {
   fp8moe_kernel.arrive %global
   return
 }
+
+// -----
+
+func.func @mfma(%a: i64, %sums: vector<8xf32>) {
+  // expected-error@+1 {{has accumulators 'vector<8xf32>'; expected vector<16xf32> or vector<4xf32>}}
+  %0 = fp8moe_kernel.mfma %a, %a, %sums : f8E5M2, f8E5M2, i64, vector<8xf32>
+  return
+}
+
+// -----
+
+func.func @mfma(%a: i64, %sums: vector<16xf32>) {
+  // expected-error@+1 {{multiplies 'bf16' by 'f8E5M2'; expected FP8 twice, or bf16 twice}}
+  %0 = fp8moe_kernel.mfma %a, %a, %sums : bf16, f8E5M2, i64, vector<16xf32>
+  return
+}
+
+// -----
+
+func.func @mfma(%a: i64, %sums: vector<4xf32>) {
+  // expected-error@+1 {{has operands of 'i64'; expected 'vector<8xi32>'}}
+  %0 = fp8moe_kernel.mfma %a, %a, %sums : f8E5M2, f8E5M2, i64, vector<4xf32>
+  return
+}
+
+// -----
+
+func.func @mfma(%a: i64, %sums: vector<16xf32>, %scale: i32) {
+  // expected-error@+1 {{has 2 scales; expected two of FP8 with vector<4xf32>, or none}}
+  %0 = fp8moe_kernel.mfma %a, %a, %sums scales %scale, %scale : f8E5M2, f8E5M2, i64, vector<16xf32>
+  return
+}
+
+// -----
+
+func.func @pair(%a: f32) {
+  // expected-error@+1 {{converts 'bf16'}}
+  %0 = fp8moe_kernel.pack_fp8_pair %a, %a : bf16
+  return
+}

@@ -12,6 +12,8 @@ gpu.module @kernels {
     // CHECK-SAME: times {{.*}} products own_scale : f8E5M2FNUZ
     %1:2 = fp8moe_kernel.pack_fp8 %a, %a, %a, %a, %b, %b, %b, %b
         times %a, %a, %a, %a, %b, %b, %b, %b products own_scale : f8E5M2FNUZ
+    // CHECK: fp8moe_kernel.pack_fp8_pair %{{.*}}, %{{.*}} : f8E5M2
+    %pair = fp8moe_kernel.pack_fp8_pair %a, %b : f8E5M2
     // CHECK: %first, %second, %third, %fourth = fp8moe_kernel.unpack_fp8 %{{.*}} : f8E5M2
     %2:4 = fp8moe_kernel.unpack_fp8 %word : f8E5M2
     // CHECK: fp8moe_kernel.permute_bytes %{{.*}}, %{{.*}}, %{{.*}}

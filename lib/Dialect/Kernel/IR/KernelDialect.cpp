@@ -85,6 +85,8 @@ LogicalResult PackFP8Op::verify() {
   return verifyFP8(*this, getFp8Type());
 }
 
+LogicalResult PackFP8PairOp::verify() { return verifyFP8(*this, getFp8Type()); }
+
 LogicalResult UnpackFP8Op::verify() { return verifyFP8(*this, getFp8Type()); }
 
 LogicalResult ExchangeOp::verify() {
@@ -251,4 +253,50 @@ LogicalResult WgmmaOp::verify() {
     return emitOpError("has an MN-major operand of FP8; only operands of bf16 "
                        "may be MN-major");
   return success();
+}
+
+/// Edges by the accumulators of a lane.
+static constexpr int64_t kLargeEdge = 32, kSmallEdge = 16;
+
+int64_t MfmaOp::getEdge() {
+  constexpr int64_t lanes = 64;
+  int64_t accumulators = getType().getNumElements();
+  return accumulators == kLargeEdge * kLargeEdge / lanes   ? kLargeEdge
+         : accumulators == kSmallEdge * kSmallEdge / lanes ? kSmallEdge
+                                                           : 0;
+}
+
+/// The operand of a lane.
+static Type getMfmaOperandType(int64_t edge, bool isBF16, Builder b) {
+  if (edge == kLargeEdge)
+    return isBF16 ? Type(VectorType::get(4, b.getI16Type()))
+                  : Type(b.getI64Type());
+  return isBF16 ? VectorType::get(8, b.getBF16Type())
+                : VectorType::get(8, b.getI32Type());
+}
+
+static bool isMfmaFP8(Type type) {
+  return isa<Float8E4M3FNType, Float8E5M2Type, Float8E4M3FNUZType,
+             Float8E5M2FNUZType>(type);
+}
+
+LogicalResult MfmaOp::verify() {
+  int64_t edge = getEdge();
+  if (!edge)
+    return emitOpError("has accumulators ")
+           << getType() << "; expected vector<16xf32> or vector<4xf32>";
+  bool areBF16 = getAType().isBF16() && getBType().isBF16();
+  if (!areBF16 && !(isMfmaFP8(getAType()) && isMfmaFP8(getBType())))
+    return emitOpError("multiplies ") << getAType() << " by " << getBType()
+                                      << "; expected FP8 twice, or bf16 twice";
+  Type expected = getMfmaOperandType(edge, areBF16, Builder(getContext()));
+  if (getA().getType() != expected)
+    return emitOpError("has operands of ")
+           << getA().getType() << "; expected " << expected;
+  size_t scales = getScales().size();
+  if (scales == 0 || (scales == 2 && edge == kSmallEdge && !areBF16))
+    return success();
+  return emitOpError("has ")
+         << scales
+         << " scales; expected two of FP8 with vector<4xf32>, or none";
 }

@@ -8,7 +8,6 @@
 
 #include "Kernels/Matmul/CDNA/Kernel.h"
 
-#include "mlir/Dialect/LLVMIR/ROCDLDialect.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -18,19 +17,12 @@ using namespace mlir::fp8moe;
 /// room for more, and spill.
 static constexpr int64_t kWavesPerSIMD = 2;
 
-static MatrixElement getElement(Type type) {
-  if (type.isBF16())
-    return MatrixElement::BF16;
-  return isa<Float8E4M3FNType, Float8E4M3FNUZType>(type) ? MatrixElement::E4M3
-                                                         : MatrixElement::E5M2;
-}
-
 CDNAMatmulKernel::CDNAMatmulKernel(KernelBuilder &b,
                                    const GroupedMatmulProblem &problem,
                                    const CDNAMatmulStrides<int64_t> &strides,
                                    const CDNAMatmulConfig &config)
     : b(b), problem(problem), config(config),
-      mfma(config.edge, getElement(problem.bType), getElement(problem.aType)) {
+      mfma(config.edge, problem.bType, problem.aType) {
   unsigned pointer = 0, parameter = 0;
   if (!problem.dense)
     offsets = b.getPointer(pointer++);

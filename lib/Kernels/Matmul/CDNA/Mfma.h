@@ -10,7 +10,6 @@
 #define FP8MOE_LIB_KERNELS_MATMUL_CDNA_MFMA_H
 
 #include "Kernels/Emit/KernelBuilder.h"
-#include "fp8moe/Target/MatrixInstruction.h"
 
 namespace mlir::fp8moe {
 
@@ -34,7 +33,7 @@ struct MfmaFragment {
 ///   edge 16: one v_mfma_f32_16x16x128, or two v_mfma_f32_16x16x32 of bf16
 class Mfma {
 public:
-  Mfma(int64_t edge, MatrixElement column, MatrixElement row)
+  Mfma(int64_t edge, Type column, Type row)
       : edge(edge), column(column), row(row) {}
 
   /// f32 results of a lane.
@@ -53,7 +52,7 @@ private:
                 int64_t part) const;
 
   int64_t edge;
-  MatrixElement column, row;
+  Type column, row;
 };
 
 } // namespace mlir::fp8moe

@@ -18,7 +18,6 @@
 
 #include "Kernels/Quantize/SinglePassOuter/Columns.h"
 
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 #include <limits>
@@ -346,12 +345,9 @@ SmallVector<Value> ConvertBuilder::scaleFixUp(ArrayRef<Value> lines,
 // Words
 //===----------------------------------------------------------------------===//
 
-/// Two f32 as FP8, as fp8moe_kernel.pack_fp8 converts them, in the lower
-/// half of a word. The upper half is anything.
+/// Two f32 as FP8 in the lower half of a word. The upper half is anything.
 Value ConvertBuilder::createPair(Value low, Value high) {
-  Value pair = NVVM::ConvertF32x2ToF8x2Op::create(
-      b, b.getI16Type(), high, low, NVVM::FPRoundingMode::RN,
-      NVVM::SaturationMode::SATFINITE, /*relu=*/false, k.problem.fp8Type);
+  Value pair = kernel::PackFP8PairOp::create(b, low, high, k.problem.fp8Type);
   auto halves = VectorType::get(2, b.getI16Type());
   Value any = LLVM::FreezeOp::create(b, LLVM::PoisonOp::create(b, halves));
   return LLVM::BitcastOp::create(

@@ -10,7 +10,7 @@
 // CHECK-COUNT-3: fp8moe_kernel.execution_barrier
 // CHECK: scf.if
 // CHECK: arith.andi {{.*}} : vector<4xi32>
-// CHECK: rocdl.mfma
+// CHECK: fp8moe_kernel.mfma
 module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
   func.func @packed(%a: tensor<256x4096xf8E4M3FNUZ>, %sa: tensor<4x256xf32>, %b: tensor<4096x256xf8E4M3FNUZ, #columns>,
       %sb: tensor<4x256xf32>, %ends: tensor<4xi32>) -> tensor<4x256x256xf32> {

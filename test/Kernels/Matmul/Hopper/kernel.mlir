@@ -2,7 +2,7 @@
 // what only they do.
 
 // RUN: fp8moe-opt %s --split-input-file --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles),convert-fp8moe-to-gpu,canonicalize)" -o %t
-// RUN: FileCheck %s --input-file=%t
+// RUN: FileCheck %s --input-file=%t "--implicit-check-not=nvvm."
 // RUN: FileCheck %s --input-file=%t --check-prefix=PLAN
 
 #expert_columns = #fp8moe.strided<[0, 2, 1]>

@@ -110,4 +110,49 @@ def Kernel_WgmmaResultsOp : Kernel_Op<"wgmma_results", [
   let assemblyFormat = "$accumulators attr-dict `:` type($accumulators)";
 }
 
+//===----------------------------------------------------------------------===//
+// MFMA, of AMD only
+//===----------------------------------------------------------------------===//
+
+def Kernel_MfmaOp : Kernel_Op<"mfma", [
+    AllTypesMatch<["a", "b"]>, AllTypesMatch<["accumulators", "result"]>]> {
+  let summary = "multiply matrices in registers of a wave";
+  let description = [{
+    Executed by a converged wave: 64 lanes. Multiplies E rows of A by E columns of B, and adds
+    the accumulators, in `f32`. Lane l has elements of row l mod E of A and of column l mod E
+    of B. It has E * E / 64 accumulators of that column. Number i of them lies in row
+    4 * (l / E) + (256 / E) * (i / 4) + i mod 4.
+
+    | E | elements | contraction | of a lane | the lane's first one |
+    |---|---|---|---|---|
+    | 32 | FP8 | 16 | 8 in an `i64` | 8 * (l / 32) |
+    | 32 | bf16 | 8 | 4 in a `vector<4xi16>` | 4 * (l / 32) |
+    | 16 | bf16 | 32 | 8 in a `vector<8xbf16>` | 8 * (l / 16) |
+    | 16 | FP8 | 128 | 32 in a `vector<8xi32>` | 16 * (l / 16), and 64 later for the second half |
+
+    With `scales`, of FP8 and E = 16 only, products are multiplied by powers of two. The
+    lowest byte of the first scale is the e8m0 scale of a block of 32 elements of the lane's
+    row of A: block number l / 16. The second one is that of B.
+
+    ```mlir
+    %0 = fp8moe_kernel.mfma %a, %b, %sums : f8E4M3FNUZ, f8E5M2FNUZ, i64, vector<16xf32>
+    %1 = fp8moe_kernel.mfma %c, %d, %0 scales %e, %f
+        : f8E4M3FN, f8E4M3FN, vector<8xi32>, vector<4xf32>
+    ```
+  }];
+  let arguments = (ins AnyType:$a, AnyType:$b,
+      FixedVectorOfRankAndType<[1], [F32]>:$accumulators, Variadic<I32>:$scales,
+      TypeAttr:$a_type, TypeAttr:$b_type);
+  let results = (outs FixedVectorOfRankAndType<[1], [F32]>:$result);
+  let assemblyFormat = [{
+    $a `,` $b `,` $accumulators (`scales` $scales^)? attr-dict
+    `:` $a_type `,` $b_type `,` type($a) `,` type($accumulators)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Rows of A and columns of B.
+    int64_t getEdge();
+  }];
+}
+
 #endif // FP8MOE_DIALECT_KERNEL_IR_KERNELMATRIX_TD

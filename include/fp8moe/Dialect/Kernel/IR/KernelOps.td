@@ -67,6 +67,21 @@ def Kernel_PackFP8Op : Kernel_Op<"pack_fp8", [
   let hasVerifier = 1;
 }
 
+def Kernel_PackFP8PairOp : Kernel_Op<"pack_fp8_pair", [Pure]> {
+  let summary = "round two numbers to FP8";
+  let description = [{
+    As `pack_fp8`, but two numbers, the first one in the lower byte.
+
+    ```mlir
+    %pair = fp8moe_kernel.pack_fp8_pair %a, %b : f8E4M3FN
+    ```
+  }];
+  let arguments = (ins F32:$low, F32:$high, TypeAttr:$fp8_type);
+  let results = (outs I16:$pair);
+  let assemblyFormat = "$low `,` $high attr-dict `:` $fp8_type";
+  let hasVerifier = 1;
+}
+
 def Kernel_UnpackFP8Op : Kernel_Op<"unpack_fp8", [Pure]> {
   let summary = "the four numbers of a word of FP8";
   let description = [{

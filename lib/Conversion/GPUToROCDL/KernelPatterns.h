@@ -1,0 +1,22 @@
+//===- KernelPatterns.h - Patterns of kernel operations ---------*- C++ -*-===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FP8MOE_LIB_CONVERSION_GPUTOROCDL_KERNELPATTERNS_H
+#define FP8MOE_LIB_CONVERSION_GPUTOROCDL_KERNELPATTERNS_H
+
+#include "mlir/IR/PatternMatch.h"
+
+namespace mlir::fp8moe {
+
+// The operations of KernelSync.td and KernelMatrix.td that AMD has.
+void populateWavePatterns(RewritePatternSet &patterns);
+void populateMfmaPatterns(RewritePatternSet &patterns);
+
+} // namespace mlir::fp8moe
+
+#endif // FP8MOE_LIB_CONVERSION_GPUTOROCDL_KERNELPATTERNS_H
