@@ -34,7 +34,8 @@ def Kernel_SharedPartOp : Kernel_Op<"shared_part", [
     `fp8moe-check-synchronization` reads names and uses:
 
     * `memory`: bytes that threads and copies exchange.
-    * `mbarrier`: mbarriers that are initialized, arrived at and waited for alike.
+    * `mbarrier`: mbarriers that are initialized, arrived at and waited for alike. A thread
+      arrives at most once in a phase.
     * `stage`, `full`, `empty`: a ring of stages. Each stage has memory, an mbarrier that
       says that it is full, and one that it is empty. Readers wait for full and arrive at
       empty, writers the reverse. `stage` is the number of the stage in the ring.
