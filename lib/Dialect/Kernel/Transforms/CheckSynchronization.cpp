@@ -49,13 +49,6 @@ static SmallVector<SharedPartOp> getParts(Value address) {
   return parts;
 }
 
-static SharedPartOp getPart(Value barrier, SharedUse use) {
-  for (SharedPartOp part : getParts(barrier))
-    if (part.getUse() == use)
-      return part;
-  return {};
-}
-
 /// Use and name of mbarriers. All without a name are taken for one.
 using BarrierKey = std::pair<SharedUse, StringAttr>;
 
@@ -314,6 +307,12 @@ private:
   /// Nothing if the operation has an error already.
   std::optional<InFlightDiagnostic> emitError(Operation *op);
 
+  // As getParts; paths come to an operation several times.
+  ArrayRef<SharedPartOp> findParts(Value address);
+  SharedPartOp findPart(Value barrier, SharedUse use);
+  SmallVector<const void *> getMemory(Value address);
+
+  DenseMap<Value, SmallVector<SharedPartOp>> parts;
   DenseSet<Operation *> reported;
   bool hasError = false;
 };
@@ -408,7 +407,7 @@ void PathChecker::visitAccess(Operation *op, State &state) {
   llvm::TypeSwitch<Operation *>(op)
       .Case([&](AsyncProxyFenceOp) { state.unfenced.clear(); })
       .Case([&](WaitParityOp wait) {
-        SharedPartOp part = getPart(wait.getBarrier(), SharedUse::Full);
+        SharedPartOp part = findPart(wait.getBarrier(), SharedUse::Full);
         if (!part)
           return;
         state.waitedOnAny.insert(part.getNameAttr());
@@ -416,7 +415,7 @@ void PathChecker::visitAccess(Operation *op, State &state) {
         state.released.erase({part.getNameAttr(), part.getStage()});
       })
       .Case([&](ArriveOp arrive) {
-        if (SharedPartOp part = getPart(arrive.getBarrier(), SharedUse::Empty))
+        if (SharedPartOp part = findPart(arrive.getBarrier(), SharedUse::Empty))
           state.released.try_emplace({part.getNameAttr(), part.getStage()}, op);
       })
       // Another thread may have waited.
@@ -441,11 +440,25 @@ void PathChecker::visitAccess(Operation *op, State &state) {
       });
 }
 
+ArrayRef<SharedPartOp> PathChecker::findParts(Value address) {
+  auto [entry, isNew] = parts.try_emplace(address);
+  if (isNew)
+    entry->second = getParts(address);
+  return entry->second;
+}
+
+SharedPartOp PathChecker::findPart(Value barrier, SharedUse use) {
+  for (SharedPartOp part : findParts(barrier))
+    if (part.getUse() == use)
+      return part;
+  return {};
+}
+
 /// Keys of the memory behind an address: its parts, or else the address
 /// itself.
-static SmallVector<const void *> getMemory(Value address) {
+SmallVector<const void *> PathChecker::getMemory(Value address) {
   SmallVector<const void *> memory;
-  for (SharedPartOp part : getParts(address))
+  for (SharedPartOp part : findParts(address))
     memory.push_back(part.getNameAttr().getAsOpaquePointer());
   if (memory.empty())
     memory.push_back(address.getAsOpaquePointer());
@@ -483,7 +496,7 @@ void PathChecker::readAsynchronously(Operation *op, Value address,
 }
 
 void PathChecker::readStage(Operation *op, Value address, const State &state) {
-  for (SharedPartOp part : getParts(address)) {
+  for (SharedPartOp part : findParts(address)) {
     if (part.getUse() != SharedUse::Stage)
       continue;
     StringAttr ring = part.getNameAttr();
