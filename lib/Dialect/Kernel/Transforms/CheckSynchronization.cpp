@@ -80,25 +80,29 @@ namespace {
 /// conditions follow from the thread's number.
 class Threads {
 public:
-  explicit Threads(int64_t count) : count(count) {}
+  explicit Threads(int64_t size) : size(size) {}
 
-  /// The number of threads that may execute one of the operations.
-  int64_t countThoseOf(ArrayRef<Operation *> operations) {
-    return llvm::count_if(llvm::seq(count), [&](int64_t thread) {
-      return llvm::any_of(
-          operations, [&](Operation *op) { return mayExecute(op, thread); });
-    });
-  }
+  /// The number of threads that may execute one of the operations, or `enough`
+  /// of them.
+  int64_t count(ArrayRef<Operation *> operations, int64_t enough);
 
 private:
   bool mayExecute(Operation *op, int64_t thread);
   ConstantIntRanges getRange(Value value, int64_t thread);
   std::optional<ConstantIntRanges> computeRange(Value value, int64_t thread);
 
-  int64_t count;
+  int64_t size;
   DenseMap<std::pair<Value, int64_t>, ConstantIntRanges> ranges;
 };
 } // namespace
+
+int64_t Threads::count(ArrayRef<Operation *> operations, int64_t enough) {
+  int64_t found = 0;
+  for (int64_t thread = 0; thread < size && found < enough; ++thread)
+    found += llvm::any_of(
+        operations, [&](Operation *op) { return mayExecute(op, thread); });
+  return found;
+}
 
 bool Threads::mayExecute(Operation *op, int64_t thread) {
   while (Operation *parent = op->getParentOp()) {
@@ -215,9 +219,9 @@ static LogicalResult checkWaits(const BarrierKey &key,
                   "'fp8moe_kernel.arrive'";
 }
 
-/// `threads` is the size of a block, if it is known.
+/// `threads` are those of a block, if it has a known size.
 static LogicalResult checkArrivals(const BarrierKey &key, BarrierUses &uses,
-                                   std::optional<int64_t> threads) {
+                                   std::optional<Threads> &threads) {
   // Without a name, mbarriers are not used alike.
   if (!key.second || uses.inits.empty() || uses.waits.empty())
     return success();
@@ -234,8 +238,9 @@ static LogicalResult checkArrivals(const BarrierKey &key, BarrierUses &uses,
   }
   if (!threads)
     return success();
-  int64_t arriving = Threads(*threads).countThoseOf(uses.arrivals);
-  if (arriving >= first.getArrivals())
+  int64_t asked = first.getArrivals();
+  int64_t arriving = threads->count(uses.arrivals, /*enough=*/asked);
+  if (arriving == asked)
     return success();
   auto error = first.emitError("asks for ")
                << first.getArrivals() << " arrivals at " << describe(key)
@@ -245,19 +250,16 @@ static LogicalResult checkArrivals(const BarrierKey &key, BarrierUses &uses,
   return error;
 }
 
-/// The threads of a block, if all have an x of their own.
-static std::optional<int64_t> getThreads(gpu::GPUFuncOp kernel) {
-  DenseI32ArrayAttr size = kernel.getKnownBlockSizeAttr();
-  if (!size || size[1] != 1 || size[2] != 1)
-    return std::nullopt;
-  return size[0];
-}
-
 static LogicalResult checkBarriers(gpu::GPUFuncOp kernel) {
+  std::optional<Threads> threads;
+  // All threads have an x of their own.
+  DenseI32ArrayAttr size = kernel.getKnownBlockSizeAttr();
+  if (size && size[1] == 1 && size[2] == 1)
+    threads.emplace(size[0]);
   LogicalResult result = success();
   for (auto &[key, uses] : collectBarriers(kernel))
     if (failed(checkWaits(key, uses)) ||
-        failed(checkArrivals(key, uses, getThreads(kernel))))
+        failed(checkArrivals(key, uses, threads)))
       result = failure();
   return result;
 }
