@@ -23,7 +23,30 @@ using namespace mlir::fp8moe::kernel;
 #define GET_OP_CLASSES
 #include "fp8moe/Dialect/Kernel/IR/KernelOps.cpp.inc"
 
+namespace {
+
+/// Prints the accumulators of a wgmma, structs of up to 128 f32, as
+/// !accumulators64 and the like.
+struct AccumulatorAlias : OpAsmDialectInterface {
+  using OpAsmDialectInterface::OpAsmDialectInterface;
+
+  AliasResult getAlias(Type type, raw_ostream &os) const override {
+    constexpr size_t leastElements = 16;
+    auto accumulators = dyn_cast<LLVM::LLVMStructType>(type);
+    if (!accumulators || accumulators.isIdentified() ||
+        accumulators.getBody().size() < leastElements ||
+        !llvm::all_of(accumulators.getBody(),
+                      [](Type element) { return element.isF32(); }))
+      return AliasResult::NoAlias;
+    os << "accumulators" << accumulators.getBody().size();
+    return AliasResult::FinalAlias;
+  }
+};
+
+} // namespace
+
 void KernelDialect::initialize() {
+  addInterfaces<AccumulatorAlias>();
   addOperations<
 #define GET_OP_LIST
 #include "fp8moe/Dialect/Kernel/IR/KernelOps.cpp.inc"

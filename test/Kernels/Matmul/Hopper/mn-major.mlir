@@ -23,7 +23,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // CHECK-NOT: fp8moe_kernel.tensor_load
   // CHECK: arith.ori {{.*}}, %[[DESCRIPTOR]]
   // CHECK: arith.ori {{.*}}, %[[TRANSPOSED]]
-  // CHECK: fp8moe_kernel.wgmma {{.*}} if %{{[a-z0-9_]+}} mn_major_b : bf16, bf16, !llvm.struct
+  // CHECK: fp8moe_kernel.wgmma {{.*}} if %{{[a-z0-9_]+}} mn_major_b : bf16, bf16, !accumulators
   // CHECK-NOT: if %{{[a-z0-9_]+}} : bf16
   // CHECK: gpu.return
 
@@ -31,7 +31,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // CHECK: fp8moe_kernel.tensor_load {{.*}}[%[[ALONG:.*]], %{{.*}}] signals
   // CHECK: fp8moe_kernel.tensor_load {{.*}}[%{{.*}}, %[[ALONG]]] signals
   // CHECK-NOT: fp8moe_kernel.tensor_load
-  // CHECK: fp8moe_kernel.wgmma {{.*}} if %{{[a-z0-9_]+}} mn_major_b : bf16, bf16, !llvm.struct
+  // CHECK: fp8moe_kernel.wgmma {{.*}} if %{{[a-z0-9_]+}} mn_major_b : bf16, bf16, !accumulators
 
   // PLAN-LABEL: fp8moe_plan.program @experts
   // PLAN: fp8moe_plan.tensor_map {{.*}} box(64, 128) swizzle 128 promotion 256 : memref<?x1408xbf16>
@@ -64,10 +64,10 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // CHECK: fp8moe_kernel.tensor_load {{.*}}[%{{.*}}, %[[ALONG]]] signals
   // CHECK: fp8moe_kernel.tensor_load {{.*}}[%{{.*}}, %[[ALONG]]] signals
   // CHECK-NOT: fp8moe_kernel.tensor_load
-  // CHECK: fp8moe_kernel.wgmma {{.*}} mn_major_a mn_major_b : bf16, bf16, !llvm.struct
+  // CHECK: fp8moe_kernel.wgmma {{.*}} mn_major_a mn_major_b : bf16, bf16, !accumulators
   // CHECK-COUNT-2: llvm.store %{{.*}}, %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<3>
   // CHECK: fp8moe_kernel.async_proxy_fence
-  // CHECK: fp8moe_kernel.wgmma {{.*}} mn_major_a mn_major_b : bf16, bf16, !llvm.struct
+  // CHECK: fp8moe_kernel.wgmma {{.*}} mn_major_a mn_major_b : bf16, bf16, !accumulators
   // CHECK: gpu.return
 
   // PLAN-LABEL: fp8moe_plan.program @weight_gradient
