@@ -34,7 +34,7 @@ DATA, PAGES, IMAGES = ROOT / "benchmarks/results", ROOT / "docs/results", ROOT /
 
 # Pages, and the order of topics in them: from whole models to single kernels.
 CARDS = {"h200": "NVIDIA H200", "h100": "NVIDIA H100", "amd": "AMD, predicted", "host": "Host and compiler"}
-TOPICS = """experts models model_losses linear_layers experts_torchao peers moe_layers experts_kept train_moe scaling train_ranks main_grad moe_layer layer_profile layer grouped_matmul deepgemm energy matmul_tiles
+TOPICS = """experts models model_losses linear_layers experts_torchao peers moe_layers experts_kept train_moe scaling capacity train_ranks main_grad moe_layer layer_profile layer grouped_matmul deepgemm energy matmul_tiles
  linear mx_matmul gradient_sums bf16_gradients precision policies quantize mx_quantize mx_experts casts permute
  host_calls eager_calls compile layout_passes""".split()
 
