@@ -94,8 +94,8 @@ def Kernel_TensorAddOp : Kernel_TensorWriteOp<"tensor_add"> {
 def Kernel_CommitStoresOp : Kernel_CopyOp<"commit_stores"> {
   let summary = "end a group of stores";
   let description = [{
-    The thread's `tensor_store` and `tensor_add` since the last group are a group, which
-    may be empty.
+    The thread's `tensor_store` and `tensor_add` since the last group are a group. It may
+    be empty, and counts for `wait_stores_read` all the same.
 
     ```mlir
     fp8moe_kernel.commit_stores

@@ -36,7 +36,8 @@ def Kernel_WgmmaOp : Kernel_Op<"wgmma", [
     Executed by a converged warpgroup. Multiplies 64 rows of A by N columns of B, along 32
     bytes of the contraction. Adds 64 x N accumulators of `f32`, or zeros where `accumulate`
     is 0. Operands lie in shared memory behind descriptors of PTX, and are read by the
-    asynchronous proxy. A thread holds N / 2 accumulators, four for each eight columns. The
+    asynchronous proxy. A thread holds N / 2 accumulators, four for each eight columns, so
+    the type of the accumulators says what N is. The
     first two of thread t lie in row 16 * (t / 32) + t mod 32 / 4. Their columns are
     2 * (t mod 4) and the next. The other two lie eight rows below.
 

@@ -40,6 +40,24 @@ def Kernel_SharedPartOp : Kernel_Op<"shared_part", [
       says that it is full, and one that it is empty. Readers wait for full and arrive at
       empty, writers the reverse. `stage` is the number of the stage in the ring.
 
+    Accesses outside of named parts are compared by their addresses only.
+
+    A writer of a ring begins with parity 1 of `empty`, which returns at once, and a reader
+    with parity 0 of `full`. Both change the parity after the last stage.
+
+    ```mlir
+    // The writer, a thread:
+    fp8moe_kernel.wait_parity %empty, %writersParity
+    fp8moe_kernel.arrive_expect_tx %full, %bytes
+    fp8moe_kernel.tensor_load %stage from %map[%column, %row] signals %full
+    // A reader:
+    fp8moe_kernel.wait_parity %full, %readersParity
+    %0 = llvm.load %stage : !llvm.ptr<3> -> i32
+    fp8moe_kernel.arrive %empty
+    ```
+
+    Names of mbarriers and of a result that threads store:
+
     ```mlir
     %barrier = fp8moe_kernel.shared_part full "operands"[%stage] at %0 : !llvm.ptr<3>
     %box = fp8moe_kernel.shared_part memory "result" at %1 : !llvm.ptr<3>
@@ -344,7 +362,7 @@ def Kernel_WaitForPrerequisitesOp : Kernel_Op<"wait_for_prerequisites"> {
     The thread waits until the kernels that this one depends on have ended, and sees all
     that they wrote. These are all before it in the stream, if each of them waits as well.
     Each thread of a programmatic launch executes it before it accesses global memory.
-    Only NVIDIA has it.
+    Threads of other launches do not need it. Only NVIDIA has it.
 
     ```mlir
     fp8moe_kernel.wait_for_prerequisites
@@ -384,7 +402,7 @@ def Kernel_BoundWaitOp : Kernel_Op<"bound_wait"> {
   let description = [{
     Stops the kernel with a trap more than two seconds after `begin` by the same clock.
     Each kernel ends within milliseconds, so such a wait is a deadlock. Every loop that
-    waits for other threads executes it in each round.
+    waits for other threads executes it in each round, unless the loop has a bound of its own.
 
     ```mlir
     fp8moe_kernel.bound_wait cycles %begin
