@@ -274,6 +274,7 @@ LogicalResult Driver::emit(ModuleOp module, Stage stage, raw_ostream &os) {
   if (std::optional<EmitKind> product = getProduct(stage))
     return emitTo(**clone, *lookupTarget(targets->front()), *product,
                   options.emission, os);
-  (*clone)->print(os);
+  (*clone)->print(
+      os, OpPrintingFlags().printNameLocAsPrefix(stage == Stage::Kernel));
   return success();
 }

@@ -194,8 +194,9 @@ static LogicalResult lowerSetRegisters(kernel::SetRegistersOp op,
                                        PatternRewriter &rewriter) {
   rewriter.replaceOpWithNewOp<NVVM::SetMaxRegisterOp>(
       op, op.getRegisters(),
-      op.getIncrease() ? NVVM::SetMaxRegisterAction::increase
-                       : NVVM::SetMaxRegisterAction::decrease);
+      op.getChange() == kernel::RegisterChange::Increase
+          ? NVVM::SetMaxRegisterAction::increase
+          : NVVM::SetMaxRegisterAction::decrease);
   return success();
 }
 

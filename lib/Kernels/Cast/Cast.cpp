@@ -155,11 +155,11 @@ CastBuilder::CastBuilder(KernelBuilder &b, const ScaledCastProblem &problem)
 /// Also sets the members that are parameters.
 SegmentTiles CastBuilder::createTiles() {
   unsigned pointer = 0, parameter = 0;
-  inputPointer = b.getPointer(pointer++);
-  scalesPointer = b.getPointer(pointer++);
+  inputPointer = b.getPointer(pointer++, "input");
+  scalesPointer = b.getPointer(pointer++, "scales");
   if (problem.jagged)
-    offsetsPointer = b.getPointer(pointer++);
-  outputPointer = b.getPointer(pointer++);
+    offsetsPointer = b.getPointer(pointer++, "group_ends");
+  outputPointer = b.getPointer(pointer++, "output");
   sizes = bindSizes(b, problem.sizes, parameter);
   return SegmentTiles(b, sizes.segments, sizes.rows, sizes.columns,
                       offsetsPointer, getRowAlignment(problem));

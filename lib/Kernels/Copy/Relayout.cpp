@@ -67,10 +67,10 @@ RelayoutBuilder::RelayoutBuilder(KernelBuilder &b,
                                  const RelayoutConfig &config)
     : b(b), problem(problem), config(config) {
   unsigned pointer = 0, parameter = 0;
-  input = b.getPointer(pointer++);
+  input = b.getPointer(pointer++, "input");
   if (problem.groups)
-    offsets = b.getPointer(pointer++);
-  output = b.getPointer(pointer++);
+    offsets = b.getPointer(pointer++, "group_ends");
+  output = b.getPointer(pointer++, "output");
   auto getValue = [&](int64_t size) {
     return ShapedType::isDynamic(size) ? b.getSize(parameter++) : b.i64(size);
   };

@@ -29,11 +29,12 @@ public:
       : b(b), problem(problem) {
     unsigned parameter = 0;
     sizes = bindSizes(b, problem.sizes, parameter);
-    Value one = b.i64(1), pointer = b.getPointer(problem.toTiles ? 1 : 0);
+    Value one = b.i64(1),
+          pointer = b.getPointer(problem.toTiles ? 1 : 0, "tiles");
     tiles = {pointer, /*elementBytes=*/1, one, one,
              createVectorizable(b, pointer, problem.tilesAlignment,
                                 /*elementBytes=*/1, one, {})};
-    plain = b.getPointer(problem.toTiles ? 0 : 1);
+    plain = b.getPointer(problem.toTiles ? 0 : 1, "plain");
   }
 
   void build();

@@ -55,12 +55,31 @@ KernelBuilder::KernelBuilder(Location loc, gpu::GPUModuleOp module,
       sizes.push_back(argument);
   }
   if (signature.hasBlockCount)
-    numBlocks = sizes.pop_back_val();
+    numBlocks = named("blocks", sizes.pop_back_val());
   auto position = [&](Value index) -> Value {
     return arith::IndexCastOp::create(*this, getI64Type(), index);
   };
-  thread = position(gpu::ThreadIdOp::create(*this, gpu::Dimension::x));
-  block = position(gpu::BlockIdOp::create(*this, gpu::Dimension::x));
+  thread = named("thread",
+                 position(gpu::ThreadIdOp::create(*this, gpu::Dimension::x)));
+  block = named("block",
+                position(gpu::BlockIdOp::create(*this, gpu::Dimension::x)));
+}
+
+Value KernelBuilder::getPointer(unsigned index, StringRef name) {
+  named(name, pointers[index].getDefiningOp()->getOperand(0));
+  return named(name, pointers[index]);
+}
+
+Value KernelBuilder::named(StringRef name, Value value) {
+  if (name.empty())
+    return value;
+  Location loc = NameLoc::get(getStringAttr(name), getLoc());
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    value.setLoc(loc);
+  else if (op->getNumResults() == 1 && !matchPattern(op, m_Constant()))
+    op->setLoc(loc);
+  return value;
 }
 
 Value KernelBuilder::getSubgroup() { return divU(thread, getSubgroupSize()); }

@@ -81,9 +81,15 @@ public:
 
   /// The parameters; pointers are in the global address space, tensor maps in
   /// the generic one.
-  Value getTensorMap(unsigned index) { return tensorMaps[index]; }
-  Value getPointer(unsigned index) { return pointers[index]; }
+  Value getTensorMap(unsigned index, StringRef name = {}) {
+    return named(name, tensorMaps[index]);
+  }
+  Value getPointer(unsigned index, StringRef name = {});
   Value getSize(unsigned index) { return sizes[index]; }
+
+  /// The value itself, which printed kernels call by this name. Constants have
+  /// none, and neither have results of operations with several.
+  Value named(StringRef name, Value value);
 
   //===--------------------------------------------------------------------===//
   // Position of the thread, all i64

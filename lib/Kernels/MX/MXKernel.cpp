@@ -27,12 +27,12 @@ MXKernel::MXKernel(KernelBuilder &b, const MXQuantizeProblem &problem,
 /// Also sets the members that are parameters.
 SegmentTiles MXKernel::createTiles(unsigned firstPointer, unsigned firstSize) {
   unsigned pointer = 0;
-  inputPointer = b.getPointer(pointer++);
+  inputPointer = b.getPointer(pointer++, "input");
   if (problem.groups != MXGroups::None)
-    offsetsPointer = b.getPointer(pointer++);
+    offsetsPointer = b.getPointer(pointer++, "group_ends");
   pointer += firstPointer;
-  outputPointer = b.getPointer(pointer++);
-  scalesPointer = b.getPointer(pointer++);
+  outputPointer = b.getPointer(pointer++, "output");
+  scalesPointer = b.getPointer(pointer++, "scales");
   sizes = bindSizes(b, problem.sizes, firstSize);
   Value rows = sizes.lines, columns = sizes.elements;
   if (!problem.linesAreRows)

@@ -56,9 +56,10 @@ private:
 
 SplitSumBuilder::SplitSumBuilder(KernelBuilder &b, const SplitSum &sum,
                                  const SplitSizes<int64_t> &known)
-    : b(b), sum(sum), products(b.getPointer(0)), result(b.getPointer(1)) {
+    : b(b), sum(sum), products(b.getPointer(0, "products")),
+      result(b.getPointer(1, "result")) {
   if (sum.addend)
-    addend = b.getPointer(2);
+    addend = b.getPointer(2, "addend");
   unsigned parameter = 0;
   sizes = bindSizes(b, known, parameter);
 }

@@ -31,9 +31,10 @@ static void buildClearWords(Location loc, gpu::GPUModuleOp module,
   b.forEachWorkTile(b.ceilDiv(chunks, kClearThreads), [&](Value workTile) {
     Value chunk = b.add(b.mul(workTile, kClearThreads), b.getThread());
     b.createIf(b.less(chunk, chunks), [&] {
-      b.store(b.zeroWords(),
-              b.offsetBytes(b.getPointer(0), b.mul(chunk, kVectorBytes)),
-              kVectorBytes);
+      b.store(
+          b.zeroWords(),
+          b.offsetBytes(b.getPointer(0, "words"), b.mul(chunk, kVectorBytes)),
+          kVectorBytes);
     });
   });
 }

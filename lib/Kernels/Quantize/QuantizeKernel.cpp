@@ -17,12 +17,12 @@ QuantizeKernel::QuantizeKernel(KernelBuilder &b,
     : b(b), problem(problem),
       math(b, problem.inputType, problem.fp8Type, problem.powerOfTwo) {
   unsigned pointer = firstPointer, parameter = firstSize;
-  inputPointer = b.getPointer(pointer++);
+  inputPointer = b.getPointer(pointer++, "input");
   if (problem.jagged)
-    offsetsPointer = b.getPointer(pointer++);
+    offsetsPointer = b.getPointer(pointer++, "group_ends");
   if (!problem.scalesOnly)
-    outputPointer = b.getPointer(pointer++);
-  scalesPointer = b.getPointer(pointer++);
+    outputPointer = b.getPointer(pointer++, "output");
+  scalesPointer = b.getPointer(pointer++, "scales");
   sizes = bindSizes(b, problem.sizes, parameter);
 }
 

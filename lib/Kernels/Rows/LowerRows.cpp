@@ -101,8 +101,9 @@ static void buildRows(KernelBuilder &b, const RowProblem &problem,
   WrittenSizes<Value> sizes = bindSizes(b, known, parameter);
   const int64_t chunk = getChunk(problem);
   RowSource source(b, problem, /*firstPointer=*/1, parameter, chunk);
-  Plane output{b.getPointer(0), problem.elementType.getIntOrFloatBitWidth() / 8,
-               b.i64(1), sizes.pitch, Value()};
+  Plane output{b.getPointer(0, "output"),
+               problem.elementType.getIntOrFloatBitWidth() / 8, b.i64(1),
+               sizes.pitch, Value()};
   output.vectorizable =
       createVectorizable(b, output.base, outputAlignment, output.elementBytes,
                          output.vectorStride, {sizes.pitch});

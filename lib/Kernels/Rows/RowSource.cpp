@@ -25,7 +25,7 @@ RowSource::RowSource(KernelBuilder &b, const RowProblem &problem,
                      unsigned firstPointer, unsigned firstSize, int64_t chunk)
     : b(b), problem(problem), sizes(bindSizes(b, problem.sizes, firstSize)),
       chunk(chunk) {
-  inputPointer = b.getPointer(firstPointer);
+  inputPointer = b.getPointer(firstPointer, "input");
   if (problem.countPointers() > 1)
     secondPointer = b.getPointer(firstPointer + 1);
 }

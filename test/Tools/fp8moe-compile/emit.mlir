@@ -11,8 +11,8 @@
 // RUN: fp8moe-compile %s --target=gfx950 --emit=hsaco -o %t.hsaco && llvm-readelf -h %t.hsaco | FileCheck %s --check-prefix=HSACO
 
 // CPU-MLIR: fp8moe_plan.program @quantize
-// KERNEL: gpu.func @quantize
-// KERNEL: gpu.thread_id
+// KERNEL: gpu.func @quantize{{.*}}(%input: !llvm.ptr, %output: !llvm.ptr, %scales: !llvm.ptr
+// KERNEL: %thread = arith.index_cast
 // KERNEL: fp8moe_kernel.exchange
 // KERNEL: fp8moe_kernel.pack_fp8 {{.*}} products own_power_of_two
 // KERNEL: fp8moe_plan.program @quantize

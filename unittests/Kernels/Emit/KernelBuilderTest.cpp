@@ -54,6 +54,24 @@ TEST_F(KernelBuilderTest, ParametersInOrder) {
   EXPECT_TRUE(succeeded(verify(*module)));
 }
 
+TEST_F(KernelBuilderTest, NamesOfPrintedValues) {
+  KernelSignature signature;
+  signature.pointers = 1;
+  signature.threads = 128;
+  KernelBuilder b(module->getLoc(), kernels, "k", signature, target);
+  b.getPointer(0, "input");
+  Value lane = b.named("lane", b.getLane());
+  EXPECT_EQ(b.named("zero", b.i32(0)), b.i32(0));
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  b.getKernel()->print(os, OpPrintingFlags().printNameLocAsPrefix());
+  EXPECT_NE(text.find("@k(%input: !llvm.ptr, %blocks: i64)"), text.npos);
+  EXPECT_NE(text.find("%input_0 = llvm.addrspacecast %input"), text.npos);
+  EXPECT_NE(text.find("%lane = arith.remui"), text.npos);
+  EXPECT_EQ(text.find("%zero"), text.npos);
+  EXPECT_TRUE(lane.getDefiningOp());
+}
+
 TEST_F(KernelBuilderTest, NoBlockCount) {
   KernelSignature signature;
   signature.sizes = 2;

@@ -38,15 +38,17 @@ RingPosition StageRing::getBefore(RingPosition position, Value count) {
 }
 
 Value StageRing::inStage(Value stage, Value address) {
-  return kernel::SharedPartOp::create(b, kernel::SharedUse::Stage, name,
-                                      address, stage);
+  return b.named("shared_stage",
+                 kernel::SharedPartOp::create(b, kernel::SharedUse::Stage, name,
+                                              address, stage));
 }
 
 /// The mbarrier of a stage, which has this number in the ring.
 Value StageRing::getBarrier(kernel::SharedUse use, Value stage, Value number) {
   Value address =
       b.offsetBytes(barriers, b.mul(number, nvidia::kMBarrierBytes));
-  return kernel::SharedPartOp::create(b, use, name, address, stage);
+  return b.named(kernel::stringifySharedUse(use),
+                 kernel::SharedPartOp::create(b, use, name, address, stage));
 }
 
 Value StageRing::getFullBarrier(Value stage) {

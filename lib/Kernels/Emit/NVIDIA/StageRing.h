@@ -18,6 +18,11 @@ namespace mlir::fp8moe {
 /// of earlier rounds.
 struct RingPosition {
   Value stage, parity;
+
+  /// Of what a loop carries, which printed kernels call so.
+  static RingPosition unpackNamed(KernelBuilder &b, ValueRange values) {
+    return {b.named("stage", values[0]), b.named("parity", values[1])};
+  }
 };
 
 /// A pipeline between warps: a ring of stages in shared memory, each with an

@@ -34,6 +34,7 @@ static void createRoles(KernelBuilder &b, Value warp,
   bool isBelowOthers = next.first < roles.back().first;
   Value isNext = isBelowOthers ? b.less(warp, next.end)
                                : b.lessEqual(b.i32(next.first), warp);
+  b.named(("is_" + next.role->name).str(), isNext);
   b.createIf(isNext, build, [&] { createRoles(b, warp, roles.drop_front()); });
 }
 

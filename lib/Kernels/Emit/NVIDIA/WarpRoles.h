@@ -22,9 +22,10 @@ using nvidia::kWarpgroupWarps;
 /// The warp's number (i32), which ptxas can see to be the same in all lanes.
 Value createUniformWarp(KernelBuilder &b);
 
-/// The role of some of a block's warps. `build` is given the warp's number
-/// among them (i32).
+/// The role of some of a block's warps, and its name in printed kernels.
+/// `build` is given the warp's number among them (i32).
 struct WarpRole {
+  StringRef name;
   int64_t warps;
   std::function<void(Value)> build;
 };

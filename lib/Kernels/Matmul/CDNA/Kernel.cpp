@@ -25,16 +25,16 @@ CDNAMatmulKernel::CDNAMatmulKernel(KernelBuilder &b,
       mfma(config.edge, problem.bType, problem.aType) {
   unsigned pointer = 0, parameter = 0;
   if (!problem.dense)
-    offsets = b.getPointer(pointer++);
+    offsets = b.getPointer(pointer++, "group_ends");
   if (problem.hasScalesA || problem.hasBlockScales())
-    scaleA = b.getPointer(pointer++);
+    scaleA = b.getPointer(pointer++, "scales_a");
   if (problem.hasScalesB || problem.hasBlockScales())
-    scaleB = b.getPointer(pointer++);
-  operandA = b.getPointer(pointer++);
-  operandB = b.getPointer(pointer++);
-  result = b.getPointer(pointer++);
+    scaleB = b.getPointer(pointer++, "scales_b");
+  operandA = b.getPointer(pointer++, "a");
+  operandB = b.getPointer(pointer++, "b");
+  result = b.getPointer(pointer++, "result");
   if (problem.accumulates)
-    addend = b.getPointer(pointer++);
+    addend = b.getPointer(pointer++, "addend");
   sizes = bindSizes(b, problem.sizes, parameter);
   this->strides = bindSizes(b, strides, parameter);
 

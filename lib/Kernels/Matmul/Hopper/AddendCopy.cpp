@@ -43,7 +43,8 @@ private:
 
 AddendCopyBuilder::AddendCopyBuilder(KernelBuilder &b,
                                      const AddendCopySizes<int64_t> &known)
-    : b(b), addend(b.getPointer(0)), result(b.getPointer(1)) {
+    : b(b), addend(b.getPointer(0, "addend")),
+      result(b.getPointer(1, "result")) {
   unsigned parameter = 0;
   sizes = bindSizes(b, known, parameter);
 }

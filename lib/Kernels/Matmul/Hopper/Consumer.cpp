@@ -179,7 +179,7 @@ void Consumer::passTurn() {
 }
 
 void Consumer::build() {
-  kernel::SetRegistersOp::create(b, /*increase=*/true,
+  kernel::SetRegistersOp::create(b, kernel::RegisterChange::Increase,
                                  HopperMatmulConfig::kConsumerRegisters);
   // The first turn is the first consumer's.
   b.createIf(b.equal(index, 1), [&] { passTurn(); });
@@ -278,7 +278,7 @@ Consumer::Product Consumer::multiplyParts(const Tile &tile,
   init.append(sums.begin(), sums.end());
   SmallVector<Value> results = b.createRareFor(
       b.i32(0), numParts, 1, init, [&](Value part, ValueRange carried) {
-        RingPosition here{carried[0], carried[1]};
+        RingPosition here = RingPosition::unpackNamed(b, carried);
         Value isFirst = b.equal(part, 0);
         Product product = multiplyWholeStages(
             tile, {b.i32(partialSums.getNumStages()), isFirst}, here,
@@ -335,8 +335,8 @@ Consumer::Product Consumer::multiplyWholeStages(const Tile &tile,
   init.append(sums.begin(), sums.end());
   SmallVector<Value> results = b.createFor(
       b.i32(0), part.numStages, 1, init, [&](Value count, ValueRange carried) {
-        RingPosition here{carried[0], carried[1]};
-        Value lastStage = carried[2];
+        RingPosition here = RingPosition::unpackNamed(b, carried);
+        Value lastStage = b.named("last_stage", carried[2]);
         SmallVector<Value> sums(carried.drop_front(3));
         ring.createWaitFull(here);
         Value isFurther = b.compare(arith::CmpIPredicate::ne, count, 0);

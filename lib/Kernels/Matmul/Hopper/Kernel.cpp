@@ -34,22 +34,22 @@ GroupedMatmulKernel::GroupedMatmulKernel(KernelBuilder &b,
                                          const HopperMatmulConfig &config)
     : b(b), problem(problem), config(config),
       memory(getMatmulMemory(problem, config)) {
-  mapA = b.getTensorMap(0);
-  mapB = b.getTensorMap(1);
-  mapResult = b.getTensorMap(2);
+  mapA = b.getTensorMap(0, "a_map");
+  mapB = b.getTensorMap(1, "b_map");
+  mapResult = b.getTensorMap(2, "result_map");
   unsigned pointer = 0, parameter = 0;
   if (!problem.dense)
-    offsets = b.getPointer(pointer++);
+    offsets = b.getPointer(pointer++, "group_ends");
   if (problem.hasScalesA)
-    scaleA = b.getPointer(pointer++);
+    scaleA = b.getPointer(pointer++, "scales_a");
   if (problem.hasScalesB)
-    scaleB = b.getPointer(pointer++);
+    scaleB = b.getPointer(pointer++, "scales_b");
   if (problem.isMGrouped())
-    result = b.getPointer(pointer++);
+    result = b.getPointer(pointer++, "result");
   if (loadsAddend(problem))
-    addend = b.getPointer(pointer++);
+    addend = b.getPointer(pointer++, "addend");
   if (hasPartialSums(problem))
-    partialSums = b.getPointer(pointer++);
+    partialSums = b.getPointer(pointer++, "partial_sums");
   for (auto [from, to] :
        llvm::zip_equal(GroupedMatmulSizes<int64_t>::members(),
                        GroupedMatmulSizes<Value>::members())) {
@@ -61,10 +61,10 @@ GroupedMatmulKernel::GroupedMatmulKernel(KernelBuilder &b,
     sizes.*to = isWide ? value : b.truncate(b.getI32Type(), value);
   }
   shared = b.getDynamicShared();
-  warp = createUniformWarp(b);
-  lane = b.truncate(b.getI32Type(), b.getLane());
-  block = b.truncate(b.getI32Type(), b.getBlock());
-  numBlocks = b.getNumBlocks();
+  warp = b.named("warp", createUniformWarp(b));
+  lane = b.named("lane", b.truncate(b.getI32Type(), b.getLane()));
+  block = b.named("block", b.truncate(b.getI32Type(), b.getBlock()));
+  numBlocks = b.named("blocks", b.getNumBlocks());
 }
 
 Value GroupedMatmulKernel::loadGroupEnd(Value group, Value previous,
@@ -114,9 +114,10 @@ gpu::GPUFuncOp fp8moe::buildHopperGroupedMatmul(
   if (GroupOrder::isWorthwhile(problem, config))
     GroupOrder(kernel).create();
   b.createBarrier();
-  Value warpgroup = b.divU(kernel.warp, kWarpgroupWarps);
+  Value warpgroup = b.named("warpgroup", b.divU(kernel.warp, kWarpgroupWarps));
   b.createIf(
-      b.equal(warpgroup, 0), [&] { buildMatmulProducer(kernel); },
+      b.named("is_producer", b.equal(warpgroup, 0)),
+      [&] { buildMatmulProducer(kernel); },
       [&] { buildMatmulConsumer(kernel, b.sub(warpgroup, 1)); });
   return b.getKernel();
 }

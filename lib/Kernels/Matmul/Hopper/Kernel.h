@@ -111,6 +111,9 @@ struct TileState {
     return {values[0], values[1], values[2], values[3],
             values[4], values[5], values[6]};
   }
+  /// As `unpack`, of what a loop carries, which printed kernels call by the
+  /// names of the fields.
+  static TileState unpackNamed(KernelBuilder &b, ValueRange values);
 };
 
 /// The tile of a role, all i32 but for isZero.

@@ -169,7 +169,7 @@ void ProducerMeetings::finish(Value end) {
 
 void fp8moe::buildMatmulProducer(GroupedMatmulKernel &kernel) {
   KernelBuilder &b = kernel.b;
-  kernel::SetRegistersOp::create(b, /*increase=*/false,
+  kernel::SetRegistersOp::create(b, kernel::RegisterChange::Decrease,
                                  HopperMatmulConfig::kProducerRegisters);
   int64_t numRings = kernel.config.getNumRings();
   b.createIf(b.less(kernel.warp, numRings), [&] {
@@ -193,7 +193,7 @@ void fp8moe::buildMatmulProducer(GroupedMatmulKernel &kernel) {
             if (messages)
               messages->send(tile, begin);
             auto loadStage = [&](Value stage, ValueRange carried) {
-              RingPosition position{carried[0], carried[1]};
+              RingPosition position = RingPosition::unpackNamed(b, carried);
               if (meetings)
                 meetings->beginStage(stage);
               createStage(kernel, ring, ringIndex, tile, stage, position);

@@ -39,6 +39,14 @@ static bool isUnrolled(const GroupedMatmulKernel &kernel) {
          contraction <= kUnrolledStages * kernel.getStageElements();
 }
 
+TileState TileState::unpackNamed(KernelBuilder &b, ValueRange values) {
+  constexpr StringRef names[] = {"tile",  "step", "group",       "first_tile",
+                                 "begin", "end",  "padded_begin"};
+  for (auto [name, value] : llvm::zip_first(names, values))
+    b.named(name, value);
+  return unpack(values);
+}
+
 TileScheduler::TileScheduler(GroupedMatmulKernel &kernel)
     : kernel(kernel), b(kernel.b) {
   const HopperMatmulConfig &config = kernel.config;
@@ -135,13 +143,13 @@ TileState TileScheduler::seek(TileState state) {
   auto loop = scf::WhileOp::create(
       b, ValueRange(state.pack()).getTypes(), state.pack(),
       [&](OpBuilder &, Location, ValueRange values) {
-        TileState here = TileState::unpack(values);
+        TileState here = TileState::unpackNamed(b, values);
         Value isBehind =
             b.lessEqual(b.add(here.firstTile, getGroupTiles(here)), here.tile);
         scf::ConditionOp::create(b, b.bitAnd(isBehind, isValid(here)), values);
       },
       [&](OpBuilder &, Location, ValueRange values) {
-        TileState here = TileState::unpack(values), next = here;
+        TileState here = TileState::unpackNamed(b, values), next = here;
         next.group = b.add(here.group, 1);
         next.firstTile = b.add(here.firstTile, getGroupTiles(here));
         enterGroup(next, here);
@@ -234,8 +242,8 @@ Tile TileScheduler::getTile(const TileState &state) {
   if (config.splits > 1)
     inGroup = b.remU(inGroup, countTiles(state));
   auto [row, column] = getPlace(inGroup, countTilesAlongRows(state));
-  tile.row = b.mul(row, config.rows);
-  tile.column = b.mul(column, config.columns);
+  tile.row = b.named("tile_row", b.mul(row, config.rows));
+  tile.column = b.named("tile_column", b.mul(column, config.columns));
 
   Value zero = b.i32(0);
   if (config.splits > 1) {
@@ -290,14 +298,16 @@ TileScheduler::forEachTile(const TileWalk &walk,
   auto loop = scf::WhileOp::create(
       b, ValueRange(init).getTypes(), init,
       [&](OpBuilder &, Location, ValueRange values) {
-        scf::ConditionOp::create(
-            b, isValid(TileState::unpack(values.drop_back())), values);
+        b.named("stage_count", values.back());
+        TileState here = TileState::unpackNamed(b, values.drop_back());
+        scf::ConditionOp::create(b, isValid(here), values);
       },
       [&](OpBuilder &, Location, ValueRange values) {
-        TileState here = TileState::unpack(values.drop_back());
+        TileState here = TileState::unpackNamed(b, values.drop_back());
         Tile tile = getTile(here);
-        body(tile, values.back());
-        Value count = b.add(values.back(), tile.numStages);
+        Value count = b.named("stage_count", values.back());
+        body(tile, count);
+        count = b.add(count, tile.numStages);
         TileState next = advance(here, walk);
         if (walk.alternate) {
           // The other walk's tile; behind the last one the count is not used.

@@ -106,10 +106,12 @@ RescaledKernel fp8moe::createRescaledKernel(KernelBuilder &b,
   unsigned ofColumns = countPointers(columns);
   unsigned shared = ofColumns + kOfLines;
   unsigned sizesOfColumns = countDynamic(columns.sizes);
-  RescaledKernel kernel{
-      QuantizeKernel(b, columns),
-      QuantizeKernel(b, lines, ofColumns, sizesOfColumns), b.getPointer(shared),
-      columns.jagged ? b.getPointer(shared + 1) : Value(), std::nullopt};
+  RescaledKernel kernel{QuantizeKernel(b, columns),
+                        QuantizeKernel(b, lines, ofColumns, sizesOfColumns),
+                        b.getPointer(shared, "column_magnitudes"),
+                        columns.jagged ? b.getPointer(shared + 1, "tiles")
+                                       : Value(),
+                        std::nullopt};
   if (problem.source)
     kernel.source.emplace(b, *problem.source, shared + countShared(columns),
                           sizesOfColumns + countDynamic(lines.sizes));

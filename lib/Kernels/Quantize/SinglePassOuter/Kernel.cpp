@@ -22,21 +22,21 @@ SinglePassOuterKernel::SinglePassOuterKernel(KernelBuilder &b,
       ring(b, "tiles",
            b.offsetBytes(b.getDynamicShared(), SharedMemory(tile).ring),
            tile.stages) {
-  tileMap = b.getTensorMap(0);
-  twoRowMap = b.getTensorMap(1);
-  boxMap = b.getTensorMap(2);
-  shareMap = b.getTensorMap(3);
+  tileMap = b.getTensorMap(0, "tile_map");
+  twoRowMap = b.getTensorMap(1, "two_row_map");
+  boxMap = b.getTensorMap(2, "box_map");
+  shareMap = b.getTensorMap(3, "share_map");
   unsigned pointer = 0, parameter = 0;
   if (problem.jagged)
-    offsets = b.getPointer(pointer++);
-  input = b.getPointer(pointer++);
-  output = b.getPointer(pointer++);
-  scales = b.getPointer(pointer++);
-  scratch = b.getPointer(pointer++);
+    offsets = b.getPointer(pointer++, "group_ends");
+  input = b.getPointer(pointer++, "input");
+  output = b.getPointer(pointer++, "output");
+  scales = b.getPointer(pointer++, "scales");
+  scratch = b.getPointer(pointer++, "scratch");
   partialSlots = b.offsetBytes(scratch, kGridBarrierBytes);
   if (tile.hasRows()) {
-    rowQuantized = b.getPointer(pointer++);
-    rowScales = b.getPointer(pointer++);
+    rowQuantized = b.getPointer(pointer++, "row_output");
+    rowScales = b.getPointer(pointer++, "row_scales");
   }
   sizes = bindSizes(b, problem.sizes, parameter);
   // Behind the dynamic sizes and the number of partial slots.
@@ -449,7 +449,11 @@ gpu::GPUFuncOp fp8moe::buildSinglePassOuterQuantize(
 
   RoleRegisters r = getRoleRegisters(tile);
   auto setRegisters = [&](int64_t registers) {
-    kernel::SetRegistersOp::create(b, registers > r.launch, registers);
+    kernel::SetRegistersOp::create(b,
+                                   registers > r.launch
+                                       ? kernel::RegisterChange::Increase
+                                       : kernel::RegisterChange::Decrease,
+                                   registers);
   };
   auto bind = [&](void (*build)(SinglePassOuterKernel &, Value)) {
     return [&kernel, build](Value warp) { build(kernel, warp); };
@@ -462,12 +466,13 @@ gpu::GPUFuncOp fp8moe::buildSinglePassOuterQuantize(
     };
   };
   SmallVector<WarpRole> roles{
-      {tile.reduceWarps, bindWith(r.reduce, buildSinglePassOuterReduce)},
-      {tile.getConvertWarps(),
+      {"reduce", tile.reduceWarps,
+       bindWith(r.reduce, buildSinglePassOuterReduce)},
+      {"convert", tile.getConvertWarps(),
        bindWith(r.convert, buildSinglePassOuterConvert)}};
   if (tile.hasRows())
     roles.push_back(
-        {tile.rowWarps, bindWith(r.rows, buildSinglePassOuterRows)});
+        {"rows", tile.rowWarps, bindWith(r.rows, buildSinglePassOuterRows)});
   // All others wait for the first load, and what the producer executes until
   // then runs once: as the first of the roles' code it is fetched sooner (up to
   // 2% of a small tensor's time; 16640x5120 in 16 groups takes 1% longer).
@@ -477,14 +482,16 @@ gpu::GPUFuncOp fp8moe::buildSinglePassOuterQuantize(
   auto buildOthers = [&](Value warp) { createWarpRoles(b, warp, roles); };
   auto buildScaleAndProducer = [&](Value warp) {
     setRegisters(r.scale);
-    createWarpRoles(b, warp,
-                    {{tile.scaleWarps, bind(buildSinglePassOuterScale)},
-                     {/*warps=*/1, bind(buildSinglePassOuterProducer)}},
-                    order);
+    createWarpRoles(
+        b, warp,
+        {{"scale", tile.scaleWarps, bind(buildSinglePassOuterScale)},
+         {"producer", /*warps=*/1, bind(buildSinglePassOuterProducer)}},
+        order);
   };
-  createWarpRoles(b, kernel.warp,
-                  {{tile.getFirstScaleWarp(), buildOthers},
-                   {tile.scaleWarps + 1, buildScaleAndProducer}},
-                  order);
+  createWarpRoles(
+      b, kernel.warp,
+      {{"reduce_or_convert", tile.getFirstScaleWarp(), buildOthers},
+       {"scale_or_producer", tile.scaleWarps + 1, buildScaleAndProducer}},
+      order);
   return b.getKernel();
 }

@@ -27,8 +27,9 @@ TEST_F(WarpRolesTest, NumberWithinTheRole) {
           taken.push_back({role, valueOf(number)});
         };
       };
-      createWarpRoles(b, b.i32(warp),
-                      {{2, note(0)}, {3, note(1)}, {1, note(2)}}, order);
+      createWarpRoles(
+          b, b.i32(warp),
+          {{"r0", 2, note(0)}, {"r1", 3, note(1)}, {"r2", 1, note(2)}}, order);
     }
     EXPECT_EQ(taken, (SmallVector<std::pair<int64_t, int64_t>>{
                          {0, 0}, {0, 1}, {1, 0}, {1, 1}, {1, 2}, {2, 0}}));
@@ -42,10 +43,12 @@ TEST_F(WarpRolesTest, OrderOfTheCode) {
     return [&built, role](Value) { built.push_back(role); };
   };
   Value warp = b.truncate(b.getI32Type(), b.getSubgroup());
-  createWarpRoles(b, warp, {{2, note(0)}, {3, note(1)}, {1, note(2)}});
+  createWarpRoles(b, warp,
+                  {{"r0", 2, note(0)}, {"r1", 3, note(1)}, {"r2", 1, note(2)}});
   EXPECT_EQ(built, (SmallVector<int64_t>{0, 1, 2}));
   built.clear();
-  createWarpRoles(b, warp, {{2, note(0)}, {3, note(1)}, {1, note(2)}},
+  createWarpRoles(b, warp,
+                  {{"r0", 2, note(0)}, {"r1", 3, note(1)}, {"r2", 1, note(2)}},
                   CodeOrder::Reversed);
   EXPECT_EQ(built, (SmallVector<int64_t>{2, 1, 0}));
 }

@@ -219,6 +219,13 @@ def Kernel_ElectOp : Kernel_Op<"elect"> {
   let assemblyFormat = "attr-dict";
 }
 
+def Kernel_RegisterChange : I32EnumAttr<"RegisterChange",
+    "a change of the number of registers", [
+    I32EnumAttrCase<"Decrease", 0, "decrease">,
+    I32EnumAttrCase<"Increase", 1, "increase">]> {
+  let cppNamespace = "::mlir::fp8moe::kernel";
+}
+
 def Kernel_SetRegistersOp : Kernel_Op<"set_registers"> {
   let summary = "change the registers of a warpgroup";
   let description = [{
@@ -231,10 +238,8 @@ def Kernel_SetRegistersOp : Kernel_Op<"set_registers"> {
     fp8moe_kernel.set_registers decrease 40
     ```
   }];
-  let arguments = (ins UnitAttr:$increase, I32Attr:$registers);
-  let assemblyFormat = [{
-    (`increase` $increase^) : (`decrease`)? $registers attr-dict
-  }];
+  let arguments = (ins Kernel_RegisterChange:$change, I32Attr:$registers);
+  let assemblyFormat = "$change $registers attr-dict";
   let hasVerifier = 1;
 }
 
