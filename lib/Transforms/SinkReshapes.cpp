@@ -56,6 +56,7 @@ private:
   Operation *sinkScale(ScaleOp op);
   template <typename CastOp> Operation *sinkCast(CastOp op);
   Operation *sinkDynamicQuantize(DynamicQuantizeOp op);
+  SmallVector<int64_t> orderScaleDims(int64_t viewAxis, int64_t axis);
   Operation *sinkMXQuantize(MXQuantizeOp op);
 
   KernelOpInterface kernel;
@@ -397,6 +398,24 @@ Operation *ReshapeSinker::sinkDynamicQuantize(DynamicQuantizeOp op) {
   return sunk;
 }
 
+/// Dimensions of the source's scales for a view of them where those merged into
+/// `viewAxis` come last, with the blocks. The source is quantized along `axis`.
+SmallVector<int64_t> ReshapeSinker::orderScaleDims(int64_t viewAxis,
+                                                   int64_t axis) {
+  SmallVector<int64_t> permutation;
+  auto addDims = [&](const ReshapeRun &dims) {
+    for (int64_t dim = dims.inputBegin; dim < dims.inputEnd; ++dim)
+      if (dim != axis)
+        permutation.push_back(dim - (dim > axis));
+  };
+  for (auto [dim, other] : llvm::enumerate(runs))
+    if (static_cast<int64_t>(dim) != viewAxis)
+      addDims(other);
+  addDims(runs[viewAxis]);
+  permutation.push_back(shape.size() - 1);
+  return permutation;
+}
+
 Operation *ReshapeSinker::sinkMXQuantize(MXQuantizeOp op) {
   // Square blocks and pairs of axes are those of the last dimensions.
   if (op.getAxes().size() != 1 || op.getSquare() || op.getOffsets())
@@ -428,18 +447,7 @@ Operation *ReshapeSinker::sinkMXQuantize(MXQuantizeOp op) {
   scaleShape.push_back(ceilDivSizes(shape[axis], kMXBlock));
   auto scaleType =
       RankedTensorType::get(scaleShape, scales.getType().getElementType());
-  // In the view the merged dimensions come last, with the blocks.
-  SmallVector<int64_t> permutation;
-  auto addDims = [&](const ReshapeRun &dims) {
-    for (int64_t dim = dims.inputBegin; dim < dims.inputEnd; ++dim)
-      if (dim != axis)
-        permutation.push_back(dim - (dim > axis));
-  };
-  for (auto [dim, other] : llvm::enumerate(runs))
-    if (static_cast<int64_t>(dim) != op.getAxis())
-      addDims(other);
-  addDims(run);
-  permutation.push_back(shape.size() - 1);
+  SmallVector<int64_t> permutation = orderScaleDims(op.getAxis(), axis);
   bool isMoved = !llvm::is_sorted(permutation);
   SmallVector<int64_t> parts = permute(scaleShape, permutation);
   SmallVector<int64_t> blockParts(

@@ -1,0 +1,261 @@
+//===- Cells.cpp - Cells of tiles as FP8 ----------------------------------===//
+//
+// Part of the fp8moe project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Kernels/Quantize/SinglePassOuter/Convert.h"
+
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace mlir::fp8moe;
+using namespace mlir::fp8moe::single_pass_outer;
+//===----------------------------------------------------------------------===//
+// Cells
+//===----------------------------------------------------------------------===//
+
+/// Makes values opaque that one branch computes as another one does, of other
+/// operands. LLVM would compute them once behind both branches, and choose the
+/// operands, by as many copies. Making one of the two opaque is enough.
+static SmallVector<Value> keepApart(KernelBuilder &b, ArrayRef<Value> values) {
+  return llvm::map_to_vector(values, [&](Value value) -> Value {
+    return kernel::OpaqueOp::create(b, value);
+  });
+}
+
+int64_t single_pass_outer::getFlippedBits(int64_t row, int64_t rowsInLine) {
+  int64_t line = row / rowsInLine;
+  int64_t swizzle = line & (kLineChunks / rowsInLine - 1);
+  return row * kLineBytes / rowsInLine | swizzle * kChunkBytes;
+}
+
+/// The cell's rows, as vector<2xi32>, in the order in which the lane reads
+/// them. A row's place is that of the lane's first one with some bits flipped:
+/// bits of its line, of its half where lines have two rows, and of the swizzle.
+/// Half of the rows later, only the line is another.
+SmallVector<Value> ConvertBuilder::loadCell(Value stage, Value isTwoRow) {
+  Type type = VectorType::get(2, b.getI32Type());
+  auto loadRows = [&](Value first, int64_t rowsInLine) {
+    Value tile = k.getStage(stage);
+    SmallVector<Value> rows;
+    for (int64_t row : llvm::seq(kCellRows)) {
+      int64_t low = row % kSwizzleLines;
+      int64_t later = (row - low) / rowsInLine * kLineBytes;
+      Value offset =
+          b.add(b.bitXor(first, getFlippedBits(low, rowsInLine)), later);
+      rows.push_back(b.load(type, b.offsetBytes(tile, offset), kCellBytes));
+    }
+    return rows;
+  };
+  return b.createIf(
+      isTwoRow, SmallVector<Type>(kCellRows, type),
+      [&] { return keepApart(b, loadRows(firstTwoRowOffset, 2)); },
+      [&] { return loadRows(firstOffset, 1); });
+}
+
+/// The elements of lines as f32, one line after the other.
+SmallVector<Value> ConvertBuilder::getValues(ArrayRef<Value> lines) {
+  SmallVector<Value> values;
+  for (Value line : lines)
+    for (int64_t i :
+         llvm::seq(cast<VectorType>(line.getType()).getNumElements())) {
+      Value word = b.createOrFold<vector::ExtractOp>(line, i);
+      for (Value bits : k.unpackValues(word))
+        values.push_back(b.bitcast(b.getF32Type(), bits));
+    }
+  return values;
+}
+
+//===----------------------------------------------------------------------===//
+// Scales
+//===----------------------------------------------------------------------===//
+
+/// A panel's scales of so many columns from virtual column `column` on, f32.
+Value ConvertBuilder::loadScales(Value scales, Value column, int64_t columns) {
+  return b.load(VectorType::get(columns, b.getF32Type()),
+                b.offsetBytes(scales, b.mul(column, sizeof(float))),
+                columns * sizeof(float));
+}
+
+/// Scales, which are bf16 numbers, in words.
+static Value packScales(KernelBuilder &b, Value scales) {
+  int64_t columns = cast<VectorType>(scales.getType()).getNumElements();
+  Value narrow = arith::TruncFOp::create(
+      b, VectorType::get(columns, b.getBF16Type()), scales);
+  return vector::BitCastOp::create(
+      b, VectorType::get(columns / 2, b.getI32Type()), narrow);
+}
+
+/// The products of bf16 numbers, which are in vectors of words.
+static Value multiply(SinglePassOuterKernel &k, Value words, Value factors) {
+  int64_t numWords = cast<VectorType>(words.getType()).getNumElements();
+  auto elements = VectorType::get(2 * numWords, k.b.getBF16Type());
+  return k.math.createPackedProduct(
+      words, vector::BitCastOp::create(k.b, elements, factors));
+}
+
+/// Lines times the scales of their columns, exact in bf16.
+SmallVector<Value> ConvertBuilder::scalePacked(ArrayRef<Value> lines,
+                                               Value scales) {
+  Value factors = packScales(b, scales);
+  return llvm::map_to_vector(
+      lines, [&](Value line) { return multiply(k, line, factors); });
+}
+
+/// The elements of lines times the scales of their columns (f32).
+SmallVector<Value> ConvertBuilder::scaleLines(ArrayRef<Value> lines,
+                                              Value scales) {
+  if (k.math.scalesPacked())
+    return getValues(scalePacked(lines, scales));
+  int64_t columns = cast<VectorType>(scales.getType()).getNumElements();
+  SmallVector<Value> values = getValues(lines);
+  for (auto [i, value] : llvm::enumerate(values))
+    value = arith::MulFOp::create(
+        b, value, b.createOrFold<vector::ExtractOp>(scales, i % columns));
+  return values;
+}
+
+/// Bit i: the line that the lane reads as number i belongs to the segment
+/// before. All in one word, as the numbers of lines would be kept in registers.
+Value ConvertBuilder::createLinesBefore(const TileRecord &record,
+                                        Value firstRow) {
+  Value rowsBefore = b.clamp(b.sub(getLow(record), firstRow), 0, kCellRows);
+  Value lines = b.sub(b.shiftLeft(b.i32(1), rowsBefore), 1);
+  // Line i is row i XOR the position.
+  constexpr std::pair<int64_t, int64_t> kSwaps[] = {
+      {1, 0x5555}, {2, 0x3333}, {4, 0x0f0f}};
+  for (auto [distance, lower] : kSwaps) {
+    Value swapped = b.bitOr(b.shiftLeft(b.bitAnd(lines, lower), distance),
+                            b.bitAnd(b.shiftRight(lines, distance), lower));
+    lines = b.select(k.isNonZero(b.bitAnd(position, distance)), swapped, lines);
+  }
+  return lines;
+}
+
+/// As scalePacked, where some lines have the scales `previous`.
+SmallVector<Value> ConvertBuilder::scalePackedFixUp(ArrayRef<Value> lines,
+                                                    Value scales,
+                                                    Value previous,
+                                                    Value linesBefore) {
+  Value own = packScales(b, scales), before = packScales(b, previous);
+  SmallVector<Value> scaled;
+  for (auto [index, line] : llvm::enumerate(lines)) {
+    Value isBefore = k.isNonZero(b.bitAnd(linesBefore, 1 << index));
+    scaled.push_back(multiply(k, line, b.select(isBefore, before, own)));
+  }
+  return scaled;
+}
+
+/// As scaleLines, where some lines have the scales `previous`.
+SmallVector<Value> ConvertBuilder::scaleFixUp(ArrayRef<Value> lines,
+                                              Value scales, Value previous,
+                                              Value linesBefore) {
+  int64_t columns = getCellColumns();
+  SmallVector<Value> values = getValues(lines);
+  for (auto [i, value] : llvm::enumerate(values)) {
+    Value isBefore = k.isNonZero(b.bitAnd(linesBefore, 1 << (i / columns)));
+    auto getScale = [&, i = i](Value vector) {
+      return b.createOrFold<vector::ExtractOp>(vector, i % columns);
+    };
+    value = arith::MulFOp::create(
+        b, value, b.select(isBefore, getScale(previous), getScale(scales)));
+  }
+  return values;
+}
+
+//===----------------------------------------------------------------------===//
+// Words
+//===----------------------------------------------------------------------===//
+
+/// Two f32 as FP8 in the lower half of a word. The upper half is anything.
+Value ConvertBuilder::createPair(Value low, Value high) {
+  Value pair = kernel::PackFP8PairOp::create(b, low, high, k.problem.fp8Type);
+  auto halves = VectorType::get(2, b.getI16Type());
+  Value any = LLVM::FreezeOp::create(b, LLVM::PoisonOp::create(b, halves));
+  return LLVM::BitcastOp::create(
+      b, b.getI32Type(), vector::InsertOp::create(b, pair, any, int64_t(0)));
+}
+
+/// The words of a cell with rows in ascending order, from values of its lines
+/// times their scales. A word has four rows.
+CellWords ConvertBuilder::createWords(ArrayRef<Value> values) {
+  // Byte i of a word comes from byte i XOR the lowest two bits of the position,
+  // of two pairs.
+  constexpr int64_t kBytesInOrder = 0x3210, kEachSelector = 0x1111,
+                    kSecondPair = 0x2222;
+  Value selector =
+      b.bitXor(b.mul(b.bitAnd(position, 3), kEachSelector), kBytesInOrder);
+  selector = b.add(selector, b.bitAnd(selector, kSecondPair));
+  Value swapsWords = k.isNonZero(b.bitAnd(position, 4));
+  int64_t columns = getCellColumns();
+  CellWords words;
+  for (int64_t column : llvm::seq(columns)) {
+    auto getPair = [&](int64_t line) {
+      return createPair(values[line * columns + column],
+                        values[(line + 1) * columns + column]);
+    };
+    SmallVector<Value> read;
+    for (int64_t line = 0; line < kCellRows; line += kWordBytes)
+      read.push_back(
+          b.permuteBytes(getPair(line), getPair(line + 2), selector));
+    SmallVector<Value> ordered;
+    for (size_t i : llvm::seq(read.size()))
+      ordered.push_back(b.select(swapsWords, read[i ^ 1], read[i]));
+    words.push_back(ordered);
+  }
+  return words;
+}
+
+/// The words of a cell whose first row is row `firstRow` of the tile. The code
+/// of a tile is more than fits the instruction cache beside that of other
+/// roles, so that with and without a fix-up have the conversion in common.
+/// Where products are f32, twice as many registers would be kept for it.
+CellWords ConvertBuilder::quantize(ArrayRef<Value> cell,
+                                   const TileRecord &record, Value firstRow) {
+  auto loadOfCell = [&](Value scales) {
+    return loadScales(scales, getVirtualColumn(), getCellColumns());
+  };
+  Value scales = loadOfCell(k.getPanelScales(record.panel));
+  auto loadPrevious = [&] {
+    return loadOfCell(k.getFixUpScales(record.panel));
+  };
+  if (k.math.scalesPacked())
+    return createWords(getValues(b.createIf(
+        needsFixUp(record), ValueRange(cell).getTypes(),
+        [&] {
+          return keepApart(
+              b, scalePackedFixUp(cell, scales, loadPrevious(),
+                                  createLinesBefore(record, firstRow)));
+        },
+        [&] { return scalePacked(cell, scales); })));
+  return createChoice(
+      needsFixUp(record),
+      [&] {
+        return createWords(scaleFixUp(cell, scales, loadPrevious(),
+                                      createLinesBefore(record, firstRow)));
+      },
+      [&] { return createWords(scaleLines(cell, scales)); });
+}
+
+/// Zeroes the rows from `high` on.
+CellWords ConvertBuilder::maskPadding(const CellWords &words, Value firstRow,
+                                      Value high) {
+  Value data = b.sub(high, firstRow);
+  return createChoice(
+      b.lessEqual(b.i32(kCellRows), data), [&] { return words; },
+      [&] {
+        CellWords masked = words;
+        for (int64_t i : llvm::seq<int64_t>(4)) {
+          Value bytes = b.clamp(b.sub(data, 4 * i), 0, 4);
+          Value below =
+              b.sub(b.shiftLeft(b.i32(1), b.mul(b.minS(bytes, 3), 8)), 1);
+          Value mask = b.select(b.equal(bytes, 4), b.i32(-1), below);
+          for (SmallVector<Value> &column : masked)
+            column[i] = b.bitAnd(column[i], mask);
+        }
+        return masked;
+      });
+}
