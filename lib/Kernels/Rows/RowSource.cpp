@@ -21,13 +21,28 @@ SmallVector<int64_t> RowProblem::getNumbers() const {
   return numbers;
 }
 
+/// What an operation reads besides its input.
+static StringRef getSecondName(RowKind kind) {
+  switch (kind) {
+  case RowKind::Gather:
+    return "row_numbers";
+  case RowKind::WeightedSwiGLU:
+    return "weights";
+  case RowKind::SwiGLUGradient:
+    return "gradient";
+  case RowKind::SwiGLU:
+    break;
+  }
+  llvm_unreachable("SwiGLU reads its input only");
+}
+
 RowSource::RowSource(KernelBuilder &b, const RowProblem &problem,
                      unsigned firstPointer, unsigned firstSize, int64_t chunk)
     : b(b), problem(problem), sizes(bindSizes(b, problem.sizes, firstSize)),
       chunk(chunk) {
   inputPointer = b.getPointer(firstPointer, "input");
   if (problem.countPointers() > 1)
-    secondPointer = b.getPointer(firstPointer + 1);
+    secondPointer = b.getPointer(firstPointer + 1, getSecondName(problem.kind));
 }
 
 //===----------------------------------------------------------------------===//

@@ -43,7 +43,7 @@ public:
         shape{kernel.config.columns, kernel.problem.aType, kernel.problem.bType,
               kernel.problem.mnMajorA, kernel.problem.mnMajorB},
         numRowBlocks(kernel.config.getConsumerRows() / kWgmmaRows) {
-    isFirstLane = b.equal(kernel.lane, 0);
+    isFirstLane = b.named("is_first_lane", b.equal(kernel.lane, 0));
     thread = b.bitAnd(b.truncate(b.getI32Type(), b.getThread()),
                       kWarpgroupThreads - 1);
     Value base =
@@ -168,14 +168,16 @@ void Consumer::forEachTile(function_ref<void(const Tile &, Value)> body,
 /// its instructions are under way keeps the tensor cores busy meanwhile.
 void Consumer::takeTurn() {
   if (kernel.config.kind == WgmmaSchedule::PingPong)
-    kernel::NamedBarrierOp::create(b, b.add(index, kFirstTurnBarrier),
-                                   2 * kWarpgroupThreads);
+    kernel::NamedBarrierOp::create(
+        b, b.named("own_turn", b.add(index, kFirstTurnBarrier)),
+        2 * kWarpgroupThreads);
 }
 
 void Consumer::passTurn() {
   if (kernel.config.kind == WgmmaSchedule::PingPong)
     kernel::NamedBarrierArriveOp::create(
-        b, b.sub(b.i32(kFirstTurnBarrier + 1), index), 2 * kWarpgroupThreads);
+        b, b.named("other_turn", b.sub(b.i32(kFirstTurnBarrier + 1), index)),
+        2 * kWarpgroupThreads);
 }
 
 void Consumer::build() {

@@ -36,13 +36,14 @@ MatmulEpilogue::MatmulEpilogue(GroupedMatmulKernel &kernel, Value consumer)
       thread(b.bitAnd(b.truncate(b.getI32Type(), b.getThread()),
                       kWarpgroupThreads - 1)),
       warp(b.bitAnd(kernel.warp, kWarpgroupWarps - 1)),
-      isLeader(b.equal(kernel.lane, 0)),
+      isLeader(b.named("is_first_lane", b.equal(kernel.lane, 0))),
       box(ResultBox::get(kernel.config.columns,
                          kernel.problem.getResultBytes())),
       swizzle(Swizzle::get(box.rowBytes)) {}
 
 void MatmulEpilogue::createWarpgroupBarrier() {
-  kernel::NamedBarrierOp::create(b, b.add(consumer, 1), kWarpgroupThreads);
+  kernel::NamedBarrierOp::create(
+      b, b.named("scales_of_warpgroup", b.add(consumer, 1)), kWarpgroupThreads);
 }
 
 void MatmulEpilogue::finish() {

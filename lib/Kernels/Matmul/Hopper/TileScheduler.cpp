@@ -260,7 +260,8 @@ Tile TileScheduler::getTile(const TileState &state) {
     tile.scaleBegin = b.add(tile.row, state.paddedBegin);
     tile.row = b.add(tile.row, state.begin);
     tile.rowEnd = state.end;
-    tile.isZero = b.equal(state.group, kernel.sizes.groups);
+    tile.isZero =
+        b.named("is_remainder", b.equal(state.group, kernel.sizes.groups));
     tile.group = b.select(tile.isZero, zero, state.group);
     tile.contraction = b.select(tile.isZero, getContractionPastEnd(), zero);
     return tile;

@@ -145,7 +145,10 @@ Value RescaledLaunch::launch(Value when) {
   launchKernel("quantize_rescaled_lines", tile.getThreads(), blocks,
                {linesPerTile, lineTiles}, shared, applies,
                [&](RescaledKernel &kernel, ValueRange counts) {
-                 buildRescaledLines(kernel, tile, counts[0], counts[1]);
+                 KernelBuilder &b = kernel.columns.b;
+                 buildRescaledLines(kernel, tile,
+                                    b.named("lines_per_chunk", counts[0]),
+                                    b.named("line_tiles", counts[1]));
                });
   launchKernel("quantize_rescaled_columns", rescaled::kColumnThreads,
                lineTiles * ceilDiv(HostSize(b, sizes.parallel),
