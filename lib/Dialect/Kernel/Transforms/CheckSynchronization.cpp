@@ -250,6 +250,23 @@ static LogicalResult checkArrivals(const BarrierKey &key, BarrierUses &uses,
   return error;
 }
 
+/// Checks that each stage of a ring has both of its mbarriers, by the number of
+/// operations that initialize them.
+static LogicalResult checkPairs(const BarrierKey &key, const BarrierUses &uses,
+                                const BarrierUses &empty) {
+  size_t numFull = uses.inits.size(), numEmpty = empty.inits.size();
+  if (numFull == 0 || numEmpty == 0 || numFull == numEmpty)
+    return success();
+  MBarrierInitOp init = uses.inits.front();
+  auto error = init.emitError("is one of ")
+               << numFull << " operations that initialize mbarriers 'full' of '"
+               << key.second.getValue() << "', but there are " << numEmpty
+               << " for 'empty'; initialize both for each stage";
+  MBarrierInitOp other = empty.inits.front();
+  error.attachNote(other.getLoc()) << "one for 'empty'";
+  return error;
+}
+
 static LogicalResult checkBarriers(gpu::GPUFuncOp kernel) {
   std::optional<Threads> threads;
   // All threads have an x of their own.
@@ -257,9 +274,13 @@ static LogicalResult checkBarriers(gpu::GPUFuncOp kernel) {
   if (size && size[1] == 1 && size[2] == 1)
     threads.emplace(size[0]);
   LogicalResult result = success();
-  for (auto &[key, uses] : collectBarriers(kernel))
+  auto barriers = collectBarriers(kernel);
+  for (auto &[key, uses] : barriers)
     if (failed(checkWaits(key, uses)) ||
-        failed(checkArrivals(key, uses, threads)))
+        failed(checkArrivals(key, uses, threads)) ||
+        (key.first == SharedUse::Full &&
+         failed(checkPairs(key, uses,
+                           barriers.lookup({SharedUse::Empty, key.second})))))
       result = failure();
   return result;
 }

@@ -22,6 +22,7 @@ def CheckSynchronization
     * An mbarrier that asks for more arrivals than there are threads that may arrive,
       by the conditions on the thread's number. A thread arrives once in a phase.
     * mbarriers of a name that ask for different numbers of arrivals.
+    * A ring with more full mbarriers than empty ones, or fewer.
     * A store to shared memory that reaches a TMA store or `wgmma` of the same part, or of the
       same address, without an `fp8moe_kernel.async_proxy_fence`.
     * A read of a ring's stage on a path without a wait for one of its full mbarriers.
