@@ -9,6 +9,7 @@
 #include "KernelPatterns.h"
 #include "fp8moe/Conversion/Passes.h"
 #include "fp8moe/Dialect/Kernel/IR/Kernel.h"
+#include "fp8moe/Dialect/Kernel/Transforms/Lowering.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -166,8 +167,6 @@ static void replaceByVote(Operation *op, Value condition,
 // fp8moe_kernel.ballot --> nvvm.vote.sync ballot
 static LogicalResult lowerBallot(kernel::BallotOp op,
                                  PatternRewriter &rewriter) {
-  if (!op.getType().isInteger(kWarpLanes))
-    return failure();
   replaceByVote(op, op.getCondition(), NVVM::VoteSyncKind::ballot, rewriter);
   return success();
 }
@@ -182,8 +181,6 @@ static LogicalResult lowerVoteAny(kernel::VoteAnyOp op,
 // fp8moe_kernel.exchange %x, 16 --> %x, gpu.shuffle xor %x, 16, 32
 static LogicalResult lowerExchange(kernel::ExchangeOp op,
                                    PatternRewriter &rewriter) {
-  if (op.getMask() >= kWarpLanes)
-    return rewriter.notifyMatchFailure(op, "a warp has no such partner");
   ImplicitLocOpBuilder b(op.getLoc(), rewriter);
   auto shuffle =
       gpu::ShuffleOp::create(b, op.getValue(), createI32(b, op.getMask()),
@@ -266,7 +263,9 @@ struct LowerKernelToNVVM
     populateSyncPatterns(patterns);
     populateCopyPatterns(patterns);
     populateMatrixPatterns(patterns);
-    if (failed(applyPartialConversion(getOperation(), target,
+    if (failed(kernel::requireLowerings(getOperation(), patterns, "NVIDIA",
+                                        kWarpLanes)) ||
+        failed(applyPartialConversion(getOperation(), target,
                                       std::move(patterns))))
       signalPassFailure();
   }

@@ -9,6 +9,7 @@
 #include "KernelPatterns.h"
 #include "fp8moe/Conversion/Passes.h"
 #include "fp8moe/Dialect/Kernel/IR/Kernel.h"
+#include "fp8moe/Dialect/Kernel/Transforms/Lowering.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -258,8 +259,6 @@ static LogicalResult lowerUniform(kernel::UniformOp op,
 // fp8moe_kernel.ballot --> rocdl.ballot
 static LogicalResult lowerBallot(kernel::BallotOp op,
                                  PatternRewriter &rewriter) {
-  if (!op.getType().isInteger(kWaveLanes))
-    return failure();
   rewriter.replaceOpWithNewOp<ROCDL::BallotOp>(op, op.getType(),
                                                op.getCondition());
   return success();
@@ -407,7 +406,9 @@ struct LowerKernelToROCDL
         .add(lowerSubgroupBarrier);
     populateWavePatterns(patterns);
     populateMfmaPatterns(patterns);
-    if (failed(applyPartialConversion(getOperation(), target,
+    if (failed(kernel::requireLowerings(getOperation(), patterns, "AMD",
+                                        kWaveLanes)) ||
+        failed(applyPartialConversion(getOperation(), target,
                                       std::move(patterns))))
       signalPassFailure();
   }

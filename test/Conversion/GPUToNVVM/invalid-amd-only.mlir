@@ -5,7 +5,7 @@
 
 gpu.module @kernels {
   gpu.func @wait_accesses() {
-    // expected-error@+1 {{failed to legalize operation 'fp8moe_kernel.wait_accesses'}}
+    // expected-error@+1 {{'fp8moe_kernel.wait_accesses' op is an instruction that NVIDIA's GPUs lack; write the kernel without it}}
     fp8moe_kernel.wait_accesses loads 0 shared 0
     gpu.return
   }
@@ -15,7 +15,7 @@ gpu.module @kernels {
 
 gpu.module @kernels {
   gpu.func @execution_barrier() {
-    // expected-error@+1 {{failed to legalize operation 'fp8moe_kernel.execution_barrier'}}
+    // expected-error@+1 {{'fp8moe_kernel.execution_barrier' op is an instruction that NVIDIA's GPUs lack; write the kernel without it}}
     fp8moe_kernel.execution_barrier
     gpu.return
   }
@@ -25,7 +25,7 @@ gpu.module @kernels {
 
 gpu.module @kernels {
   gpu.func @scheduling_fence() {
-    // expected-error@+1 {{failed to legalize operation 'fp8moe_kernel.scheduling_fence'}}
+    // expected-error@+1 {{'fp8moe_kernel.scheduling_fence' op is an instruction that NVIDIA's GPUs lack; write the kernel without it}}
     fp8moe_kernel.scheduling_fence
     gpu.return
   }
@@ -35,7 +35,7 @@ gpu.module @kernels {
 
 gpu.module @kernels {
   gpu.func @set_priority() {
-    // expected-error@+1 {{failed to legalize operation 'fp8moe_kernel.set_priority'}}
+    // expected-error@+1 {{'fp8moe_kernel.set_priority' op is an instruction that NVIDIA's GPUs lack; write the kernel without it}}
     fp8moe_kernel.set_priority 1
     gpu.return
   }
@@ -45,7 +45,7 @@ gpu.module @kernels {
 
 gpu.module @kernels {
   gpu.func @mfma(%a: i64, %sums: vector<16xf32>) {
-    // expected-error@+1 {{failed to legalize operation 'fp8moe_kernel.mfma'}}
+    // expected-error@+1 {{'fp8moe_kernel.mfma' op is an instruction that NVIDIA's GPUs lack; write the kernel without it}}
     %0 = fp8moe_kernel.mfma %a, %a, %sums : f8E4M3FNUZ, f8E4M3FNUZ, i64, vector<16xf32>
     gpu.return
   }
