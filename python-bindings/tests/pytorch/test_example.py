@@ -118,6 +118,21 @@ def test_experts_and_data_in_parallel(root, tmp_path, data):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU, which the example takes")
+def test_a_capacity(ir, root, tmp_path):
+    """Room for all tokens of two processes loses nothing of what they lose without; less is said."""
+    arguments = ["--steps=3", "--contenders", "fp8moe"]
+    results = [run_on_ranks(root, 2, *arguments, *more, f"--out={tmp_path / str(i)}") for i, more in enumerate(([], ["--capacity=2"], ["--capacity=0.5"]))]
+    for result, share in zip(results, (None, "0.00", "")):
+        assert result.returncode == 0, result.stderr
+        assert ("had no room for" in result.stdout) == (share is not None)
+        assert share is None or f"had no room for {share}" in result.stdout
+    every, with_room, without = (
+        json.loads((tmp_path / str(i) / "training.json").read_text())["contenders"]["fp8moe"]["losses"] for i in range(3)
+    )
+    assert with_room == every and without != every and "0.00%" not in results[2].stdout
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU, which the example takes")
 def test_ranks_that_divide_nothing(root):
     result = run_on_ranks(root, 3, "--steps=1")
     assert result.returncode != 0 and "3 processes cannot divide 'experts' of --size=cpu, 4, equally" in result.stderr
@@ -144,6 +159,7 @@ def test_sizes_of_prepare(root):
         ("--layers=0", "--layers: 0 is less than 1"),
         ("--repeats=0", "--repeats: 0 is less than 1"),
         ("--inspect=-1", "--inspect: -1 is less than 0"),
+        ("--capacity=0", "--capacity: 0.0 is not above 0"),
         ("--recipe=mxfp8", "invalid choice: 'mxfp8'"),
     ],
 )
