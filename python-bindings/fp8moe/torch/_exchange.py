@@ -10,7 +10,8 @@ sends as many rows to each other rank: nothing waits for the device, and CUDA gr
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Set, Tuple, Union
+import weakref
+from typing import Any, Callable, List, MutableMapping, NamedTuple, Optional, Sequence, Set, Tuple, Union
 
 import torch
 import torch.distributed as dist
@@ -34,10 +35,16 @@ class Room(NamedTuple):
 
 def find_room(capacity: float, tokens: int, k: int, num_experts: int, ranks: int) -> Room:
     """Room for `capacity` times what even routing sends, at most for what any routing does."""
+    capacity = float(min(capacity, ranks))  # which has room for all
     mine = num_experts // ranks
     misses = math.comb(num_experts - mine, k) / math.comb(num_experts, k) if k <= num_experts else 0.0
-    sent = min(tokens, math.ceil(capacity * tokens * (1.0 - misses)))
-    return Room(sent, min(ranks * sent * k, math.ceil(capacity * tokens * k)))
+    sent = min(tokens, _round_up(capacity * tokens * (1.0 - misses)))
+    return Room(sent, min(ranks * sent * k, _round_up(capacity * tokens * k)))
+
+
+def _round_up(number: float) -> int:
+    """But not for the last bits of a product."""
+    return math.ceil(number - 1e-6)
 
 
 def call(name: str, sizes: Sizes, *arguments: Any) -> Any:
@@ -57,13 +64,9 @@ def _run_dispatch(
     ranks, rank = group.size(), group.rank()
     mine = num_experts // ranks
     sent, counts = _plan(experts, mine, ranks)
-    shared = _describe(num_experts, x.shape[1], experts.shape[1], is_fp8)
-    counts = torch.stack([*counts, *(counts.new_full((ranks,), number) for number in shared)], 1)
-    arriving = torch.empty_like(counts)
-    _all_to_all(arriving, counts, None, None, group)
-    read = _read_later(torch.stack([counts, arriving]))
+    read = _read_later(_exchange_header(counts, _describe(num_experts, x.shape[1], experts.shape[1], is_fp8, NO_ROOM), group))
     # Runs while the host waits for the counts.
-    tokens = _wire.pack(x, is_fp8, experts.to(torch.int32), weights.to(torch.float32))
+    tokens = _wire.pack(x, is_fp8, _narrow(experts, num_experts), weights.to(torch.float32))
     both = read()
     _require_alike(both[1, :, 2:].tolist(), rank)
     sizes = both[:, :, 0].contiguous()
@@ -87,9 +90,9 @@ def _run_dispatch_fixed(
     group = _resolve(group_name)
     ranks, rank, k = group.size(), group.rank(), experts.shape[1]
     mine = num_experts // ranks
-    _require_alike_once(_describe(num_experts, x.shape[1], k, is_fp8, room_tokens, room_rows), group)
+    _compare_fixed(_describe(num_experts, x.shape[1], k, is_fp8, Room(room_tokens, room_rows)), x.device, group)
     sent, numbers, lost = _plan_fixed(experts, mine, ranks, room_tokens)
-    outgoing = _wire.pack(x, is_fp8, experts.to(torch.int32), weights.to(torch.float32), numbers)
+    outgoing = _wire.pack(x, is_fp8, _narrow(experts, num_experts), weights.to(torch.float32), numbers)
     arrived = _exchange(outgoing, room_tokens, group)
     ids, *results = _arrange(arrived, x.shape[1], k, rank * mine, mine, room_rows, is_fp8, sorts)
     wanted = ((ids >= rank * mine) & (ids < (rank + 1) * mine)).sum()
@@ -106,6 +109,12 @@ def _arrange(
     here = here._replace(offsets=here.offsets.clamp_(max=used), slots=here.slots[:used].clone())
     rows = _spread_used(data, here.offsets, here.slots, k) if sorts else data
     return (ids, rows, weights, *here)
+
+
+def _narrow(experts: torch.Tensor, num_experts: int) -> torch.Tensor:
+    """As i32, where an index outside of 0 to num_experts - 1 is -1: no part of a large one may be that of an expert."""
+    experts = experts.long()
+    return torch.where((experts >= 0) & (experts < num_experts), experts, -1).to(torch.int32)
 
 
 def _find_owners(experts: torch.Tensor, mine: int, ranks: int) -> torch.Tensor:
@@ -281,8 +290,21 @@ def _all_to_all(result: torch.Tensor, rows: torch.Tensor, incoming: Any, outgoin
 # --- What ranks must have in common -----------------------------------------------------
 
 
-def _describe(num_experts: int, D: int, k: int, is_fp8: bool, *room: int) -> List[int]:
+#: Of an exchange whose sizes are data.
+NO_ROOM = Room(0, 0)
+
+
+def _describe(num_experts: int, D: int, k: int, is_fp8: bool, room: Room) -> List[int]:
     return [num_experts, D << 16 | k << 1 | is_fp8, *room]
+
+
+def _exchange_header(counts: torch.Tensor, shared: List[int], group: Any) -> torch.Tensor:
+    """Sends each rank its column of counts, i64 [2, ranks], and what all ranks share. Returns what was sent and what arrived. Every
+    exchange that compares begins so, with a capacity and without."""
+    sent = torch.stack([*counts, *(counts.new_full((group.size(),), number) for number in shared)], 1)
+    arriving = torch.empty_like(sent)
+    _all_to_all(arriving, sent, None, None, group)
+    return torch.stack([sent, arriving])
 
 
 def _require_alike(shared: Sequence[Sequence[int]], rank: int) -> None:
@@ -291,28 +313,27 @@ def _require_alike(shared: Sequence[Sequence[int]], rank: int) -> None:
         if list(found) != list(shared[rank]):
             raise ValueError(
                 f"expert_parallel: rank {rank} of the group has {_print(*shared[rank])}, but rank {other} has {_print(*found)}; give each rank "
-                "as many experts, and call with the same D, k and wire, and with a capacity with as many tokens"
+                "as many experts, and call with the same D, k, wire and capacity, and with a capacity with as many tokens"
             )
 
 
-def _print(num_experts: int, row: int, *room: int) -> str:
-    fixed = f", room for {room[0]} tokens to each rank and {room[1]} rows" if room else ""
+def _print(num_experts: int, row: int, tokens: int, rows: int) -> str:
+    fixed = f", room for {tokens} tokens to each rank and {rows} rows" if (tokens, rows) != NO_ROOM else ""
     return f"{num_experts} experts in all, D = {row >> 16}, k = {row >> 1 & 0x7FFF}, wire {('bf16', 'fp8')[row & 1]!r}{fixed}"
 
 
-#: Groups, and sizes that their ranks had in common.
-_alike: Set[Tuple[str, ...]] = set()
+#: By group, the sizes that its ranks had in common on GPUs.
+_alike: "MutableMapping[Any, Set[Tuple[int, ...]]]" = weakref.WeakKeyDictionary()
 
 
-def _require_alike_once(mine: List[int], group: Any) -> None:
-    """Compares the sizes of all ranks the first time that this rank has these. A CUDA graph under capture cannot."""
-    key = (group.group_name, *map(str, mine))
-    if key in _alike or (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()):
+def _compare_fixed(mine: List[int], device: torch.device, group: Any) -> None:
+    """Compares the sizes of all ranks: on a GPU the first time that this rank has these, as the host waits for it, and in no captured graph."""
+    known = _alike.setdefault(group, set())
+    if device.type == "cuda" and (tuple(mine) in known or torch.cuda.is_current_stream_capturing()):
         return
-    shared: List[Any] = [None] * group.size()
-    dist.all_gather_object(shared, mine, group=group)
-    _require_alike(shared, group.rank())
-    _alike.add(key)
+    counts = torch.zeros(2, group.size(), dtype=torch.int64, device=device)
+    _require_alike(_exchange_header(counts, mine, group)[1, :, 2:].tolist(), group.rank())
+    known.add(tuple(mine))
 
 
 # --- Registration -----------------------------------------------------------------------

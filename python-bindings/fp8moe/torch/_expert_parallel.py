@@ -18,6 +18,7 @@ data, so that graphs hold it.
 
 from __future__ import annotations
 
+import numbers
 import operator
 from typing import Any, Callable, Literal, NamedTuple, Optional, Tuple
 
@@ -96,7 +97,7 @@ def expert_parallel(
         ValueError: shapes, types or the number of experts do not fit. TypeError: there is no tensor.
         fp8moe.Error: an exchange failed, as with gloo where another rank has ended or is later than the timeout of the group.
     """
-    require_capacity("expert_parallel", capacity, dropped)
+    require_capacity("expert_parallel", capacity, dropped, getattr(x, "device", None))
     if find_group(group)[1] == 1:
         require_exchange(x, experts, weights, num_experts, 1, wire)
         rows, routing = permute(x, experts, num_experts)
@@ -153,7 +154,8 @@ def _dispatch(
     is_fp8 = wire == "fp8"
     room = None
     if capacity is not None:
-        room = find_room(capacity, operator.index(x.shape[0]), experts.shape[1], num_experts, ranks)
+        T, k = map(operator.index, experts.shape)
+        room = find_room(capacity, T, k, operator.index(num_experts), ranks)
     rows, here_weights, *routings, last = _Dispatch.apply(x.to(torch.bfloat16), weights, experts, num_experts, group, is_fp8, sorts, room)
     here, sent = Routing(*routings[:3]), Routing(*routings[3:])
     if room is None:
@@ -223,11 +225,12 @@ def require_wire(function: str, wire: str) -> None:
         raise ValueError(f"{function}: wire is {wire!r}, expected 'bf16' or 'fp8'")
 
 
-def require_capacity(function: str, capacity: Any, dropped: Any = None) -> None:
+def require_capacity(function: str, capacity: Any, dropped: Any = None, device: Optional[torch.device] = None) -> None:
     if capacity is not None:
-        if isinstance(capacity, bool) or not isinstance(capacity, (int, float)):
+        if isinstance(capacity, bool) or not isinstance(capacity, numbers.Real):
             raise TypeError(f"{function}: capacity is of type {type(capacity).__name__}, expected a number, such as 1.25, or None")
-        if not 0 < capacity < float("inf"):
+        number: Any = capacity
+        if not 0 < number < float("inf"):
             raise ValueError(f"{function}: capacity is {capacity}, expected a number above 0, such as 1.25")
     if dropped is None:
         return
@@ -235,6 +238,10 @@ def require_capacity(function: str, capacity: Any, dropped: Any = None) -> None:
         raise TypeError(f"{function}: dropped is of type {type(dropped).__name__}, expected a torch.Tensor, or None")
     if dropped.dtype != torch.int64 or dropped.shape != (1,):
         raise ValueError(f"{function}: dropped is {dropped.dtype} of shape {tuple(dropped.shape)}, expected torch.int64 of shape (1,)")
+    if dropped.layout != torch.strided or (device is not None and dropped.device != device):
+        raise ValueError(f"{function}: dropped is {dropped.layout} on {dropped.device}, expected torch.strided on the device of x, {device}")
+    if dropped.is_inference() and not torch.is_inference_mode_enabled():
+        raise ValueError(f"{function}: dropped was made in inference mode, where alone it can be changed; make it outside")
 
 
 # --- Gradients --------------------------------------------------------------------------

@@ -87,7 +87,7 @@ def moe(
     E = operator.index(shape[0])
     wanted = recipes.for_each("moe", recipe, 2)
     require_wire("moe", wire)
-    require_capacity("moe", capacity, dropped)
+    require_capacity("moe", capacity, dropped, getattr(x, "device", None))
     ranks = 1 if group is None else find_group(group)[1]
     if ranks > 1 and weights is None and isinstance(experts, torch.Tensor):
         weights = torch.ones(experts.shape, device=experts.device)
@@ -411,15 +411,15 @@ def _compute_gradients(ctx: Any, gradient: torch.Tensor) -> Any:
 
 def _is_x_first(M: int, sizes: Tuple[int, int, int], makes_form: bool) -> bool:
     """Whether the gradient of tokens is computed before that of gate_up, which gives the least peak of memory. Operands have a byte for each
-    element; gradients, and rows before they are summed, have two."""
-    if not isinstance(M, int):  # a symbol, which stays one
-        return True
+    element; gradients, and rows before they are summed, have two. So peaks are, each the larger of two moments,
+
+        x first           2 of_h + 3 of_x + form     of_h + of_x + 2 matrix
+        weights first     2 of_h + of_x + 2 matrix   of_h + 2 of_x + 2 matrix + form
+    """
     D, H, E = sizes
     of_h, of_x, matrix = 2 * M * H, M * D, 2 * D * H * E
     form = matrix if makes_form else 0
-    x_first = max(2 * of_h + 3 * of_x + form, of_h + of_x + 2 * matrix)
-    weights_first = max(2 * of_h + of_x + 2 * matrix, of_h + 2 * of_x + 2 * matrix + form)
-    return x_first <= weights_first
+    return not (guard_or_false(2 * matrix < 2 * of_x + form) and guard_or_false(2 * matrix < of_h + of_x))
 
 
 _compute_once = torch.autograd.function.once_differentiable(_compute_gradients)

@@ -87,8 +87,13 @@ def unpack(
     if kernels := find_kernels("_wire_kernels", tokens.view(torch.float32)):
         data, weights = kernels.unpack(tokens, D, tuple(layout), is_fp8, k)
         return data, ids, weights
-    data = _dequantize(tokens, D, scale_at) if is_fp8 else tokens[:, : 2 * D].view(torch.bfloat16).contiguous()
-    return data, ids, tokens[:, weights_at : weights_at + 4 * k].view(torch.float32).contiguous()
+    data = _dequantize(tokens, D, scale_at) if is_fp8 else _copy(tokens[:, : 2 * D].view(torch.bfloat16))
+    return data, ids, _copy(tokens[:, weights_at : weights_at + 4 * k].view(torch.float32))
+
+
+def _copy(rows: torch.Tensor) -> torch.Tensor:
+    """Of one row, too, which is contiguous as it is."""
+    return rows.clone(memory_format=torch.contiguous_format)
 
 
 def _quantize(x: torch.Tensor, result: torch.Tensor, scale_at: int) -> None:

@@ -164,6 +164,16 @@ def check_capacity(rank):
         assert dropped.item() == 0 or capacity != 2.0, choices
 
 
+def check_large_indices(rank):
+    """No bits of an index are those of an expert; a capacity beyond all numbers has room for all tokens."""
+    x = torch.ones(2, 16).bfloat16()
+    for index in (2**32, 2**32 + 1, -(2**32), 2**62):
+        for capacity in (None, 10**400, 1e308):
+            ids = torch.tensor([[0, index], [3, index]])
+            y = expert_parallel(x, ids, torch.ones(2, 2), lambda rows, _: rows * 1, num_experts=E, capacity=capacity)
+            assert torch.equal(y, x), (index, capacity)
+
+
 def check_fixed_graphs(rank):
     """Sizes are no data: one graph, without the option of Dynamo, of separate functions and of whole layers."""
     many = 8 * _moe._LEAST_ROWS
@@ -172,7 +182,8 @@ def check_fixed_graphs(rank):
         for wire in ("bf16", "fp8"):
             exact = run_layer(rank, tensors, tokens, wire, recipe)
             layer = lambda *inputs: moe(*inputs, recipe=recipe, group=dist.group.WORLD, wire=wire, capacity=RANKS)  # noqa: B023, E731
-            for function in (layer, torch.compile(layer, backend="aot_eager", fullgraph=True, dynamic=False)):
+            graphs = [torch.compile(layer, backend="aot_eager", fullgraph=True, dynamic=dynamic) for dynamic in (False, True)]
+            for function in (layer, *(graphs if tokens[0] == 40 else graphs[:1])):
                 found = run_layer(rank, tensors, tokens, function=function)
                 for mine, other in zip((*found[:3], *found[3]), (*exact[:3], *exact[3]), strict=True):
                     assert torch.equal(mine, other), (recipe, tokens, wire)
@@ -292,6 +303,7 @@ def check_messages(rank):
         (dict(wire="fp16"), "wire is 'fp16', expected 'bf16' or 'fp8'"),
         (dict(capacity=0.0), "capacity is 0.0, expected a number above 0"),
         (dict(capacity=torch.nan), "capacity is nan, expected a number above 0"),
+        (dict(dropped=torch.zeros(1, dtype=torch.int64, device="meta")), "dropped is torch.strided on meta, expected torch.strided on the device of x"),
         (dict(dropped=torch.zeros(2)), r"dropped is torch.float32 of shape \(2,\), expected torch.int64 of shape \(1,\)"),
         (dict(x=x.float()), "x is torch.float32, expected torch.bfloat16; cast it"),
         (dict(weights=weights[:, :1]), r"weights have shape \(4, 1\), expected that of experts, \(4, 2\)"),
@@ -318,6 +330,10 @@ def check_sizes_that_differ(rank):
     for change in (dict(num_experts=E + 2 * rank), dict(wire=("bf16", "fp8")[rank]), dict(experts=ids[:, rank:], weights=weights[:, rank:])):
         with pytest.raises(ValueError, match=message):
             expert_parallel(**{**dict(x=x, experts=ids, weights=weights, network=None, num_experts=E), **change})
+    for changes in (dict(capacity=(None, 2.0)[rank]), dict(capacity=2.0, wire=("bf16", "fp8")[rank])):
+        expert_parallel(x, ids, weights, lambda rows, _: rows * 1, num_experts=E, capacity=2.0)  # these sizes are known then
+        with pytest.raises(ValueError, match=message):
+            expert_parallel(x, ids, weights, None, num_experts=E, **changes)
     few = 4 - rank
     with pytest.raises(ValueError, match=f"rank {rank} of the group has .*, room for {few} tokens to each rank and {2 * few * K} rows, but rank"):
         expert_parallel(x[:few], ids[:few], weights[:few], None, num_experts=E, capacity=RANKS)
@@ -327,7 +343,7 @@ def check_sizes_that_differ(rank):
 
 
 CHECKS = [
-    check_values, check_fp8_wire, check_nan, check_compiled, check_whole_layers, check_capacity, check_fixed_graphs, check_operators, check_late,
+    check_values, check_fp8_wire, check_nan, check_compiled, check_whole_layers, check_capacity, check_large_indices, check_fixed_graphs, check_operators, check_late,
     check_messages, check_sizes_that_differ,
 ]  # fmt: skip
 
