@@ -61,7 +61,8 @@ TEST_F(KernelBuilderTest, NamesOfPrintedValues) {
   KernelBuilder b(module->getLoc(), kernels, "k", signature, target);
   b.getPointer(0, "input");
   Value lane = b.named("lane", b.getLane());
-  EXPECT_EQ(b.named("zero", b.i32(0)), b.i32(0));
+  Value zero = b.i32(0);
+  EXPECT_EQ(b.named("zero", zero), zero);
   std::string text;
   llvm::raw_string_ostream os(text);
   b.getKernel()->print(os, OpPrintingFlags().printNameLocAsPrefix());
