@@ -408,10 +408,12 @@ def train(contender: str, size: Dict[str, Any], seed: int, options: argparse.Nam
         print(report)
     step_s = statistics.median(seconds[min(WARM_UP, len(seconds) - 1) :])
     peak_gib = reduce(torch.cuda.max_memory_allocated() / 2**30, options, "max") if on_gpu else None
-    dropped = reduce(sum(int(buffer) for name, buffer in model.named_buffers() if name.endswith("dropped")), options, "mean")
-    slots = size["steps"] * size["batch"] * size["length"] * size["top_k"] * size["layers"]
-    if options.capacity and options.rank == 0:
-        print(f"{contender:8} had no room for {100 * dropped * options.world / slots:.2f}% of tokens' experts", flush=True)
+    if options.capacity:
+        mine = sum(int(buffer) for name, buffer in model.named_buffers() if name.endswith("dropped"))
+        dropped = reduce(mine, options, "mean") * options.world
+        slots = size["steps"] * size["batch"] * size["length"] * size["top_k"] * size["layers"]
+        if options.rank == 0:
+            print(f"{contender:8} had no room for {100 * dropped / slots:.2f}% of tokens' experts", flush=True)
     validation = validate(model, size, options)
     if options.rank == 0:
         print(f"{contender:8} validation  loss {statistics.mean(validation):.4f}", flush=True)

@@ -21,7 +21,7 @@ SmallVector<int64_t> RowProblem::getNumbers() const {
   return numbers;
 }
 
-/// What an operation reads besides its input.
+/// The operand besides the input.
 static StringRef getSecondName(RowKind kind) {
   switch (kind) {
   case RowKind::Gather:

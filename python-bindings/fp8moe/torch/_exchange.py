@@ -20,7 +20,7 @@ from .._library import Error
 from . import _auto, _ops, _wire
 from ._permute import Routing, _spread_used, _sum_slots, dot_slots, route
 
-#: Of an exchange: i64 [2, ranks] on the host, tokens sent to and received from each rank; or the fixed number for all of them.
+#: The sizes of an exchange: i64 [2, ranks] on the host, tokens sent to and received from each rank; or the fixed number for all of them.
 Sizes = Union[torch.Tensor, int]
 
 
@@ -290,7 +290,7 @@ def _all_to_all(result: torch.Tensor, rows: torch.Tensor, incoming: Any, outgoin
 # --- What ranks must have in common -----------------------------------------------------
 
 
-#: Of an exchange whose sizes are data.
+#: The room of an exchange whose sizes are data.
 NO_ROOM = Room(0, 0)
 
 

@@ -123,7 +123,7 @@ def dispatch(
     if not name:
         raise ValueError("dispatch: there is no process group; call init_process_group, or expert_parallel, which needs none for one rank")
     require_exchange(x, experts, weights, num_experts, ranks, wire)
-    return _dispatch(x, experts, weights, num_experts, name, ranks, wire, capacity, True)
+    return dispatch_tokens(x, experts, weights, num_experts, name, ranks, wire, capacity, sorts=True)
 
 
 def dispatch_tokens(
@@ -135,22 +135,9 @@ def dispatch_tokens(
     ranks: int,
     wire: Wire,
     capacity: Optional[float],
+    sorts: bool = False,
 ) -> Tuple[torch.Tensor, Exchange]:
-    """As `dispatch`, but for tokens [R, D] as they arrived."""
-    return _dispatch(x, experts, weights, num_experts, group, ranks, wire, capacity, False)
-
-
-def _dispatch(
-    x: torch.Tensor,
-    experts: torch.Tensor,
-    weights: torch.Tensor,
-    num_experts: int,
-    group: str,
-    ranks: int,
-    wire: Wire,
-    capacity: Optional[float],
-    sorts: bool,
-) -> Tuple[torch.Tensor, Exchange]:
+    """As `dispatch`, but for tokens [R, D] as they arrived, unless it sorts them."""
     is_fp8 = wire == "fp8"
     room = None
     if capacity is not None:

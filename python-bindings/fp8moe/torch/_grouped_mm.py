@@ -523,7 +523,7 @@ def make_op(K: int, N: int, E: int, layout: str, recipe: str, chip: str, which: 
         return ops[which]
     with_columns = which.endswith("_with_columns")
     forward, *names = (*programs.COLUMNS, "grad_x") if with_columns else programs.PROGRAMS
-    # That of weights comes first: x can be freed before its gradient is there.
+    # The gradient of weights comes first: x can be freed before its gradient is there.
     backwards: List[Union[Op, Formula]] = [ops[name] for name in reversed(names) if name in ops]
     if "multiply_grad_x" in ops:
         backwards.insert(0, join_parts(ops, with_columns))

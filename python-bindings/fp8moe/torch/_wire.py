@@ -92,7 +92,7 @@ def unpack(
 
 
 def _copy(rows: torch.Tensor) -> torch.Tensor:
-    """Of one row, too, which is contiguous as it is."""
+    """A copy of its own: a single row would be contiguous as it is."""
     return rows.clone(memory_format=torch.contiguous_format)
 
 

@@ -19,7 +19,7 @@ namespace mlir::fp8moe {
 struct RingPosition {
   Value stage, parity;
 
-  /// Of what a loop carries, which printed kernels call so.
+  /// The position that a loop carries, named so in printed kernels.
   static RingPosition unpackNamed(KernelBuilder &b, ValueRange values) {
     return {b.named("stage", values[0]), b.named("parity", values[1])};
   }
