@@ -227,7 +227,8 @@ def require_capacity(function: str, capacity: Any, dropped: Any = None, device: 
         raise ValueError(f"{function}: dropped is {dropped.dtype} of shape {tuple(dropped.shape)}, expected torch.int64 of shape (1,)")
     if dropped.layout != torch.strided or (device is not None and dropped.device != device):
         raise ValueError(f"{function}: dropped is {dropped.layout} on {dropped.device}, expected torch.strided on the device of x, {device}")
-    if dropped.is_inference() and not torch.is_inference_mode_enabled():
+    # Dynamo of torch 2.11 knows no `is_inference`.
+    if not torch.compiler.is_compiling() and dropped.is_inference() and not torch.is_inference_mode_enabled():
         raise ValueError(f"{function}: dropped was made in inference mode, where alone it can be changed; make it outside")
 
 
