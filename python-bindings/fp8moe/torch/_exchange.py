@@ -18,7 +18,7 @@ import torch.distributed as dist
 
 from .._library import Error
 from . import _auto, _ops, _wire
-from ._permute import Routing, _spread_used, _sum_slots, dot_slots, route
+from ._permute import Routing, _spread, _sum_slots, dot_slots, route
 
 #: The sizes of an exchange: i64 [2, ranks] on the host, tokens sent to and received from each rank; or the fixed number for all of them.
 Sizes = Union[torch.Tensor, int]
@@ -107,7 +107,7 @@ def _arrange(
     data, ids, weights = _wire.unpack(arrived, D, is_fp8, k)
     here = route(ids - first, mine)
     here = here._replace(offsets=here.offsets.clamp_(max=used), slots=here.slots[:used].clone())
-    rows = _spread_used(data, here.offsets, here.slots, k) if sorts else data
+    rows = _spread(data, here.slots, k, here.offsets) if sorts else data
     return (ids, rows, weights, *here)
 
 
@@ -235,7 +235,7 @@ def _run_combine_backward(
     data = _run_combine_tokens_backward(gradient, places, sent_slots, group_name, is_fp8, sizes)
     if data.shape[0] == 0:
         return torch.zeros_like(rows), torch.zeros_like(weights)
-    grad_rows = _spread_used(data, offsets, slots, places.shape[1], weights)
+    grad_rows = _spread(data, slots, places.shape[1], offsets, weights)
     return grad_rows, dot_slots(rows, offsets, places, data, weights.dtype)
 
 

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, Optional, Tuple
 import torch
 
 from .._library import Error
-from ._grouped_mm import require_dense
+from ._grouped_mm import is_exporting, require_dense
 from ._ops import find_asked, has_tangent, is_forward_mode, is_transformed
-from ._triton import TYPES, find_kernels
+from ._triton import TYPES, find_kernels, has_kernels
 
 _INT_TYPES = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
@@ -162,11 +162,6 @@ def _wide(tensor: torch.Tensor) -> torch.dtype:
     return torch.promote_types(tensor.dtype, torch.float32)
 
 
-def _spread(tokens: torch.Tensor, slots: torch.Tensor, k: int) -> torch.Tensor:
-    """Gathers for each row its token."""
-    return tokens[slots // k]
-
-
 def _gather_slots(rows: torch.Tensor, offsets: torch.Tensor, places: torch.Tensor) -> Any:
     """The rows of each token's slot j, for all j, zeros for an expert that is elsewhere; and where it is."""
     elsewhere = places >= offsets[-1]
@@ -190,15 +185,27 @@ def _sum_slots(
     return total.to(rows.dtype)
 
 
-def _spread_used(
-    gradient: torch.Tensor, offsets: torch.Tensor, slots: torch.Tensor, k: int, weights: Optional[torch.Tensor] = None
+def _spread(
+    tokens: torch.Tensor,
+    slots: torch.Tensor,
+    k: int,
+    offsets: Optional[torch.Tensor] = None,
+    weights: Optional[torch.Tensor] = None,
 ) -> torch.Tensor:
-    """Gradient of each row: that of its token, times its weight; zeros for rows past the last offset."""
-    if kernels := find_kernels("_permute_kernels", gradient, *(() if weights is None else (weights,))):
-        return kernels.spread(gradient, offsets, slots, k, weights)
-    rows = _spread(gradient, slots, k)
+    """Gathers for each row its token, times the weight of its slot; zeros for rows past the last offset."""
+    result: torch.Tensor
+    if torch.compiler.is_compiling():
+        if tokens.is_cuda and tokens.dtype in TYPES and not is_exporting() and has_kernels("_permute_kernels"):
+            result = torch.ops.fp8moe.spread(tokens, slots, k, offsets, weights)
+            return result
+    elif kernels := find_kernels("_permute_kernels", tokens, *(() if weights is None else (weights,))):
+        result = kernels.spread(tokens, slots, k, offsets, weights)
+        return result
+    rows = tokens[slots // k]
     if weights is not None:
-        rows = (rows * weights.flatten()[slots].to(_wide(rows)).unsqueeze(1)).to(gradient.dtype)
+        rows = (rows * weights.flatten()[slots].to(_wide(rows)).unsqueeze(1)).to(tokens.dtype)
+    if offsets is None:
+        return rows
     is_used = (torch.arange(rows.shape[0], device=rows.device) < offsets[-1]).unsqueeze(1)
     return torch.where(is_used, rows, 0.0)
 
@@ -270,7 +277,7 @@ class _Sum(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
         offsets, slots = ctx.saved_tensors
-        return _spread_used(gradient, offsets, slots, ctx.k), None, None, None
+        return _spread(gradient, slots, ctx.k, offsets), None, None, None
 
 
 class _WeightedSum(torch.autograd.Function):
@@ -292,7 +299,7 @@ class _WeightedSum(torch.autograd.Function):
         grad_rows = grad_weights = None
         asks_rows, asks_weights = find_asked(ctx, ctx.needs_input_grad[:2])
         if asks_rows:
-            grad_rows = _spread_used(gradient, offsets, slots, places.shape[1], weights)
+            grad_rows = _spread(gradient, slots, places.shape[1], offsets, weights)
         if asks_weights:
             grad_weights = dot_slots(rows, offsets, places, gradient, weights.dtype)
         return grad_rows, grad_weights, None, None, None

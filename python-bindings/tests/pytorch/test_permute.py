@@ -40,7 +40,8 @@ def sums(request, monkeypatch):
         return
     from fp8moe.torch import _permute_kernels
 
-    monkeypatch.setattr(_permute_kernels, "_BLOCK", 16)  # several for a row
+    for block in ("_BLOCK", "_SPREAD_BLOCK"):
+        monkeypatch.setattr(_permute_kernels, block, 16)  # several for a row
 
     def find(module, *tensors):
         fit = all(tensor.numel() and tensor.dtype in _triton.TYPES for tensor in tensors)
@@ -140,12 +141,12 @@ def test_gradients_that_nobody_asked_for(sums, monkeypatch):
     gradient = torch.ones_like(y)
     expected = torch.autograd.grad(y, (rows, weights), gradient, retain_graph=True)
     with monkeypatch.context() as patch:
-        patch.setattr(_permute, "_spread_used", None)
+        patch.setattr(_permute, "_spread", None)
         assert torch.equal(torch.autograd.grad(y, weights, gradient, retain_graph=True)[0], expected[1])
     with monkeypatch.context() as patch:
         patch.setattr(_permute, "_gather_slots", None)
         patch.setattr(_permute, "find_kernels", lambda name, *tensors: None)
-        patch.setattr(_permute, "_spread_used", lambda *arguments: expected[0])
+        patch.setattr(_permute, "_spread", lambda *arguments: expected[0])
         assert torch.equal(torch.autograd.grad(y, rows, gradient)[0], expected[0])
 
 
