@@ -54,8 +54,6 @@ void fp8moe::buildTensorPipeline(OpPassManager &pm, bool optimizeLayouts,
     functions.addPass(createPadGroups());
   }
   functions.addPass(createSelectTiles());
-  if (optimizeLayouts)
-    functions.addPass(createGroupLaunches());
   // Passes from upstream may drop an encoding.
   functions.addPass(createVerifyLayouts());
   functions.addPass(createVerifyKernels());

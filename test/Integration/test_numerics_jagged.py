@@ -61,27 +61,6 @@ HELD_CASES = [
 BF16, F32 = oracle.BF16, oracle.F32
 
 
-def together(function):
-    """Two tensors with the same groups, the second one narrower."""
-
-    def make(rng, case, kinds):
-        def values(width, kind):
-            return cases.values(rng, (case.tokens, width), BF16, kinds(kind), 0, case.special)
-
-        ends = cases.offsets(rng, case.pattern, case.groups, case.tokens)
-        return {"x": values(case.width, "e4m3"), "g": values(case.width // 2 + 1, "e5m2"), "offsets": ends}
-
-    def expect(inputs, kinds, case):
-        expected = {}
-        for name, kind, pow2 in (("x", "e4m3", True), ("g", "e5m2", False)):
-            q, s = oracle.jagged_dynamic_quantize(inputs[name], inputs["offsets"], [0], kinds(kind), pow2)
-            expected |= {"q" + name: q, "s" + name: s}
-        return expected
-
-    return Variant("grouped_launches.mlir", function, tuple(cases.jagged_cases(function, 12)), make, expect,
-                   frozenset({"sx", "sg"}))
-
-
 VARIANTS = [
     jagged("bf16_e4m3_pow2_row_to_col", BF16, "e4m3", True, ROW),
     jagged("bf16_e4m3_none_row_to_col", BF16, "e4m3", False, ROW),
@@ -102,7 +81,6 @@ VARIANTS = [
     jagged("f32_e4m3_pow2_col_to_padded_row", F32, "e4m3", True, COL, pad=128),
     jagged("bf16_e4m3_pow2_axis1_row_to_row", BF16, "e4m3", True, ROW, axis=1),
     jagged("f32_e4m3_none_axis1_row_to_padded_row", F32, "e4m3", False, ROW, axis=1, pad=32),
-    together("weight_gradient_operands"),
     jagged("bf16_e4m3_pow2_static_2880", BF16, "e4m3", True, ROW, list_of_cases=static_cases(64, 2880, 8)),
 ]
 

@@ -468,38 +468,6 @@ def SweepTiles : Pass<"fp8moe-sweep-tiles", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::fp8moe::FP8MoEDialect"];
 }
 
-def GroupLaunches : InterfacePass<"fp8moe-group-launches", "::mlir::FunctionOpInterface"> {
-  let summary = "Launch jagged quantizations of the same groups together";
-  let description = [{
-    Moves two jagged quantizations next to each other and gives both one number as
-    `fp8moe.launch_group`. They share offsets, do not depend on each other, and have one tile
-    each, of the same kind and with equally many threads. On GPUs they become one kernel,
-    whose first blocks do the work of the first operation. This saves the time of a launch.
-    The CPU ignores the attribute.
-
-    The attribute can be written by hand; `convert-fp8moe-to-gpu` checks it. Operations
-    with one are left as they are. Runs after tile selection, as it compares tiles.
-
-    Needs `fp8moe.target` on the module.
-
-    Example, for sm_90a:
-    ```mlir
-    // before
-    %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>)
-        along [0] rounding pow2 tiles [#fp8moe.two_pass<columns = 64, threads = 256>]
-        : tensor<?x2048xbf16> -> tensor<?x2048xf8E4M3FN>, tensor<8x2048xf32>
-    %p, %t = fp8moe.jagged_dynamic_quantize %g groups(%ends : tensor<8xi32>)
-        along [0] rounding pow2 tiles [#fp8moe.two_pass<columns = 64, threads = 256>]
-        : tensor<?x1408xbf16> -> tensor<?x1408xf8E4M3FN>, tensor<8x1408xf32>
-    // after, both with
-    {fp8moe.launch_group = 0 : i64}
-    ```
-  }];
-  let statistics = [
-    Statistic<"numGrouped", "launches-saved", "Pairs that are launched together">,
-  ];
-}
-
 def ReportCopies : InterfacePass<"fp8moe-report-copies", "::mlir::FunctionOpInterface"> {
   let summary = "Say of every copy that is left why it stays";
   let description = [{

@@ -6,7 +6,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/Program/LaunchGroups.h"
 #include "Kernels/Program/ProgramLowering.h"
 
 #include "fp8moe/Conversion/GPUTargets/GPUTargets.h"
@@ -88,6 +87,4 @@ void ConvertFP8MoEToGPU::runOnOperation() {
   // Private functions only serve public ones, which have become programs.
   for (auto func : llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
     func.erase();
-  // Kernels that were merged into others have no launch left.
-  eraseUnusedKernels(module);
 }

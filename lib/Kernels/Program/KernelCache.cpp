@@ -46,7 +46,3 @@ SymbolRefAttr KernelCache::getOrBuild(StringRef prefix, ArrayRef<Attribute> key,
   build(kernels, name, target);
   return symbol;
 }
-
-gpu::GPUFuncOp KernelCache::lookup(SymbolRefAttr kernel) {
-  return kernels.lookupSymbol<gpu::GPUFuncOp>(kernel.getLeafReference());
-}

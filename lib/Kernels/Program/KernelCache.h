@@ -30,9 +30,6 @@ public:
   SymbolRefAttr getOrBuild(StringRef prefix, ArrayRef<Attribute> key,
                            BuildFn build);
 
-  /// A kernel that was built.
-  gpu::GPUFuncOp lookup(SymbolRefAttr kernel);
-
 private:
   const TargetInfo &target;
   ModuleOp parent;

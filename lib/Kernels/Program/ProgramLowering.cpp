@@ -8,8 +8,6 @@
 
 #include "Kernels/Program/ProgramLowering.h"
 
-#include "Kernels/Program/LaunchGroups.h"
-
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoETypes.h"
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
@@ -241,28 +239,18 @@ LogicalResult ProgramLowering::lower(func::FuncOp func) {
        llvm::zip_equal(func.getArguments(), signature.getInputs()))
     views[argument] = view;
   assignOutputs(func);
-  LaunchGroups groups;
-  if (failed(groups.collect(func, table)))
-    return failure();
   // Control flow is reported before the arithmetic that only it reads.
   for (Operation &op : func.front().without_terminator())
     if (op.getNumRegions() && !table.findOpLowering(&op))
       return reportNoKernel(&op);
-  Block &program = *getBuilder().getInsertionBlock();
-  for (Operation &op : func.front().without_terminator()) {
-    Operation *last = program.empty() ? nullptr : &program.back();
+  for (Operation &op : func.front().without_terminator())
     if (failed(lowerOperation(&op)))
       return failure();
-    for (Operation *created = last ? last->getNextNode() : &program.front();
-         created; created = created->getNextNode())
-      if (auto launch = dyn_cast<plan::LaunchOp>(created))
-        groups.add(&op, launch);
-  }
-  if (failed(groups.merge(*this)) || failed(copyOutputs(func)))
+  if (failed(copyOutputs(func)))
     return failure();
   // A kernel that computes its own input leaves the tensor without a use.
-  for (auto workspace :
-       llvm::make_early_inc_range(program.getOps<plan::WorkspaceOp>()))
+  for (auto workspace : llvm::make_early_inc_range(
+           signature.getProgram().getOps<plan::WorkspaceOp>()))
     if (workspace.use_empty())
       workspace.erase();
   return success();

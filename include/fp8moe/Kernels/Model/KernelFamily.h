@@ -72,11 +72,6 @@ public:
   /// Whether its kernels take every address, pitch and size. Others need an
   /// alternative behind them.
   virtual bool isGeneral() const = 0;
-  /// The threads of a block with this tile, where a launch can do the work of
-  /// two operations; none where kernels are launched in a way of their own.
-  virtual std::optional<int64_t> getMergeableThreads(TileAttrInterface) const {
-    return std::nullopt;
-  }
 
   /// How its kernels walk over a tensor of `op`; none: as the operation says.
   virtual std::optional<TensorAccess>

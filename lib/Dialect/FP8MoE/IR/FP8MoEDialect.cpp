@@ -63,30 +63,13 @@ FP8MoEDialect::getParseOperationHook(StringRef opName) const {
   return ParseOpHook(rejectOperation);
 }
 
-static LogicalResult verifyLaunchGroup(Operation *op, Attribute attr) {
-  auto quantize = dyn_cast<JaggedDynamicQuantizeOp>(op);
-  if (!quantize || quantize.getAxes().size() != 1)
-    return op->emitOpError("has the attribute '")
-           << FP8MoEDialect::kLaunchGroupAttrName
-           << "', which belongs on a jagged quantization along one axis";
-  auto number = dyn_cast<IntegerAttr>(attr);
-  if (number && number.getType().isSignlessInteger(64) && number.getInt() >= 0)
-    return success();
-  return op->emitOpError("expects '")
-         << FP8MoEDialect::kLaunchGroupAttrName
-         << "' to be an i64 of at least 0, found " << attr;
-}
-
 LogicalResult FP8MoEDialect::verifyOperationAttribute(Operation *op,
                                                       NamedAttribute attr) {
-  if (attr.getName() == kLaunchGroupAttrName)
-    return verifyLaunchGroup(op, attr.getValue());
   if (attr.getName() != kTargetAttrName)
     return op->emitOpError("has the attribute '")
            << attr.getName().getValue()
            << "', which the dialect does not define; '" << kTargetAttrName
-           << "' and '" << kLaunchGroupAttrName
-           << "' are the only ones allowed here";
+           << "' is the only one allowed here";
   if (!isa<ModuleOp>(op))
     return op->emitOpError("has the attribute '")
            << kTargetAttrName << "', which belongs on the module";

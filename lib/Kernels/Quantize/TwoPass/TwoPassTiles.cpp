@@ -240,10 +240,6 @@ public:
   void addTiles(const QuantizeWork &known, const QuantizeWork &nominal,
                 const TargetInfo &target,
                 SmallVectorImpl<QuantizeTileCost> &tiles) const override;
-  std::optional<int64_t>
-  getMergeableThreads(TileAttrInterface tile) const override {
-    return cast<TwoPassTileAttr>(tile).getThreads();
-  }
 
 protected:
   StringRef describeReads(const QuantizeTileCost &tile) const override {

@@ -303,7 +303,7 @@ func.func private @f() attributes {fp8moe.target = #fp8moe.target<"sm_90a">}
 
 // -----
 
-// expected-error @below {{has the attribute 'fp8moe.traget', which the dialect does not define; 'fp8moe.target' and 'fp8moe.launch_group' are the only ones allowed here}}
+// expected-error @below {{has the attribute 'fp8moe.traget', which the dialect does not define; 'fp8moe.target' is the only one allowed here}}
 module attributes {fp8moe.traget = #fp8moe.target<"sm_90a">} {}
 
 // -----

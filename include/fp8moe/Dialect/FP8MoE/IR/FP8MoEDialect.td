@@ -39,9 +39,6 @@ def FP8MoE_Dialect : Dialect {
   let extraClassDeclaration = [{
     /// The module attribute that names the target.
     static constexpr llvm::StringLiteral kTargetAttrName = "fp8moe.target";
-    /// The attribute of two jagged quantizations that are launched together.
-    static constexpr llvm::StringLiteral kLaunchGroupAttrName =
-        "fp8moe.launch_group";
     /// The function argument or result attribute that names a buffer.
     static constexpr llvm::StringLiteral kNameAttrName = "fp8moe.name";
 
