@@ -369,10 +369,9 @@ void CastBuilder::build() {
   });
 }
 
-gpu::GPUFuncOp fp8moe::buildCast(Location loc, gpu::GPUModuleOp module,
-                                 StringRef name,
-                                 const ScaledCastProblem &problem,
-                                 const TargetInfo &target) {
+void fp8moe::buildCast(Location loc, gpu::GPUModuleOp module, StringRef name,
+                       const ScaledCastProblem &problem,
+                       const TargetInfo &target) {
   KernelSignature signature;
   signature.pointers = problem.jagged ? 4 : 3;
   signature.sizes = countDynamic(problem.sizes);
@@ -381,5 +380,4 @@ gpu::GPUFuncOp fp8moe::buildCast(Location loc, gpu::GPUModuleOp module,
   if (target.takesBackRequests())
     b.requestResidentBlocks(countResidentThreads(problem) / signature.threads);
   CastBuilder(b, problem).build();
-  return b.getKernel();
 }

@@ -91,9 +91,8 @@ int64_t getRowAlignment(const ScaledCastProblem &problem);
 
 /// The kernel of a problem. Its pointers are input, scales, offsets (jagged
 /// only) and output; then come the dynamic sizes in the order of `members`.
-gpu::GPUFuncOp buildCast(Location loc, gpu::GPUModuleOp module, StringRef name,
-                         const ScaledCastProblem &problem,
-                         const TargetInfo &target);
+void buildCast(Location loc, gpu::GPUModuleOp module, StringRef name,
+               const ScaledCastProblem &problem, const TargetInfo &target);
 
 } // namespace mlir::fp8moe
 

@@ -365,10 +365,9 @@ RelayoutConfig fp8moe::chooseRelayoutConfig(const RelayoutProblem &problem) {
   return config;
 }
 
-gpu::GPUFuncOp fp8moe::buildRelayout(Location loc, gpu::GPUModuleOp module,
-                                     StringRef name,
-                                     const RelayoutProblem &problem,
-                                     const TargetInfo &target) {
+void fp8moe::buildRelayout(Location loc, gpu::GPUModuleOp module,
+                           StringRef name, const RelayoutProblem &problem,
+                           const TargetInfo &target) {
   unsigned dynamicSizes = 0;
   auto count = [&](int64_t size) {
     dynamicSizes += ShapedType::isDynamic(size);
@@ -390,5 +389,4 @@ gpu::GPUFuncOp fp8moe::buildRelayout(Location loc, gpu::GPUModuleOp module,
   signature.threads = config.threads;
   KernelBuilder b(loc, module, name, signature, target);
   RelayoutBuilder(b, problem, config).build();
-  return b.getKernel();
 }

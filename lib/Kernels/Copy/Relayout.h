@@ -70,9 +70,8 @@ RelayoutConfig chooseRelayoutConfig(const RelayoutProblem &problem);
 /// The kernel of a copy. Its pointers are input, offsets (with groups only) and
 /// output; then come the dynamic sizes: size, inStride and outStride of each
 /// dimension, then those of the groups.
-gpu::GPUFuncOp buildRelayout(Location loc, gpu::GPUModuleOp module,
-                             StringRef name, const RelayoutProblem &problem,
-                             const TargetInfo &target);
+void buildRelayout(Location loc, gpu::GPUModuleOp module, StringRef name,
+                   const RelayoutProblem &problem, const TargetInfo &target);
 
 } // namespace mlir::fp8moe
 

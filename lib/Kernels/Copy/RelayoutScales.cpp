@@ -186,16 +186,14 @@ void ScalesBuilder::build() {
                     [&](Value workTile) { moveTiles(workTile); });
 }
 
-gpu::GPUFuncOp fp8moe::buildRelayoutScales(Location loc,
-                                           gpu::GPUModuleOp module,
-                                           StringRef name,
-                                           const RelayoutScalesProblem &problem,
-                                           const TargetInfo &target) {
+void fp8moe::buildRelayoutScales(Location loc, gpu::GPUModuleOp module,
+                                 StringRef name,
+                                 const RelayoutScalesProblem &problem,
+                                 const TargetInfo &target) {
   KernelSignature signature;
   signature.pointers = 2;
   signature.sizes = countDynamic(problem.sizes);
   signature.threads = kRelayoutScalesThreads;
   KernelBuilder b(loc, module, name, signature, target);
   ScalesBuilder(b, problem).build();
-  return b.getKernel();
 }

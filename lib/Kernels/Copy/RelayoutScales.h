@@ -45,10 +45,9 @@ inline constexpr int64_t kScaleTileLineBlocks = 4;
 
 /// The kernel of a problem. Its pointers are input and output; then come the
 /// dynamic sizes in the order of `members`.
-gpu::GPUFuncOp buildRelayoutScales(Location loc, gpu::GPUModuleOp module,
-                                   StringRef name,
-                                   const RelayoutScalesProblem &problem,
-                                   const TargetInfo &target);
+void buildRelayoutScales(Location loc, gpu::GPUModuleOp module, StringRef name,
+                         const RelayoutScalesProblem &problem,
+                         const TargetInfo &target);
 
 } // namespace mlir::fp8moe
 

@@ -211,10 +211,10 @@ bool fp8moe::writesAlongLines(const MXQuantizeProblem &problem) {
   return problem.sizes.outElement == 1 || problem.sizes.outLine != 1;
 }
 
-gpu::GPUFuncOp fp8moe::buildMXQuantize(Location loc, gpu::GPUModuleOp module,
-                                       StringRef name,
-                                       ArrayRef<MXQuantizeProblem> problems,
-                                       const TargetInfo &target) {
+void fp8moe::buildMXQuantize(Location loc, gpu::GPUModuleOp module,
+                             StringRef name,
+                             ArrayRef<MXQuantizeProblem> problems,
+                             const TargetInfo &target) {
   const MXQuantizeProblem &first = problems.front();
   KernelSignature signature;
   signature.pointers =
@@ -232,5 +232,4 @@ gpu::GPUFuncOp fp8moe::buildMXQuantize(Location loc, gpu::GPUModuleOp module,
     buildMXInner(kernel);
   else
     buildMXOuter(kernel, across ? &*across : nullptr);
-  return b.getKernel();
 }

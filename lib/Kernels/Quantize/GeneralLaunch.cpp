@@ -11,11 +11,11 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-gpu::GPUFuncOp
-fp8moe::buildGeneralQuantize(Location loc, gpu::GPUModuleOp module,
-                             StringRef name, const AxisQuantizeProblem &problem,
-                             int64_t threads, GeneralSchedule schedule,
-                             const TargetInfo &target) {
+void fp8moe::buildGeneralQuantize(Location loc, gpu::GPUModuleOp module,
+                                  StringRef name,
+                                  const AxisQuantizeProblem &problem,
+                                  int64_t threads, GeneralSchedule schedule,
+                                  const TargetInfo &target) {
   KernelSignature signature;
   signature.pointers = 2 + problem.jagged + !problem.scalesOnly;
   signature.sizes = countDynamic(problem.sizes);
@@ -23,7 +23,6 @@ fp8moe::buildGeneralQuantize(Location loc, gpu::GPUModuleOp module,
   KernelBuilder b(loc, module, name, signature, target);
   QuantizeKernel kernel(b, problem);
   schedule(kernel);
-  return b.getKernel();
 }
 
 namespace {

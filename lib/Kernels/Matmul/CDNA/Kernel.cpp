@@ -73,11 +73,12 @@ bool CDNAMatmulKernel::hasWholeStages() const {
   return isContractionMultipleOf(*this, config.stepBytes);
 }
 
-gpu::GPUFuncOp fp8moe::buildCDNAGroupedMatmul(
-    Location loc, gpu::GPUModuleOp module, StringRef name,
-    const GroupedMatmulProblem &problem,
-    const CDNAMatmulStrides<int64_t> &strides, const CDNAMatmulConfig &config,
-    const TargetInfo &target) {
+void fp8moe::buildCDNAGroupedMatmul(Location loc, gpu::GPUModuleOp module,
+                                    StringRef name,
+                                    const GroupedMatmulProblem &problem,
+                                    const CDNAMatmulStrides<int64_t> &strides,
+                                    const CDNAMatmulConfig &config,
+                                    const TargetInfo &target) {
   KernelSignature signature;
   signature.pointers =
       !problem.dense + problem.countScaleBuffers() + 3 + problem.accumulates;
@@ -92,5 +93,4 @@ gpu::GPUFuncOp fp8moe::buildCDNAGroupedMatmul(
     epilogue.loadScales();
     epilogue.storeTile(createCDNAMainLoop(kernel, tile));
   });
-  return b.getKernel();
 }

@@ -64,11 +64,11 @@ int64_t getPartialSumsBytes(const HopperMatmulConfig &config);
 /// there are any, result (M-grouped), what is accumulated into, if it is
 /// loaded, and room for partial sums, if there may be any (getPartialSumsBytes
 /// for each block); then the dynamic sizes.
-gpu::GPUFuncOp buildHopperGroupedMatmul(Location loc, gpu::GPUModuleOp module,
-                                        StringRef name,
-                                        const GroupedMatmulProblem &problem,
-                                        const HopperMatmulConfig &config,
-                                        const TargetInfo &target);
+void buildHopperGroupedMatmul(Location loc, gpu::GPUModuleOp module,
+                              StringRef name,
+                              const GroupedMatmulProblem &problem,
+                              const HopperMatmulConfig &config,
+                              const TargetInfo &target);
 
 } // namespace mlir::fp8moe
 

@@ -95,10 +95,11 @@ static void createRings(GroupedMatmulKernel &kernel) {
     kernel::MapPrefetchOp::create(b, map);
 }
 
-gpu::GPUFuncOp fp8moe::buildHopperGroupedMatmul(
-    Location loc, gpu::GPUModuleOp module, StringRef name,
-    const GroupedMatmulProblem &problem, const HopperMatmulConfig &config,
-    const TargetInfo &target) {
+void fp8moe::buildHopperGroupedMatmul(Location loc, gpu::GPUModuleOp module,
+                                      StringRef name,
+                                      const GroupedMatmulProblem &problem,
+                                      const HopperMatmulConfig &config,
+                                      const TargetInfo &target) {
   KernelSignature signature;
   signature.tensorMaps = 3;
   signature.pointers = !problem.dense + problem.countScaleBuffers() +
@@ -119,5 +120,4 @@ gpu::GPUFuncOp fp8moe::buildHopperGroupedMatmul(
       b.named("is_producer", b.equal(warpgroup, 0)),
       [&] { buildMatmulProducer(kernel); },
       [&] { buildMatmulConsumer(kernel, b.sub(warpgroup, 1)); });
-  return b.getKernel();
 }

@@ -432,10 +432,12 @@ static const RoleRegisters &getRoleRegisters(const SinglePassOuterTile &tile) {
   return tile.hasRows() ? kBothAxesRegisters : kOneAxisRegisters;
 }
 
-gpu::GPUFuncOp fp8moe::buildSinglePassOuterQuantize(
-    Location loc, gpu::GPUModuleOp module, StringRef name,
-    const AxisQuantizeProblem &problem, const SinglePassOuterTile &tile,
-    const RowOutput &rowOutput, const TargetInfo &target) {
+void fp8moe::buildSinglePassOuterQuantize(Location loc, gpu::GPUModuleOp module,
+                                          StringRef name,
+                                          const AxisQuantizeProblem &problem,
+                                          const SinglePassOuterTile &tile,
+                                          const RowOutput &rowOutput,
+                                          const TargetInfo &target) {
   KernelSignature signature;
   signature.tensorMaps = 4;
   signature.pointers = (problem.jagged ? 5 : 4) + (tile.hasRows() ? 2 : 0);
@@ -493,5 +495,4 @@ gpu::GPUFuncOp fp8moe::buildSinglePassOuterQuantize(
       {{"reduce_or_convert", tile.getFirstScaleWarp(), buildOthers},
        {"scale_or_producer", tile.scaleWarps + 1, buildScaleAndProducer}},
       order);
-  return b.getKernel();
 }

@@ -367,10 +367,12 @@ private:
 /// partial slots in the scratch; where segments are not jagged, the log2 of the
 /// tiles in a span. Where the tile has rows, the pointers go on with quantized
 /// rows and their scales.
-gpu::GPUFuncOp buildSinglePassOuterQuantize(
-    Location loc, gpu::GPUModuleOp module, StringRef name,
-    const AxisQuantizeProblem &problem, const SinglePassOuterTile &tile,
-    const RowOutput &rowOutput, const TargetInfo &target);
+void buildSinglePassOuterQuantize(Location loc, gpu::GPUModuleOp module,
+                                  StringRef name,
+                                  const AxisQuantizeProblem &problem,
+                                  const SinglePassOuterTile &tile,
+                                  const RowOutput &rowOutput,
+                                  const TargetInfo &target);
 
 // The roles. `warp` counts within the role.
 void buildSinglePassOuterProducer(SinglePassOuterKernel &kernel, Value warp);
