@@ -40,8 +40,6 @@ SymbolRefAttr KernelCache::getOrBuild(StringRef prefix, ArrayRef<Attribute> key,
   std::string name = (prefix + "_" + Twine(known.size())).str();
   auto symbol = SymbolRefAttr::get(kernels.getNameAttr(),
                                    {FlatSymbolRefAttr::get(context, name)});
-  // Known before it is built, so that kernels which its builder asks for get
-  // other numbers.
   known[identity] = symbol;
   build(kernels, name, target);
   return symbol;

@@ -23,10 +23,8 @@ public:
   using BuildFn = function_ref<void(gpu::GPUModuleOp module, StringRef name,
                                     const TargetInfo &target)>;
 
-  const TargetInfo &getTarget() const { return target; }
-
   /// The kernel that `key` describes completely; built when it is the first
-  /// one. Its name begins with `prefix`. `build` may ask for other kernels.
+  /// one. Its name begins with `prefix`.
   SymbolRefAttr getOrBuild(StringRef prefix, ArrayRef<Attribute> key,
                            BuildFn build);
 

@@ -48,29 +48,4 @@ TEST_F(KernelCacheTest, BuildsEqualKernelsOnce) {
   EXPECT_EQ(built, 3);
 }
 
-TEST_F(KernelCacheTest, ABuilderMayAskForOtherKernels) {
-  SymbolRefAttr inner;
-  SymbolRefAttr outer = cache.getOrBuild(
-      "copy", getKey(1),
-      [&](gpu::GPUModuleOp kernels, StringRef name, const TargetInfo &) {
-        // Enough of them to move what the cache holds.
-        for (int64_t key = 2; key < 200; ++key)
-          inner = cache.getOrBuild(
-              "copy", getKey(key),
-              [](gpu::GPUModuleOp kernels, StringRef name, const TargetInfo &) {
-                build(kernels, name);
-              });
-        build(kernels, name);
-      });
-  EXPECT_NE(inner, outer);
-  for (SymbolRefAttr kernel : {inner, outer})
-    EXPECT_TRUE(
-        SymbolTable::lookupNearestSymbolFrom<gpu::GPUFuncOp>(*module, kernel));
-  auto unexpected = [](gpu::GPUModuleOp, StringRef, const TargetInfo &) {
-    ADD_FAILURE() << "was known";
-  };
-  EXPECT_EQ(cache.getOrBuild("copy", getKey(1), unexpected), outer);
-  EXPECT_EQ(cache.getOrBuild("copy", getKey(199), unexpected), inner);
-}
-
 } // namespace
