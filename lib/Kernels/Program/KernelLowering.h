@@ -24,11 +24,8 @@ public:
 
   /// The operation that the kernel does.
   Operation *op;
-  /// Its tile; where a family launches several operations together, that of the
-  /// first one.
+  /// Its tile; where a family launches all alternatives, that of the first one.
   TileAttrInterface tile;
-  /// Whether there is anything to do (an i1); null: always.
-  Value isNeeded;
 
 protected:
   KernelInstance(TypeID id, Operation *op, TileAttrInterface tile)
@@ -52,9 +49,9 @@ protected:
 /// The lowering half of a family of kernels with tiles.
 struct KernelLowering {
   const KernelFamily *family;
-  /// Builds the kernel, or finds it, and launches it where there is anything to
-  /// do, `when` (an i1; null: always) holds, and everything is aligned and
-  /// counted as the kernel needs it. The result is the condition (an i1) under
+  /// Builds the kernel, or finds it, and launches it where `when` (an i1; null:
+  /// always) holds, and everything is aligned and counted as the kernel needs
+  /// it. The result is the condition (an i1) under
   /// which it did what there was to do; null: wherever `when` holds.
   FailureOr<Value> (*launch)(const KernelInstance &instance, Value when,
                              ProgramLowering &lowering);

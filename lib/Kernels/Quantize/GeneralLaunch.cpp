@@ -31,7 +31,7 @@ public:
   explicit GeneralLaunch(const QuantizeInstance &instance,
                          ProgramLowering &lowering)
       : QuantizeLaunch(instance, instance.operands, lowering),
-        tile(instance.tile) {}
+        instance(instance) {}
 
   void launch(
       StringRef name, int64_t threads, GeneralSchedule schedule,
@@ -43,8 +43,8 @@ public:
     SmallVector<OpFoldResult> arguments = addSizes(numbers);
     SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
         name,
-        {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type), tile,
-         builder.getDenseI64ArrayAttr(numbers)},
+        {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),
+         instance.tile, builder.getDenseI64ArrayAttr(numbers)},
         [&](gpu::GPUModuleOp module, StringRef name, const TargetInfo &target) {
           buildGeneralQuantize(b.getLoc(), module, name, problem, threads,
                                schedule, target);
@@ -56,11 +56,12 @@ public:
     HostSize workTiles = countWorkTiles(HostSize(b, sizes.segments),
                                         HostSize(b, sizes.parallel));
     lowering.createLaunch(b.getLoc(), kernel, workTiles.getSize(builder),
-                          threads, pointers, arguments, both(when, isNeeded));
+                          threads, pointers, arguments,
+                          both(when, instance.isNeeded));
   }
 
 private:
-  TileAttrInterface tile;
+  const QuantizeInstance &instance;
 };
 } // namespace
 

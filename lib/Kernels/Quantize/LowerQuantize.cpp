@@ -100,16 +100,15 @@ static RangeOperands createRangeOperands(const QuantizeOperands &operands,
           operands.problem.inputType.getIntOrFloatBitWidth() / 8};
 }
 
-/// A condition, `when`, may be null.
+/// Launches one of the kernels of `choice` where `isNeeded` (null: always).
 static LogicalResult launchQuantize(const Quantization &q, QuantizeKind kind,
-                                    KernelChoiceAttr choice, Value when,
+                                    KernelChoiceAttr choice, Value isNeeded,
                                     ProgramLowering &lowering) {
   QuantizeOperands operands = getOperands(q, lowering);
   SmallVector<QuantizeInstance> instances;
   bool haveRanges = false;
   for (AlternativeAttr entry : choice.getEntries()) {
-    instances.emplace_back(q.op, operands, entry.getTile(), kind);
-    instances.back().isNeeded = when;
+    instances.emplace_back(q.op, operands, entry.getTile(), kind, isNeeded);
     haveRanges |= static_cast<bool>(entry.getRange());
   }
   SmallVector<KernelAlternative> alternatives;

@@ -31,11 +31,15 @@ struct QuantizeOperands {
 class QuantizeInstance : public KernelInstanceBase<QuantizeInstance> {
 public:
   QuantizeInstance(Operation *op, const QuantizeOperands &operands,
-                   TileAttrInterface tile, QuantizeKind kind)
-      : KernelInstanceBase(op, tile), operands(operands), kind(kind) {}
+                   TileAttrInterface tile, QuantizeKind kind,
+                   Value isNeeded = {})
+      : KernelInstanceBase(op, tile), operands(operands), kind(kind),
+        isNeeded(isNeeded) {}
 
   const QuantizeOperands &operands;
   QuantizeKind kind;
+  /// Whether there is anything to do (an i1); null: always.
+  Value isNeeded;
 };
 
 /// A launch of a kernel along both axes: `columns` are jagged, `rows` whole.

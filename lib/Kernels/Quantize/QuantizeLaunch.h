@@ -25,8 +25,8 @@ public:
                  const QuantizeOperands &operands, ProgramLowering &lowering)
       : b(instance.op->getLoc(), lowering.getBuilder()),
         builder(lowering.getBuilder()), size(builder, b.getLoc()),
-        isNeeded(instance.isNeeded), problem(operands.problem),
-        sizes(operands.sizes), buffers(operands.buffers), lowering(lowering) {}
+        problem(operands.problem), sizes(operands.sizes),
+        buffers(operands.buffers), lowering(lowering) {}
 
   /// Appends all sizes to `numbers`, which tell kernels apart. Returns those
   /// that are arguments of the kernel, as only the run time knows them.
@@ -101,7 +101,6 @@ protected:
   ImplicitLocOpBuilder b;
   OpBuilder builder;
   SizeBuilder size;
-  Value isNeeded;
   const AxisQuantizeProblem &problem;
   const QuantizeSizes<OpFoldResult> &sizes;
   const QuantizeBuffers &buffers;

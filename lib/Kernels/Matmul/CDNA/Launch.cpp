@@ -222,8 +222,7 @@ LogicalResult CDNAMatmulLaunch::launch(Value when) {
   OpFoldResult blocks = size.mul(countRowBlocks(config),
                                  size.ceilDiv(sizes.columns, config.columns));
   args.push_back(getIndex(blocks));
-  Value isNeeded = both(createIsNotEmpty({sizes.rows, sizes.columns}),
-                        both(when, instance.isNeeded));
+  Value isNeeded = both(createIsNotEmpty({sizes.rows, sizes.columns}), when);
   Value one = getIndex(builder.getIndexAttr(1));
   plan::LaunchOp::create(builder, op.getLoc(), getKernel(config, strides),
                          ValueRange{getIndex(blocks), one, one},

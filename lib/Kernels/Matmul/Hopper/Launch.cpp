@@ -372,8 +372,7 @@ LogicalResult HopperMatmulLaunch::launch(Value when) {
   SmallVector<Value> choice =
       createLeastWaves(builder, op.getLoc(), alternatives, sizes, blocks);
   for (auto [alternative, isChosen] : llvm::zip_equal(alternatives, choice)) {
-    Value condition =
-        both(both(isNotEmpty, isChosen), both(when, instance.isNeeded));
+    Value condition = both(both(isNotEmpty, isChosen), when);
     if (alternative.config.splits > 1) {
       launchSplits(*operands, alternative.config, partialSums, blocks,
                    condition);

@@ -104,14 +104,14 @@ void RescaledLaunch::launchKernel(StringRef name, int64_t threads,
       columns, along, shared,
       source ? ArrayRef<Value>(source->pointers) : ArrayRef<Value>());
   lowering.createLaunch(b.getLoc(), kernel, workTiles.getSize(builder), threads,
-                        operands, arguments, both(when, isNeeded));
+                        operands, arguments, when);
 }
 
 SmallVector<Value> RescaledLaunch::createShared(const HostSize &lineTiles,
                                                 Value when) {
   SmallVector<Value> shared{createClearedWorkspace(
       b, lowering, segments * HostSize(b, sizes.parallel), kMagnitudeAlignment,
-      both(when, isNeeded))};
+      when)};
   if (!problem.jagged)
     return shared;
   shared.push_back(

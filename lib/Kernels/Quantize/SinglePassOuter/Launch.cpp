@@ -35,8 +35,8 @@ class SinglePassOuterLaunch : QuantizeLaunch {
 public:
   using QuantizeLaunch::QuantizeLaunch;
 
-  /// Without `rows`, columns only.
-  Value launch(const SinglePassOuterTile &tile, Value when,
+  /// Without `rows`, columns only, which may not be needed.
+  Value launch(const SinglePassOuterTile &tile, Value when, Value isNeeded,
                const RowQuantization *rows);
 
 private:
@@ -179,6 +179,7 @@ Value SinglePassOuterLaunch::createRowCondition(const RowQuantization &rows,
 }
 
 Value SinglePassOuterLaunch::launch(const SinglePassOuterTile &tile, Value when,
+                                    Value isNeeded,
                                     const RowQuantization *rows) {
   RowOutput rowOutput = rows ? rows->output : RowOutput();
   SmallVector<int64_t> numbers{problem.powerOfTwo,      problem.jagged,
@@ -248,7 +249,7 @@ FailureOr<Value> launchSinglePassOuter(const KernelInstance &instance,
   SinglePassOuterLaunch launcher(quantize, quantize.operands, lowering);
   SinglePassOuterTile tile;
   tile.stages = cast<SinglePassOuterTileAttr>(instance.tile).getStages();
-  return launcher.launch(tile, when, /*rows=*/nullptr);
+  return launcher.launch(tile, when, quantize.isNeeded, /*rows=*/nullptr);
 }
 
 FailureOr<Value> launchSinglePassBothAxes(const KernelInstance &instance,
@@ -262,6 +263,6 @@ FailureOr<Value> launchSinglePassBothAxes(const KernelInstance &instance,
   tile.stages = attr.getStages();
   tile.setRows(attr.getRowBytes());
   tile.rowStages = attr.getRowStages();
-  return launcher.launch(tile, when, &rows);
+  return launcher.launch(tile, when, /*isNeeded=*/Value(), &rows);
 }
 } // namespace mlir::fp8moe
