@@ -10,7 +10,6 @@
 #include "Kernels/Quantize/TwoPass/TwoPassTiles.h"
 #include "fp8moe/Kernels/Model/KernelChoice.h"
 #include "fp8moe/Kernels/Model/KernelProblem.h"
-#include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -76,15 +75,10 @@ static LogicalResult lowerScale(ScaleOpTy op, Value offsets,
   problem.jagged = views.offsets.has_value();
   problem.scalesOnly = true;
   problem.inputAlignment = getBufferAlignment(views.input);
-  SmallVector<OpFoldResult> arguments;
+  problem.sizes = getKnownSizes(*sizes);
   SmallVector<int64_t> key{problem.powerOfTwo, problem.jagged,
                            problem.inputAlignment};
-  for (auto [from, to] : llvm::zip_equal(QuantizeSizes<OpFoldResult>::members(),
-                                         QuantizeSizes<int64_t>::members())) {
-    arguments.push_back((*sizes).*from);
-    problem.sizes.*to = getStaticSize((*sizes).*from);
-    key.push_back(problem.sizes.*to);
-  }
+  SmallVector<OpFoldResult> arguments = QuantizeLaunch::addSizes(*sizes, key);
   FailureOr<KernelChoiceAttr> choice = requireChoice(op, lowering.getTarget());
   if (failed(choice))
     return failure();
