@@ -138,9 +138,9 @@ joinRanges(ArrayRef<const QuantizeTileCost *> tiles) {
   return alternatives;
 }
 
-static SmallVector<QuantizeAlternative>
-getAlternatives(const QuantizeWork &work, const TargetInfo &target,
-                bool areGeneral) {
+SmallVector<QuantizeAlternative>
+fp8moe::getQuantizeAlternatives(const QuantizeWork &work,
+                                const TargetInfo &target, bool areGeneral) {
   bool isInner = getQuantizeKind(work) == QuantizeKind::Inner;
   bool isKnown = !ShapedType::isDynamic(getMeanLength(work));
   if (!isInner || isKnown) {
@@ -165,16 +165,4 @@ getAlternatives(const QuantizeWork &work, const TargetInfo &target,
   for (auto [length, number] : llvm::enumerate(chooseTiles(tiles)))
     chosen.push_back(&tiles[length][number]);
   return joinRanges(chosen);
-}
-
-SmallVector<QuantizeAlternative>
-fp8moe::getQuantizeAlternatives(const QuantizeWork &work,
-                                const TargetInfo &target) {
-  return getAlternatives(work, target, /*areGeneral=*/false);
-}
-
-SmallVector<QuantizeAlternative>
-fp8moe::getGeneralQuantizeAlternatives(const QuantizeWork &work,
-                                       const TargetInfo &target) {
-  return getAlternatives(work, target, /*areGeneral=*/true);
 }

@@ -50,12 +50,12 @@ KernelChoiceAttr fp8moe::chooseQuantizeKernels(MLIRContext *context,
                                                const QuantizeWork &work,
                                                const TargetInfo &target) {
   SmallVector<QuantizeAlternative> kernels =
-      getQuantizeAlternatives(work, target);
+      getQuantizeAlternatives(work, target, /*areGeneral=*/false);
   SmallVector<AlternativeAttr> alternatives;
   addAlternatives(context, kernels, /*areGeneral=*/false, alternatives);
   // Alternatives behind them may have other ranges.
   if (!alternatives.empty())
-    kernels = getGeneralQuantizeAlternatives(work, target);
+    kernels = getQuantizeAlternatives(work, target, /*areGeneral=*/true);
   addAlternatives(context, kernels, /*areGeneral=*/true, alternatives);
   return KernelChoiceAttr::get(context, alternatives);
 }
@@ -67,7 +67,7 @@ KernelChoiceAttr fp8moe::completeQuantizeKernels(KernelChoiceAttr choice,
     return choice;
   SmallVector<AlternativeAttr> general;
   addAlternatives(choice.getContext(),
-                  getGeneralQuantizeAlternatives(work, target),
+                  getQuantizeAlternatives(work, target, /*areGeneral=*/true),
                   /*areGeneral=*/true, general);
   return appendAlternatives(
       choice, KernelChoiceAttr::get(choice.getContext(), general));

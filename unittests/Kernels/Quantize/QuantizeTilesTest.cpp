@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fp8moe/Kernels/Quantize/QuantizeTiles.h"
+#include "Kernels/Quantize/QuantizeCandidates.h"
 #include "Kernels/Quantize/SinglePassOuter/SinglePassOuterTiles.h"
 #include "fp8moe/Kernels/Model/KernelFamily.h"
 
@@ -482,7 +483,7 @@ TEST(QuantizeTilesTest, FewKernelsServeAllLengths) {
                            ShapedType::kDynamic}) {
       QuantizeWork work = jaggedInner(ShapedType::kDynamic, columns, groups);
       SmallVector<QuantizeAlternative> alternatives =
-          getGeneralQuantizeAlternatives(work, target);
+          getQuantizeAlternatives(work, target, /*areGeneral=*/true);
       EXPECT_LE(alternatives.size(), 4u) << columns << " " << groups;
       EXPECT_FALSE(alternatives.back().upTo.has_value());
       for (auto [alternative, next] :

@@ -127,24 +127,8 @@ SmallVector<QuantizeTileCost> rankQuantizeTiles(const QuantizeWork &work,
 /// kDynamic when that is only known at run time.
 int64_t getMeanLength(const QuantizeWork &work);
 
-/// A tile and the mean lengths of slices that it is for.
-struct QuantizeAlternative {
-  /// The largest length, none for the last alternative.
-  std::optional<int64_t> upTo;
-  QuantizeTileCost tile;
-};
-
-/// The kernels to choose from at run time: one, unless the length of slices
-/// decides and is not known. Ascending lengths.
-SmallVector<QuantizeAlternative>
-getQuantizeAlternatives(const QuantizeWork &work, const TargetInfo &target);
-
-/// As above, among kernels that take every address, every pitch and every size.
-SmallVector<QuantizeAlternative>
-getGeneralQuantizeAlternatives(const QuantizeWork &work,
-                               const TargetInfo &target);
-
-/// These as a choice: what does not take everything stands before what does.
+/// The kernels to choose from at run time: what does not take everything stands
+/// before what does.
 KernelChoiceAttr chooseQuantizeKernels(MLIRContext *context,
                                        const QuantizeWork &work,
                                        const TargetInfo &target);
