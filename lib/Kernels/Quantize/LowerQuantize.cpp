@@ -140,8 +140,7 @@ static FailureOr<Value> launchBothAxes(const Quantization &columns,
   if (RangeAttr range = alternative.getRange())
     when = createIsInRange(range, createRangeOperands(ofColumns, builder, loc),
                            builder, loc);
-  if (fallback)
-    when = createBoth(builder, loc, when, fallback);
+  when = createBoth(builder, loc, when, fallback);
   if (source && !computesInput(instance.tile))
     launchRows(source, when, lowering);
   FailureOr<Value> isDone = lowering.getTable()
@@ -149,8 +148,7 @@ static FailureOr<Value> launchBothAxes(const Quantization &columns,
                                 ->launch(instance, when, lowering);
   if (failed(isDone))
     return failure();
-  Value isLeft = createNot(builder, loc, *isDone);
-  return fallback ? createBoth(builder, loc, fallback, isLeft) : isLeft;
+  return createBoth(builder, loc, fallback, createNot(builder, loc, *isDone));
 }
 
 /// One launch, or one for each axis. `op` has a quantized tensor and scales for
