@@ -15,8 +15,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/Quantize/TwoPass/OuterStrips.h"
-#include "Kernels/Quantize/TwoPass/TwoPassTiles.h"
+#include "Kernels/Quantize/TwoPass/TwoPassOuter.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -24,30 +23,8 @@ using namespace mlir::fp8moe;
 using two_pass::kTilePack;
 using two_pass::kTileVector;
 
-namespace {
-
 /// Input chunks that a thread loads before it uses the first of them.
-constexpr int64_t kChunksInFlight = 4;
-
-class TwoPassOuterBuilder : OuterStripBuilder {
-public:
-  using OuterStripBuilder::OuterStripBuilder;
-
-  void build();
-
-private:
-  // First pass: scales of the strip, to memory and to shared memory.
-  void createScales();
-  void createOuterScales();
-  void createInnerScales();
-  SmallVector<Value> createThreadMagnitudes();
-
-  // Second pass.
-  void quantizeOuter();
-  void quantizeTransposed();
-};
-
-} // namespace
+static constexpr int64_t kChunksInFlight = 4;
 
 void TwoPassOuterBuilder::build() {
   two_pass::SharedMemory memory(kind, columns, threads, b.getSubgroupSize());
@@ -148,6 +125,29 @@ SmallVector<Value> TwoPassOuterBuilder::createThreadMagnitudes() {
       });
 }
 
+void TwoPassOuterBuilder::storeMagnitudes(ArrayRef<Value> chunks) {
+  // Threads of a subgroup that have the same columns combine by shuffles.
+  SmallVector<Value> bits;
+  for (Value chunk : chunks) {
+    for (int64_t mask = getThreadsPerRow(); mask < b.getSubgroupSize();
+         mask *= 2) {
+      SmallVector<Value> own = b.unpackWords(chunk), other = own;
+      for (auto [word, otherWord] : llvm::zip_equal(own, other))
+        std::tie(word, otherWord) = b.exchange(word, mask);
+      chunk = kernel.math.createMax(b.packWords(own), b.packWords(other));
+    }
+    llvm::append_range(bits, kernel.math.unpackMagnitudes(chunk));
+  }
+  b.createIf(b.less(b.getLane(), getThreadsPerRow()), [&] {
+    Value element = b.add(b.mul(b.getSubgroup(), columns), getColumnInStrip());
+    Value pointer =
+        b.offsetBytes(magnitudeMemory, b.mul(element, sizeof(float)));
+    for (size_t i = 0; i < bits.size(); i += 4)
+      b.store(b.packWords(ArrayRef(bits).slice(i, 4)),
+              b.offsetBytes(pointer, i * sizeof(float)), kVectorBytes);
+  });
+}
+
 void TwoPassOuterBuilder::createOuterScales() {
   storeMagnitudes(createThreadMagnitudes());
   b.createBarrier();
@@ -155,8 +155,13 @@ void TwoPassOuterBuilder::createOuterScales() {
   // One thread a column combines the subgroups.
   b.createIf(b.less(b.getThread(), columns), [&] {
     Value offset = b.mul(b.getThread(), sizeof(float));
-    Value magnitude = combineMagnitudes(b.offsetBytes(magnitudeMemory, offset),
-                                        getNumSubgroups());
+    Value pointer = b.offsetBytes(magnitudeMemory, offset), magnitude;
+    for (int64_t i : llvm::seq(getNumSubgroups())) {
+      Value part = b.load(b.getI32Type(),
+                          b.offsetBytes(pointer, i * columns * sizeof(float)),
+                          sizeof(float));
+      magnitude = magnitude ? b.maxU(magnitude, part) : part;
+    }
     Value scale = kernel.math.createScale(magnitude);
     b.store(scale, b.offsetBytes(scaleMemory, offset), sizeof(float));
     Value column = b.add(firstColumn, b.getThread());
@@ -173,7 +178,8 @@ void TwoPassOuterBuilder::quantizeOuter() {
   Plane input = kernel.getInputPlane(segment, Along::Columns);
   Plane output = kernel.getOutputPlane(segment, Along::Columns);
   int64_t chunks = kernel.getInputChunks(kOutputChunk);
-  SmallVector<Value> scales = loadScales(getColumnInStrip(), kOutputChunk);
+  SmallVector<Value> scales =
+      loadSharedScales(b, scaleMemory, getColumnInStrip(), kOutputChunk);
   Value column = b.add(firstColumn, getColumnInStrip());
   Value hasColumns = b.less(column, kernel.sizes.parallel);
   Value end = b.select(hasColumns, segment.rows.high, 0);
@@ -194,10 +200,11 @@ void TwoPassOuterBuilder::quantizeTransposed() {
   Plane output = kernel.getOutputPlane(segment, getOutputAlong());
   int64_t rowsPerTile =
       isFromColumns() ? TransposeTile::kRowBytes : tile->getRows();
-  enterTiles();
-  SmallVector<Value> scales = isFromColumns()
-                                  ? loadScales(vectorInTile, kTileVector)
-                                  : loadScales(packInTile, kTilePack);
+  vectorInTile = tile->getWriteRow();
+  packInTile = b.mul(tile->getWriteWord(), kTilePack);
+  SmallVector<Value> scales = loadSharedScales(
+      b, scaleMemory, isFromColumns() ? vectorInTile : packInTile,
+      isFromColumns() ? kTileVector : kTilePack);
 
   Value firstRow = kernel.getFirstChunk(segment.rows);
   Value isEmpty = b.lessEqual(segment.rows.high, segment.rows.low);
@@ -219,6 +226,5 @@ void TwoPassOuterBuilder::quantizeTransposed() {
 
 void fp8moe::buildTwoPassOuter(QuantizeKernel &kernel, TwoPassTileAttr tile,
                                QuantizeKind kind) {
-  TwoPassOuterBuilder(kernel, kind, tile.getColumns(), tile.getThreads())
-      .build();
+  TwoPassOuterBuilder(kernel, kind, tile).build();
 }

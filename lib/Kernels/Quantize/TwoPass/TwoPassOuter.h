@@ -1,4 +1,4 @@
-//===- OuterStrips.h - What schedules of strips share -----------*- C++ -*-===//
+//===- TwoPassOuter.h - A block quantizes a strip ---------------*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FP8MOE_LIB_KERNELS_QUANTIZE_TWOPASS_OUTERSTRIPS_H
-#define FP8MOE_LIB_KERNELS_QUANTIZE_TWOPASS_OUTERSTRIPS_H
+#ifndef FP8MOE_LIB_KERNELS_QUANTIZE_TWOPASS_TWOPASSOUTER_H
+#define FP8MOE_LIB_KERNELS_QUANTIZE_TWOPASS_TWOPASSOUTER_H
 
 #include "Kernels/Emit/TransposeTile.h"
 #include "Kernels/Quantize/QuantizeKernel.h"
@@ -40,17 +40,31 @@ struct TransposedStep {
   Value vectorOrigin, packOrigin;
 };
 
-/// A block takes a strip of columns of one segment. This is what schedules of
-/// strips have in common: which rows and columns a thread has, the magnitudes
-/// of columns over a block, and tiles that are transposed in shared memory.
-class OuterStripBuilder {
+/// Builds the kernel of a kind other than Inner: a block takes a strip of
+/// columns of one segment.
+class TwoPassOuterBuilder {
 public:
-  OuterStripBuilder(QuantizeKernel &kernel, QuantizeKind kind, int64_t columns,
-                    int64_t threads)
-      : kernel(kernel), b(kernel.b), kind(kind), columns(columns),
-        threads(threads) {}
+  TwoPassOuterBuilder(QuantizeKernel &kernel, QuantizeKind kind,
+                      TwoPassTileAttr tile)
+      : kernel(kernel), b(kernel.b), kind(kind), columns(tile.getColumns()),
+        threads(tile.getThreads()) {}
 
-protected:
+  void build();
+
+private:
+  // First pass: scales of the strip, to memory and to shared memory.
+  void createScales();
+  void createOuterScales();
+  void createInnerScales();
+  SmallVector<Value> createThreadMagnitudes();
+  /// Combines magnitudes of the thread's columns, packed as in the input, over
+  /// a subgroup, and stores them to shared memory.
+  void storeMagnitudes(ArrayRef<Value> chunks);
+
+  // Second pass.
+  void quantizeOuter();
+  void quantizeTransposed();
+
   /// Columns of one thread in the passes over an input contiguous along them.
   int64_t getColumnsPerThread() const {
     return kind == QuantizeKind::Outer ? kOutputChunk : two_pass::kTileVector;
@@ -90,15 +104,6 @@ protected:
   void
   forEachSubgroupColumn(function_ref<void(Value inStrip, Value column)> body);
 
-  /// Combines magnitudes of the thread's columns, packed as in the input, over
-  /// a subgroup, and stores them to shared memory.
-  void storeMagnitudes(ArrayRef<Value> chunks);
-  /// The largest of the first `count` magnitudes of the column whose first one
-  /// lies at `pointer`.
-  Value combineMagnitudes(Value pointer, int64_t count);
-  /// Scales of columns `first` ... of the strip, after a barrier.
-  SmallVector<Value> loadScales(Value first, int64_t count);
-
   // Tiles that are transposed. Rows of one are the dimension along which the
   // input is contiguous; its bytes lie along the dimension of the output.
   bool isFromColumns() const { return kind == QuantizeKind::OuterTransposing; }
@@ -108,8 +113,6 @@ protected:
   Along getOutputAlong() const {
     return isFromColumns() ? Along::Rows : Along::Columns;
   }
-  /// Finds the thread's part of each tile.
-  void enterTiles();
   TransposedStep getTransposed(const Step &step, const Plane &input,
                                const Plane &output);
   /// Where the thread has elements across the input.
@@ -123,7 +126,13 @@ protected:
   /// Writes the tile with the threads' `words` through `buffer`.
   void storeTile(Value buffer, ArrayRef<Value> words, const TransposedStep &at);
 
+  /// Stores `words`, a chunk of a tile's row along the output's rows. One that
+  /// is cut where the segment ends is moved, with what lies before it, until it
+  /// ends there.
+  void storeMovedRows(Value buffer, const TileChunk &at, const Plane &output,
+                      Value words, IndexRange rows);
   void zeroFill();
+  void zeroFill(IndexRange rows);
 
   QuantizeKernel &kernel;
   KernelBuilder &b;
@@ -141,16 +150,8 @@ protected:
   /// The strip at hand.
   SegmentView segment;
   Value firstColumn;
-
-private:
-  /// Stores `words`, a chunk of a tile's row along the output's rows. One that
-  /// is cut where the segment ends is moved, with what lies before it, until it
-  /// ends there.
-  void storeMovedRows(Value buffer, const TileChunk &at, const Plane &output,
-                      Value words, IndexRange rows);
-  void zeroFill(IndexRange rows);
 };
 
 } // namespace mlir::fp8moe
 
-#endif // FP8MOE_LIB_KERNELS_QUANTIZE_TWOPASS_OUTERSTRIPS_H
+#endif // FP8MOE_LIB_KERNELS_QUANTIZE_TWOPASS_TWOPASSOUTER_H

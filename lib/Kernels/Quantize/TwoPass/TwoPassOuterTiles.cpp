@@ -1,4 +1,4 @@
-//===- OuterStrips.cpp - What schedules of strips share -------------------===//
+//===- TwoPassOuterTiles.cpp - Steps and tiles of a strip -----------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/Quantize/TwoPass/OuterStrips.h"
+#include "Kernels/Quantize/TwoPass/TwoPassOuter.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -21,7 +21,7 @@ static constexpr int64_t kNearBytes = int64_t(1) << 31;
 // Rows
 //===----------------------------------------------------------------------===//
 
-Step OuterStripBuilder::getStep(Value row) {
+Step TwoPassOuterBuilder::getStep(Value row) {
   if (!countsInSteps())
     return {Value(), row, firstColumn, segment.rows, getColumns()};
   // No step has as many rows or columns as 31 bits count.
@@ -43,7 +43,7 @@ Step OuterStripBuilder::getStep(Value row) {
            countLeft(kernel.sizes.parallel, firstColumn)}};
 }
 
-Plane OuterStripBuilder::moveTo(const Step &step, Plane plane, Along along) {
+Plane TwoPassOuterBuilder::moveTo(const Step &step, Plane plane, Along along) {
   if (!step.origin)
     return plane;
   plane.base = along == Along::Rows
@@ -56,7 +56,7 @@ Plane OuterStripBuilder::moveTo(const Step &step, Plane plane, Along along) {
   return plane;
 }
 
-Value OuterStripBuilder::clampToRows(const Step &step, Value row) {
+Value TwoPassOuterBuilder::clampToRows(const Step &step, Value row) {
   Value last = b.sub(step.rows.high, 1);
   if (!step.origin)
     return b.clamp(row, step.rows.low, last);
@@ -67,16 +67,16 @@ Value OuterStripBuilder::clampToRows(const Step &step, Value row) {
 }
 
 SmallVector<Value>
-OuterStripBuilder::ifRows(const Step &step, Value row,
-                          function_ref<SmallVector<Value>()> values,
-                          ValueRange others) {
+TwoPassOuterBuilder::ifRows(const Step &step, Value row,
+                            function_ref<SmallVector<Value>()> values,
+                            ValueRange others) {
   if (!step.origin)
     return values();
   return b.createIf(b.less(row, step.rows.high), others.getTypes(), values,
                     [&] { return SmallVector<Value>(others); });
 }
 
-void OuterStripBuilder::forEachSubgroupColumn(
+void TwoPassOuterBuilder::forEachSubgroupColumn(
     function_ref<void(Value, Value)> body) {
   b.createFor(b.getSubgroup(), b.i64(columns), getNumSubgroups(),
               [&](Value inStrip) {
@@ -87,59 +87,12 @@ void OuterStripBuilder::forEachSubgroupColumn(
 }
 
 //===----------------------------------------------------------------------===//
-// Magnitudes and scales
-//===----------------------------------------------------------------------===//
-
-void OuterStripBuilder::storeMagnitudes(ArrayRef<Value> chunks) {
-  // Threads of a subgroup that have the same columns combine by shuffles.
-  SmallVector<Value> bits;
-  for (Value chunk : chunks) {
-    for (int64_t mask = getThreadsPerRow(); mask < b.getSubgroupSize();
-         mask *= 2) {
-      SmallVector<Value> own = b.unpackWords(chunk), other = own;
-      for (auto [word, otherWord] : llvm::zip_equal(own, other))
-        std::tie(word, otherWord) = b.exchange(word, mask);
-      chunk = kernel.math.createMax(b.packWords(own), b.packWords(other));
-    }
-    llvm::append_range(bits, kernel.math.unpackMagnitudes(chunk));
-  }
-  b.createIf(b.less(b.getLane(), getThreadsPerRow()), [&] {
-    Value element = b.add(b.mul(b.getSubgroup(), columns), getColumnInStrip());
-    Value pointer =
-        b.offsetBytes(magnitudeMemory, b.mul(element, sizeof(float)));
-    for (size_t i = 0; i < bits.size(); i += 4)
-      b.store(b.packWords(ArrayRef(bits).slice(i, 4)),
-              b.offsetBytes(pointer, i * sizeof(float)), kVectorBytes);
-  });
-}
-
-Value OuterStripBuilder::combineMagnitudes(Value pointer, int64_t count) {
-  Value magnitude;
-  for (int64_t i : llvm::seq(count)) {
-    Value part = b.load(b.getI32Type(),
-                        b.offsetBytes(pointer, i * columns * sizeof(float)),
-                        sizeof(float));
-    magnitude = magnitude ? b.maxU(magnitude, part) : part;
-  }
-  return magnitude;
-}
-
-SmallVector<Value> OuterStripBuilder::loadScales(Value first, int64_t count) {
-  return loadSharedScales(b, scaleMemory, first, count);
-}
-
-//===----------------------------------------------------------------------===//
 // Tiles
 //===----------------------------------------------------------------------===//
 
-void OuterStripBuilder::enterTiles() {
-  vectorInTile = tile->getWriteRow();
-  packInTile = b.mul(tile->getWriteWord(), kTilePack);
-}
-
-TransposedStep OuterStripBuilder::getTransposed(const Step &step,
-                                                const Plane &input,
-                                                const Plane &output) {
+TransposedStep TwoPassOuterBuilder::getTransposed(const Step &step,
+                                                  const Plane &input,
+                                                  const Plane &output) {
   bool fromColumns = isFromColumns();
   TransposedStep at;
   at.step = step;
@@ -152,7 +105,7 @@ TransposedStep OuterStripBuilder::getTransposed(const Step &step,
   return at;
 }
 
-SmallVector<Value> OuterStripBuilder::getOthers(const TransposedStep &at) {
+SmallVector<Value> TwoPassOuterBuilder::getOthers(const TransposedStep &at) {
   Value pack = b.add(at.packOrigin, packInTile);
   SmallVector<Value> others;
   for (int64_t i : llvm::seq(kTilePack)) {
@@ -164,19 +117,19 @@ SmallVector<Value> OuterStripBuilder::getOthers(const TransposedStep &at) {
   return others;
 }
 
-Value OuterStripBuilder::getSubgroupRow() {
+Value TwoPassOuterBuilder::getSubgroupRow() {
   return isFromColumns() ? b.mul(tile->getFirstWriteWord(), kTilePack)
                          : b.i64(0);
 }
 
-SmallVector<Value> OuterStripBuilder::loadTile(const TransposedStep &at,
-                                               ArrayRef<Value> others) {
+SmallVector<Value> TwoPassOuterBuilder::loadTile(const TransposedStep &at,
+                                                 ArrayRef<Value> others) {
   return loadChunks(b, at.from, b.add(at.vectorOrigin, vectorInTile),
                     kernel.getInputChunks(kTileVector), others, at.inputRange);
 }
 
-SmallVector<Value> OuterStripBuilder::quantizeTile(ArrayRef<Value> chunks,
-                                                   ArrayRef<Value> scales) {
+SmallVector<Value> TwoPassOuterBuilder::quantizeTile(ArrayRef<Value> chunks,
+                                                     ArrayRef<Value> scales) {
   SmallVector<Value> values;
   for (Value chunk : chunks)
     llvm::append_range(values, kernel.math.unpackValues(chunk));
@@ -191,8 +144,8 @@ SmallVector<Value> OuterStripBuilder::quantizeTile(ArrayRef<Value> chunks,
   return kernel.math.createQuantizeOwn(packed, packedScales);
 }
 
-void OuterStripBuilder::storeTile(Value buffer, ArrayRef<Value> words,
-                                  const TransposedStep &at) {
+void TwoPassOuterBuilder::storeTile(Value buffer, ArrayRef<Value> words,
+                                    const TransposedStep &at) {
   tile->transpose(
       buffer, words, [&](Value rowInTile, Value chunk, Value words) {
         Value other = b.add(at.vectorOrigin, rowInTile);
@@ -211,9 +164,9 @@ void OuterStripBuilder::storeTile(Value buffer, ArrayRef<Value> words,
 
 /// The tile before is still in the other buffer: only the last step of a
 /// segment has chunks that are cut, and the next strip begins with a barrier.
-void OuterStripBuilder::storeMovedRows(Value buffer, const TileChunk &at,
-                                       const Plane &output, Value words,
-                                       IndexRange rows) {
+void TwoPassOuterBuilder::storeMovedRows(Value buffer, const TileChunk &at,
+                                         const Plane &output, Value words,
+                                         IndexRange rows) {
   constexpr int64_t kChunks = TransposeTile::kRowBytes / kOutputChunk;
   auto store = [&] { storeChunk(b, output, at.first, at.other, words, rows); };
   Value start = b.sub(rows.high, kOutputChunk);
@@ -238,7 +191,7 @@ void OuterStripBuilder::storeMovedRows(Value buffer, const TileChunk &at,
   });
 }
 
-void OuterStripBuilder::zeroFill() {
+void TwoPassOuterBuilder::zeroFill() {
   if (!kernel.problem.jagged)
     return;
   IndexRange rows = segment.zeroRows;
@@ -249,7 +202,7 @@ void OuterStripBuilder::zeroFill() {
     zeroFill(rows);
 }
 
-void OuterStripBuilder::zeroFill(IndexRange rows) {
+void TwoPassOuterBuilder::zeroFill(IndexRange rows) {
   if (kind == QuantizeKind::OuterTransposing) {
     Plane output = kernel.getOutputPlane(segment, Along::Rows);
     forEachSubgroupColumn([&](Value, Value column) {
