@@ -28,14 +28,14 @@ static constexpr int64_t kLeastNominalGroupRows = 128;
 //===----------------------------------------------------------------------===//
 
 /// Appends those alternatives that take everything, or the others.
-static void addAlternatives(MLIRContext *context,
-                            ArrayRef<QuantizeAlternative> kernels,
+static void addAlternatives(ArrayRef<QuantizeAlternative> kernels,
                             bool areGeneral,
                             SmallVectorImpl<AlternativeAttr> &alternatives) {
   int64_t above = 0;
   for (const QuantizeAlternative &kernel : kernels) {
     int64_t upTo = kernel.upTo.value_or(kUnbounded);
     TileAttrInterface tile = kernel.tile.tile;
+    MLIRContext *context = tile.getContext();
     RangeAttr range;
     if (above != 0 || upTo != kUnbounded)
       range = RangeAttr::get(context, Quantity::MeanLength, above, upTo);
@@ -46,18 +46,17 @@ static void addAlternatives(MLIRContext *context,
   }
 }
 
-KernelChoiceAttr fp8moe::chooseQuantizeKernels(MLIRContext *context,
-                                               const QuantizeWork &work,
+KernelChoiceAttr fp8moe::chooseQuantizeKernels(const QuantizeWork &work,
                                                const TargetInfo &target) {
   SmallVector<QuantizeAlternative> kernels =
       getQuantizeAlternatives(work, target, /*areGeneral=*/false);
   SmallVector<AlternativeAttr> alternatives;
-  addAlternatives(context, kernels, /*areGeneral=*/false, alternatives);
+  addAlternatives(kernels, /*areGeneral=*/false, alternatives);
   // Alternatives behind them may have other ranges.
   if (!alternatives.empty())
     kernels = getQuantizeAlternatives(work, target, /*areGeneral=*/true);
-  addAlternatives(context, kernels, /*areGeneral=*/true, alternatives);
-  return KernelChoiceAttr::get(context, alternatives);
+  addAlternatives(kernels, /*areGeneral=*/true, alternatives);
+  return KernelChoiceAttr::get(work.context, alternatives);
 }
 
 KernelChoiceAttr fp8moe::completeQuantizeKernels(KernelChoiceAttr choice,
@@ -66,8 +65,7 @@ KernelChoiceAttr fp8moe::completeQuantizeKernels(KernelChoiceAttr choice,
   if (takesEverything(choice))
     return choice;
   SmallVector<AlternativeAttr> general;
-  addAlternatives(choice.getContext(),
-                  getQuantizeAlternatives(work, target, /*areGeneral=*/true),
+  addAlternatives(getQuantizeAlternatives(work, target, /*areGeneral=*/true),
                   /*areGeneral=*/true, general);
   return appendAlternatives(
       choice, KernelChoiceAttr::get(choice.getContext(), general));
@@ -152,11 +150,10 @@ Cost fp8moe::estimateApart(ArrayRef<QuantizeWork> works,
 }
 
 std::optional<std::pair<QuantizeTileCost, RangeAttr>>
-fp8moe::findBothAxesTile(MLIRContext *context, TileAttrInterface tile,
-                         ArrayRef<QuantizeWork> works,
+fp8moe::findBothAxesTile(TileAttrInterface tile, ArrayRef<QuantizeWork> works,
                          const TargetInfo &target) {
   for (const BothAxesAlternative &alternative :
-       getBothAxesAlternatives(context, works, target))
+       getBothAxesAlternatives(works, target))
     for (const QuantizeTileCost &candidate : alternative.tiles)
       if (candidate.tile == tile)
         return {{candidate, alternative.range}};
@@ -166,11 +163,10 @@ fp8moe::findBothAxesTile(MLIRContext *context, TileAttrInterface tile,
 /// The best tile of each alternative that is worthwhile, and may take the
 /// works.
 static SmallVector<std::pair<QuantizeTileCost, RangeAttr>>
-getWorthwhile(MLIRContext *context, ArrayRef<QuantizeWork> works,
-              const TargetInfo &target) {
+getWorthwhile(ArrayRef<QuantizeWork> works, const TargetInfo &target) {
   SmallVector<std::pair<QuantizeTileCost, RangeAttr>> result;
   for (const BothAxesAlternative &alternative :
-       getBothAxesAlternatives(context, works, target))
+       getBothAxesAlternatives(works, target))
     if (alternative.isWorthwhile &&
         (!alternative.range ||
          mayBeInRange(alternative.range, works[0], target)))
@@ -184,14 +180,12 @@ fp8moe::chooseBothAxesTile(Operation *op, ArrayRef<QuantizeWork> works,
                            const TargetInfo &target) {
   if (works.size() != 2)
     return std::nullopt;
-  MLIRContext *context = op->getContext();
   // A kernel that has no room on the card leaves the work to the next one, too.
   if (KernelChoiceAttr choice = cast<TiledOpInterface>(op).getTilesAttr()) {
     for (AlternativeAttr alternative : choice.getEntries())
       if (RangeAttr range = alternative.getRange();
           !range || mayBeInRange(range, works[0], target))
-        if (auto found =
-                findBothAxesTile(context, alternative.getTile(), works, target))
+        if (auto found = findBothAxesTile(alternative.getTile(), works, target))
           return found->first;
     return std::nullopt;
   }
@@ -199,7 +193,7 @@ fp8moe::chooseBothAxesTile(Operation *op, ArrayRef<QuantizeWork> works,
     return estimateWithSource(tile, works[0], target);
   };
   std::optional<QuantizeTileCost> best;
-  for (auto &[tile, range] : getWorthwhile(context, works, target))
+  for (auto &[tile, range] : getWorthwhile(works, target))
     if (!best || getCost(tile) < getCost(*best))
       best = tile;
   return best;
@@ -211,25 +205,23 @@ bool fp8moe::hasBothAxesTile(Operation *op, ArrayRef<QuantizeWork> works,
     return llvm::any_of(choice.getEntries(), [](AlternativeAttr alternative) {
       return isBothAxesTile(alternative.getTile());
     });
-  return works.size() == 2 &&
-         !getWorthwhile(op->getContext(), works, target).empty();
+  return works.size() == 2 && !getWorthwhile(works, target).empty();
 }
 
-AlternativeAttr fp8moe::choosePerAxisKernels(MLIRContext *context,
-                                             ArrayRef<QuantizeWork> works,
+AlternativeAttr fp8moe::choosePerAxisKernels(ArrayRef<QuantizeWork> works,
                                              const TargetInfo &target) {
   SmallVector<Attribute> choices;
   for (const QuantizeWork &work : works)
-    choices.push_back(chooseQuantizeKernels(context, work, target));
+    choices.push_back(chooseQuantizeKernels(work, target));
+  MLIRContext *context = works.front().context;
   auto perAxis = PerAxisAttr::get(context, ArrayAttr::get(context, choices));
   return AlternativeAttr::get(context, perAxis, RangeAttr(), /*wave=*/0);
 }
 
-KernelChoiceAttr fp8moe::chooseBothAxesKernels(MLIRContext *context,
-                                               ArrayRef<QuantizeWork> works,
+KernelChoiceAttr fp8moe::chooseBothAxesKernels(ArrayRef<QuantizeWork> works,
                                                const TargetInfo &target) {
   SmallVector<std::pair<QuantizeTileCost, RangeAttr>> both =
-      getWorthwhile(context, works, target);
+      getWorthwhile(works, target);
   // Known groups take the best one. Others leave to those that follow what they
   // are not worthwhile for.
   if (!both.empty() && !ShapedType::isDynamic(getMeanLength(works.front()))) {
@@ -245,13 +237,13 @@ KernelChoiceAttr fp8moe::chooseBothAxesKernels(MLIRContext *context,
   });
   SmallVector<AlternativeAttr> alternatives;
   for (auto &[tile, range] : both) {
-    alternatives.push_back(
-        AlternativeAttr::get(context, tile.tile, range, /*wave=*/0));
+    alternatives.push_back(AlternativeAttr::get(tile.tile.getContext(),
+                                                tile.tile, range, /*wave=*/0));
     if (!range)
       break;
   }
-  alternatives.push_back(choosePerAxisKernels(context, works, target));
-  return KernelChoiceAttr::get(context, alternatives);
+  alternatives.push_back(choosePerAxisKernels(works, target));
+  return KernelChoiceAttr::get(works.front().context, alternatives);
 }
 
 /// Whether the choice names a tile for both axes that is not legal for the
@@ -262,8 +254,7 @@ static bool hasIllegalBothAxesTile(KernelChoiceAttr choice,
   return works.size() == 2 && choice &&
          llvm::any_of(choice.getEntries(), [&](AlternativeAttr alternative) {
            return isBothAxesTile(alternative.getTile()) &&
-                  !findBothAxesTile(choice.getContext(), alternative.getTile(),
-                                    works, target);
+                  !findBothAxesTile(alternative.getTile(), works, target);
          });
 }
 

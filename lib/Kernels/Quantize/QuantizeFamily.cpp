@@ -125,21 +125,19 @@ bool BothAxesFamily::isWorthwhile(ArrayRef<QuantizeWork> works,
                        estimateApart(works, target), works[0], target);
 }
 
-RangeAttr BothAxesFamily::getRange(MLIRContext *context,
-                                   ArrayRef<QuantizeWork> works,
+RangeAttr BothAxesFamily::getRange(ArrayRef<QuantizeWork> works,
                                    const TargetInfo &target) const {
   if (!ShapedType::isDynamic(getMeanLength(works[0])))
     return {};
   auto lengths = findWorthwhileLengths(*this, works, target);
   if (!lengths || *lengths == std::pair<int64_t, int64_t>(0, kUnbounded))
     return {};
-  return RangeAttr::get(context, Quantity::MeanLength, lengths->first,
+  return RangeAttr::get(works[0].context, Quantity::MeanLength, lengths->first,
                         lengths->second);
 }
 
 SmallVector<BothAxesAlternative>
-fp8moe::getBothAxesAlternatives(MLIRContext *context,
-                                ArrayRef<QuantizeWork> works,
+fp8moe::getBothAxesAlternatives(ArrayRef<QuantizeWork> works,
                                 const TargetInfo &target) {
   SmallVector<BothAxesAlternative> alternatives;
   // No kernel writes two types.
@@ -149,8 +147,7 @@ fp8moe::getBothAxesAlternatives(MLIRContext *context,
     if (auto *both = dyn_cast<BothAxesFamily>(family)) {
       SmallVector<QuantizeTileCost> tiles = both->getTiles(works, target);
       if (!tiles.empty())
-        alternatives.push_back({std::move(tiles),
-                                both->getRange(context, works, target),
+        alternatives.push_back({std::move(tiles), both->getRange(works, target),
                                 both->isWorthwhile(works, target)});
     }
   return alternatives;

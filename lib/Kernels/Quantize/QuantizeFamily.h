@@ -84,7 +84,7 @@ public:
   /// The mean lengths of slices for which they are worthwhile; where lengths
   /// are known, the groups that they are for. Null where it is all, and where
   /// it is none.
-  virtual RangeAttr getRange(MLIRContext *context, ArrayRef<QuantizeWork> works,
+  virtual RangeAttr getRange(ArrayRef<QuantizeWork> works,
                              const TargetInfo &target) const;
 
   bool supports(const KernelWork &work, const TargetInfo &target) const final;

@@ -124,8 +124,8 @@ KernelChoiceAttr QuantizeProblem::choose(Operation *op,
                                          const TargetInfo &target) const {
   SmallVector<QuantizeWork, 2> works = getQuantizeWorks(op);
   if (works.size() == 1)
-    return chooseQuantizeKernels(op->getContext(), works.front(), target);
-  return chooseBothAxesKernels(op->getContext(), works, target);
+    return chooseQuantizeKernels(works.front(), target);
+  return chooseBothAxesKernels(works, target);
 }
 
 KernelChoiceAttr QuantizeProblem::complete(TiledOpInterface op,
@@ -142,10 +142,10 @@ KernelChoiceAttr QuantizeProblem::complete(TiledOpInterface op,
   SmallVector<AlternativeAttr> alternatives(choice.getEntries());
   AlternativeAttr &last = alternatives.back();
   if (!last.getRange() && ShapedType::isDynamic(getMeanLength(works.front())))
-    if (auto found = findBothAxesTile(context, last.getTile(), works, target))
+    if (auto found = findBothAxesTile(last.getTile(), works, target))
       last = AlternativeAttr::get(context, last.getTile(), found->second,
                                   /*wave=*/0);
-  alternatives.push_back(choosePerAxisKernels(context, works, target));
+  alternatives.push_back(choosePerAxisKernels(works, target));
   return KernelChoiceAttr::get(context, alternatives);
 }
 
@@ -162,7 +162,7 @@ static LogicalResult verifyAxes(TiledOpInterface op, KernelChoiceAttr choice,
               "the last alternative; run fp8moe-select-tiles, or add it";
   SmallVector<TileAttrInterface> legal;
   for (const BothAxesAlternative &alternative :
-       getBothAxesAlternatives(op->getContext(), works, target))
+       getBothAxesAlternatives(works, target))
     for (const QuantizeTileCost &tile : alternative.tiles)
       legal.push_back(tile.tile);
   for (AlternativeAttr alternative : ArrayRef(alternatives).drop_back()) {

@@ -274,7 +274,7 @@ std::string describe(const QuantizeWork &work) {
 BothAxesAlternative findBothAxes(ArrayRef<QuantizeWork> works,
                                  const TargetInfo &target) {
   SmallVector<BothAxesAlternative> alternatives =
-      getBothAxesAlternatives(getContext(), works, target);
+      getBothAxesAlternatives(works, target);
   EXPECT_LE(alternatives.size(), 1u);
   return alternatives.empty() ? BothAxesAlternative() : alternatives.front();
 }

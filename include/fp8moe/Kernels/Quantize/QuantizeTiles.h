@@ -129,8 +129,7 @@ int64_t getMeanLength(const QuantizeWork &work);
 
 /// The kernels to choose from at run time: what does not take everything stands
 /// before what does.
-KernelChoiceAttr chooseQuantizeKernels(MLIRContext *context,
-                                       const QuantizeWork &work,
+KernelChoiceAttr chooseQuantizeKernels(const QuantizeWork &work,
                                        const TargetInfo &target);
 
 /// `choice`, with something that takes everything behind it.
@@ -164,23 +163,20 @@ struct BothAxesAlternative {
 /// The alternatives that take the layouts, in the order in which they are
 /// asked. `works` are those of the operation.
 SmallVector<BothAxesAlternative>
-getBothAxesAlternatives(MLIRContext *context, ArrayRef<QuantizeWork> works,
-                        const TargetInfo &target);
+getBothAxesAlternatives(ArrayRef<QuantizeWork> works, const TargetInfo &target);
 
 /// A tile of theirs, and the range of its alternative; none for a tile that
 /// does not take the works.
 std::optional<std::pair<QuantizeTileCost, RangeAttr>>
-findBothAxesTile(MLIRContext *context, TileAttrInterface tile,
-                 ArrayRef<QuantizeWork> works, const TargetInfo &target);
+findBothAxesTile(TileAttrInterface tile, ArrayRef<QuantizeWork> works,
+                 const TargetInfo &target);
 
 /// A choice of kernels for each axis, as the last alternative.
-AlternativeAttr choosePerAxisKernels(MLIRContext *context,
-                                     ArrayRef<QuantizeWork> works,
+AlternativeAttr choosePerAxisKernels(ArrayRef<QuantizeWork> works,
                                      const TargetInfo &target);
 
 /// Tiles for both axes, and kernels for each axis behind them.
-KernelChoiceAttr chooseBothAxesKernels(MLIRContext *context,
-                                       ArrayRef<QuantizeWork> works,
+KernelChoiceAttr chooseBothAxesKernels(ArrayRef<QuantizeWork> works,
                                        const TargetInfo &target);
 
 /// The cost of the best kernel for each of several quantizations.

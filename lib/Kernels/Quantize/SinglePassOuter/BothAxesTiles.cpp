@@ -63,7 +63,7 @@ public:
   SmallVector<QuantizeTileCost>
   getTiles(ArrayRef<QuantizeWork> works,
            const TargetInfo &target) const override;
-  RangeAttr getRange(MLIRContext *context, ArrayRef<QuantizeWork> works,
+  RangeAttr getRange(ArrayRef<QuantizeWork> works,
                      const TargetInfo &target) const override;
 
 protected:
@@ -77,10 +77,9 @@ protected:
 /// the former took 323 us. The range is the same part of the cache of whatever
 /// card runs the program: what is usable follows from its two halves, which all
 /// cards of a chip have.
-RangeAttr SinglePassBothAxesFamily::getRange(MLIRContext *context,
-                                             ArrayRef<QuantizeWork> works,
+RangeAttr SinglePassBothAxesFamily::getRange(ArrayRef<QuantizeWork> works,
                                              const TargetInfo &target) const {
-  return RangeAttr::get(context, Quantity::GroupBytes, /*above=*/0,
+  return RangeAttr::get(works[0].context, Quantity::GroupBytes, /*above=*/0,
                         target.l2.usablePercent, /*percent_of_l2=*/true);
 }
 

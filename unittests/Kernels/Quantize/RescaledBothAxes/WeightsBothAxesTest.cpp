@@ -44,7 +44,7 @@ std::array<QuantizeWork, 2> createExperts(int64_t experts, int64_t lines,
 
 SmallVector<BothAxesAlternative> getAlternatives(ArrayRef<QuantizeWork> works,
                                                  const TargetInfo &target) {
-  return getBothAxesAlternatives(works.front().context, works, target);
+  return getBothAxesAlternatives(works, target);
 }
 
 std::optional<BothAxesAlternative> findRescaled(ArrayRef<QuantizeWork> works,
