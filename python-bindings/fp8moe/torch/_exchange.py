@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The operators of expert_parallel.
+"""The operators of expert_parallel, and of moe with a group.
 
 Each exchange is one all-to-all of rows of bytes. Without a capacity its sizes are data, which the host reads in dispatch. With one, every rank
 sends as many rows to each other rank: nothing waits for the device, and CUDA graphs hold the exchange.
@@ -18,7 +18,7 @@ import torch.distributed as dist
 
 from .._library import Error
 from . import _auto, _ops, _wire
-from ._permute import Routing, _spread, _sum_slots, dot_slots, route
+from ._permute import Routing, _sum_slots, route
 
 #: The sizes of an exchange: i64 [2, ranks] on the host, tokens sent to and received from each rank; or the fixed number for all of them.
 Sizes = Union[torch.Tensor, int]
@@ -58,57 +58,44 @@ def call(name: str, sizes: Sizes, *arguments: Any) -> Any:
 
 
 def _run_dispatch(
-    x: torch.Tensor, weights: torch.Tensor, experts: torch.Tensor, num_experts: int, group_name: str, is_fp8: bool, sorts: bool
-) -> Tuple[torch.Tensor, ...]:
-    group = _resolve(group_name)
-    ranks, rank = group.size(), group.rank()
-    mine = num_experts // ranks
-    sent, counts = _plan(experts, mine, ranks)
-    read = _read_later(_exchange_header(counts, _describe(num_experts, x.shape[1], experts.shape[1], is_fp8, NO_ROOM), group))
-    # Runs while the host waits for the counts.
-    tokens = _wire.pack(x, is_fp8, _narrow(experts, num_experts), weights.to(torch.float32))
-    both = read()
-    _require_alike(both[1, :, 2:].tolist(), rank)
-    sizes = both[:, :, 0].contiguous()
-    used, number = int(both[1, :, 1].sum()), int(sizes[0].sum())
-    arrived = _exchange(_wire.take(tokens, sent.slots[:number] // ranks), sizes, group)
-    ids, *results = _arrange(arrived, x.shape[1], experts.shape[1], rank * mine, mine, used, is_fp8, sorts)
-    return (*results, *sent, sizes)
-
-
-def _run_dispatch_fixed(
-    x: torch.Tensor,
-    weights: torch.Tensor,
-    experts: torch.Tensor,
-    num_experts: int,
-    group_name: str,
-    is_fp8: bool,
-    sorts: bool,
-    room_rows: int,
-    room_tokens: int,
+    x: torch.Tensor, weights: torch.Tensor, experts: torch.Tensor, num_experts: int, group_name: str, is_fp8: bool, function: str
 ) -> Tuple[torch.Tensor, ...]:
     group = _resolve(group_name)
     ranks, rank, k = group.size(), group.rank(), experts.shape[1]
     mine = num_experts // ranks
-    _compare_fixed(_describe(num_experts, x.shape[1], k, is_fp8, Room(room_tokens, room_rows)), x.device, group)
+    sent, counts = _plan(experts, mine, ranks)
+    read = _read_later(_exchange_header(counts, _describe(num_experts, x.shape[1], k, is_fp8, NO_ROOM), group))
+    # Runs while the host waits for the counts.
+    tokens = _wire.pack(x, is_fp8, _narrow(experts, num_experts), weights.to(torch.float32))
+    both = read()
+    _require_alike(function, both[1, :, 2:].tolist(), rank)
+    sizes = both[:, :, 0].contiguous()
+    used, number = int(both[1, :, 1].sum()), int(sizes[0].sum())
+    arrived = _exchange(_wire.take(tokens, sent.slots[:number] // ranks), sizes, group)
+    _, *results = _arrange(arrived, x.shape[1], k, rank * mine, mine, used, is_fp8)
+    return (*results, *sent, sizes)
+
+
+def _run_dispatch_fixed(
+    x: torch.Tensor, weights: torch.Tensor, experts: torch.Tensor, num_experts: int, group_name: str, is_fp8: bool, function: str, room: List[int]
+) -> Tuple[torch.Tensor, ...]:
+    group, (room_tokens, room_rows) = _resolve(group_name), room
+    ranks, rank, k = group.size(), group.rank(), experts.shape[1]
+    mine = num_experts // ranks
+    _compare_fixed(function, _describe(num_experts, x.shape[1], k, is_fp8, Room(*room)), x.device, group)
     sent, numbers, lost = _plan_fixed(experts, mine, ranks, room_tokens)
     outgoing = _wire.pack(x, is_fp8, _narrow(experts, num_experts), weights.to(torch.float32), numbers)
     arrived = _exchange(outgoing, room_tokens, group)
-    ids, *results = _arrange(arrived, x.shape[1], k, rank * mine, mine, room_rows, is_fp8, sorts)
+    ids, *results = _arrange(arrived, x.shape[1], k, rank * mine, mine, room_rows, is_fp8)
     wanted = ((ids >= rank * mine) & (ids < (rank + 1) * mine)).sum()
     return (*results, *sent, (lost + (wanted - room_rows).clamp_(min=0)).view(1))
 
 
-def _arrange(
-    arrived: torch.Tensor, D: int, k: int, first: int, mine: int, used: int, is_fp8: bool, sorts: bool
-) -> Tuple[torch.Tensor, ...]:
-    """Of tokens that arrived: their experts, rows for the experts of this rank (or the tokens), weights, and the routing of at most `used`
-    rows."""
+def _arrange(arrived: torch.Tensor, D: int, k: int, first: int, mine: int, used: int, is_fp8: bool) -> Tuple[torch.Tensor, ...]:
+    """Experts of tokens that arrived, the tokens, their weights, and the routing of at most `used` rows to the experts of this rank."""
     data, ids, weights = _wire.unpack(arrived, D, is_fp8, k)
     here = route(ids - first, mine)
-    here = here._replace(offsets=here.offsets.clamp_(max=used), slots=here.slots[:used].clone())
-    rows = _spread(data, here.slots, k, here.offsets) if sorts else data
-    return (ids, rows, weights, *here)
+    return (ids, data, weights, here.offsets.clamp_(max=used), here.slots[:used].clone(), here.places)
 
 
 def _narrow(experts: torch.Tensor, num_experts: int) -> torch.Tensor:
@@ -169,23 +156,19 @@ def _read_later(tensor: torch.Tensor) -> Callable[[], torch.Tensor]:
 
 
 def _run_dispatch_backward(
-    grad_rows: torch.Tensor,
+    grad_tokens: torch.Tensor,
     grad_weights: torch.Tensor,
-    offsets: torch.Tensor,
-    places: torch.Tensor,
     sent_offsets: torch.Tensor,
     sent_places: torch.Tensor,
     experts: torch.Tensor,
     num_experts: int,
     group_name: str,
-    sorts: bool,
     sizes: Sizes,
 ) -> Tuple[torch.Tensor, torch.Tensor]:
     group = _resolve(group_name)
     mine = num_experts // group.size()
-    tokens = _wire.pack(_sum(grad_rows, offsets, places) if sorts else grad_rows, False, None, grad_weights)
-    arrived = _exchange(tokens, sizes, group, is_return=True)
-    data, _, weights = _wire.unpack(arrived, grad_rows.shape[1], False, experts.shape[1], has_ids=False)
+    arrived = _exchange(_wire.pack(grad_tokens, False, None, grad_weights), sizes, group, is_return=True)
+    data, _, weights = _wire.unpack(arrived, grad_tokens.shape[1], False, experts.shape[1], has_ids=False)
     grad_x = _sum(data, sent_offsets, sent_places)
     if weights.shape[0] == 0:
         return grad_x, torch.zeros(experts.shape, device=experts.device)
@@ -200,46 +183,12 @@ def _run_dispatch_backward(
 # --- Combine ----------------------------------------------------------------------------
 
 
-def _run_combine(
-    rows: torch.Tensor,
-    weights: torch.Tensor,
-    offsets: torch.Tensor,
-    places: torch.Tensor,
-    sent_offsets: torch.Tensor,
-    sent_places: torch.Tensor,
-    group_name: str,
-    sizes: Sizes,
-) -> torch.Tensor:
-    return _run_combine_tokens(_sum(rows, offsets, places, weights), sent_offsets, sent_places, group_name, sizes)
-
-
-def _run_combine_tokens(
-    tokens: torch.Tensor, sent_offsets: torch.Tensor, sent_places: torch.Tensor, group_name: str, sizes: Sizes
-) -> torch.Tensor:
+def _run_combine(tokens: torch.Tensor, sent_offsets: torch.Tensor, sent_places: torch.Tensor, group_name: str, sizes: Sizes) -> torch.Tensor:
     back = _exchange(tokens.contiguous(), sizes, _resolve(group_name), is_return=True)
     return _sum(back, sent_offsets, sent_places)
 
 
 def _run_combine_backward(
-    gradient: torch.Tensor,
-    rows: torch.Tensor,
-    weights: torch.Tensor,
-    offsets: torch.Tensor,
-    slots: torch.Tensor,
-    places: torch.Tensor,
-    sent_slots: torch.Tensor,
-    group_name: str,
-    is_fp8: bool,
-    sizes: Sizes,
-) -> Tuple[torch.Tensor, torch.Tensor]:
-    data = _run_combine_tokens_backward(gradient, places, sent_slots, group_name, is_fp8, sizes)
-    if data.shape[0] == 0:
-        return torch.zeros_like(rows), torch.zeros_like(weights)
-    grad_rows = _spread(data, slots, places.shape[1], offsets, weights)
-    return grad_rows, dot_slots(rows, offsets, places, data, weights.dtype)
-
-
-def _run_combine_tokens_backward(
     gradient: torch.Tensor, places: torch.Tensor, sent_slots: torch.Tensor, group_name: str, is_fp8: bool, sizes: Sizes
 ) -> torch.Tensor:
     """Of each token of `places` [R, k]."""
@@ -250,11 +199,11 @@ def _run_combine_tokens_backward(
     return _wire.unpack(arrived, gradient.shape[1], is_fp8)[0]
 
 
-def _sum(rows: torch.Tensor, offsets: torch.Tensor, places: torch.Tensor, weights: Optional[torch.Tensor] = None) -> torch.Tensor:
+def _sum(rows: torch.Tensor, offsets: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
     """The sum of the rows of each token, where there are any rows."""
     if rows.shape[0] == 0 or places.shape[0] == 0:
         return rows.new_zeros(places.shape[0], rows.shape[1])
-    return _sum_slots(rows, offsets, places, weights)
+    return _sum_slots(rows, offsets, places)
 
 
 # --- Collectives ------------------------------------------------------------------------
@@ -281,7 +230,7 @@ def _all_to_all(result: torch.Tensor, rows: torch.Tensor, incoming: Any, outgoin
         dist.all_to_all_single(result, rows, incoming, outgoing, group=group)
     except RuntimeError as error:
         raise Error(
-            f"expert_parallel: rank {group.rank()} of {group.size()} could not exchange tokens with the others: another rank may have ended, "
+            f"rank {group.rank()} of {group.size()} could not exchange tokens with the others: another rank may have ended, "
             "or be later than the timeout of the group (init_process_group(timeout=...)); its own output says why. "
             f"{type(error).__name__}: {error}"
         ) from error
@@ -307,12 +256,12 @@ def _exchange_header(counts: torch.Tensor, shared: List[int], group: Any) -> tor
     return torch.stack([sent, arriving])
 
 
-def _require_alike(shared: Sequence[Sequence[int]], rank: int) -> None:
+def _require_alike(function: str, shared: Sequence[Sequence[int]], rank: int) -> None:
     """Raises ValueError where ranks call with other sizes: tokens would go to other experts, or other bytes would be read of them."""
     for other, found in enumerate(shared):
         if list(found) != list(shared[rank]):
             raise ValueError(
-                f"expert_parallel: rank {rank} of the group has {_print(*shared[rank])}, but rank {other} has {_print(*found)}; give each rank "
+                f"{function}: rank {rank} of the group has {_print(*shared[rank])}, but rank {other} has {_print(*found)}; give each rank "
                 "as many experts, and call with the same D, k, wire and capacity, and with a capacity with as many tokens"
             )
 
@@ -326,13 +275,13 @@ def _print(num_experts: int, row: int, tokens: int, rows: int) -> str:
 _alike: "MutableMapping[Any, Set[Tuple[int, ...]]]" = weakref.WeakKeyDictionary()
 
 
-def _compare_fixed(mine: List[int], device: torch.device, group: Any) -> None:
+def _compare_fixed(function: str, mine: List[int], device: torch.device, group: Any) -> None:
     """Compares the sizes of all ranks: on a GPU the first time that this rank has these, as the host waits for it, and in no captured graph."""
     known = _alike.setdefault(group, set())
     if device.type == "cuda" and (tuple(mine) in known or torch.cuda.is_current_stream_capturing()):
         return
     counts = torch.zeros(2, group.size(), dtype=torch.int64, device=device)
-    _require_alike(_exchange_header(counts, mine, group)[1, :, 2:].tolist(), group.rank())
+    _require_alike(function, _exchange_header(counts, mine, group)[1, :, 2:].tolist(), group.rank())
     known.add(tuple(mine))
 
 
@@ -347,109 +296,73 @@ def _fake_routing(like: torch.Tensor, offsets: int, slots: Any, places: Tuple[An
     )
 
 
-def _fake_dispatch(
-    x: torch.Tensor, weights: torch.Tensor, experts: torch.Tensor, num_experts: int, group_name: str, is_fp8: bool, sorts: bool
-) -> List[torch.Tensor]:
+def _fake_arrived(x: torch.Tensor, experts: torch.Tensor, mine: int, ranks: int, arrived: Any, used: Any, slots: Any) -> List[torch.Tensor]:
+    """Of `dispatch`, all but the last result: so many tokens that arrived, rows of theirs, and slots for tokens that were sent."""
+    T, k = experts.shape
+    return [
+        x.new_empty(arrived, x.shape[1]),
+        x.new_empty(arrived, k, dtype=torch.float32),
+        *_fake_routing(experts, mine, used, (arrived, k)),
+        *_fake_routing(experts, ranks, slots, (T, ranks)),
+    ]
+
+
+def _fake_dispatch(x: torch.Tensor, weights: Any, experts: torch.Tensor, num_experts: int, group_name: str, *_: Any) -> List[torch.Tensor]:
     context = torch.library.get_ctx()
     arrived, used = context.new_dynamic_size(), context.new_dynamic_size()
     ranks = _resolve(group_name).size()
-    T, k = experts.shape
-    return [
-        x.new_empty(used if sorts else arrived, x.shape[1]),
-        weights.new_empty(arrived, k, dtype=torch.float32),
-        *_fake_routing(experts, num_experts // ranks, used, (arrived, k)),
-        *_fake_routing(experts, ranks, T * ranks, (T, ranks)),
-        torch.empty(2, ranks, dtype=torch.int64, device="cpu"),
-    ]
+    results = _fake_arrived(x, experts, num_experts // ranks, ranks, arrived, used, experts.shape[0] * ranks)
+    return [*results, torch.empty(2, ranks, dtype=torch.int64, device="cpu")]
 
 
 def _fake_dispatch_fixed(
-    x: torch.Tensor,
-    weights: torch.Tensor,
-    experts: torch.Tensor,
-    num_experts: int,
-    group_name: str,
-    is_fp8: bool,
-    sorts: bool,
-    room_rows: int,
-    room_tokens: int,
+    x: torch.Tensor, weights: Any, experts: torch.Tensor, num_experts: int, group_name: str, is_fp8: bool, function: str, room: List[int]
 ) -> List[torch.Tensor]:
     ranks = _resolve(group_name).size()
-    T, k = experts.shape
-    arrived = ranks * room_tokens
-    return [
-        x.new_empty(room_rows if sorts else arrived, x.shape[1]),
-        weights.new_empty(arrived, k, dtype=torch.float32),
-        *_fake_routing(experts, num_experts // ranks, room_rows, (arrived, k)),
-        *_fake_routing(experts, ranks, arrived, (T, ranks)),
-        experts.new_empty(1, dtype=torch.int64),
-    ]
+    arrived = ranks * room[0]
+    results = _fake_arrived(x, experts, num_experts // ranks, ranks, arrived, room[1], arrived)
+    return [*results, experts.new_empty(1, dtype=torch.int64)]
 
 
-def _fake_dispatch_backward(grad_rows: torch.Tensor, grad_weights: torch.Tensor, *rest: Any) -> Tuple[torch.Tensor, torch.Tensor]:
-    experts = rest[4]
-    return grad_rows.new_empty(experts.shape[0], grad_rows.shape[1]), grad_weights.new_empty(experts.shape)
+def _fake_dispatch_backward(
+    grad_tokens: torch.Tensor, grad_weights: torch.Tensor, sent_offsets: Any, sent_places: Any, experts: torch.Tensor, *_: Any
+) -> Tuple[torch.Tensor, torch.Tensor]:
+    return grad_tokens.new_empty(experts.shape[0], grad_tokens.shape[1]), grad_weights.new_empty(experts.shape)
 
 
-def _fake_combine(rows: torch.Tensor, *rest: Any) -> torch.Tensor:
-    return rows.new_empty(rest[4].shape[0], rows.shape[1])
-
-
-def _fake_combine_backward(gradient: torch.Tensor, rows: torch.Tensor, weights: torch.Tensor, *_: Any) -> Tuple[torch.Tensor, torch.Tensor]:
-    return torch.empty_like(rows), torch.empty_like(weights)
-
-
-def _fake_combine_tokens(tokens: torch.Tensor, sent_offsets: torch.Tensor, sent_places: torch.Tensor, *_: Any) -> torch.Tensor:
+def _fake_combine(tokens: torch.Tensor, sent_offsets: torch.Tensor, sent_places: torch.Tensor, *_: Any) -> torch.Tensor:
     return tokens.new_empty(sent_places.shape[0], tokens.shape[1])
 
 
-def _fake_combine_tokens_backward(gradient: torch.Tensor, places: torch.Tensor, *_: Any) -> torch.Tensor:
+def _fake_combine_backward(gradient: torch.Tensor, places: torch.Tensor, *_: Any) -> torch.Tensor:
     return gradient.new_empty(places.shape[0], gradient.shape[1])
 
 
-_INPUTS = "Tensor x, Tensor weights, Tensor experts, SymInt num_experts, str group, bool is_fp8, bool sorts"
-_HERE, _SENT = "Tensor offsets, Tensor places", "Tensor sent_offsets, Tensor sent_places"
-_RESULTS = "(" + ", ".join(["Tensor"] * 9) + ")"
-_BOTH = "(Tensor, Tensor)"
-
-
-def _register() -> None:
+def _define(name: str, schema: str, run: Any, fake: Any, is_fixed: bool) -> None:
     """Dynamo would trace what an operator calls, where a frame above is only skipped (torch.compiler.disable(recursive=False)). Sizes that
     are data differ from step to step, which a CUDA graph cannot hold."""
-
-    def define(name: str, schema: str, run: Any, fake: Any, is_fixed: bool) -> None:
-        _auto.define(name, schema, torch._disable_dynamo(run), fake, () if is_fixed else _ops.CUDAGRAPH_UNSAFE)
-
-    define("dispatch", f"({_INPUTS}) -> {_RESULTS}", _run_dispatch, _fake_dispatch, False)
-    define("dispatch_fixed", f"({_INPUTS}, int room_rows, int room_tokens) -> {_RESULTS}", _run_dispatch_fixed, _fake_dispatch_fixed, True)
-    for suffix, sizes in (("", "Tensor sizes"), ("_fixed", "int sizes")):
-        for name, inputs, results, run, fake in (
-            (
-                "dispatch_backward",
-                f"Tensor grad_rows, Tensor grad_weights, {_HERE}, {_SENT}, Tensor experts, SymInt num_experts, str group, bool sorts",
-                _BOTH,
-                _run_dispatch_backward,
-                _fake_dispatch_backward,
-            ),
-            ("combine", f"Tensor rows, Tensor weights, {_HERE}, {_SENT}, str group", "Tensor", _run_combine, _fake_combine),
-            (
-                "combine_backward",
-                "Tensor gradient, Tensor rows, Tensor weights, Tensor offsets, Tensor slots, Tensor places, Tensor sent_slots, str group, "
-                "bool is_fp8",
-                _BOTH,
-                _run_combine_backward,
-                _fake_combine_backward,
-            ),
-            ("combine_tokens", f"Tensor tokens, {_SENT}, str group", "Tensor", _run_combine_tokens, _fake_combine_tokens),
-            (
-                "combine_tokens_backward",
-                "Tensor gradient, Tensor places, Tensor sent_slots, str group, bool is_fp8",
-                "Tensor",
-                _run_combine_tokens_backward,
-                _fake_combine_tokens_backward,
-            ),
-        ):
-            define(name + suffix, f"({inputs}, {sizes}) -> {results}", run, fake, suffix == "_fixed")
+    _auto.define(name, schema, torch._disable_dynamo(run), fake, () if is_fixed else _ops.CUDAGRAPH_UNSAFE)
 
 
-_register()
+_INPUTS = "Tensor x, Tensor weights, Tensor experts, SymInt num_experts, str group, bool is_fp8, str function"
+_SENT = "Tensor sent_offsets, Tensor sent_places"
+_RESULTS = "(" + ", ".join(["Tensor"] * 9) + ")"
+_define("dispatch", f"({_INPUTS}) -> {_RESULTS}", _run_dispatch, _fake_dispatch, False)
+_define("dispatch_fixed", f"({_INPUTS}, int[] room) -> {_RESULTS}", _run_dispatch_fixed, _fake_dispatch_fixed, True)
+for _suffix, _sizes in (("", "Tensor sizes"), ("_fixed", "int sizes")):
+    for _name, _schema, _run, _fake in (
+        (
+            "dispatch_backward",
+            f"(Tensor grad_tokens, Tensor grad_weights, {_SENT}, Tensor experts, SymInt num_experts, str group, {_sizes}) -> (Tensor, Tensor)",
+            _run_dispatch_backward,
+            _fake_dispatch_backward,
+        ),
+        ("combine", f"(Tensor tokens, {_SENT}, str group, {_sizes}) -> Tensor", _run_combine, _fake_combine),
+        (
+            "combine_backward",
+            f"(Tensor gradient, Tensor places, Tensor sent_slots, str group, bool is_fp8, {_sizes}) -> Tensor",
+            _run_combine_backward,
+            _fake_combine_backward,
+        ),
+    ):
+        _define(_name + _suffix, _schema, _run, _fake, _suffix == "_fixed")

@@ -27,7 +27,7 @@ import torch.distributed as dist
 
 from ._constant import assume_constant_result
 from ._exchange import Room, Sizes, call, find_room
-from ._permute import Routing, permute, unpermute
+from ._permute import Routing, _Permute, _spread, _Sum, permute, unpermute
 
 Wire = Literal["bf16", "fp8"]
 _Network = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -97,14 +97,16 @@ def expert_parallel(
         ValueError: shapes, types or the number of experts do not fit. TypeError: there is no tensor.
         fp8moe.Error: an exchange failed, as with gloo where another rank has ended or is later than the timeout of the group.
     """
-    require_capacity("expert_parallel", capacity, dropped, getattr(x, "device", None))
-    if find_group(group)[1] == 1:
-        require_exchange(x, experts, weights, num_experts, 1, wire)
+    function = "expert_parallel"
+    require_capacity(function, capacity, dropped, getattr(x, "device", None))
+    name, ranks = find_group(function, group)
+    require_exchange(function, x, experts, weights, num_experts, ranks, wire)
+    if ranks == 1:
         rows, routing = permute(x, experts, num_experts)
         return unpermute(network(rows, routing.offsets).to(x.dtype), routing, weights)
-    rows, exchange = dispatch(x, experts, weights, num_experts=num_experts, group=group, wire=wire, capacity=capacity)
+    tokens, exchange = dispatch_tokens(function, x, experts, weights, num_experts, name, ranks, wire, capacity)
     count_dropped(exchange, dropped)
-    return combine(network(rows, exchange.offsets), exchange).to(x.dtype)
+    return combine(network(sort_tokens(tokens, exchange), exchange.offsets), exchange).to(x.dtype)
 
 
 def dispatch(
@@ -119,14 +121,16 @@ def dispatch(
 ) -> Tuple[torch.Tensor, Exchange]:
     """The first half of `expert_parallel`: rows [M, D] of this rank's experts, and what `combine` needs to know."""
     require_capacity("dispatch", capacity)
-    name, ranks = find_group(group)
+    name, ranks = find_group("dispatch", group)
     if not name:
         raise ValueError("dispatch: there is no process group; call init_process_group, or expert_parallel, which needs none for one rank")
-    require_exchange(x, experts, weights, num_experts, ranks, wire)
-    return dispatch_tokens(x, experts, weights, num_experts, name, ranks, wire, capacity, sorts=True)
+    require_exchange("dispatch", x, experts, weights, num_experts, ranks, wire)
+    tokens, exchange = dispatch_tokens("dispatch", x, experts, weights, num_experts, name, ranks, wire, capacity)
+    return sort_tokens(tokens, exchange), exchange
 
 
 def dispatch_tokens(
+    function: str,
     x: torch.Tensor,
     experts: torch.Tensor,
     weights: torch.Tensor,
@@ -135,19 +139,24 @@ def dispatch_tokens(
     ranks: int,
     wire: Wire,
     capacity: Optional[float],
-    sorts: bool = False,
 ) -> Tuple[torch.Tensor, Exchange]:
-    """As `dispatch`, but for tokens [R, D] as they arrived, unless it sorts them."""
+    """As `dispatch`, but for tokens [R, D] as they arrived. Messages begin with `function`."""
     is_fp8 = wire == "fp8"
     room = None
     if capacity is not None:
         T, k = map(operator.index, experts.shape)
         room = find_room(capacity, T, k, operator.index(num_experts), ranks)
-    rows, here_weights, *routings, last = _Dispatch.apply(x.to(torch.bfloat16), weights, experts, num_experts, group, is_fp8, sorts, room)
+    rows, here_weights, *routings, last = _Dispatch.apply(x.to(torch.bfloat16), weights, experts, num_experts, group, is_fp8, function, room)
     here, sent = Routing(*routings[:3]), Routing(*routings[3:])
     if room is None:
         return rows, Exchange(here.offsets, here_weights, here, sent, last, group, is_fp8)
     return rows, Exchange(here.offsets, here_weights, here, sent, room.tokens, group, is_fp8, last)
+
+
+def sort_tokens(tokens: torch.Tensor, exchange: Exchange) -> torch.Tensor:
+    """Rows [M, D] of tokens that `dispatch_tokens` returned, sorted by expert."""
+    result: torch.Tensor = _Sort.apply(tokens, *exchange.here)
+    return result
 
 
 def count_dropped(exchange: Exchange, dropped: Optional[torch.Tensor]) -> None:
@@ -159,52 +168,47 @@ def combine(rows: torch.Tensor, exchange: Exchange) -> torch.Tensor:
     """The second half of `expert_parallel`: results of rows [M, D] back to their tokens, [T, D]."""
     if rows.dim() != 2 or rows.shape[0] != exchange.here.slots.shape[0]:
         raise ValueError(f"combine: rows have shape {tuple(rows.shape)}, expected [M, D] with the M of dispatch, {exchange.here.slots.shape[0]}")
-    result: torch.Tensor = _Combine.apply(
-        rows.to(torch.bfloat16), exchange.weights, *exchange.here, *exchange.sent, exchange.sizes, exchange.group, exchange.is_fp8
-    )
-    return result
+    return combine_tokens(_Sum.apply(rows.to(torch.bfloat16), exchange.weights, *exchange.here), exchange)
 
 
 def combine_tokens(tokens: torch.Tensor, exchange: Exchange) -> torch.Tensor:
     """As `combine`, of what `dispatch_tokens` returned: results of tokens [R, D], each the sum over experts of this rank."""
-    result: torch.Tensor = _CombineTokens.apply(
-        tokens, exchange.here.places, *exchange.sent, exchange.sizes, exchange.group, exchange.is_fp8
-    )
+    result: torch.Tensor = _Combine.apply(tokens, exchange.here.places, *exchange.sent, exchange.sizes, exchange.group, exchange.is_fp8)
     return result
 
 
 @assume_constant_result
-def find_group(group: Any) -> Tuple[str, int]:
+def find_group(function: str, group: Any) -> Tuple[str, int]:
     """The name of a group and the number of its ranks."""
     if not dist.is_available() or not dist.is_initialized():
         if group is not None:
-            raise ValueError("expert_parallel: there is a group, but torch.distributed.init_process_group was not called")
+            raise ValueError(f"{function}: there is a group, but torch.distributed.init_process_group was not called")
         return "", 1
     group = dist.group.WORLD if group is None else group
     if not isinstance(group, dist.ProcessGroup):
-        raise TypeError(f"expert_parallel: group is of type {type(group).__name__}, expected a ProcessGroup of which this rank is a member, or None")
+        raise TypeError(f"{function}: group is of type {type(group).__name__}, expected a ProcessGroup of which this rank is a member, or None")
     return group.group_name, group.size()
 
 
-def require_exchange(x: Any, experts: Any, weights: Any, num_experts: int, ranks: int, wire: str) -> None:
+def require_exchange(function: str, x: Any, experts: Any, weights: Any, num_experts: int, ranks: int, wire: str) -> None:
     for name, tensor in (("x", x), ("experts", experts), ("weights", weights)):
         if not isinstance(tensor, torch.Tensor):
-            raise TypeError(f"expert_parallel: {name} are of type {type(tensor).__name__}, expected a torch.Tensor")
+            raise TypeError(f"{function}: {name} are of type {type(tensor).__name__}, expected a torch.Tensor")
     if x.dim() != 2 or experts.dim() != 2 or experts.shape[0] != x.shape[0] or experts.shape[1] < 1:
         raise ValueError(
-            f"expert_parallel: x has shape {tuple(x.shape)} and experts {tuple(experts.shape)}, expected [T, D] and [T, k] with k at least 1"
+            f"{function}: x has shape {tuple(x.shape)} and experts {tuple(experts.shape)}, expected [T, D] and [T, k] with k at least 1"
         )
     if weights.shape != experts.shape:
-        raise ValueError(f"expert_parallel: weights have shape {tuple(weights.shape)}, expected that of experts, {tuple(experts.shape)}")
+        raise ValueError(f"{function}: weights have shape {tuple(weights.shape)}, expected that of experts, {tuple(experts.shape)}")
     if experts.is_floating_point() or experts.is_complex() or experts.dtype == torch.bool:
-        raise ValueError(f"expert_parallel: experts are {experts.dtype}, expected integers; cast them with .to(torch.int32)")
+        raise ValueError(f"{function}: experts are {experts.dtype}, expected integers; cast them with .to(torch.int32)")
     if not x.device == experts.device == weights.device:
-        raise ValueError(f"expert_parallel: x, experts and weights are on {x.device}, {experts.device} and {weights.device}, expected one device")
+        raise ValueError(f"{function}: x, experts and weights are on {x.device}, {experts.device} and {weights.device}, expected one device")
     if x.dtype != torch.bfloat16 and not torch.is_autocast_enabled(x.device.type):
-        raise ValueError(f"expert_parallel: x is {x.dtype}, expected torch.bfloat16; cast it, or call it under torch.autocast")
+        raise ValueError(f"{function}: x is {x.dtype}, expected torch.bfloat16; cast it, or call it under torch.autocast")
     if num_experts < 1 or num_experts % ranks:
-        raise ValueError(f"expert_parallel: {ranks} ranks cannot divide {num_experts} experts equally")
-    require_wire("expert_parallel", wire)
+        raise ValueError(f"{function}: {ranks} ranks cannot divide {num_experts} experts equally")
+    require_wire(function, wire)
 
 
 def require_wire(function: str, wire: str) -> None:
@@ -245,56 +249,36 @@ class _Dispatch(torch.autograd.Function):
         num_experts: int,
         group: str,
         is_fp8: bool,
-        sorts: bool,
+        function: str,
         room: Optional[Room],
     ) -> Any:
-        inputs = x, weights, experts, num_experts, group, is_fp8, sorts
-        results = torch.ops.fp8moe.dispatch(*inputs) if room is None else torch.ops.fp8moe.dispatch_fixed(*inputs, room.rows, room.tokens)
-        offsets, _, places, sent_offsets, _, sent_places, last = results[2:]
-        _save(ctx, offsets, places, sent_offsets, sent_places, experts, sizes=last if room is None else room.tokens)
+        inputs = x, weights, experts, num_experts, group, is_fp8, function
+        results = torch.ops.fp8moe.dispatch(*inputs) if room is None else torch.ops.fp8moe.dispatch_fixed(*inputs, room)
+        sent_offsets, _, sent_places, last = results[5:]
+        _save(ctx, sent_offsets, sent_places, experts, sizes=last if room is None else room.tokens)
         ctx.mark_non_differentiable(*results[2:])
-        ctx.num_experts, ctx.group, ctx.dtype, ctx.sorts = num_experts, group, weights.dtype, sorts
+        ctx.num_experts, ctx.group, ctx.dtype = num_experts, group, weights.dtype
         return tuple(results)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad_rows: torch.Tensor, grad_weights: torch.Tensor, *_: Any) -> Any:
+    def backward(ctx: Any, grad_tokens: torch.Tensor, grad_weights: torch.Tensor, *_: Any) -> Any:
         tensors, sizes = _take(ctx)
-        gradients = grad_rows.contiguous(), grad_weights.contiguous()
-        grad_x, grad_w = call("dispatch_backward", sizes, *gradients, *tensors, ctx.num_experts, ctx.group, ctx.sorts)
+        gradients = grad_tokens.contiguous(), grad_weights.contiguous()
+        grad_x, grad_w = call("dispatch_backward", sizes, *gradients, *tensors, ctx.num_experts, ctx.group)
         return (grad_x, grad_w.to(ctx.dtype), *[None] * 6)
 
 
+class _Sort(_Permute):
+    """As `permute`, with zeros in rows past the last offset, where a capacity leaves room."""
+
+    @staticmethod
+    def forward(ctx: Any, tokens: torch.Tensor, offsets: torch.Tensor, slots: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(offsets, places)
+        return _spread(tokens, slots, places.shape[1], offsets)
+
+
 class _Combine(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        rows: torch.Tensor,
-        weights: torch.Tensor,
-        offsets: torch.Tensor,
-        slots: torch.Tensor,
-        places: torch.Tensor,
-        sent_offsets: torch.Tensor,
-        sent_slots: torch.Tensor,
-        sent_places: torch.Tensor,
-        sizes: Sizes,
-        group: str,
-        is_fp8: bool,
-    ) -> torch.Tensor:
-        _save(ctx, rows, weights, offsets, slots, places, sent_slots, sizes=sizes)
-        ctx.group, ctx.is_fp8 = group, is_fp8
-        result: torch.Tensor = call("combine", sizes, rows, weights, offsets, places, sent_offsets, sent_places, group)
-        return result
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-        tensors, sizes = _take(ctx)
-        grad_rows, grad_weights = call("combine_backward", sizes, gradient.contiguous(), *tensors, ctx.group, ctx.is_fp8)
-        return (grad_rows, grad_weights, *[None] * 9)
-
-
-class _CombineTokens(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
@@ -309,14 +293,14 @@ class _CombineTokens(torch.autograd.Function):
     ) -> torch.Tensor:
         _save(ctx, places, sent_slots, sizes=sizes)
         ctx.group, ctx.is_fp8 = group, is_fp8
-        result: torch.Tensor = call("combine_tokens", sizes, tokens, sent_offsets, sent_places, group)
+        result: torch.Tensor = call("combine", sizes, tokens, sent_offsets, sent_places, group)
         return result
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
         tensors, sizes = _take(ctx)
-        grad_tokens = call("combine_tokens_backward", sizes, gradient.contiguous(), *tensors, ctx.group, ctx.is_fp8)
+        grad_tokens = call("combine_backward", sizes, gradient.contiguous(), *tensors, ctx.group, ctx.is_fp8)
         return (grad_tokens, *[None] * 7)
 
 

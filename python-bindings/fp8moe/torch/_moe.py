@@ -16,7 +16,7 @@ from .. import cache, moe_programs, recipes
 from . import _auto
 from ._constant import assume_constant_result, warn_once
 from ._expert_parallel import (
-    Wire, combine_tokens, count_dropped, dispatch_tokens, expert_parallel, find_group, require_capacity, require_exchange, require_wire,
+    Wire, combine, combine_tokens, count_dropped, dispatch_tokens, find_group, require_capacity, require_exchange, require_wire, sort_tokens,
 )  # fmt: skip
 from ._experts import experts as run_experts
 from ._glu import Activation, compute_weighted_gradients
@@ -88,19 +88,18 @@ def moe(
     wanted = recipes.for_each("moe", recipe, 2)
     require_wire("moe", wire)
     require_capacity("moe", capacity, dropped, getattr(x, "device", None))
-    ranks = 1 if group is None else find_group(group)[1]
+    name, ranks = ("", 1) if group is None else find_group("moe", group)
     if ranks > 1 and weights is None and isinstance(experts, torch.Tensor):
         weights = torch.ones(experts.shape, device=experts.device)
     is_whole = activation == "silu" and fits_moe(x, experts, weights, gate_up, down, wanted)
     if ranks > 1:
+        require_exchange("moe", x, experts, weights, E * ranks, ranks, wire)
+        tokens, exchange = dispatch_tokens("moe", x, experts, weights, E * ranks, name, ranks, wire, capacity)
+        count_dropped(exchange, dropped)
         if is_whole:
-            return _run_whole_of_group(x, experts, weights, gate_up, down, E, group, wire, capacity, dropped)
-
-        def network(rows: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-            return run_experts(rows, gate_up, down, offsets, activation=activation, recipe=recipe)
-
-        options: Any = dict(num_experts=E * ranks, group=group, wire=wire, capacity=capacity, dropped=dropped)
-        return expert_parallel(x, experts, weights, network, **options)
+            return combine_tokens(run_routed(tokens, exchange.here, exchange.weights, gate_up, down, is_exchanged=True), exchange)
+        y = run_experts(sort_tokens(tokens, exchange), gate_up, down, exchange.offsets, activation=activation, recipe=recipe)
+        return combine(y, exchange).to(x.dtype)
     if is_whole:
         return run_whole(x, experts, weights, gate_up, down, E)
     rows, routing = permute(x, experts, E)
@@ -123,26 +122,6 @@ def run_whole(
     whose kept forms are found at run time."""
     require_tokens(x, experts, E)
     return run_routed(x.contiguous(), route(experts, E), weights, gate_up, down, where=where)
-
-
-def _run_whole_of_group(
-    x: torch.Tensor,
-    experts: torch.Tensor,
-    weights: torch.Tensor,
-    gate_up: _Weights,
-    down: _Weights,
-    E: int,
-    group: Any,
-    wire: Wire,
-    capacity: Optional[float],
-    dropped: Optional[torch.Tensor],
-) -> torch.Tensor:
-    """As `run_whole`, where each rank of the group has E experts."""
-    name, ranks = find_group(group)
-    require_exchange(x, experts, weights, E * ranks, ranks, wire)
-    tokens, exchange = dispatch_tokens(x, experts, weights, E * ranks, name, ranks, wire, capacity)
-    count_dropped(exchange, dropped)
-    return combine_tokens(run_routed(tokens, exchange.here, exchange.weights, gate_up, down, is_exchanged=True), exchange)
 
 
 def run_routed(
@@ -433,7 +412,7 @@ def _differentiate_again(ctx: Any, gradient: torch.Tensor) -> Any:
         routing = Routing(*routing)
         of_rows = permute_weights(weights, routing)
         y = run_experts(_Permute.apply(x, *routing), gate_up, down, routing.offsets, weights=of_rows, recipe="rowwise")
-        found = iter(torch.autograd.grad(_Sum.apply(y, *routing), inputs, gradient, create_graph=True))
+        found = iter(torch.autograd.grad(_Sum.apply(y, None, *routing), inputs, gradient, create_graph=True))
     gradients = (next(found) if needs else None for needs in ctx.needs_input_grad[:4])
     return (*gradients, *(None for _ in ctx.needs_input_grad[4:]))
 

@@ -97,10 +97,10 @@ def unpermute(rows: torch.Tensor, routing: Routing, weights: Optional[torch.Tens
         )
     if rows.device != places.device:
         raise ValueError(f"unpermute: rows are on {rows.device}, but routing is on {places.device}; move them there")
-    if weights is None:
-        return _Sum.apply(rows, *routing)
-    _check_weights("unpermute", weights, routing)
-    return _WeightedSum.apply(rows, weights, *routing)
+    if weights is not None:
+        _check_weights("unpermute", weights, routing)
+    result: torch.Tensor = _Sum.apply(rows, weights, *routing)
+    return result
 
 
 def _require_backward(function: str, *tensors: Any) -> None:
@@ -268,38 +268,20 @@ class _PermuteWeights(torch.autograd.Function):
 class _Sum(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, rows: torch.Tensor, offsets: torch.Tensor, slots: torch.Tensor, places: torch.Tensor
-    ) -> torch.Tensor:
-        ctx.save_for_backward(offsets, slots)
-        ctx.k = places.shape[1]
-        return _sum_slots(rows, offsets, places)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-        offsets, slots = ctx.saved_tensors
-        return _spread(gradient, slots, ctx.k, offsets), None, None, None
-
-
-class _WeightedSum(torch.autograd.Function):
-    @staticmethod
-    def forward(
         ctx: Any,
         rows: torch.Tensor,
-        weights: torch.Tensor,
+        weights: Optional[torch.Tensor],
         offsets: torch.Tensor,
         slots: torch.Tensor,
         places: torch.Tensor,
     ) -> torch.Tensor:
-        ctx.save_for_backward(rows, weights, offsets, slots, places)
+        ctx.save_for_backward(None if weights is None else rows, weights, offsets, slots, places)
         return _sum_slots(rows, offsets, places, weights)
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
         rows, weights, offsets, slots, places = ctx.saved_tensors
-        grad_rows = grad_weights = None
         asks_rows, asks_weights = find_asked(ctx, ctx.needs_input_grad[:2])
-        if asks_rows:
-            grad_rows = _spread(gradient, slots, places.shape[1], offsets, weights)
-        if asks_weights:
-            grad_weights = dot_slots(rows, offsets, places, gradient, weights.dtype)
+        grad_rows = _spread(gradient, slots, places.shape[1], offsets, weights) if asks_rows else None
+        grad_weights = dot_slots(rows, offsets, places, gradient, weights.dtype) if asks_weights else None
         return grad_rows, grad_weights, None, None, None

@@ -194,23 +194,17 @@ def check_operators(rank):
     x, ids, weights, gradient = batch((40,), range(E))
     group, room = dist.group.WORLD.group_name, _exchange.find_room(0.8, 40, K, E, RANKS)
     ops, checks = torch.ops.fp8moe, dict(test_utils=("test_schema", "test_faketensor"))
-    for sorts in (True, False):
-        for suffix, extra in (("", ()), ("_fixed", (room.rows, room.tokens))):
-            inputs = (x, weights, ids, E, group, True, sorts, *extra)
-            torch.library.opcheck(getattr(ops, "dispatch" + suffix).default, inputs, **checks)
-            rows, here_weights, *routings, last = getattr(ops, "dispatch" + suffix)(*inputs)
-            here, sent, sizes = routings[:3], routings[3:], last if suffix == "" else room.tokens
-            ends = here[0], here[2], sent[0], sent[2]
-            for name, arguments in (
-                ("dispatch_backward", (rows, here_weights, *ends, ids, E, group, sorts)),
-                ("combine", (rows, here_weights, *ends, group)),
-                ("combine_backward", (gradient, rows, here_weights, *here, sent[1], group, True)),
-            ) if sorts else (
-                ("dispatch_backward", (rows, here_weights, *ends, ids, E, group, sorts)),
-                ("combine_tokens", (rows, sent[0], sent[2], group)),
-                ("combine_tokens_backward", (gradient, here[2], sent[1], group, True)),
-            ):  # fmt: skip
-                torch.library.opcheck(getattr(ops, name + suffix).default, (*arguments, sizes), **checks)
+    for suffix, extra in (("", ()), ("_fixed", (room,))):
+        inputs = (x, weights, ids, E, group, True, "dispatch", *extra)
+        torch.library.opcheck(getattr(ops, "dispatch" + suffix).default, inputs, **checks)
+        tokens, here_weights, *routings, last = getattr(ops, "dispatch" + suffix)(*inputs)
+        here, sent, sizes = routings[:3], routings[3:], last if suffix == "" else room.tokens
+        for name, arguments in (
+            ("dispatch_backward", (tokens, here_weights, sent[0], sent[2], ids, E, group)),
+            ("combine", (tokens, sent[0], sent[2], group)),
+            ("combine_backward", (gradient, here[2], sent[1], group, True)),
+        ):
+            torch.library.opcheck(getattr(ops, name + suffix).default, (*arguments, sizes), **checks)
 
 
 def run_layer(rank, tensors, tokens, wire="bf16", recipe="rowwise", function=None):
