@@ -7,7 +7,6 @@ The input is quantized by programs of its own, so that layers that read one tens
 
 from __future__ import annotations
 
-import operator
 from typing import Dict, FrozenSet, Iterable, List, Tuple
 
 from . import programs
@@ -94,8 +93,8 @@ _GRAD_WEIGHTS_BF16 = """\
 
 #: Names, in the IR, of the tensors that programs hand to each other.
 _VALUES = {
-    **{"x_rows": "xq", "row_scales": "xs", "x_columns": "xc", "column_scales": "xcs", "grad_y": "grad_y", "x": "x", "weights": "weights"},
-    **{"weights_k": "wk", "scales_k": "wks", "weights_n": "wn", "scales_n": "wns"},
+    "x_rows": "xq", "row_scales": "xs", "x_columns": "xc", "column_scales": "xcs",
+    "weights_k": "wk", "scales_k": "wks", "weights_n": "wn", "scales_n": "wns",
 }  # fmt: skip
 _FORMS = {"x_rows": ("x_rows", "row_scales"), "x_columns": ("x_columns", "column_scales")}
 _KEPT_FORMS = {"forward": ("weights_k", "scales_k"), "grad_x": ("weights_n", "scales_n")}
@@ -104,10 +103,9 @@ _QUANTIZE_WEIGHTS = {"forward": _QUANTIZE_WEIGHTS_K, "grad_x": _QUANTIZE_WEIGHTS
 
 def list_bf16_uses(recipe: str) -> Tuple[str, ...]:
     """Returns those of USES that a recipe leaves in bf16. Raises ValueError for a recipe that is not known."""
-    if recipe == "bf16":
-        return USES
-    programs.check_recipe("linear", recipe)
-    return programs.RECIPES[recipe]
+    if recipe != programs.BF16:
+        programs.check_recipe("linear", recipe)
+    return programs.name_bf16_uses(recipe)
 
 
 def linear_input(K: int) -> str:
@@ -122,7 +120,7 @@ def linear_input(K: int) -> str:
     x is bf16 [M, K], row-major. The forward reads x_rows: e4m3 [M, K], row-major, with scales f32 [M]. The gradient of weights reads
     x_columns: e4m3 [M, K], contiguous along the rows, with scales f32 [K].
     """
-    types = _list_types(*_check(K, 1))
+    types = _list_types(*programs.check_sizes("linear", K=K, N=1))
     forms = {"rows": ["x_rows"], "columns": ["x_columns"], "both": ["x_rows", "x_columns"]}
     bodies = {"x_rows": _QUANTIZE_X_ROWS, "x_columns": _QUANTIZE_X_COLUMNS}
     functions = [
@@ -156,10 +154,10 @@ def linear(K: int, N: int, *, recipe: str = "rowwise", kept: bool = False) -> st
 
     Raises ValueError for sizes below 1, and for recipes that are not known or have nothing in FP8.
     """
-    sizes, bf16 = _check(K, N), list_bf16_uses(recipe)
+    (K, N), bf16 = programs.check_sizes("linear", K=K, N=N), list_bf16_uses(recipe)
     if set(bf16) == set(USES):
         raise ValueError(f"linear: recipe {recipe!r} has nothing in FP8; use torch's own linear layer")
-    types = _list_types(*sizes, kept)
+    types = _list_types(K, N, kept)
     columns = [] if "grad_weights" in bf16 else list(_FORMS["x_columns"])
     rows = [] if "forward" in bf16 else list(_FORMS["x_rows"])
     fp8 = [use for use in _KEPT_FORMS if use not in bf16]
@@ -177,7 +175,7 @@ def linear(K: int, N: int, *, recipe: str = "rowwise", kept: bool = False) -> st
         "grad_x": (["grad_y", "weights", *forms["grad_x"]], ["grad_x"], grad_x),
         "grad_weights": (["grad_y", *operands], ["grad_weights"], grad_weights),
     }
-    return _module(_function(name, *functions[name], types) for name in list_linear(*sizes, recipe, kept))
+    return _module(_function(name, *functions[name], types) for name in list_linear(K, N, recipe, kept))
 
 
 def list_linear(K: int, N: int, recipe: str, kept: bool = False) -> Tuple[str, ...]:
@@ -208,15 +206,6 @@ def _request(text: str, chip: str, what: str, K: int, N: int, recipe: str, name:
     return Request(text, chip, what, f"python -m fp8moe prepare {name} --sizes={K},{N} --recipe={recipe}", hint)
 
 
-def _check(K: int, N: int) -> Tuple[int, int]:
-    """The sizes as numbers of Python."""
-    sizes = {"K": operator.index(K), "N": operator.index(N)}
-    for name, size in sizes.items():
-        if not 1 <= size < 2**31:
-            raise ValueError(f"linear: {name} is {size}, expected 1 to 2147483647")
-    return sizes["K"], sizes["N"]
-
-
 def _list_types(K: int, N: int, kept: bool = False) -> Dict[str, str]:
     # As the gradient of x contracts weights along N; where they are no tensors of programs, the compiler chooses.
     types = {
@@ -236,13 +225,7 @@ def _list_types(K: int, N: int, kept: bool = False) -> Dict[str, str]:
 
 
 def _function(name: str, inputs: List[str], outputs: List[str], body: str, types: Dict[str, str]) -> str:
-    arguments = ", ".join(f'%{_VALUES[i]}: {types[i]} {{fp8moe.name = "{i}"}}' for i in inputs)
-    results = ", ".join(f'{types[o]} {{fp8moe.name = "{o}"}}' for o in outputs)
-    values = ", ".join(f"%{_VALUES.get(o, o)}" for o in outputs)
-    returned = ", ".join(types[o] for o in outputs)
-    return (
-        f"  func.func @{name}({arguments})\n      -> ({results}) {{\n{body.format(**types)}    return {values} : {returned}\n  }}\n"
-    )
+    return programs.write_function(name, inputs, outputs, body.format(**types), types, _VALUES)
 
 
 def _module(functions: Iterable[str]) -> str:

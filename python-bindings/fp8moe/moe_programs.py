@@ -6,7 +6,6 @@ the compiler nor any library of arrays. Each step is a program, so that whoever 
 
 from __future__ import annotations
 
-import operator
 from typing import Dict, Mapping, Tuple
 
 from . import programs
@@ -21,21 +20,6 @@ MATMUL: Tuple[str, ...] = ("quantize_weights_k", "multiply_y", "quantize_grad_y"
 #: The artifacts of a layer, and their programs.
 PARTS: Dict[str, Tuple[str, ...]] = {"rows": ROWS, "gate_up": MATMUL, "down": MATMUL}
 
-_MATMUL = {
-    "quantize_weights_k": """\
-  func.func @quantize_weights_k({weights}) -> ({weights_k}, {scales_k}) {{
-{quantize_weights_k}
-    return %wk, %wks : {type_k}, tensor<{E}x{N}xf32>
-  }}
-""",
-    "multiply_y": """\
-  func.func @multiply_y({x_rows_in}, {x_row_scales_in}, {weights_k_in}, {scales_k_in}, {offsets}) -> ({y}) {{
-{body_y}
-    return %y : tensor<?x{N}xbf16>
-  }}
-""",
-}
-
 
 def matmul(K: int, N: int, E: int, *, weights: str = "NK") -> str:
     """A module with a grouped matmul of a layer, and both of its gradients, of operands that are quantized already:
@@ -49,7 +33,7 @@ def matmul(K: int, N: int, E: int, *, weights: str = "NK") -> str:
 
     Tensors are those of `grouped_mm` and `kept_grouped_mm`; x_rows are e4m3 [M, K], with x_row_scales f32 [M].
     """
-    return programs._format(_MATMUL, K, N, E, weights, "rowwise", kept=True, listed=MATMUL)
+    return programs._format(K, N, E, weights, "rowwise", kept=True, listed=MATMUL)
 
 
 def rows(D: int, H: int, E: int) -> str:
@@ -61,9 +45,7 @@ def rows(D: int, H: int, E: int) -> str:
     x is bf16 [T, D], or a gradient of such a tensor, rows the i32 [M] token of each row, h bf16 [M, 2H], weights f32 [M]. Results
     of `quantize_tokens` have D columns, those of `quantize_activation` H. Forms are those of `grouped_mm`: x_columns and x_scales are q_columns and column_scales.
     """
-    for name, size in (("D", D), ("H", H), ("E", E)):
-        if not 1 <= operator.index(size) < 2**30:
-            raise ValueError(f"rows: {name} is {size}, expected 1 to {2**30 - 1}")
+    D, H, E = programs.check_sizes("rows", 2**30, D=D, H=H, E=E)
     x, rows, h, weights = f"tensor<?x{D}xbf16>", "tensor<?xi32>", f"tensor<?x{2 * H}xbf16>", "tensor<?xf32>"
     functions: Mapping[str, Tuple[int, Mapping[str, str], str]] = {
         "quantize_tokens": (D, {"x": x, "rows": rows}, f"fp8moe.gather_rows %x rows(%rows : {rows}) : {x} -> {x}"),
@@ -79,25 +61,20 @@ def rows(D: int, H: int, E: int) -> str:
 
 def _quantize_rows(name: str, N: int, operands: Mapping[str, str], computed: str, E: int) -> str:
     """A function that quantizes what `computed` says along both axes."""
-    types = {
+    inputs = {**operands, "offsets": f"tensor<{E}xi32>"}
+    outputs = {
         "q_rows": f"tensor<?x{N}x!fp8moe.e4m3>",
         "row_scales": "tensor<?xf32>",
         "q_columns": f"tensor<?x{N}x!fp8moe.e4m3, #padded>",
         "column_scales": f"tensor<{E}x{N}xf32>",
     }
-    inputs = {**operands, "offsets": f"tensor<{E}xi32>"}
-    arguments = ", ".join(f'%{argument}: {type} {{fp8moe.name = "{argument}"}}' for argument, type in inputs.items())
-    results = ", ".join(f'{type} {{fp8moe.name = "{result}"}}' for result, type in types.items())
-    return f"""\
-  func.func @{name}({arguments})
-      -> ({results}) {{
+    body = f"""\
     %r = {computed}
-    %q, %s = fp8moe.dynamic_quantize %r along [1] rounding pow2 : tensor<?x{N}xbf16> -> {types["q_rows"]}, tensor<?xf32>
+    %q, %s = fp8moe.dynamic_quantize %r along [1] rounding pow2 : tensor<?x{N}xbf16> -> {outputs["q_rows"]}, tensor<?xf32>
     %c, %t = fp8moe.jagged_dynamic_quantize %r groups(%offsets : tensor<{E}xi32>) along [0] rounding pow2
-        : tensor<?x{N}xbf16> -> {types["q_columns"]}, {types["column_scales"]}
-    return %q, %s, %c, %t : {", ".join(types.values())}
-  }}
+        : tensor<?x{N}xbf16> -> {outputs["q_columns"]}, {outputs["column_scales"]}
 """
+    return programs.write_function(name, list(inputs), list(outputs), body, {**inputs, **outputs}, dict(zip(outputs, "qsct")))
 
 
 def request(part: str, D: int, H: int, E: int, chip: str, *, weights: str = "NK") -> Request:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import operator
 import re
-from typing import Any, Callable, Dict, Literal, Mapping, NamedTuple, Tuple
+from typing import Any, Callable, Dict, List, Literal, Mapping, NamedTuple, Sequence, Tuple
 
 from . import recipes
 from ._library import UnsupportedError
@@ -68,150 +68,6 @@ _PADDED_ALIASES = f"""\
 #transposed_padded = #fp8moe.strided<[0, 1], align = 16, groups<dim = 1, pad = {COLUMNS_PADDING}>>
 """
 
-_GROUPED_MM = {
-    "forward": """\
-  func.func @forward({x}, {forward_operands}, {offsets}) -> ({y}) {{
-{quantize_x_rows}
-{quantize_forward_weights}{body_y}
-    return %y : tensor<?x{N}xbf16>
-  }}
-""",
-    "backward": """\
-  func.func @backward({grad_y}, {x}, {grad_x_operand}, {offsets}) -> ({grad_x}, {grad_weights}) {{
-{body_grad_x}
-{body_grad_weights}
-    return %grad_x, %grad_weights : tensor<?x{K}xbf16>, tensor<{E}x{K}x{N}xbf16, {layout}>
-  }}
-""",
-    "grad_x": """\
-  func.func @grad_x({grad_y}, {grad_x_operand}, {offsets}) -> ({grad_x}) {{
-{body_grad_x}
-    return %grad_x : tensor<?x{K}xbf16>
-  }}
-""",
-    "grad_weights": """\
-  func.func @grad_weights({grad_y}, {x}, {offsets}) -> ({grad_weights}) {{
-{body_grad_weights}
-    return %grad_weights : tensor<{E}x{K}x{N}xbf16, {layout}>
-  }}
-""",
-}
-
-_COLUMNS = {
-    "forward_with_columns": """\
-  func.func @forward_with_columns({x}, {forward_operands}, {offsets}) -> ({y}, {x_columns}, {x_scales}) {{
-{quantize_x_rows}
-{quantize_x_columns}
-{quantize_forward_weights}{body_y}
-    return %y, %xc, %xcs : tensor<?x{N}xbf16>, tensor<?x{K}x!fp8moe.e4m3{padded}>, tensor<{E}x{K}xf32>
-  }}
-""",
-    "backward_from_columns": """\
-  func.func @backward_from_columns({grad_y}, {x_columns_in}, {x_scales_in}, {grad_x_operand}, {offsets})
-      -> ({grad_x}, {grad_weights}) {{
-{body_grad_x}
-{quantize_grad_y_columns}
-{multiply_grad_weights}
-    return %grad_x, %grad_weights : tensor<?x{K}xbf16>, tensor<{E}x{K}x{N}xbf16, {layout}>
-  }}
-""",
-    "grad_weights_from_columns": """\
-  func.func @grad_weights_from_columns({grad_y}, {x_columns_in}, {x_scales_in}, {offsets}) -> ({grad_weights}) {{
-{quantize_grad_y_columns}
-{multiply_grad_weights}
-    return %grad_weights : tensor<{E}x{K}x{N}xbf16, {layout}>
-  }}
-""",
-}
-
-# quantize_x also takes grad_y, and computes nothing with it. Without that operand the partitioner of a traced graph would
-# move the operator into the forward, and hold its results until the backward.
-_PARTS = {
-    "quantize_x": """\
-  func.func @quantize_x({x}, {grad_y}, {offsets}) -> ({x_columns}, {x_scales}) {{
-{quantize_x_columns}
-    return %xc, %xcs : tensor<?x{K}x!fp8moe.e4m3{padded}>, tensor<{E}x{K}xf32>
-  }}
-""",
-    "quantize_grad_y": """\
-  func.func @quantize_grad_y({grad_y}, {offsets}) -> ({grad_y_rows}, {row_scales}, {grad_y_columns}, {column_scales}) {{
-{quantize_grad_y_rows}
-{quantize_grad_y_columns}
-    return %gq, %gs, %gc, %gcs
-        : tensor<?x{N}x!fp8moe.e4m3>, tensor<?xf32>, tensor<?x{N}x!fp8moe.e4m3{padded}>, tensor<{E}x{N}xf32>
-  }}
-""",
-    "quantize_weights_n": """\
-  func.func @quantize_weights_n({weights}, {row_scales_in}) -> ({weights_n}, {scales_n}) {{
-{quantize_weights_n}
-    return %wn, %wns : {type_n}, tensor<{E}x{K}xf32>
-  }}
-""",
-    "multiply_grad_x": """\
-  func.func @multiply_grad_x({grad_y_rows_in}, {row_scales_in}, {weights_n_in}, {scales_n_in}, {offsets}) -> ({grad_x}) {{
-{multiply_grad_x}
-    return %grad_x : tensor<?x{K}xbf16>
-  }}
-""",
-    "multiply_grad_weights": """\
-  func.func @multiply_grad_weights({grad_y_columns_in}, {column_scales_in}, {x_columns_in}, {x_scales_in}, {offsets})
-      -> ({grad_weights}) {{
-{multiply_grad_weights}
-    return %grad_weights : tensor<{E}x{K}x{N}xbf16, {layout}>
-  }}
-""",
-}
-
-# The sum lies as the matmul writes it, and may lie where the sum so far does.
-_ADD_GRAD_WEIGHTS = {
-    "add_grad_weights": """\
-  func.func @add_grad_weights({grad_y}, {x}, {offsets}, {so_far}) -> ({total}) {{
-{body_grad_weights}
-    return %{sum} : {sum_type}
-  }}
-""",
-    "add_grad_weights_from_columns": """\
-  func.func @add_grad_weights_from_columns({grad_y}, {x_columns_in}, {x_scales_in}, {offsets}, {so_far}) -> ({total}) {{
-{quantize_grad_y_columns}
-{multiply_grad_weights}
-    return %{sum} : {sum_type}
-  }}
-""",
-}
-
-_BF16_GROUPED_MM = {
-    **_GROUPED_MM,
-    "forward": """\
-  func.func @forward({x}, {weights}, {offsets}) -> ({y}) {{
-    %y = fp8moe.grouped_matmul %x, %weights groups(%offsets : tensor<{E}xi32>)
-        : tensor<?x{K}xbf16>, tensor<{E}x{K}x{N}xbf16, {layout}> -> tensor<?x{N}xbf16>
-    return %y : tensor<?x{N}xbf16>
-  }}
-""",
-}
-
-_KEPT_GROUPED_MM = {
-    **_GROUPED_MM,
-    "quantize_weights": """\
-  func.func @quantize_weights({weights}) -> ({weights_k}, {scales_k}, {weights_n}, {scales_n}) {{
-{quantize_weights_k}
-{quantize_weights_n}
-    return %wk, %wks, %wn, %wns : {type_k}, tensor<{E}x{N}xf32>, {type_n}, tensor<{E}x{K}xf32>
-  }}
-""",
-}
-
-# Where no gradient reads quantized weights, only the form along K is kept.
-_KEPT_FORWARD_ONLY = {
-    **_KEPT_GROUPED_MM,
-    "quantize_weights": """\
-  func.func @quantize_weights({weights}) -> ({weights_k}, {scales_k}) {{
-{quantize_weights_k}
-    return %wk, %wks : {type_k}, tensor<{E}x{N}xf32>
-  }}
-""",
-}
-
 _QUANTIZE_X_ROWS = """\
     %xq, %xs = fp8moe.dynamic_quantize %x along [1] rounding pow2
         : tensor<?x{K}xbf16> -> tensor<?x{K}x!fp8moe.e4m3>, tensor<?xf32>"""
@@ -232,6 +88,10 @@ _Y = """\
     %y = fp8moe.grouped_matmul %xq, %wk groups(%offsets : tensor<{E}xi32>)
         scales(%xs, %wks : tensor<?xf32>, tensor<{E}x{N}xf32>) direction quantize
         : tensor<?x{K}x!fp8moe.e4m3>, {type_k} -> tensor<?x{N}xbf16>"""
+
+_Y_BF16 = """\
+    %y = fp8moe.grouped_matmul %x, %weights groups(%offsets : tensor<{E}xi32>)
+        : tensor<?x{K}xbf16>, tensor<{E}x{K}x{N}xbf16, {layout}> -> tensor<?x{N}xbf16>"""
 
 _GRAD_X = """\
     %wt = fp8moe.transpose %wn [0, 2, 1]
@@ -317,7 +177,7 @@ def grouped_mm(K: int, N: int, E: int, *, weights: str = "NK", recipe: str = "ro
     Raises ValueError for sizes below 1 and for words that are not known.
     """
     check_recipe("grouped_mm", recipe)
-    return _format(_GROUPED_MM, K, N, E, weights, recipe)
+    return _format(K, N, E, weights, recipe)
 
 
 def kept_grouped_mm(K: int, N: int, E: int, *, weights: str = "NK", recipe: str = "rowwise") -> str:
@@ -335,8 +195,7 @@ def kept_grouped_mm(K: int, N: int, E: int, *, weights: str = "NK", recipe: str 
     PARTS it has no quantize_weights_n.
     """
     check_recipe("grouped_mm", recipe)
-    templates = _KEPT_FORWARD_ONLY if recipe == "forward_only" else _KEPT_GROUPED_MM
-    return _format(templates, K, N, E, weights, recipe, kept=True)
+    return _format(K, N, E, weights, recipe, kept=True)
 
 
 def add_grad_weights(K: int, N: int, E: int, *, weights: str = "NK", recipe: str = "rowwise") -> str:
@@ -349,30 +208,26 @@ def add_grad_weights(K: int, N: int, E: int, *, weights: str = "NK", recipe: str
     "rowwise" only.
     """
     check_recipe("grouped_mm", recipe)
-    return _format(_ADD_GRAD_WEIGHTS, K, N, E, weights, recipe, adds=True)
+    return _format(K, N, E, weights, recipe, adds=True)
 
 
 def bf16_grouped_mm(K: int, N: int, E: int, *, weights: str = "NK") -> str:
     """The programs of `grouped_mm` on the same tensors, all in bf16: forward, backward, grad_x and grad_weights."""
-    return _format(_BF16_GROUPED_MM, K, N, E, weights, _BF16_GRADIENTS)
-
-
-#: The recipe whose gradients those of `bf16_grouped_mm` are.
-_BF16_GRADIENTS = "forward_only"
+    return _format(K, N, E, weights, BF16)
 
 
 def list_adding(recipe: str) -> Tuple[str, ...]:
     """The programs of `add_grad_weights`."""
-    return tuple(_ADD_GRAD_WEIGHTS)[: 1 if RECIPES[recipe] else 2]
+    return ("add_grad_weights", "add_grad_weights_from_columns")[: 1 if RECIPES[recipe] else 2]
 
 
 def list_programs(K: int, N: int, E: int, recipe: str, *, kept: bool = False) -> Tuple[str, ...]:
     """The programs of `grouped_mm`, or of `kept_grouped_mm`, in their order; with BF16 those of `bf16_grouped_mm`."""
-    recipe = _BF16_GRADIENTS if recipe == BF16 else recipe
-    names = PROGRAMS if RECIPES[recipe] else (*PROGRAMS, *COLUMNS)
+    has_bf16 = bool(name_bf16_uses(recipe))
+    names = PROGRAMS if has_bf16 else (*PROGRAMS, *COLUMNS)
     if has_parts(K, N, E):
         names = tuple(name for name in names if name not in ("backward", "backward_from_columns"))
-        if not RECIPES[recipe]:
+        if not has_bf16:
             names += tuple(name for name in PARTS if not kept or name != "quantize_weights_n")
     return ("quantize_weights", *names) if kept else names
 
@@ -388,14 +243,27 @@ def check_recipe(function: str, recipe: str) -> None:
         raise ValueError(f"{function}: recipe is {recipe!r}, expected one of {', '.join(RECIPES)}")
 
 
-#: How programs call what they compute and hand to each other.
+def name_bf16_uses(recipe: str) -> Tuple[str, ...]:
+    """The matmuls that a recipe, or BF16, leaves in bf16."""
+    return ("forward", "grad_x", "grad_weights") if recipe == BF16 else RECIPES[recipe]
+
+
+#: Names, in the IR, of the tensors that programs hand to each other.
 _VALUES = {
     "x_rows": "xq", "x_row_scales": "xs", "weights_k": "wk", "scales_k": "wks", "weights_n": "wn", "scales_n": "wns", "x_columns": "xc", "x_scales": "xcs",
     "grad_y_rows": "gq", "row_scales": "gs", "grad_y_columns": "gc", "column_scales": "gcs",
 }  # fmt: skip
 
-#: What has no name in front where a template lists it: what is returned.
-_RESULTS = ("y", "grad_x", "grad_weights", "total", *_VALUES)
+
+def write_function(
+    name: str, inputs: Sequence[str], outputs: Sequence[str], body: str, types: Mapping[str, str], values: Mapping[str, str]
+) -> str:
+    """A program. Its tensors have the names of `values` in the IR, by default their own."""
+    arguments = ", ".join(f'%{values.get(i, i)}: {types[i]} {{fp8moe.name = "{i}"}}' for i in inputs)
+    results = ", ".join(f'{types[o]} {{fp8moe.name = "{o}"}}' for o in outputs)
+    returned = ", ".join(f"%{values.get(o, o)}" for o in outputs)
+    return_types = ", ".join(types[o] for o in outputs)
+    return f"  func.func @{name}({arguments})\n      -> ({results}) {{\n{body}    return {returned} : {return_types}\n  }}\n"
 
 
 class _Shape(NamedTuple):
@@ -409,19 +277,17 @@ class _Shape(NamedTuple):
     kept: bool
     adds: bool
 
-    def quantizes(self, gradient: str) -> bool:
-        return gradient not in RECIPES[self.recipe]
+    def quantizes(self, use: str) -> bool:
+        return use not in name_bf16_uses(self.recipe)
 
 
-def _check(K: int, N: int, E: int, weights: str) -> Tuple[int, int, int]:
-    """The sizes as numbers of Python."""
-    sizes = {name: operator.index(size) for name, size in (("K", K), ("N", N), ("E", E))}
-    for name, size in sizes.items():
-        if not 1 <= size < 2**31:
-            raise ValueError(f"grouped_mm: {name} is {size}, expected 1 to 2147483647")
-    if weights not in WEIGHTS:
-        raise ValueError(f"grouped_mm: weights is {weights!r}, expected one of {', '.join(WEIGHTS)}")
-    return sizes["K"], sizes["N"], sizes["E"]
+def check_sizes(function: str, end: int = 2**31, **sizes: int) -> List[int]:
+    """The sizes as numbers of Python. Raises ValueError for those that are not from 1 to `end` - 1."""
+    numbers = [operator.index(size) for size in sizes.values()]
+    for name, size in zip(sizes, numbers):
+        if not 1 <= size < end:
+            raise ValueError(f"{function}: {name} is {size}, expected 1 to {end - 1}")
+    return numbers
 
 
 def _name_layouts(shape: _Shape) -> Dict[str, Any]:
@@ -470,21 +336,6 @@ def _list_types(shape: _Shape, layouts: Mapping[str, Any]) -> Dict[str, str]:
     }
 
 
-def _name_operands(shape: _Shape, types: Mapping[str, str]) -> Dict[str, str]:
-    """Arguments and results of functions."""
-    names: Dict[str, str] = {}
-    for name, type in types.items():
-        result = f'{type} {{fp8moe.name = "{name}"}}'
-        names[name] = result if name in _RESULTS else f"%{name}: {result}"
-        if name in _VALUES:
-            names[f"{name}_in"] = f"%{_VALUES[name]}: {result}"
-    reads_kept = shape.kept and shape.quantizes("grad_x")
-    forms = ("weights_k", "scales_k", *(("weights_n", "scales_n") if reads_kept else ())) if shape.kept else ()
-    names["forward_operands"] = ", ".join([names["weights"], *(names[f"{form}_in"] for form in forms)])
-    names["grad_x_operand"] = f"{names['weights_n_in']}, {names['scales_n_in']}" if reads_kept else names["weights"]
-    return names
-
-
 def _name_sum(shape: _Shape, types: Mapping[str, str]) -> Dict[str, str]:
     """Name of the result of the matmul for the gradient of weights."""
     if shape.adds:
@@ -495,59 +346,72 @@ def _name_sum(shape: _Shape, types: Mapping[str, str]) -> Dict[str, str]:
     return {"sum": "grad_weights", "sum_type": types["grad_weights"], "accumulate": ""}
 
 
-def _list_pieces(shape: _Shape) -> Tuple[Dict[str, str], Dict[str, str]]:
-    """The operations of programs: those that keep what they quantize to themselves, and those that hand it to others."""
-    is_nk = shape.weights == "NK"
-    view = _VIEW_NK if is_nk and not shape.adds else ""
-    multiply_grad_weights = (_PRODUCT_NK if is_nk else _PRODUCT_KN) + view
-    grad_x, grad_weights = [_GRAD_X_BF16], [(_PRODUCT_BF16_NK if is_nk else _PRODUCT_BF16_KN) + view]
-    if shape.quantizes("grad_x"):
-        grad_x = [_QUANTIZE_GRAD_Y_ROWS, *([] if shape.kept else [_QUANTIZE_WEIGHTS_N]), _GRAD_X]
-    if shape.quantizes("grad_weights"):
-        grad_weights = [_QUANTIZE_GRAD_Y_COLUMNS, _QUANTIZE_X_COLUMNS, multiply_grad_weights]
-    within = {
-        "quantize_x_rows": _QUANTIZE_X_ROWS,
-        "quantize_grad_y_rows": _QUANTIZE_GRAD_Y_ROWS,
-        "quantize_weights_k": _QUANTIZE_WEIGHTS_K,
-        "quantize_forward_weights": "" if shape.kept else f"{_QUANTIZE_WEIGHTS_K}\n",
-        "quantize_weights_n": _QUANTIZE_WEIGHTS_N,
-        "body_y": _Y,
-        "body_grad_x": "\n".join(grad_x),
-        "body_grad_weights": "\n".join(grad_weights),
-        "multiply_grad_x": _GRAD_X,
+#: Operands, results, and operations in their order.
+_Function = Tuple[Sequence[str], Sequence[str], Sequence[str]]
+
+
+def _list_functions(shape: _Shape) -> Dict[str, _Function]:
+    """All programs by name."""
+    view = _VIEW_NK if shape.weights == "NK" and not shape.adds else ""
+    product, product_bf16 = ((of + view) for of in ((_PRODUCT_NK, _PRODUCT_BF16_NK) if shape.weights == "NK" else (_PRODUCT_KN, _PRODUCT_BF16_KN)))
+    keeps_n = shape.kept and shape.quantizes("grad_x")
+    forms_k, forms_n = ["weights_k", "scales_k"] if shape.kept else [], ["weights_n", "scales_n"] if keeps_n else []
+    quantize_k, quantize_n = ([] if shape.kept else [each] for each in (_QUANTIZE_WEIGHTS_K, _QUANTIZE_WEIGHTS_N))
+
+    y = [_QUANTIZE_X_ROWS, *quantize_k, _Y] if shape.quantizes("forward") else [_Y_BF16]
+    grad_x = [_QUANTIZE_GRAD_Y_ROWS, *quantize_n, _GRAD_X] if shape.quantizes("grad_x") else [_GRAD_X_BF16]
+    from_columns = [_QUANTIZE_GRAD_Y_COLUMNS, product]
+    grad_weights = [_QUANTIZE_GRAD_Y_COLUMNS, _QUANTIZE_X_COLUMNS, product] if shape.quantizes("grad_weights") else [product_bf16]
+
+    operands, operand_n = ["x", "weights", *forms_k, *forms_n, "offsets"], forms_n or ["weights"]
+    rows, columns = ["grad_y_rows", "row_scales"], ["x_columns", "x_scales"]
+    grad_y_columns = ["grad_y_columns", "column_scales"]
+    return {
+        "forward": (operands, ["y"], y),
+        "backward": (["grad_y", "x", *operand_n, "offsets"], ["grad_x", "grad_weights"], grad_x + grad_weights),
+        "grad_x": (["grad_y", *operand_n, "offsets"], ["grad_x"], grad_x),
+        "grad_weights": (["grad_y", "x", "offsets"], ["grad_weights"], grad_weights),
+        "forward_with_columns": (operands, ["y", *columns], [_QUANTIZE_X_ROWS, _QUANTIZE_X_COLUMNS, *quantize_k, _Y]),
+        "backward_from_columns": (["grad_y", *columns, *operand_n, "offsets"], ["grad_x", "grad_weights"], grad_x + from_columns),
+        "grad_weights_from_columns": (["grad_y", *columns, "offsets"], ["grad_weights"], from_columns),
+        # It computes nothing with grad_y. Without that operand the partitioner of a traced graph would move the operator into the
+        # forward, and hold its results until the backward.
+        "quantize_x": (["x", "grad_y", "offsets"], columns, [_QUANTIZE_X_COLUMNS]),
+        "quantize_grad_y": (["grad_y", "offsets"], [*rows, *grad_y_columns], [_QUANTIZE_GRAD_Y_ROWS, _QUANTIZE_GRAD_Y_COLUMNS]),
+        "quantize_weights_n": (["weights", "row_scales"], ["weights_n", "scales_n"], [_QUANTIZE_WEIGHTS_N]),
+        "multiply_grad_x": ([*rows, "weights_n", "scales_n", "offsets"], ["grad_x"], [_GRAD_X]),
+        "multiply_grad_weights": ([*grad_y_columns, *columns, "offsets"], ["grad_weights"], [product]),
+        # The sum lies as the matmul writes it, and may lie where the sum so far does.
+        "add_grad_weights": (["grad_y", "x", "offsets", "so_far"], ["total"], grad_weights),
+        "add_grad_weights_from_columns": (["grad_y", *columns, "offsets", "so_far"], ["total"], from_columns),
+        "quantize_weights": (["weights"], [*forms_k, *forms_n], [_QUANTIZE_WEIGHTS_K, *([_QUANTIZE_WEIGHTS_N] if keeps_n else [])]),
+        # Of a whole layer (fp8moe.moe_programs).
+        "quantize_weights_k": (["weights"], ["weights_k", "scales_k"], [_QUANTIZE_WEIGHTS_K]),
+        "multiply_y": (["x_rows", "x_row_scales", "weights_k", "scales_k", "offsets"], ["y"], [_Y]),
     }
-    between = {
-        "quantize_grad_y_columns": _QUANTIZE_GRAD_Y_COLUMNS,
-        "quantize_x_columns": _QUANTIZE_X_COLUMNS,
-        "multiply_grad_weights": multiply_grad_weights,
-    }
-    return within, between
 
 
 def _format(
-    templates: Dict[str, str],
-    K: int,
-    N: int,
-    E: int,
-    weights: str,
-    recipe: str,
-    kept: bool = False,
-    adds: bool = False,
-    listed: Tuple[str, ...] = (),
+    K: int, N: int, E: int, weights: str, recipe: str, kept: bool = False, adds: bool = False, listed: Sequence[str] = ()
 ) -> str:
     """The module of the programs that are listed, or of those of `kept` and `adds`."""
-    shape = _Shape(*_check(K, N, E, weights), weights, recipe, kept, adds)
+    K, N, E = check_sizes("grouped_mm", K=K, N=N, E=E)
+    if weights not in WEIGHTS:
+        raise ValueError(f"grouped_mm: weights is {weights!r}, expected one of {', '.join(WEIGHTS)}")
+    shape = _Shape(K, N, E, weights, recipe, kept, adds)
     layouts = _name_layouts(shape)
     types = _list_types(shape, layouts)
-    names = {**layouts, **_name_operands(shape, types), **_name_sum(shape, types)}
-    within, between = _list_pieces(shape)
-    alone = {**names, "padded": "", "transposed": "#transposed"}
-    names.update(padded=", #padded", transposed="#transposed_padded")
-    pieces = {name: piece.format(**alone) for name, piece in within.items()}
-    pieces.update({name: piece.format(**names) for name, piece in between.items()})
-    listed = listed or (list_adding(recipe) if adds else list_programs(shape.K, shape.N, shape.E, recipe, kept=kept))
-    templates = {**_PARTS, **_COLUMNS, **templates}
-    body = "\n".join(templates[name].format(**names, **pieces) for name in listed)
+    words = {**layouts, **_name_sum(shape, types)}
+    functions = _list_functions(shape)
+    texts = []
+    for name in listed or (list_adding(recipe) if adds else list_programs(K, N, E, recipe, kept=kept)):
+        inputs, outputs, operations = functions[name]
+        # Columns are padded where one program hands them to another, and lie as the compiler chooses within one.
+        is_padded = any(tensor.endswith("_columns") for tensor in (*inputs, *outputs))
+        layout = {"padded": ", #padded", "transposed": "#transposed_padded"} if is_padded else {"padded": "", "transposed": "#transposed"}
+        body = "".join(f"{operation.format(**words, **layout)}\n" for operation in operations)
+        texts.append(write_function(name, inputs, outputs, body, types, _VALUES))
+    body = "\n".join(texts)
     aliases = _ALIASES + (_PADDED_ALIASES if "#padded" in body else "")
     return f"{aliases}\nmodule {{\n{body}}}\n"
 
