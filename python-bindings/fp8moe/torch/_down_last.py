@@ -15,7 +15,7 @@ from torch.fx.experimental.symbolic_shapes import guard_or_false
 from .. import programs
 from ._glu import _formula, compute_swiglu_gradient, compute_weighted_gradients, weighted_swiglu
 from ._auto import choose, forms_recipe
-from ._grouped_mm import FIXED, _estimate_bytes, _find_op, _find_part, _lay_out, is_exporting, keeps_columns
+from ._grouped_mm import FIXED, _find_op, _find_part, _lay_out, estimate_bytes, is_exporting, keeps_columns
 from ._kept import reads_gathered
 from ._triton import has_kernels
 from ._weights import QuantizedWeights
@@ -45,7 +45,7 @@ def run_down_last(
     if not programs.has_parts(D, 2 * H, E) or not programs.has_parts(H, D, E):
         return None
     M = x.shape[0]
-    x_first, x_last = _estimate_bytes(M, gate_up.shape, not keeps_columns(x, gate_up, "rowwise"))
+    x_first, x_last = estimate_bytes(M, gate_up.shape, frees_columns=not keeps_columns(x, gate_up, "rowwise"))
     # Autograd's order, and this one: while the gradients of gate_up and x are computed, and at the end.
     computed, operands = 2 * E * H * D, M * (H + D)
     least = min(x_first, x_last)

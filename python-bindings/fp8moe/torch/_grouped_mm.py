@@ -10,7 +10,7 @@ import operator
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import torch
-from torch.fx.experimental.symbolic_shapes import guard_or_false
+from torch.fx.experimental.symbolic_shapes import guard_or_false, statically_known_true
 
 from .. import programs, recipes
 from .._library import InvalidArgumentError, UnsupportedError
@@ -583,7 +583,7 @@ class _Parts(NamedTuple):
             grad_x: torch.Tensor = self.multiply_grad_x(rows, row_scales, *forms, offsets)
             return grad_x
 
-        if _is_x_first(grad_y.shape[0], weights[0].shape, frees_columns=self.quantize_x is not None):
+        if gives_x_first(grad_y.shape[0], weights[0].shape, frees_columns=self.quantize_x is not None):
             grad_x = multiply_grad_x()
             del rows, row_scales
             return grad_x, self.multiply_grad_weights(*grad_columns, *columns, offsets)
@@ -597,22 +597,23 @@ def _is_cached(tensor: torch.Tensor) -> bool:
     return cached is None or tensor.nbytes <= cached
 
 
-def _is_x_first(M: int, sizes: Sequence[int], frees_columns: bool) -> bool:
-    """Whether the gradient of x is computed first, which gives the least peak of memory."""
-    if not isinstance(M, int):  # a symbol, which stays one
-        return True
-    x_first, weights_first = _estimate_bytes(M, sizes, frees_columns)
-    return x_first <= weights_first
+def gives_x_first(M: int, sizes: Sequence[int], **held: bool) -> bool:
+    """Whether the gradient of x is computed first, which gives the least peak of memory; so it is where M is a symbol."""
+    x_first, weights_first = estimate_bytes(M, sizes, **held)
+    return not statically_known_true(weights_first < x_first)
 
 
-def _estimate_bytes(M: int, sizes: Sequence[int], frees_columns: bool) -> Tuple[int, int]:
+def estimate_bytes(
+    M: int, sizes: Sequence[int], *, makes_form: bool = True, frees_columns: bool = True, sums: bool = False
+) -> Tuple[int, int]:
     """The most bytes that are held at a time if grad_x is computed first, and if grad_weights is. Operands have a byte for each
-    element, gradients two. What autograd has saved, columns of x, too, is held to the end."""
+    element, gradients two. Whether the form of the weights along N is made here; whether columns of x are freed, which what autograd has
+    saved is not; and whether rows of grad_x are summed by token at once."""
     E, K, N = sizes
     weights, rows_k, rows_n = E * K * N, M * K, M * N
-    x_first = max(2 * rows_n + 3 * rows_k + weights, rows_n + 3 * rows_k + 2 * weights)
-    freed = rows_k if frees_columns else 0
-    weights_first = max(2 * rows_n + rows_k + 2 * weights, rows_n + 3 * rows_k - freed + 3 * weights)
+    form = weights if makes_form else 0
+    x_first = torch.sym_max(2 * rows_n + 3 * rows_k + form, rows_n + (1 if sums else 3) * rows_k + 2 * weights)
+    weights_first = torch.sym_max(2 * rows_n + rows_k + 2 * weights, rows_n + (2 if frees_columns else 3) * rows_k + 2 * weights + form)
     return x_first, weights_first
 
 

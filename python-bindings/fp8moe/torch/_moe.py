@@ -20,7 +20,7 @@ from ._expert_parallel import (
 )  # fmt: skip
 from ._experts import experts as run_experts
 from ._glu import Activation, compute_weighted_gradients
-from ._grouped_mm import _LEAST_ROWS, FIXED, _lay_out, chip_of, find_layout, find_shape, is_exporting, observers, require_tensor
+from ._grouped_mm import _LEAST_ROWS, FIXED, _lay_out, chip_of, find_layout, find_shape, gives_x_first, is_exporting, observers, require_tensor
 from ._kept import STEP_TRANSPOSED, keep as keep_forms, reads_gathered
 from ._ops import CUDAGRAPH_UNSAFE, Op, find_asked, load_ops, with_strides
 from ._permute import (
@@ -57,7 +57,8 @@ def moe(
     A training step that is FP8 throughout has programs of its own, with SwiGLU and at least 128 rows for each expert. Sorted tokens
     and the result of SwiGLU are quantized there where they are computed, and are never in memory as bf16. Otherwise the three
     functions run one by one. They do so by recipe "auto" in graphs whose number of rows is a symbol, and on machines that have
-    neither these programs nor the compiler. Recipe "auto" takes FP8 throughout where it pays for one use of the weights.
+    neither these programs nor the compiler. Without gradients they always do so, as in the first forward of a reentrant checkpoint,
+    whose result differs by roundings. Recipe "auto" takes FP8 throughout where it pays for one use of the weights.
 
     Args:
         x: bf16 [T, D].
@@ -68,9 +69,9 @@ def moe(
         down: bf16 [E, H, D], the same.
         activation: as for `experts`.
         recipe: as for `experts`.
-        group: a process group whose ranks have E experts each, in their order. Then tokens travel as in `expert_parallel`. All of
+        group: None, the default, exchanges nothing, also in a job of several ranks. A process group has E experts on each of its ranks,
+            in their order, and tokens travel as in `expert_parallel`; torch.distributed.group.WORLD is that of all ranks. All of
             its ranks call together; each chooses its programs by T * k rows, which is what it gets where experts are equally used.
-            With None nothing travels: where `expert_parallel` takes the default group, name torch.distributed.group.WORLD.
         wire, capacity, dropped: as for `expert_parallel`.
 
     Returns:
@@ -376,7 +377,8 @@ def _compute_gradients(ctx: Any, gradient: torch.Tensor) -> Any:
         del grad_h
         tensors = q_rows, q_scales, gate_up, gate_up_forms, offsets, where
         del q_rows, q_scales
-        is_x_first = asks_x and _is_x_first(tensors[0].shape[0], layer.gate_up.sizes, makes_form=not where and not gate_up_forms)
+        shape = _view(gate_up, where).shape
+        is_x_first = asks_x and gives_x_first(tensors[0].shape[0], shape, makes_form=not where and not gate_up_forms, sums=True)
         if is_x_first:
             grad_x = _sum_slots(layer.gate_up.multiply("multiply_grad_x", *tensors), offsets, places)
             del tensors
@@ -386,19 +388,6 @@ def _compute_gradients(ctx: Any, gradient: torch.Tensor) -> Any:
         if asks_x and not is_x_first:
             grad_x = _sum_slots(layer.gate_up.multiply("multiply_grad_x", *tensors), offsets, places)
     return (grad_x, grad_weights, grad_gate_up, grad_down, *(None for _ in ctx.needs_input_grad[4:]))
-
-
-def _is_x_first(M: int, sizes: Tuple[int, int, int], makes_form: bool) -> bool:
-    """Whether the gradient of tokens is computed before that of gate_up, which gives the least peak of memory. Operands have a byte for each
-    element; gradients, and rows before they are summed, have two. So peaks are, each the larger of two moments,
-
-        x first           2 of_h + 3 of_x + form     of_h + of_x + 2 matrix
-        weights first     2 of_h + of_x + 2 matrix   of_h + 2 of_x + 2 matrix + form
-    """
-    D, H, E = sizes
-    of_h, of_x, matrix = 2 * M * H, M * D, 2 * D * H * E
-    form = matrix if makes_form else 0
-    return not (guard_or_false(2 * matrix < 2 * of_x + form) and guard_or_false(2 * matrix < of_h + of_x))
 
 
 _compute_once = torch.autograd.function.once_differentiable(_compute_gradients)

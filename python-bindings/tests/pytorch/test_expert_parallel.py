@@ -306,11 +306,11 @@ def check_messages(rank):
     ):
         with pytest.raises(ValueError, match=message):
             expert_parallel(**{**dict(x=x, experts=ids, weights=weights, network=None, num_experts=E), **change})
-    with pytest.raises(TypeError, match="capacity is of type str, expected a number"):
+    with pytest.raises(TypeError, match="^moe: capacity is of type str, expected a number"):
         moe(x, ids, weights, *(whole[:MINE].transpose(-2, -1) for whole in parameters()), group=dist.group.WORLD, capacity="1.25")
-    with pytest.raises(TypeError, match="group is of type str, expected a ProcessGroup"):
+    with pytest.raises(TypeError, match="^expert_parallel: group is of type str, expected a ProcessGroup"):
         expert_parallel(x, ids, weights, None, num_experts=E, group="world")
-    with pytest.raises(TypeError, match="experts are of type list, expected a torch.Tensor"):
+    with pytest.raises(TypeError, match="^moe: experts are of type list, expected a torch.Tensor"):
         moe(x, ids.tolist(), None, *(whole[:MINE].transpose(-2, -1) for whole in parameters()), group=dist.group.WORLD)
     rows, exchange = dispatch(x, ids, weights, num_experts=E)
     with pytest.raises(ValueError, match="expected .M, D. with the M of dispatch"):
@@ -320,7 +320,7 @@ def check_messages(rank):
 def check_sizes_that_differ(rank):
     """Every rank says so: nothing is computed of tokens that went to other experts, or whose bytes lie elsewhere."""
     x, ids, weights, _ = batch((4,), range(E))
-    message = f"rank {rank} of the group has .*, but rank {1 - rank} has .*; give each rank as many experts"
+    message = f"^expert_parallel: rank {rank} of the group has .*, but rank {1 - rank} has .*; give each rank as many experts"
     for change in (dict(num_experts=E + 2 * rank), dict(wire=("bf16", "fp8")[rank]), dict(experts=ids[:, rank:], weights=weights[:, rank:])):
         with pytest.raises(ValueError, match=message):
             expert_parallel(**{**dict(x=x, experts=ids, weights=weights, network=None, num_experts=E), **change})
@@ -332,7 +332,7 @@ def check_sizes_that_differ(rank):
     with pytest.raises(ValueError, match=f"rank {rank} of the group has .*, room for {few} tokens to each rank and {2 * few * K} rows, but rank"):
         expert_parallel(x[:few], ids[:few], weights[:few], None, num_experts=E, capacity=RANKS)
     gate_up, down = (whole[: MINE + rank].transpose(-2, -1) for whole in parameters())
-    with pytest.raises(ValueError, match=f"has {(MINE + rank) * RANKS} experts in all, .*, but rank"):
+    with pytest.raises(ValueError, match=f"^moe: rank {rank} of the group has {(MINE + rank) * RANKS} experts in all, .*, but rank"):
         moe(x, ids, weights, gate_up, down, group=dist.group.WORLD)
 
 

@@ -285,7 +285,7 @@ def test_step_needs_less_memory(divide, rows, experts):
         gate, up = h.chunk(2, dim=-1)
         return grouped_mm(torch.nn.functional.silu(gate) * up, down.transpose(-2, -1), ends)
 
-    assert _grouped_mm._is_x_first(rows, gate_up.transpose(-2, -1).shape, frees_columns=True) == (rows < width)
+    assert _grouped_mm.gives_x_first(rows, gate_up.transpose(-2, -1).shape, frees_columns=True) == (rows < width)
     peaks, eager_peaks, results = {}, {}, {}
     for in_parts in (False, True):
         divide(in_parts)
