@@ -6,6 +6,7 @@ for `import torch` where there is none."""
 
 import os
 import socket
+import sys
 
 import pytest
 
@@ -18,6 +19,20 @@ def compile_cache(tmp_path_factory):
         patch.setenv("FP8MOE_ARTIFACTS", os.environ.get("FP8MOE_TEST_ARTIFACTS", ""))
         patch.setenv("FP8MOE_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
+
+
+@pytest.fixture
+def no_graphs(ir):
+    """torch.compile has none of earlier tests."""
+    import torch
+
+    torch._dynamo.reset()
 
 
 @pytest.fixture

@@ -23,9 +23,7 @@ ROWS = {20: "bf16", 33: "grad_x_only", 44: "rowwise_bf16_grad_weights", 60: "row
 RESULTS = ("y", "grad_x", "grad_weights")
 
 
-@pytest.fixture(autouse=True)
-def seed(ir):
-    torch.manual_seed(0)
+pytestmark = pytest.mark.usefixtures("ir")
 
 
 def ends_of(rows):

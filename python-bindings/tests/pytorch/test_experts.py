@@ -19,9 +19,7 @@ ENDS = [0, 20, 20, 50]
 TOLERANCE = 0.12
 
 
-@pytest.fixture(autouse=True)
-def seed(ir):
-    torch.manual_seed(0)
+pytestmark = pytest.mark.usefixtures("ir")
 
 
 def tensors():

@@ -29,9 +29,7 @@ ENDS = {"even": [15, 30, 45, 60], "empty": [0, 20, 20, 50], "none": [0, 0, 0, 0]
 FP8_TOLERANCE = 0.06  # as benchmarks/moe_layer.py
 
 
-@pytest.fixture(autouse=True)
-def seed(ir):
-    torch.manual_seed(0)
+pytestmark = pytest.mark.usefixtures("ir")
 
 
 def offsets(ends):

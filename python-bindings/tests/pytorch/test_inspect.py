@@ -52,9 +52,7 @@ class Model(torch.nn.Module):
         return x
 
 
-@pytest.fixture(autouse=True)
-def seed(ir):
-    torch.manual_seed(0)
+pytestmark = pytest.mark.usefixtures("ir")
 
 
 def batch():

@@ -19,10 +19,7 @@ from fp8moe.torch import _kept, transformers  # noqa: E402
 D, H, E, M = 64, 96, 4, 60
 
 
-@pytest.fixture(autouse=True)
-def reset(ir):
-    torch.manual_seed(0)
-    torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("no_graphs")
 
 
 @pytest.fixture

@@ -22,10 +22,7 @@ from fp8moe.torch import Linear, _kept, _linear, convert, convert_linear, prepar
 D, H = 32, 48
 
 
-@pytest.fixture(autouse=True)
-def reset(ir):
-    torch.manual_seed(0)
-    torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("no_graphs")
 
 
 @pytest.fixture

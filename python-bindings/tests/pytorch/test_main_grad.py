@@ -17,9 +17,7 @@ K, N, E = 64, 96, 4
 ENDS = {60: [0, 20, 20, 50], 600: [100, 250, 250, 590]}
 
 
-@pytest.fixture(autouse=True)
-def seed(ir):
-    torch.manual_seed(0)
+pytestmark = pytest.mark.usefixtures("ir")
 
 
 def view(tensor, layout):

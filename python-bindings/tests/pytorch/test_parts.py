@@ -23,9 +23,7 @@ IS_CACHED = _grouped_mm._is_cached
 ENDS = {"empty": [0, 21, 45], "none": [0, 0, 0], "all": [20, 20, 50]}
 
 
-@pytest.fixture(autouse=True)
-def seed(ir):
-    torch.manual_seed(0)
+pytestmark = pytest.mark.usefixtures("ir")
 
 
 @pytest.fixture

@@ -22,11 +22,6 @@ T, D, K, E = 37, 24, 3, 5
 CHOICES = {"some empty": [0, 2, 4], "one": [3, 3, 3], "elsewhere": [1, -1, E, E + 7], "all elsewhere": [E, E, E]}
 
 
-@pytest.fixture(autouse=True)
-def seed():
-    torch.manual_seed(0)
-
-
 #: Triton interprets kernels in processes that import it so.
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 #: Its interpreter cuts off what does not fit into bf16, where a GPU rounds.

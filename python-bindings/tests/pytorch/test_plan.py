@@ -23,9 +23,7 @@ from fp8moe.torch import Linear, _ops, experts  # noqa: E402
 D, H, E = 64, 48, 4
 
 
-@pytest.fixture(autouse=True)
-def seed(ir):
-    torch.manual_seed(0)
+pytestmark = pytest.mark.usefixtures("ir")
 
 
 def qwen(layers=2):

@@ -23,9 +23,7 @@ BF16_SQNR_DB, FP8_SQNR_DB = 50.0, 25.0
 RESULTS = ("y", "grad_x", "grad_weights")
 
 
-@pytest.fixture(autouse=True)
-def seed(ir):
-    torch.manual_seed(0)
+pytestmark = pytest.mark.usefixtures("ir")
 
 
 def offsets(kind):

@@ -24,9 +24,7 @@ K, N, E, M = 64, 96, 4, 60
 ENDS = [0, 20, 20, 50]
 
 
-@pytest.fixture(autouse=True)
-def seed(ir):
-    torch.manual_seed(0)
+pytestmark = pytest.mark.usefixtures("ir")
 
 
 def offsets(dtype=torch.int32):

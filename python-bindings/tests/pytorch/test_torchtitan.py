@@ -36,9 +36,7 @@ def make_model(*imports):
     return config.build()
 
 
-@pytest.fixture(autouse=True)
-def seed(ir):
-    torch.manual_seed(0)
+pytestmark = pytest.mark.usefixtures("ir")
 
 
 def run(model, x, gradient):
