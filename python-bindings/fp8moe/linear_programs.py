@@ -120,7 +120,8 @@ def linear_input(K: int) -> str:
     x is bf16 [M, K], row-major. The forward reads x_rows: e4m3 [M, K], row-major, with scales f32 [M]. The gradient of weights reads
     x_columns: e4m3 [M, K], contiguous along the rows, with scales f32 [K].
     """
-    types = _list_types(*programs.check_sizes("linear", K=K, N=1))
+    (K,) = programs.check_sizes("linear", K=K)
+    types = _list_types(K, 1)
     forms = {"rows": ["x_rows"], "columns": ["x_columns"], "both": ["x_rows", "x_columns"]}
     bodies = {"x_rows": _QUANTIZE_X_ROWS, "x_columns": _QUANTIZE_X_COLUMNS}
     functions = [

@@ -76,7 +76,7 @@ def choose(rows: Any, weights: _Weights, recipe: str, is_kept: bool = False) -> 
     E, K, N = (operator.index(size) for size in tensor.shape)
     device = tensor.device
     count = operator.index(rows) if is_known(rows) else -1  # a symbol that is a size of the weights, too, is known
-    mix: str = _constant_choice(recipe, count, K, N, E, find_layout(tensor), device.type, device.index or 0, is_kept)
+    mix: str = _choose(recipe, count, K, N, E, find_layout(tensor), device.type, device.index or 0, is_kept)
     return mix
 
 
@@ -89,8 +89,7 @@ def pays_kept(rows: Any, weights: torch.Tensor, recipe: str) -> bool:
     """Whether a use of weights that are quantized already is in FP8 with so many rows."""
     if recipe in FIXED:
         return recipe != programs.BF16
-    E, K, N = weights.shape
-    ranges = find_ranges(recipe, K, N, E, find_layout(weights), weights.device.type, weights.device.index or 0, True)
+    ranges = _find_ranges_of(weights, recipe, True)
     return ranges is not None and any(ranges.decide(rows))
 
 
@@ -100,6 +99,7 @@ def is_known(rows: Any) -> bool:
     return type(rows) is int
 
 
+@assume_constant_result
 def _choose(recipe: str, rows: int, K: int, N: int, E: int, layout: str, device: str, index: int, is_kept: bool) -> str:
     ranges = find_ranges(recipe, K, N, E, layout, device, index, is_kept)
     if ranges is None:
@@ -108,9 +108,6 @@ def _choose(recipe: str, rows: int, K: int, N: int, E: int, layout: str, device:
 
 
 _NAMES: Dict[Tuple[bool, bool, bool], str] = {uses: name for name, uses in recipes.MIXES.items()}
-
-#: Runs while Dynamo traces, and leaves nothing in the graph.
-_constant_choice = assume_constant_result(_choose)
 
 
 @functools.lru_cache(maxsize=None)
@@ -123,6 +120,11 @@ def find_ranges(
         return None
     ranges = recipes.parse(recipe)
     return _ask_artifact(K, N, E, layout, device, index, is_kept) if ranges is None else ranges
+
+
+def _find_ranges_of(weights: torch.Tensor, recipe: str, is_kept: bool) -> Optional[recipes.FP8Rows]:
+    E, K, N = weights.shape
+    return find_ranges(recipe, K, N, E, find_layout(weights), weights.device.type, weights.device.index or 0, is_kept)
 
 
 def _ask_artifact(K: int, N: int, E: int, layout: str, device: str, index: int, is_kept: bool) -> recipes.FP8Rows:
@@ -162,6 +164,7 @@ def _why_not(device: str, index: int, K: int, N: int) -> str:
     return why
 
 
+@assume_constant_result
 def _has_kernels(device: str, index: int, K: int, N: int) -> bool:
     why = _why_not(device, index, K, N)
     if why:
@@ -169,12 +172,9 @@ def _has_kernels(device: str, index: int, K: int, N: int) -> bool:
     return not why
 
 
-_constant_has_kernels = assume_constant_result(_has_kernels)
-
-
 def has_kernels(device: torch.device, K: int = 16, N: int = 16) -> bool:
     """Whether there are kernels for weights [E, K, N]; one line of the log says why not."""
-    found: bool = _constant_has_kernels(device.type, device.index or 0, K, N)
+    found: bool = _has_kernels(device.type, device.index or 0, K, N)
     return found
 
 
@@ -238,11 +238,9 @@ def _remember(weights: _Weights, recipe: str) -> None:
     tensor = weights.weights if isinstance(weights, QuantizedWeights) else weights
     if torch.compiler.is_compiling() or type(tensor) not in (torch.Tensor, torch.nn.Parameter):
         return
-    E, K, N = tensor.shape
-    device = tensor.device
-    ranges = find_ranges(recipe, K, N, E, find_layout(tensor), device.type, device.index or 0, is_kept)
+    ranges = _find_ranges_of(tensor, recipe, is_kept)
     if ranges is not None:
-        _known[recipe, tensor.shape, tensor.stride(), device, is_kept] = ranges
+        _known[recipe, tensor.shape, tensor.stride(), tensor.device, is_kept] = ranges
 
 
 def _have_sizes(x: Any, weights: Any) -> bool:
@@ -326,9 +324,9 @@ def _find_side(weights: torch.Tensor, is_kept: bool, recipe: str) -> _Side:
 
 def find_uses(rows: int, weights: torch.Tensor, is_kept: bool, recipe: str) -> Tuple[bool, bool, bool]:
     """Returns, for each of recipes.USES, whether it is FP8, where there are kernels."""
-    E, K, N = weights.shape
-    ranges = find_ranges(recipe, K, N, E, find_layout(weights), weights.device.type, weights.device.index or 0, is_kept)
+    ranges = _find_ranges_of(weights, recipe, is_kept)
     if ranges is None:
+        _, K, N = weights.shape
         raise UnsupportedError(_why_not(weights.device.type, weights.device.index or 0, K, N))
     return ranges.decide(rows)
 

@@ -100,12 +100,11 @@ def expert_parallel(
     function = "expert_parallel"
     require_capacity(function, capacity, dropped, getattr(x, "device", None))
     name, ranks = find_group(function, group)
-    require_exchange(function, x, experts, weights, num_experts, ranks, wire)
     if ranks == 1:
+        _require_exchange(function, x, experts, weights, num_experts, ranks, wire)
         rows, routing = permute(x, experts, num_experts)
         return unpermute(network(rows, routing.offsets).to(x.dtype), routing, weights)
-    tokens, exchange = dispatch_tokens(function, x, experts, weights, num_experts, name, ranks, wire, capacity)
-    count_dropped(exchange, dropped)
+    tokens, exchange = dispatch_tokens(function, x, experts, weights, num_experts, name, ranks, wire, capacity, dropped)
     return combine(network(sort_tokens(tokens, exchange), exchange.offsets), exchange).to(x.dtype)
 
 
@@ -124,7 +123,6 @@ def dispatch(
     name, ranks = find_group("dispatch", group)
     if not name:
         raise ValueError("dispatch: there is no process group; call init_process_group, or expert_parallel, which needs none for one rank")
-    require_exchange("dispatch", x, experts, weights, num_experts, ranks, wire)
     tokens, exchange = dispatch_tokens("dispatch", x, experts, weights, num_experts, name, ranks, wire, capacity)
     return sort_tokens(tokens, exchange), exchange
 
@@ -139,29 +137,28 @@ def dispatch_tokens(
     ranks: int,
     wire: Wire,
     capacity: Optional[float],
+    dropped: Optional[torch.Tensor] = None,
 ) -> Tuple[torch.Tensor, Exchange]:
-    """As `dispatch`, but for tokens [R, D] as they arrived. Messages begin with `function`."""
+    """As `dispatch`, but for tokens [R, D] as they arrived. Messages begin with `function`, and `dropped` is that of `expert_parallel`."""
+    _require_exchange(function, x, experts, weights, num_experts, ranks, wire)
     is_fp8 = wire == "fp8"
     room = None
     if capacity is not None:
         T, k = map(operator.index, experts.shape)
         room = find_room(capacity, T, k, operator.index(num_experts), ranks)
-    rows, here_weights, *routings, last = _Dispatch.apply(x.to(torch.bfloat16), weights, experts, num_experts, group, is_fp8, function, room)
+    tokens, here_weights, *routings, last = _Dispatch.apply(x.to(torch.bfloat16), weights, experts, num_experts, group, is_fp8, function, room)
     here, sent = Routing(*routings[:3]), Routing(*routings[3:])
     if room is None:
-        return rows, Exchange(here.offsets, here_weights, here, sent, last, group, is_fp8)
-    return rows, Exchange(here.offsets, here_weights, here, sent, room.tokens, group, is_fp8, last)
+        return tokens, Exchange(here.offsets, here_weights, here, sent, last, group, is_fp8)
+    if dropped is not None:
+        dropped.add_(last)
+    return tokens, Exchange(here.offsets, here_weights, here, sent, room.tokens, group, is_fp8, last)
 
 
 def sort_tokens(tokens: torch.Tensor, exchange: Exchange) -> torch.Tensor:
     """Rows [M, D] of tokens that `dispatch_tokens` returned, sorted by expert."""
     result: torch.Tensor = _Sort.apply(tokens, *exchange.here)
     return result
-
-
-def count_dropped(exchange: Exchange, dropped: Optional[torch.Tensor]) -> None:
-    if dropped is not None and exchange.dropped is not None:
-        dropped.add_(exchange.dropped)
 
 
 def combine(rows: torch.Tensor, exchange: Exchange) -> torch.Tensor:
@@ -190,7 +187,7 @@ def find_group(function: str, group: Any) -> Tuple[str, int]:
     return group.group_name, group.size()
 
 
-def require_exchange(function: str, x: Any, experts: Any, weights: Any, num_experts: int, ranks: int, wire: str) -> None:
+def _require_exchange(function: str, x: Any, experts: Any, weights: Any, num_experts: int, ranks: int, wire: str) -> None:
     for name, tensor in (("x", x), ("experts", experts), ("weights", weights)):
         if not isinstance(tensor, torch.Tensor):
             raise TypeError(f"{function}: {name} are of type {type(tensor).__name__}, expected a torch.Tensor")

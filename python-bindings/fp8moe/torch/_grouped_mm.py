@@ -239,12 +239,10 @@ def _constant_cached_bytes(device: str, index: int) -> Optional[int]:
     return find_cached_bytes(device, index)
 
 
-def _read_is_exporting() -> bool:
+@assume_constant_result
+def is_exporting() -> bool:
+    """As torch.compiler.is_exporting, which Dynamo of torch 2.11 takes for true in whatever it traces."""
     return bool(getattr(torch.compiler, "_is_exporting_flag", False))
-
-
-#: torch.compiler.is_exporting, which Dynamo of torch 2.11 takes for true in whatever it traces.
-is_exporting = assume_constant_result(_read_is_exporting)
 
 
 def keeps_columns(x: torch.Tensor, weights: torch.Tensor, recipe: str) -> bool:
@@ -485,33 +483,29 @@ def _lay_out(weights: torch.Tensor) -> Tuple[torch.Tensor, str]:
     return (weights if layout == "NK" else weights.contiguous()), layout
 
 
+# These run while Dynamo traces, so that only operators are in the graph.
+@assume_constant_result
 def _name_op(which: str, K: int, N: int, E: int, layout: str, recipe: str, device: str, index: int) -> str:
     return make_op(K, N, E, layout, recipe, chip_of(device, index), which).qualified_name.split("::")[1]
 
 
-#: Runs while Dynamo traces, so that only the operator is in the graph.
-_constant_name = assume_constant_result(_name_op)
+@assume_constant_result
+def _name_part(name: str, K: int, N: int, E: int, layout: str, device: str, index: int, kept: bool) -> str:
+    return list_ops(K, N, E, layout, "rowwise", chip_of(device, index), kept)[name].qualified_name.split("::")[1]
 
 
 def _find_op(which: str, weights: torch.Tensor, layout: str, recipe: str) -> Any:
     # Dynamo, where sizes may be symbols, makes numbers of these three.
     E, K, N = (operator.index(size) for size in weights.shape)
     device = weights.device
-    return getattr(torch.ops.fp8moe, _constant_name(which, K, N, E, layout, recipe, device.type, device.index or 0))
-
-
-def _name_part(name: str, K: int, N: int, E: int, layout: str, recipe: str, device: str, index: int, kept: bool) -> str:
-    return list_ops(K, N, E, layout, recipe, chip_of(device, index), kept)[name].qualified_name.split("::")[1]
-
-
-_constant_part = assume_constant_result(_name_part)
+    return getattr(torch.ops.fp8moe, _name_op(which, K, N, E, layout, recipe, device.type, device.index or 0))
 
 
 def _find_part(name: str, weights: torch.Tensor, kept: bool) -> Any:
     """One of programs.PARTS, for code that Dynamo traces."""
     E, K, N = (operator.index(size) for size in weights.shape)
-    device, layout = weights.device, find_layout(weights)
-    return getattr(torch.ops.fp8moe, _constant_part(name, K, N, E, layout, "rowwise", device.type, device.index or 0, kept))
+    device = weights.device
+    return getattr(torch.ops.fp8moe, _name_part(name, K, N, E, find_layout(weights), device.type, device.index or 0, kept))
 
 
 @functools.lru_cache(maxsize=None)

@@ -6,12 +6,13 @@ the experts' matmuls. It also names the operation that first made a NaN."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import os
 import threading
 import warnings
-from typing import Any, Callable, Dict, List, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
 
 import torch
 from torch.distributed._functional_collectives import AsyncCollectiveTensor
@@ -356,6 +357,15 @@ class _Sample(TorchDispatchMode):
 
     # --- Matmuls ------------------------------------------------------------------
 
+    @contextlib.contextmanager
+    def _unrecorded(self) -> Iterator[None]:
+        """A context in which operations are not recorded."""
+        self._busy = True
+        try:
+            yield
+        finally:
+            self._busy = False
+
     def _observe(self, x: torch.Tensor, weights: Any, offsets: torch.Tensor, y: torch.Tensor, recipe: str) -> None:
         if self._busy:
             return
@@ -366,7 +376,7 @@ class _Sample(TorchDispatchMode):
             if is_stale is not None:
                 self._stale.append((layer, is_stale))
         x, plain = (tensor.detach().to(torch.bfloat16) for tensor in (x, plain))
-        with _Busy(self):
+        with self._unrecorded():
             descends = (torch.diff(offsets, prepend=offsets.new_zeros(1)) < 0).any()
             # Ends may have the number of rows as their sum, too. Not if they descend, and hardly if all are equal, which
             # leaves rows to the first group only.
@@ -402,7 +412,7 @@ class _Sample(TorchDispatchMode):
         """Computes the gradients once more, as autograd only hands on their sums."""
         if self._stopped or gradient is None or not weights.untyped_storage().nbytes():
             return
-        with _Busy(self):
+        with self._unrecorded():
             gradient = gradient.detach().contiguous()
             groups = Groups(offsets, x.shape[0])
             _, x_fp8, weights_fp8 = recipes.MIXES[recipe]
@@ -420,19 +430,6 @@ class _Sample(TorchDispatchMode):
                 self.found.append((layer, "grad_y by column", _statistics.of_rows(gradient, groups, by_column=True)))
                 exact = _bf16.GRAD_WEIGHTS[find_layout(weights)].run(gradient, x, offsets)
                 self.found.append((layer, "grad_weights", _statistics.of_result(grad_weights, exact, _sum_by_expert)))
-
-
-class _Busy:
-    """A context in which operations are not recorded."""
-
-    def __init__(self, sample: _Sample) -> None:
-        self._sample = sample
-
-    def __enter__(self) -> None:
-        self._sample._busy = True
-
-    def __exit__(self, *_: Any) -> None:
-        self._sample._busy = False
 
 
 #: Operations whose results may hold anything until they are written, or where no group is.
@@ -511,16 +508,12 @@ _HEAD = ("layer", "operand", "amax", "scales", "underflow", "saturated", "SQNR d
 
 
 def _row(record: Record) -> Tuple[str, ...]:
-    def join(values: Optional[List[Optional[float]]], choose: Callable[..., float], form: str) -> str:
-        numbers = [value for value in values or [] if value is not None]
-        return format(choose(numbers), form) if numbers else ""
-
+    amax, *scales = ("" if number is None else f"{number:.3g}" for number in _find_extremes(record).values())
     least = [(math.isnan(db) and -math.inf or db, g) for g, db in enumerate(record.sqnr_db_of_expert) if db is not None]
-    scales = [join(record.scale_min, min, ".3g"), join(record.scale_max, max, ".3g")]
     return (
         record.layer,
         record.operand,
-        join(record.amax, max, ".3g"),
+        amax,
         " to ".join(scales) if all(scales) else "",
         "" if record.underflow is None else f"{record.underflow:.2%}",
         "" if record.saturation is None else f"{record.saturation:.2%}",
@@ -528,6 +521,15 @@ def _row(record: Record) -> Tuple[str, ...]:
         f"{min(least)[0]:.1f}" if least else "",
         str(min(least)[1]) if least else "",
     )
+
+
+def _find_extremes(record: Record) -> Dict[str, Optional[float]]:
+    """Over all experts."""
+    found = {}
+    for name in ("amax", "scale_min", "scale_max"):
+        numbers = [value for value in getattr(record, name) or [] if value is not None]
+        found[name] = (min if name == "scale_min" else max)(numbers) if numbers else None
+    return found
 
 
 def _make_writer(log_dir: str) -> Any:
@@ -542,10 +544,7 @@ def _make_writer(log_dir: str) -> Any:
 
 
 def _write(writer: Any, record: Record) -> None:
-    figures = {"SQNR dB": record.sqnr_db, "underflow": record.underflow, "saturation": record.saturation}
-    for name in ("amax", "scale_min", "scale_max"):
-        numbers = [value for value in getattr(record, name) or [] if value is not None]
-        figures[name] = (min if name == "scale_min" else max)(numbers) if numbers else None
+    figures = {"SQNR dB": record.sqnr_db, "underflow": record.underflow, "saturation": record.saturation, **_find_extremes(record)}
     for name, value in figures.items():
         if value is not None:
             writer.add_scalar(f"{record.layer}/{record.operand}/{name}", value, record.step)

@@ -153,16 +153,14 @@ def as_kept_op(op: Op, find: Callable[[torch.Tensor], Sequence[torch.Tensor]]) -
 # --- In a graph -----------------------------------------------------------------------
 
 
-def _read_has_gathered() -> bool:
+@assume_constant_result
+def _has_gathered() -> bool:
     return bool(gathered)
-
-
-_constant_has_gathered = assume_constant_result(_read_has_gathered)
 
 
 def reads_gathered() -> bool:
     """Whether code that is traced should look for what FSDP2's hooks have quantized."""
-    return bool(torch.compiler.is_compiling() and not is_exporting() and _constant_has_gathered())
+    return bool(torch.compiler.is_compiling() and not is_exporting() and _has_gathered())
 
 
 def multiply_gathered(x: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor, recipe: str, names: Names) -> torch.Tensor:

@@ -16,7 +16,7 @@ from .. import cache, moe_programs, recipes
 from . import _auto
 from ._constant import assume_constant_result, warn_once
 from ._expert_parallel import (
-    Wire, combine, combine_tokens, count_dropped, dispatch_tokens, find_group, require_capacity, require_exchange, require_wire, sort_tokens,
+    Wire, combine, combine_tokens, dispatch_tokens, find_group, require_capacity, require_wire, sort_tokens,
 )  # fmt: skip
 from ._experts import experts as run_experts
 from ._glu import Activation, compute_weighted_gradients
@@ -94,9 +94,7 @@ def moe(
         weights = torch.ones(experts.shape, device=experts.device)
     is_whole = activation == "silu" and fits_moe(x, experts, weights, gate_up, down, wanted)
     if ranks > 1:
-        require_exchange("moe", x, experts, weights, E * ranks, ranks, wire)
-        tokens, exchange = dispatch_tokens("moe", x, experts, weights, E * ranks, name, ranks, wire, capacity)
-        count_dropped(exchange, dropped)
+        tokens, exchange = dispatch_tokens("moe", x, experts, weights, E * ranks, name, ranks, wire, capacity, dropped)
         if is_whole:
             return combine_tokens(run_routed(tokens, exchange.here, exchange.weights, gate_up, down, is_exchanged=True), exchange)
         y = run_experts(sort_tokens(tokens, exchange), gate_up, down, exchange.offsets, activation=activation, recipe=recipe)
@@ -251,7 +249,7 @@ class _Programs(NamedTuple):
     def find(self, program: str) -> Any:
         where = (self.part, self.sizes, self.layout, self.device.type, self.device.index or 0)
         if torch.compiler.is_compiling():
-            return getattr(torch.ops.fp8moe, _constant_name(program, *where))
+            return getattr(torch.ops.fp8moe, _name(program, *where))  # so that only the operator is in the graph
         return _load(*where)[program]
 
     def multiply(
@@ -281,12 +279,9 @@ def _load(part: str, sizes: Tuple[int, int, int], layout: str, device: str, inde
     return load_ops(request, moe_programs.PARTS[part])
 
 
+@assume_constant_result
 def _name(program: str, part: str, sizes: Tuple[int, int, int], layout: str, device: str, index: int) -> str:
     return _load(part, sizes, layout, device, index)[program].qualified_name.split("::")[1]
-
-
-#: Runs while Dynamo traces, so that only the operator is in the graph.
-_constant_name = assume_constant_result(_name)
 
 
 class _Layer(NamedTuple):

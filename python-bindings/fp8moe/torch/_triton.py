@@ -34,12 +34,10 @@ def find_kernels(module: str, *tensors: torch.Tensor) -> Any:
     return _load_kernels(module)
 
 
-def _has_kernels(module: str) -> bool:
+@assume_constant_result
+def has_kernels(module: str) -> bool:
+    """Whether the module can be had, in code that is traced, too, which finds its operators in torch.ops."""
     return _load_kernels(module) is not None
-
-
-#: Whether the module can be had, in code that is traced, too, which finds its operators in torch.ops.
-has_kernels = assume_constant_result(_has_kernels)
 
 
 @functools.lru_cache(maxsize=None)
