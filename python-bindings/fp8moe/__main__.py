@@ -18,9 +18,9 @@ import os
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-from . import __version__, _inputs, _prepare_model, _safetensors
+from . import __version__, _advise, _inputs, _prepare_model, _safetensors
 from ._library import Error
 from ._program import Program
 from .runtime import load
@@ -168,11 +168,11 @@ def _add_opt(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--emit-bytecode", action="store_true", help="write bytecode")
 
 
-def _opt(options: argparse.Namespace, passes: Sequence[str]) -> None:
-    if options.pass_pipeline and passes:
+def _opt(options: argparse.Namespace) -> None:
+    if options.pass_pipeline and options.rest:
         raise Error("--pass-pipeline and single passes exclude each other")
     names = []
-    for argument in passes:
+    for argument in options.rest:
         if not argument.startswith("--"):
             raise Error(f"'{argument}' is not an option")
         name, _, pass_options = argument[2:].partition("=")
@@ -370,33 +370,14 @@ def _time(program: Program, inputs: Dict[str, Any], repeat: int) -> Any:
     for _ in range(repeat):
         start = time.perf_counter()
         results = program(**inputs)
-        _synchronize(program)
+        if program.device.kind == "gpu":
+            import torch
+
+            torch.cuda.synchronize(program.device.ordinal)
         best = min(best, time.perf_counter() - start)
     shortest = f" (the shortest of {repeat})" if repeat > 1 else ""
     print(f"{program.name}: {best * 1e3:.3f} ms{shortest}")
     return results
-
-
-def _synchronize(program: Program) -> None:
-    if program.device.kind == "gpu":
-        import torch
-
-        torch.cuda.synchronize(program.device.ordinal)
-
-
-# --- advise -----------------------------------------------------------------------
-
-
-def _add_advise(parser: argparse.ArgumentParser) -> None:
-    from . import _advise
-
-    _advise.add_arguments(parser)
-
-
-def _advise(options: argparse.Namespace) -> None:
-    from . import _advise
-
-    _advise.run(options)
 
 
 # --- prepare --------------------------------------------------------------------
@@ -542,43 +523,38 @@ def _doctor(options: argparse.Namespace) -> int:
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     given = sys.argv[1:] if arguments is None else list(arguments)
     is_of_model = any(argument.partition("=")[0] == "--model" for argument in given)  # with other options
-    add_prepare, prepare = (_prepare_model.add_options, _prepare_model.run) if is_of_model else (_add_prepare, _prepare)
+    prepare = (_prepare_model.add_options, _prepare_model.run) if is_of_model else (_add_prepare, _prepare)
+    commands: Dict[str, Tuple[Callable[..., None], Callable[..., Optional[int]], str]] = {
+        "compile": (_add_compile, _compile, "IR to artifacts"),
+        "run": (_add_run, _run, "run a program of an artifact"),
+        "opt": (_add_opt, _opt, "run passes on IR"),
+        "report": (_add_report, _report, "what the compiler decides and why"),
+        "advise": (_advise.add_arguments, _advise.run, "which matmuls of a model are worth FP8"),
+        "prepare": (*prepare, "compile what fp8moe.torch needs: programs of given sizes, or with --model=config.json those of a model"
+                              " (add --help to see its options)"),
+        "cache": (_add_cache, _cache, "what the compile cache holds"),
+        "doctor": (_add_doctor, _doctor, "what this installation has, and what is wrong with it"),
+    }
     parser = argparse.ArgumentParser(prog="python -m fp8moe", description=__doc__)
     parser.add_argument("--version", action="version", version=f"fp8moe {__version__}", help="print the version")
-    commands = parser.add_subparsers(dest="command", required=True)
-    for name, add, text in (
-        ("compile", _add_compile, "IR to artifacts"),
-        ("run", _add_run, "run a program of an artifact"),
-        ("opt", _add_opt, "run passes on IR"),
-        ("report", _add_report, "what the compiler decides and why"),
-        ("advise", _add_advise, "which matmuls of a model are worth FP8"),
-        ("prepare", add_prepare, "compile what fp8moe.torch needs: programs of given sizes, or with --model=config.json those of a model"
-                                 " (add --help to see its options)"),
-        ("cache", _add_cache, "what the compile cache holds"),
-        ("doctor", _add_doctor, "what this installation has, and what is wrong with it"),
-    ):
-        add(commands.add_parser(name, help=text, description=text, allow_abbrev=False))
+    subparsers = parser.add_subparsers(dest="command", required=True)
+    for name, (add, _, text) in commands.items():
+        add(subparsers.add_parser(name, help=text, description=text, allow_abbrev=False))
     for stream in (sys.stdout, sys.stderr):  # paths may be no UTF-8
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="surrogateescape")
     options, rest = parser.parse_known_args(given)
+    options.rest = rest
     if rest and options.command != "opt":
         parser.error(f"unknown arguments: {' '.join(rest)}")
     try:
-        if options.command == "opt":
-            _opt(options, rest)
-        else:
-            run = {"compile": _compile, "run": _run, "report": _report, "advise": _advise, "prepare": prepare, "cache": _cache}
-            if options.command == "doctor":
-                return _doctor(options)
-            run[options.command](options)
+        return commands[options.command][1](options) or 0
     except (Error, ImportError, MemoryError, OSError, TypeError, ValueError) as error:
         print(f"fp8moe {options.command}: error: {_describe(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(f"fp8moe {options.command}: interrupted", file=sys.stderr)
         return 128 + signal.SIGINT
-    return 0
 
 
 def _describe(error: Exception) -> str:

@@ -10,7 +10,7 @@ import contextvars
 import os
 import sys
 import warnings
-from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Type
 
 from ._library import Error
 
@@ -71,15 +71,18 @@ def collect_remarks() -> Iterator[List[Diagnostic]]:
         _remarks.reset(token)
 
 
+def warn(message: str, category: Type[Warning]) -> None:
+    """At the line that called the package."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE + os.sep):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
+
+
 def show_warnings(diagnostics: Sequence[Diagnostic]) -> None:
     remarks = _remarks.get()
     if remarks is not None:
         remarks += [each for each in diagnostics if each.severity == "remark"]
-    found = [text for text in diagnostics if text.severity == "warning"]
-    if not found:
-        return
-    level, frame = 1, sys._getframe(0)
-    while frame.f_back and frame.f_code.co_filename.startswith(_PACKAGE):
-        level, frame = level + 1, frame.f_back
-    for diagnostic in found:
-        warnings.warn(str(diagnostic), CompilerWarning, stacklevel=level)
+    for diagnostic in diagnostics:
+        if diagnostic.severity == "warning":
+            warn(str(diagnostic), CompilerWarning)

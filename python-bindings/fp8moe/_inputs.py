@@ -136,7 +136,7 @@ def place(program: Program, arrays: Mapping[str, Any]) -> Dict[str, Any]:
         strides = _tensors.complete_strides(array.shape, strides)
         span = sum((n - 1) * stride for n, stride in zip(array.shape, strides)) + 1
         count = span * array.dtype.itemsize if array.size else 0
-        dtype = _tensors.array_dtype_name(array, f"input '{buffer.name}'")
+        dtype = _tensors.require_dtype(array.dtype, f"input '{buffer.name}'")
         copy = _tensors.numpy_empty(dtype, array.shape, strides, count, max(buffer.align, 1))
         copy[...] = array
         placed[buffer.name] = copy
@@ -152,7 +152,7 @@ def to_torch(array: Any, ordinal: int) -> Any:
 
     item = array.dtype.itemsize
     strides = [stride // item for stride in array.strides]
-    dtype = _tensors.torch_dtype(torch, _tensors.array_dtype_name(array, "the array"))
+    dtype = _tensors.torch_dtype(torch, _tensors.require_dtype(array.dtype, "the array"))
     result = torch.empty_strided(array.shape, strides, dtype=dtype, device=f"cuda:{ordinal}")
     same_bits = {1: np.uint8, 2: np.int16, 4: np.int32, 8: np.int64}[item]
     bits = torch.from_numpy(np.ascontiguousarray(array).view(same_bits))

@@ -177,7 +177,7 @@ class _TorchCall:
         pack, call_address, block_bytes = call.pack, call.address, call.block_bytes
         workspace_bytes, align = call.workspace_bytes, call.workspace_align
         address_of: Callable[[Any], int] = torch.Tensor.data_ptr
-        layout = _tensors.torch_bytes_layout(torch, workspace_bytes, align)
+        layout = (workspace_bytes + align - 1,), (1,), torch.uint8
         make_local, get_device = _tensors.torch_local_allocator(torch, device)
         # Functions that make the outputs, and the workspace; the second one where `get_device`, if it is there, gives this device.
         elsewhere = self._makes, functools.partial(_tensors.torch_allocator(torch, device), *layout)
@@ -319,18 +319,13 @@ class Program:
         properties that the full check compares. So tensors that passed it once pass
         every time, except for their addresses, which the runtime checks."""
         tensor_type = torch.Tensor
-        try:
-            for tensor in tensors:
-                if not isinstance(tensor, tensor_type) or tensor.is_neg():
-                    return None
-            key, inputs = _torch_key(tensors)
-        except RuntimeError:  # no strides or no memory; the full check says which
-            return None
-        entry = self.torch_calls.get(key)
-        if entry is None:
-            if not tensors:
+        for tensor in tensors:
+            if not isinstance(tensor, tensor_type) or tensor.is_neg():
                 return None
-            entry = self.torch_calls.add(key, self._plan_torch(torch, tensors))
+        found = self.find_torch_call(torch, tensors, bool)  # without inputs no device is known
+        if found is None:  # the full check says what is wrong
+            return None
+        entry, inputs = found
         if out is None:
             made = entry.run(inputs)
             return [made] if len(entry.layouts) == 1 else made
@@ -535,10 +530,9 @@ class Program:
         if call.workspace_bytes == 0:
             return None, 0
         if device is not None:
-            torch = sys.modules["torch"]
-            return _tensors.torch_bytes(
-                torch, call.workspace_bytes, call.workspace_align, device
-            )
+            memory = _tensors.torch_empty("U8", (call.workspace_bytes + call.workspace_align - 1,), (1,), device)
+            address: int = memory.data_ptr()
+            return memory, address + -address % call.workspace_align
         if self.device.kind == "cpu":
             memory = _tensors.numpy_bytes(call.workspace_bytes, call.workspace_align)
             return memory, memory.ctypes.data

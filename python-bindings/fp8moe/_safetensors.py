@@ -12,7 +12,7 @@ import struct
 from typing import Any, Dict, Mapping, Union
 
 from ._library import Error
-from ._tensors import array_dtype_name, numpy_dtype
+from ._tensors import numpy_dtype, require_dtype
 
 _Path = Union[str, "os.PathLike[str]"]
 
@@ -49,7 +49,7 @@ def write(path: _Path, arrays: Mapping[str, Any]) -> None:
     header, offset = {}, 0
     for name, array in arrays.items():
         header[name] = {
-            "dtype": array_dtype_name(array, f"tensor '{name}'"),
+            "dtype": require_dtype(array.dtype, f"tensor '{name}'"),
             "shape": list(array.shape),
             "data_offsets": [offset, offset + array.nbytes],
         }

@@ -157,18 +157,14 @@ def _dtype_name(dtype: Any) -> Optional[str]:
     return _DTYPES.get(name) if getattr(dtype, "isnative", True) else None
 
 
-def _require_dtype(dtype: Any, what: str) -> str:
+def require_dtype(dtype: Any, what: str) -> str:
+    """Our name of a type of NumPy or torch. Raises InvalidArgumentError for others."""
     name = _dtype_name(dtype)
     if name is None:
         raise InvalidArgumentError(
             f"{what}: dtype {dtype} is not supported, or not in native byte order"
         )
     return name
-
-
-def array_dtype_name(array: Any, what: str) -> str:
-    """Our name of the type of a NumPy array."""
-    return _require_dtype(array.dtype, what)
 
 
 def _view_numpy(array: Any, what: str) -> View:
@@ -179,7 +175,7 @@ def _view_numpy(array: Any, what: str) -> View:
         array.ctypes.data,
         array.shape,
         _element_strides(array.strides, array.dtype.itemsize, what),
-        _require_dtype(array.dtype, what),
+        require_dtype(array.dtype, what),
         "cpu",
         readonly=not array.flags.writeable,
         owner=array,
@@ -194,7 +190,7 @@ def view_torch(torch: Any, tensor: Any, what: str) -> View:
         raise InvalidArgumentError(f"{what}: is on device {device}")
     if tensor.layout is not torch.strided:
         raise InvalidArgumentError(f"{what}: has layout {tensor.layout}, expected torch.strided")
-    dtype = _require_dtype(tensor.dtype, what)
+    dtype = require_dtype(tensor.dtype, what)
     if tensor.is_neg():  # the memory holds the values with the other sign
         raise InvalidArgumentError(f"{what}: is negated lazily; call resolve_neg() first")
     try:
@@ -373,18 +369,6 @@ def torch_empty(dtype: str, shape: Any, strides: Any, device: Any) -> Any:
     """An uninitialised tensor of that layout."""
     torch: Any = sys.modules["torch"]
     return torch_allocator(torch, device)(shape, strides, torch_dtype(torch, dtype))
-
-
-def torch_bytes_layout(torch: Any, count: int, align: int) -> Tuple[Any, Any, Any]:
-    """Shape, strides and type of memory with `count` bytes at some multiple of `align`."""
-    return (count + align - 1,), (1,), torch.uint8
-
-
-def torch_bytes(torch: Any, count: int, align: int, device: Any) -> Tuple[Any, int]:
-    """Uninitialised memory, and its address, a multiple of `align`."""
-    memory = torch_allocator(torch, device)(*torch_bytes_layout(torch, count, align))
-    address: int = memory.data_ptr()
-    return memory, address + -address % align
 
 
 @functools.lru_cache(maxsize=None)

@@ -261,30 +261,34 @@ _MOST_MICROBATCHES = 64
 _PAID = "paid"
 
 
+def _operation(experts: int) -> Tuple[str, str, List[str]]:
+    """Name and groups of a matmul, and the input that these need."""
+    if not experts:
+        return "linear", "", []
+    return "grouped_matmul", f" groups(%ends : tensor<{experts}xi32>)", [f"%ends: tensor<{experts}xi32>"]
+
+
 def _pay(use: str, weights: str, type: str, name: str, inputs: List[str], results: List[Tuple[str, str]]) -> str:
     """Returns a matmul of few rows that is always FP8. It pays for the quantization of `weights`, which other matmuls then share."""
     *experts, k, n = type.partition("xbf16")[0].removeprefix("tensor<").split("x")
     inputs.append(f"%few{name}: tensor<16x{k}xbf16>")
     results.append((f"%paid{name}", f"tensor<16x{n}xbf16>"))
-    operation = f"grouped_matmul %few{name}, {weights} groups(%ends : tensor<{experts[0]}xi32>)" if experts else f"linear %few{name}, {weights}"
+    operation, groups, _ = _operation(int(experts[0]) if experts else 0)
     return (
-        f"  %paid{name} = fp8moe.{operation} precision <fp8, \"{_PAID} {name}\", {use}> : tensor<16x{k}xbf16>, {type} -> tensor<16x{n}xbf16>"
+        f"  %paid{name} = fp8moe.{operation} %few{name}, {weights}{groups} precision <fp8, \"{_PAID} {name}\", {use}> "
+        f": tensor<16x{k}xbf16>, {type} -> tensor<16x{n}xbf16>"
     )
 
 
 def _forward_ir(index: int, group: List[Tuple[Matmul, str]], rows: int, paid: int = 0) -> str:
     """A function with the forward matmuls of modules that read one tensor, whose quantized weights so many others read, too."""
     k, experts = group[0][0].K, group[0][0].experts
-    inputs, body = [f"%x: tensor<{rows}x{k}xbf16>"], []
+    operation, groups, ends = _operation(experts)
+    stack, order, columns = (f"{experts}x", "[0, 2, 1]", "#expert_columns") if experts else ("", "[1, 0]", "#columns")
+    inputs, body = [f"%x: tensor<{rows}x{k}xbf16>", *ends], []
     results: List[Tuple[str, str]] = []
-    if experts:
-        inputs.append(f"%ends: tensor<{experts}xi32>")
     for i, (m, name) in enumerate(group):
-        weights, transposed = f"{m.N}x{k}xbf16", f"{k}x{m.N}xbf16, #columns"
-        operation, order, groups = "linear", "[1, 0]", ""
-        if experts:
-            weights, transposed = f"{experts}x{weights}", f"{experts}x{k}x{m.N}xbf16, #expert_columns"
-            operation, order, groups = "grouped_matmul", "[0, 2, 1]", f" groups(%ends : tensor<{experts}xi32>)"
+        weights, transposed = f"{stack}{m.N}x{k}xbf16", f"{stack}{k}x{m.N}xbf16, {columns}"
         inputs.append(f"%w{i}: tensor<{weights}>")
         body.append(f"  %t{i} = fp8moe.transpose %w{i} {order} : tensor<{weights}> -> tensor<{transposed}>")
         body.append(
@@ -299,14 +303,11 @@ def _forward_ir(index: int, group: List[Tuple[Matmul, str]], rows: int, paid: in
 def _backward_ir(index: int, group: List[Tuple[Matmul, str]], rows: int, paid: int = 0) -> str:
     """A function with their gradients."""
     k, experts = group[0][0].K, group[0][0].experts
-    inputs, body = [f"%x: tensor<{rows}x{k}xbf16>"], []
+    operation, groups, ends = _operation(experts)
+    inputs, body = [f"%x: tensor<{rows}x{k}xbf16>", *ends], []
     results: List[Tuple[str, str]] = []
-    operation, groups, stack = "linear", "", ""
-    if experts:
-        inputs.append(f"%ends: tensor<{experts}xi32>")
-        operation, groups, stack = "grouped_matmul", f" groups(%ends : tensor<{experts}xi32>)", f"{experts}x"
     for i, (m, name) in enumerate(group):
-        weights, grads = f"tensor<{stack}{m.N}x{k}xbf16>", f"tensor<{rows}x{m.N}xbf16>"
+        weights, grads = f"tensor<{f'{experts}x' if experts else ''}{m.N}x{k}xbf16>", f"tensor<{rows}x{m.N}xbf16>"
         inputs += [f"%w{i}: {weights}", f"%g{i}: {grads}"]
         body.append(
             f"  %d{i} = fp8moe.{operation} %g{i}, %w{i}{groups} precision <undecided, {_quote(name)}, dgrad> "

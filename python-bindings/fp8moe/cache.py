@@ -23,14 +23,12 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import threading
 import time
-import warnings
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
 
-from ._diagnostics import CompilerError, Diagnostic
+from ._diagnostics import CompilerError, Diagnostic, warn
 from ._folder import TemporaryFolder
 from ._library import Error
 from ._ptxas import find_ptxas
@@ -202,7 +200,7 @@ def _leave_out(root: str, error: OSError) -> None:
     """Says that a folder is not used, once."""
     if root not in _left_out:
         _left_out[root] = f" (not used: {error})"
-        _warn(f"fp8moe: {_explain(root, error)}. Until then each process compiles, for itself, what no other folder has")
+        warn(f"fp8moe: {_explain(root, error)}. Until then each process compiles, for itself, what no other folder has", RuntimeWarning)
 
 
 def _explain(root: str, error: OSError) -> str:
@@ -210,15 +208,6 @@ def _explain(root: str, error: OSError) -> str:
     if isinstance(error, Untrusted):
         return f"{root} is not used, because an artifact is code: {error}, or {instead}"
     return f"{root or 'the compile cache'} cannot be written or read ({error}); {instead}"
-
-
-def _warn(message: str) -> None:
-    """At the line that called the package."""
-    level, frame = 1, sys._getframe()
-    package = os.path.dirname(__file__)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(package + os.sep):
-        level, frame = level + 1, frame.f_back
-    warnings.warn(message, RuntimeWarning, stacklevel=level)
 
 
 # --- The compiler -----------------------------------------------------------------
@@ -290,7 +279,7 @@ def _find(root: str, request: Request, compiler: Optional[_Compiler], *, quiet: 
         if problem is None:
             return path
         if not quiet:
-            _warn(f"fp8moe: {path} is damaged and not used: {problem}")
+            warn(f"fp8moe: {path} is damaged and not used: {problem}", RuntimeWarning)
     return None
 
 
