@@ -202,8 +202,7 @@ def linear_request(K: int, N: int, chip: str, *, recipe: str = "rowwise", kept: 
 
 def _request(text: str, chip: str, what: str, K: int, N: int, recipe: str, name: str = "linear") -> Request:
     programs.require_kernels("linear", chip)
-    odd = [f"{name} = {size} is no multiple of 16" for name, size in (("K", K), ("N", N)) if size % 16]
-    hint = f"{' and '.join(odd)}, and GPUs read 16 bytes at a time; keep the layer in bf16" if odd and chip != "cpu" else ""
+    hint = programs.explain_sizes(chip, "keep the layer in bf16", ("K", K, 16), ("N", N, 16))
     return Request(text, chip, what, f"python -m fp8moe prepare {name} --sizes={K},{N} --recipe={recipe}", hint)
 
 

@@ -82,11 +82,10 @@ def request(part: str, D: int, H: int, E: int, chip: str, *, weights: str = "NK"
     experts of H."""
     programs.require_kernels("moe", chip)
     text = rows(D, H, E) if part == "rows" else matmul(*((D, 2 * H) if part == "gate_up" else (H, D)), E, weights=weights)
-    odd = [f"{name} = {size}" for name, size in (("D", D), ("H", H)) if size % 16]
     return Request(
         text,
         chip,
         f"moe {part} of D = {D}, H = {H}, E = {E}, weights {weights}",
         f"python -m fp8moe prepare moe --sizes={D},{H},{E} --weights={weights}",
-        f"{' and '.join(odd)}: GPUs read 16 elements at a time; pad with zeros" if odd and not chip.startswith("cpu") else "",
+        programs.explain_sizes(chip, "pad with zeros", ("D", D, 16), ("H", H, 16)),
     )

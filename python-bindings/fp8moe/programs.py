@@ -454,20 +454,22 @@ def require_kernels(program: str, chip: str) -> None:
         )
 
 
+def explain_sizes(chip: str, remedy: str, *sizes: Tuple[str, int, int]) -> str:
+    """Why programs do not compile for GPUs where one of (name, size, what it must be a multiple of) is odd; else empty."""
+    odd = [f"{name} = {size} is no multiple of {of}" for name, size, of in sizes if size % of]
+    return f"{' and '.join(odd)}, and GPUs read 16 bytes at a time; {remedy}" if odd and not chip.startswith("cpu") else ""
+
+
 def _make_request(
     make: Callable[..., str], K: int, N: int, E: int, chip: str, weights: str, recipe: str, least_n: int
 ) -> Request:
     program = make.__name__
     check_recipe(program, recipe)
     require_kernels(program, chip)
-    odd = [f"{name} = {size} is no multiple of {of}" for name, size, of in (("K", K, 16), ("N", N, least_n)) if size % of]
-    hint = ""
-    if odd and not chip.startswith("cpu"):
-        hint = f"{' and '.join(odd)}, and GPUs read 16 bytes at a time; pad x and the weights with zeros"
     return Request(
         make(K, N, E, weights=weights, recipe=recipe),
         chip,
         f"{program} of K = {K}, N = {N}, E = {E}, weights {weights}, recipe {recipe}",
         f"python -m fp8moe prepare {program} --sizes={K},{N},{E} --weights={weights} --recipe={recipe}",
-        hint,
+        explain_sizes(chip, "pad x and the weights with zeros", ("K", K, 16), ("N", N, least_n)),
     )

@@ -260,7 +260,7 @@ def test_prepare_moe(ir, tmp_path, capsys, monkeypatch):
         request = moe_programs.request(part, 32, 16, 2, "cpu")
         assert f"moe {part} of D = 32, H = 16, E = 2, weights NK on cpu" in out
         assert cache.get(request).startswith(str(tmp_path))
-    assert "D = 24: GPUs read 16 elements at a time" in moe_programs.request("rows", 24, 16, 2, "sm_90a").hint
+    assert "D = 24 is no multiple of 16, and GPUs read 16 bytes at a time; pad with zeros" in moe_programs.request("rows", 24, 16, 2, "sm_90a").hint
     with pytest.raises(ValueError, match="rows: H is 0, expected 1 to"):
         moe_programs.rows(16, 0, 2)
 

@@ -29,7 +29,7 @@ from .._library import UnsupportedError
 from . import _bf16
 from ._constant import assume_constant_result, forget_warnings, warn_once
 from ._grouped_mm import FIXED, Names, chip_of, find_layout, join_parts, list_ops, multiply, resolve, take_weights
-from ._ops import TAGS, Formula, Op, find_asked
+from ._ops import CUDAGRAPH_UNSAFE, TAGS, Formula, Op, find_asked
 from ._weights import QuantizedWeights
 
 _log = logging.getLogger("fp8moe")
@@ -38,6 +38,14 @@ _Weights = Union[torch.Tensor, QuantizedWeights]
 
 #: The choice where fp8moe has no kernels.
 TORCH = "torch"
+
+#: Where forms of weights in a graph come from (_kept.py). Parameters are given as they are stored, since their views in a graph have no version.
+GATHERED, STEP, STEP_TRANSPOSED = "gathered", "step", "step, transposed"
+
+
+def view_of(weights: torch.Tensor, where: str) -> torch.Tensor:
+    """Weights [E, K, N] of stored ones, or a gradient as they are stored."""
+    return weights.transpose(-2, -1) if where == STEP_TRANSPOSED else weights
 
 
 def forms_recipe(recipe: str) -> recipes.KernelRecipe:
@@ -275,12 +283,9 @@ class _ByRows(torch.autograd.Function):
     ) -> torch.Tensor:
         ctx.recipe, ctx.where = recipe, where
         ctx.save_for_backward(weights, offsets, x if saves_x else None, *forms)
-        result: torch.Tensor
-        if where:
-            result = torch.ops.fp8moe.kept_by_rows(x, weights, offsets, recipe, where)
-            return result
-        run = torch.ops.fp8moe.by_rows if _is_traced(x) else run_forward
-        result = run(x, weights, forms, offsets, recipe)
+        ops = torch.ops.fp8moe
+        run = ops.kept_by_rows if where else ops.by_rows if _is_traced(x) else _run_forward
+        result: torch.Tensor = run(x, weights, forms, offsets, recipe, where)
         return result
 
     @staticmethod
@@ -289,11 +294,9 @@ class _ByRows(torch.autograd.Function):
         weights, offsets, x, *forms = ctx.saved_tensors
         asks = find_asked(ctx, ctx.needs_input_grad[:2])
         grad_y = grad_y.contiguous()
-        if ctx.where:
-            found = torch.ops.fp8moe.kept_by_rows_backward(grad_y, x, weights, offsets, ctx.recipe, ctx.where, *asks)
-        else:
-            run = torch.ops.fp8moe.by_rows_backward if _is_traced(grad_y) else run_backward
-            found = run(grad_y, x, weights, forms, offsets, ctx.recipe, *asks)
+        ops = torch.ops.fp8moe
+        run = ops.kept_by_rows_backward if ctx.where else ops.by_rows_backward if _is_traced(grad_y) else _run_backward
+        found = run(grad_y, x, weights, forms, offsets, ctx.recipe, ctx.where, *asks)
         gradients = (gradient if is_asked else None for gradient, is_asked in zip(found, asks))
         return (*gradients, None, None, None, None, *(None for _ in forms))
 
@@ -331,37 +334,52 @@ def find_uses(rows: int, weights: torch.Tensor, is_kept: bool, recipe: str) -> T
     return ranges.decide(rows)
 
 
-def run_forward(
-    x: torch.Tensor, weights: torch.Tensor, forms: Sequence[torch.Tensor], offsets: torch.Tensor, recipe: str
+def _find_forms(
+    rows: int, weights: torch.Tensor, forms: Sequence[torch.Tensor], recipe: str, where: str
+) -> Tuple[torch.Tensor, Sequence[torch.Tensor]]:
+    """Weights [E, K, N] and their forms, which are given, or found now."""
+    if not where:
+        return weights, forms
+    from ._kept import find_forms
+
+    return find_forms(rows, weights, recipe, where)
+
+
+def _run_forward(
+    x: torch.Tensor, weights: torch.Tensor, forms: Sequence[torch.Tensor], offsets: torch.Tensor, recipe: str, where: str
 ) -> torch.Tensor:
+    weights, forms = _find_forms(x.shape[0], weights, forms, recipe, where)
     is_fp8 = find_uses(x.shape[0], weights, bool(forms), recipe)[0]
     run = _find_side(weights, bool(forms), recipe).find(is_fp8)["forward"]
     result: torch.Tensor = run(x, weights, *(forms if is_fp8 else ()), offsets)
     return result
 
 
-def run_backward(
+def _run_backward(
     grad_y: torch.Tensor,
     x: Optional[torch.Tensor],
     weights: torch.Tensor,
     forms: Sequence[torch.Tensor],
     offsets: torch.Tensor,
     recipe: str,
+    where: str,
     asks_x: bool,
     asks_weights: bool,
 ) -> Tuple[torch.Tensor, torch.Tensor]:
-    """Both gradients; what is not asked for is empty."""
+    """Both gradients, that of weights as they are stored; what is not asked for is empty."""
+    weights, forms = _find_forms(grad_y.shape[0], weights, forms, recipe, where)
     _, x_fp8, weights_fp8 = find_uses(grad_y.shape[0], weights, bool(forms), recipe)
     side = _find_side(weights, bool(forms), recipe)
     operand = tuple(forms[2:]) if forms and x_fp8 else (weights,)
     if asks_x and asks_weights and x_fp8 == weights_fp8:
         both = _find_both(side, x_fp8)
         grad_x, grad_weights = both(grad_y, x, *operand, offsets)
-        return grad_x, grad_weights
+        return grad_x, view_of(grad_weights, where)
     nothing = grad_y.new_empty(0)
     grad_x = side.find(x_fp8)["grad_x"](grad_y, *operand, offsets) if asks_x else nothing
-    grad_weights = side.find(weights_fp8)["grad_weights"](grad_y, x, offsets) if asks_weights else nothing.clone()
-    return grad_x, grad_weights
+    if not asks_weights:
+        return grad_x, nothing.clone()
+    return grad_x, view_of(side.find(weights_fp8)["grad_weights"](grad_y, x, offsets), where)
 
 
 def _find_both(side: _Side, is_fp8: bool) -> Any:
@@ -381,14 +399,15 @@ def _find_both(side: _Side, is_fp8: bool) -> Any:
 
 # --- As operators ---------------------------------------------------------------------
 
-def _fake_forward(x: torch.Tensor, weights: torch.Tensor, *_: Any) -> torch.Tensor:
-    return x.new_empty(x.shape[0], weights.shape[2])
+
+def _fake_forward(x: torch.Tensor, weights: torch.Tensor, forms: Any, offsets: Any, recipe: str, where: str) -> torch.Tensor:
+    return x.new_empty(x.shape[0], view_of(weights, where).shape[2])
 
 
-def fake_backward(
-    grad_y: torch.Tensor, x: Any, weights: torch.Tensor, forms: Any, offsets: Any, recipe: str, asks_x: bool, asks_weights: bool
+def _fake_backward(
+    grad_y: torch.Tensor, x: Any, weights: torch.Tensor, forms: Any, offsets: Any, recipe: str, where: str, asks_x: bool, asks_weights: bool
 ) -> Tuple[torch.Tensor, torch.Tensor]:
-    grad_x = grad_y.new_empty(grad_y.shape[0], weights.shape[1]) if asks_x else grad_y.new_empty(0)
+    grad_x = grad_y.new_empty(grad_y.shape[0], view_of(weights, where).shape[1]) if asks_x else grad_y.new_empty(0)
     grad_weights = torch.empty_strided(weights.shape, weights.stride(), dtype=weights.dtype, device=weights.device)
     return grad_x, grad_weights if asks_weights else grad_y.new_empty(0)
 
@@ -400,19 +419,23 @@ def define(name: str, schema: str, run: Any, fake: Any, tags: Sequence[torch.Tag
     torch.library.register_fake(qualified, fake)
 
 
-define(
-    "by_rows",
-    "(Tensor x, Tensor weights, Tensor[] forms, Tensor offsets, str recipe) -> Tensor",
-    run_forward,
-    _fake_forward,
-)
-define(
-    "by_rows_backward",
-    "(Tensor grad_y, Tensor? x, Tensor weights, Tensor[] forms, Tensor offsets, str recipe, bool asks_x, bool asks_weights) "
-    "-> (Tensor, Tensor)",
-    run_backward,
-    fake_backward,
-)
+# A CUDA graph would read the forms of its capture for as long as it lives.
+for _prefix, _tags in (("", ()), ("kept_", CUDAGRAPH_UNSAFE)):
+    define(
+        f"{_prefix}by_rows",
+        "(Tensor x, Tensor weights, Tensor[] forms, Tensor offsets, str recipe, str where) -> Tensor",
+        _run_forward,
+        _fake_forward,
+        _tags,
+    )
+    define(
+        f"{_prefix}by_rows_backward",
+        "(Tensor grad_y, Tensor? x, Tensor weights, Tensor[] forms, Tensor offsets, str recipe, str where, bool asks_x, bool asks_weights) "
+        "-> (Tensor, Tensor)",
+        _run_backward,
+        _fake_backward,
+        _tags,
+    )
 
 
 # --- Without kernels ------------------------------------------------------------------

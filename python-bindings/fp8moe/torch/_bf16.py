@@ -58,10 +58,6 @@ def compute_y(x: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor) -> 
     return result.masked_fill((rows >= offsets[-1]).unsqueeze(1), 0.0)
 
 
-def _compute_grad_x(grad_y: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-    return compute_y(grad_y, weights.transpose(-2, -1), offsets)
-
-
 def _multiply_columns(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
     """`a[group].T @ b[group]` of each group."""
     result = _grouped_mm(a.t(), b, offsets)
@@ -69,18 +65,15 @@ def _multiply_columns(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -
     return result.masked_fill(empty.view(-1, 1, 1), 0.0)
 
 
-def _compute_grad_weights_nk(grad_y: torch.Tensor, x: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-    return _multiply_columns(grad_y, x, offsets).transpose(-2, -1)
-
-
-def _compute_grad_weights_kn(grad_y: torch.Tensor, x: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-    return _multiply_columns(x, grad_y, offsets)
-
-
-GRAD_X = Formula("grad_x", ("grad_y", "weights", "offsets"), ("grad_x",), _compute_grad_x)
+GRAD_X = Formula(
+    "grad_x", ("grad_y", "weights", "offsets"), ("grad_x",), lambda grad_y, weights, offsets: compute_y(grad_y, weights.mT, offsets)
+)
 
 #: By the layout of the weights, which the gradient has too.
 GRAD_WEIGHTS = {
     layout: Formula("grad_weights", ("grad_y", "x", "offsets"), ("grad_weights",), run)
-    for layout, run in (("NK", _compute_grad_weights_nk), ("KN", _compute_grad_weights_kn))
+    for layout, run in (
+        ("NK", lambda grad_y, x, offsets: _multiply_columns(grad_y, x, offsets).mT),
+        ("KN", lambda grad_y, x, offsets: _multiply_columns(x, grad_y, offsets)),
+    )
 }

@@ -27,7 +27,7 @@ import torch.distributed as dist
 
 from ._constant import assume_constant_result
 from ._exchange import Room, Sizes, call, find_room
-from ._permute import Routing, _Permute, _spread, _Sum, permute, unpermute
+from ._permute import Routing, _Permute, _spread, _Sum, permute, require_tokens, require_weights, unpermute
 
 Wire = Literal["bf16", "fp8"]
 _Network = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -188,22 +188,11 @@ def find_group(function: str, group: Any) -> Tuple[str, int]:
 
 
 def _require_exchange(function: str, x: Any, experts: Any, weights: Any, num_experts: int, ranks: int, wire: str) -> None:
-    for name, tensor in (("x", x), ("experts", experts), ("weights", weights)):
-        if not isinstance(tensor, torch.Tensor):
-            raise TypeError(f"{function}: {name} are of type {type(tensor).__name__}, expected a torch.Tensor")
-    if x.dim() != 2 or experts.dim() != 2 or experts.shape[0] != x.shape[0] or experts.shape[1] < 1:
-        raise ValueError(
-            f"{function}: x has shape {tuple(x.shape)} and experts {tuple(experts.shape)}, expected [T, D] and [T, k] with k at least 1"
-        )
-    if weights.shape != experts.shape:
-        raise ValueError(f"{function}: weights have shape {tuple(weights.shape)}, expected that of experts, {tuple(experts.shape)}")
-    if experts.is_floating_point() or experts.is_complex() or experts.dtype == torch.bool:
-        raise ValueError(f"{function}: experts are {experts.dtype}, expected integers; cast them with .to(torch.int32)")
-    if not x.device == experts.device == weights.device:
-        raise ValueError(f"{function}: x, experts and weights are on {x.device}, {experts.device} and {weights.device}, expected one device")
+    require_tokens(function, x, experts, num_experts)
+    require_weights(function, weights, experts)
     if x.dtype != torch.bfloat16 and not torch.is_autocast_enabled(x.device.type):
         raise ValueError(f"{function}: x is {x.dtype}, expected torch.bfloat16; cast it, or call it under torch.autocast")
-    if num_experts < 1 or num_experts % ranks:
+    if num_experts % ranks:
         raise ValueError(f"{function}: {ranks} ranks cannot divide {num_experts} experts equally")
     require_wire(function, wire)
 

@@ -14,7 +14,7 @@ So a graph has no guard on forms, holds none that could be stale, and serves all
 from __future__ import annotations
 
 import weakref
-from typing import Any, Callable, Dict, NoReturn, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, NoReturn, Sequence, Tuple
 
 import torch
 from torch.utils.weak import WeakIdKeyDictionary
@@ -25,9 +25,6 @@ from ._constant import assume_constant_result
 from ._grouped_mm import Names, is_exporting, quantize_weights, resolve
 from ._ops import PLAIN_TYPES, Op, is_watched
 from ._weights import QuantizedWeights, count_steps, find_gathered, gathered, held_until_step, identity, read_version
-
-#: Where forms of weights in a graph come from. Parameters are given as they are stored, since their views in a graph have no version.
-GATHERED, STEP, STEP_TRANSPOSED = "gathered", "step", "step, transposed"
 
 
 # --- Between steps --------------------------------------------------------------------
@@ -104,9 +101,6 @@ def _drop_freed() -> None:
 
 # --- As an operator --------------------------------------------------------------------
 
-# A CUDA graph would read the forms of its capture for as long as it lives.
-_TAGS = _ops.CUDAGRAPH_UNSAFE
-
 #: Forms, as programs name them.
 FORMS = ("weights_k", "scales_k", "weights_n", "scales_n")
 
@@ -120,7 +114,7 @@ class KeptOp(Op):
         namespace, name = op.qualified_name.split("::")
         signature = op.signature.without(FORMS)
         self._weights = [tensor.name for tensor in signature.inputs].index("weights")
-        super().__init__(op._artifact, signature, op._kind, f"{namespace}::kept_{name}", _TAGS)
+        super().__init__(op._artifact, signature, op._kind, f"{namespace}::kept_{name}", _ops.CUDAGRAPH_UNSAFE)
         self._programs.clear()
 
     def _load(self, device: torch.device) -> NoReturn:
@@ -166,69 +160,24 @@ def reads_gathered() -> bool:
 def multiply_gathered(x: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor, recipe: str, names: Names) -> torch.Tensor:
     """grouped_mm in a graph, with forms of gathered weights where there are any when it runs."""
     call = resolve(x, weights, offsets, recipe, names)
-    return _auto.multiply_mix(call.x, call.weights, call.offsets, recipe, where=GATHERED)
+    return _auto.multiply_mix(call.x, call.weights, call.offsets, recipe, where=_auto.GATHERED)
 
 
 def multiply_parameter(
     x: torch.Tensor, parameter: torch.Tensor, is_transposed: bool, offsets: torch.Tensor, recipe: str, names: Names
 ) -> torch.Tensor:
     """grouped_mm in a graph, with the forms that `keep` returns when it runs."""
-    call = resolve(x, parameter.transpose(-2, -1) if is_transposed else parameter, offsets, recipe, names)
-    return _auto.multiply_mix(call.x, parameter, call.offsets, recipe, where=STEP_TRANSPOSED if is_transposed else STEP)
+    where = _auto.STEP_TRANSPOSED if is_transposed else _auto.STEP
+    call = resolve(x, _auto.view_of(parameter, where), offsets, recipe, names)
+    return _auto.multiply_mix(call.x, parameter, call.offsets, recipe, where=where)
 
 
-def _find_forms(rows: int, weights: torch.Tensor, recipe: str, where: str) -> Tuple[torch.Tensor, Sequence[torch.Tensor]]:
-    """Weights [E, K, N] and their forms, none where this call reads none."""
-    if where == GATHERED:
+def find_forms(rows: int, weights: torch.Tensor, recipe: str, where: str) -> Tuple[torch.Tensor, Sequence[torch.Tensor]]:
+    """Weights [E, K, N] and the forms that they have now, none where this call reads none."""
+    view = _auto.view_of(weights, where)
+    if where == _auto.GATHERED:
         kept = find_gathered(weights, _auto.forms_recipe(recipe))
-        return weights, kept.take_forms() if kept is not None and any(_auto.find_uses(rows, weights, True, recipe)) else ()
-    view = weights.transpose(-2, -1) if where == STEP_TRANSPOSED else weights
+        return view, kept.take_forms() if kept is not None and any(_auto.find_uses(rows, view, True, recipe)) else ()
     if not any(_auto.find_uses(rows, view, True, recipe)):
         return view, ()
-    return view, keep(weights, where == STEP_TRANSPOSED, recipe, "kept_by_rows: weights").take_forms()
-
-
-def _run_forward(x: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor, recipe: str, where: str) -> torch.Tensor:
-    view, forms = _find_forms(x.shape[0], weights, recipe, where)
-    return _auto.run_forward(x, view, forms, offsets, recipe)
-
-
-def _run_backward(
-    grad_y: torch.Tensor,
-    x: Optional[torch.Tensor],
-    weights: torch.Tensor,
-    offsets: torch.Tensor,
-    recipe: str,
-    where: str,
-    asks_x: bool,
-    asks_weights: bool,
-) -> Tuple[torch.Tensor, torch.Tensor]:
-    view, forms = _find_forms(grad_y.shape[0], weights, recipe, where)
-    gradients = _auto.run_backward(grad_y, x, view, forms, offsets, recipe, asks_x, asks_weights)
-    return _as_stored(gradients, asks_weights, where)
-
-
-def _as_stored(gradients: Tuple[torch.Tensor, torch.Tensor], asks_weights: bool, where: str) -> Tuple[torch.Tensor, torch.Tensor]:
-    grad_x, grad_weights = gradients
-    return grad_x, grad_weights.transpose(-2, -1) if asks_weights and where == STEP_TRANSPOSED else grad_weights
-
-
-def _fake_forward(x: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor, recipe: str, where: str) -> torch.Tensor:
-    return x.new_empty(x.shape[0], weights.shape[1 if where == STEP_TRANSPOSED else 2])
-
-
-def _fake_backward(
-    grad_y: torch.Tensor, x: Any, weights: torch.Tensor, offsets: Any, recipe: str, where: str, asks_x: bool, asks_weights: bool
-) -> Tuple[torch.Tensor, torch.Tensor]:
-    view = weights.transpose(-2, -1) if where == STEP_TRANSPOSED else weights
-    return _as_stored(_auto.fake_backward(grad_y, x, view, (), offsets, recipe, asks_x, asks_weights), asks_weights, where)
-
-
-_auto.define("kept_by_rows", "(Tensor x, Tensor weights, Tensor offsets, str recipe, str where) -> Tensor", _run_forward, _fake_forward, _TAGS)
-_auto.define(
-    "kept_by_rows_backward",
-    "(Tensor grad_y, Tensor? x, Tensor weights, Tensor offsets, str recipe, str where, bool asks_x, bool asks_weights) -> (Tensor, Tensor)",
-    _run_backward,
-    _fake_backward,
-    _TAGS,
-)
+    return view, keep(weights, where == _auto.STEP_TRANSPOSED, recipe, "kept_by_rows: weights").take_forms()

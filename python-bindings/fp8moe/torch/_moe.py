@@ -21,7 +21,7 @@ from ._expert_parallel import (
 from ._experts import experts as run_experts
 from ._glu import Activation, compute_weighted_gradients
 from ._grouped_mm import _LEAST_ROWS, FIXED, _lay_out, chip_of, find_layout, find_shape, gives_x_first, is_exporting, observers, require_tensor
-from ._kept import STEP_TRANSPOSED, keep as keep_forms, reads_gathered
+from ._kept import keep as keep_forms, reads_gathered
 from ._ops import CUDAGRAPH_UNSAFE, Op, find_asked, load_ops, with_strides
 from ._permute import (
     Routing, _Permute, _require_backward, _Sum, _sum_slots, gather_weights, permute, permute_weights, require_tokens, route, unpermute,
@@ -119,7 +119,7 @@ def run_whole(
 ) -> torch.Tensor:
     """`moe` by the programs of a layer, of what `fits_moe` has accepted. With a `where` of _kept.py, matrices are parameters as they are stored,
     whose kept forms are found at run time."""
-    require_tokens(x, experts, E)
+    require_tokens("moe", x, experts, E)
     return run_routed(x.contiguous(), route(experts, E), weights, gate_up, down, where=where)
 
 
@@ -320,7 +320,7 @@ class _MoE(torch.autograd.Function):
         *forms: torch.Tensor,
     ) -> torch.Tensor:
         """`forms` are those of both matrices, along K and along N, or none."""
-        layer = _Layer.of(_view(gate_up, where), _view(down, where))
+        layer = _Layer.of(_auto.view_of(gate_up, where), _auto.view_of(down, where))
         rows = (slots // places.shape[1]).to(torch.int32)
         x_rows, x_scales, *x_columns = layer.rows.find("quantize_tokens")(x, rows, offsets)
         h = layer.gate_up.multiply("multiply_y", x_rows, x_scales, gate_up, forms[:2], offsets, where)
@@ -355,10 +355,10 @@ def _compute_gradients(ctx: Any, gradient: torch.Tensor) -> Any:
     gradient = gradient.contiguous()
     grad_x = grad_weights = grad_gate_up = grad_down = None
     where = ctx.where
-    layer = _Layer.of(_view(gate_up, where), _view(down, where))
+    layer = _Layer.of(_auto.view_of(gate_up, where), _auto.view_of(down, where))
     q_rows, q_scales, *q_columns = layer.rows.find("quantize_tokens")(gradient, rows, offsets)
     if asks_down:
-        grad_down = _view(layer.down.find("multiply_grad_weights")(*q_columns, *a_columns, offsets), where)
+        grad_down = _auto.view_of(layer.down.find("multiply_grad_weights")(*q_columns, *a_columns, offsets), where)
     del q_columns, a_columns
     if asks_x or asks_weights or asks_gate_up:
         grad_a = layer.down.multiply("multiply_grad_x", q_rows, q_scales, down, down_forms, offsets, where)
@@ -372,13 +372,13 @@ def _compute_gradients(ctx: Any, gradient: torch.Tensor) -> Any:
         del grad_h
         tensors = q_rows, q_scales, gate_up, gate_up_forms, offsets, where
         del q_rows, q_scales
-        shape = _view(gate_up, where).shape
+        shape = _auto.view_of(gate_up, where).shape
         is_x_first = asks_x and gives_x_first(tensors[0].shape[0], shape, makes_form=not where and not gate_up_forms, sums=True)
         if is_x_first:
             grad_x = _sum_slots(layer.gate_up.multiply("multiply_grad_x", *tensors), offsets, places)
             del tensors
         if asks_gate_up:
-            grad_gate_up = _view(layer.gate_up.find("multiply_grad_weights")(*q_columns, *x_columns, offsets), where)
+            grad_gate_up = _auto.view_of(layer.gate_up.find("multiply_grad_weights")(*q_columns, *x_columns, offsets), where)
         del q_columns, x_columns
         if asks_x and not is_x_first:
             grad_x = _sum_slots(layer.gate_up.multiply("multiply_grad_x", *tensors), offsets, places)
@@ -401,11 +401,6 @@ def _differentiate_again(ctx: Any, gradient: torch.Tensor) -> Any:
     return (*gradients, *(None for _ in ctx.needs_input_grad[4:]))
 
 
-def _view(matrix: torch.Tensor, where: str) -> torch.Tensor:
-    """The matrix as programs take it, or its gradient as it is stored."""
-    return matrix.transpose(-2, -1) if where == STEP_TRANSPOSED else matrix
-
-
 # --- Kept weights in a graph --------------------------------------------------------
 
 
@@ -421,7 +416,7 @@ def _run_kept(
     where: str,
 ) -> torch.Tensor:
     """A matmul with the forms that `keep` returns when it runs."""
-    forms = keep_forms(parameter, where == STEP_TRANSPOSED, "rowwise", f"moe: {part}").take_forms()
+    forms = keep_forms(parameter, where == _auto.STEP_TRANSPOSED, "rowwise", f"moe: {part}").take_forms()
     op = _load(part, (sizes[0], sizes[1], sizes[2]), layout, parameter.device.type, parameter.device.index or 0)[program]
     result: torch.Tensor = op.run_within(rows, scales, *(forms[:2] if program == "multiply_y" else forms[2:]), offsets)
     return result

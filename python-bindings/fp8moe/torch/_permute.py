@@ -50,7 +50,7 @@ def permute(x: torch.Tensor, experts: torch.Tensor, num_experts: int) -> Tuple[t
     fp8moe.Error: in torch.func, or for tensors of forward mode.
     """
     _require_backward("permute", x)
-    require_tokens(x, experts, num_experts)
+    require_tokens("permute", x, experts, num_experts)
     routing = route(experts, num_experts)
     return _Permute.apply(x, *routing), routing
 
@@ -98,7 +98,7 @@ def unpermute(rows: torch.Tensor, routing: Routing, weights: Optional[torch.Tens
     if rows.device != places.device:
         raise ValueError(f"unpermute: rows are on {rows.device}, but routing is on {places.device}; move them there")
     if weights is not None:
-        _check_weights("unpermute", weights, routing)
+        require_weights("unpermute", weights, places)
     result: torch.Tensor = _Sum.apply(rows, weights, *routing)
     return result
 
@@ -120,13 +120,13 @@ def _require_routing(function: str, routing: Any) -> None:
         raise TypeError(f"{function}: routing is of type {type(routing).__name__}, expected the second result of permute")
 
 
-def _check_weights(function: str, weights: Any, routing: Routing) -> None:
+def require_weights(function: str, weights: Any, experts: torch.Tensor) -> None:
+    """`experts`, or the places of a routing, are [T, k]."""
     _require_tensor(function, "weights", weights)
-    places = routing.places
-    if weights.device != places.device:
-        raise ValueError(f"{function}: weights are on {weights.device}, but rows are on {places.device}; move them there")
-    if weights.shape != places.shape:
-        raise ValueError(f"{function}: weights have shape {tuple(weights.shape)}, expected {tuple(places.shape)}")
+    if weights.device != experts.device:
+        raise ValueError(f"{function}: weights are on {weights.device}, but experts are on {experts.device}; move them there")
+    if weights.shape != experts.shape:
+        raise ValueError(f"{function}: weights have shape {tuple(weights.shape)}, expected that of experts, {tuple(experts.shape)}")
 
 
 def _require_tensor(function: str, name: str, tensor: Any) -> None:
@@ -135,26 +135,26 @@ def _require_tensor(function: str, name: str, tensor: Any) -> None:
     require_dense(function, name, tensor)
 
 
-def require_tokens(x: torch.Tensor, experts: torch.Tensor, num_experts: int) -> None:
-    _require_tensor("permute", "x", x)
-    _require_tensor("permute", "experts", experts)
+def require_tokens(function: str, x: torch.Tensor, experts: torch.Tensor, num_experts: int) -> None:
+    _require_tensor(function, "x", x)
+    _require_tensor(function, "experts", experts)
     if not isinstance(num_experts, (int, torch.SymInt)):  # a symbol stays one
         try:
             operator.index(num_experts)
         except TypeError:
-            raise TypeError(f"permute: num_experts is {num_experts!r}, expected a whole number") from None
+            raise TypeError(f"{function}: num_experts is {num_experts!r}, expected a whole number") from None
     if x.dim() != 2:
-        raise ValueError(f"permute: x has shape {tuple(x.shape)}, expected [T, D]")
+        raise ValueError(f"{function}: x has shape {tuple(x.shape)}, expected [T, D]")
     if experts.dim() != 2 or experts.shape[0] != x.shape[0] or experts.shape[1] < 1:
         raise ValueError(
-            f"permute: experts have shape {tuple(experts.shape)}, expected [T, k] with T = {x.shape[0]} and k at least 1"
+            f"{function}: experts have shape {tuple(experts.shape)}, expected [T, k] with T = {x.shape[0]} and k at least 1"
         )
     if experts.dtype not in _INT_TYPES:
-        raise ValueError(f"permute: experts are {experts.dtype}, expected integers; cast them with .to(torch.int32)")
+        raise ValueError(f"{function}: experts are {experts.dtype}, expected integers; cast them with .to(torch.int32)")
     if experts.device != x.device:
-        raise ValueError(f"permute: experts are on {experts.device}, but x is on {x.device}; move them there")
+        raise ValueError(f"{function}: experts are on {experts.device}, but x is on {x.device}; move them there")
     if not 1 <= num_experts < 2**31:
-        raise ValueError(f"permute: num_experts is {num_experts}, expected 1 to 2147483647")
+        raise ValueError(f"{function}: num_experts is {num_experts}, expected 1 to 2147483647")
 
 
 def _wide(tensor: torch.Tensor) -> torch.dtype:
@@ -241,7 +241,7 @@ def permute_weights(weights: torch.Tensor, routing: Routing) -> torch.Tensor:
     """The f32 weight of each row, of weights [T, k]; `experts` takes them. Raises as `unpermute`."""
     _require_backward("permute_weights", weights)
     _require_routing("permute_weights", routing)
-    _check_weights("permute_weights", weights, routing)
+    require_weights("permute_weights", weights, routing.places)
     result: torch.Tensor = _PermuteWeights.apply(weights, *routing)
     return result
 

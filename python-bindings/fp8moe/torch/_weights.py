@@ -141,7 +141,9 @@ class QuantizedWeights:
     def is_current(self) -> bool:
         """Whether nobody has been seen to change the weights since. On the CPU their sample is compared; what a GPU compares is
         known after the call (`take_forms`)."""
-        if not self._is_unstepped() or not self._is_in_place():
+        memory = self._memory
+        is_stepped = read_version(self._source) != self._version or (memory is not None and memory.steps != self._steps)
+        if is_stepped or not self._is_in_place():
             return False
         if self._sample is None:
             return True
@@ -163,10 +165,6 @@ class QuantizedWeights:
         copy.weights = copy._source = weights
         copy._version = read_version(weights)
         return copy
-
-    def _is_unstepped(self) -> bool:
-        memory = self._memory
-        return read_version(self._source) == self._version and (memory is None or memory.steps == self._steps)
 
     def _is_in_place(self) -> bool:
         return self._memory is None or _read_address(self._owner) == self._address

@@ -16,11 +16,11 @@ from typing import Any, Callable, List, Literal, Optional, Tuple, Union
 import torch
 
 from .. import programs, recipes
-from ._auto import forms_recipe, has_kernels, in_module, pays_kept, uses_kept
+from ._auto import STEP, STEP_TRANSPOSED, forms_recipe, has_kernels, in_module, pays_kept, uses_kept
 from ._bias import add_bias
 from ._glu import SwiGLU
 from ._grouped_mm import _LEAST_ROWS, FIXED, GROUPED_MM, grouped_mm, is_exporting, to_autocast
-from ._kept import STEP, STEP_TRANSPOSED, keep as keep_forms, multiply_parameter, reads_gathered
+from ._kept import keep as keep_forms, multiply_parameter, reads_gathered
 from ._moe import fits_moe, run_whole
 from ._permute import _require_backward, permute, unpermute
 from ._sharding import require_whole, to_local

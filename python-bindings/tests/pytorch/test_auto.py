@@ -123,9 +123,9 @@ def test_known_rows_are_chosen_while_tracing(rows):
 def test_operators_have_right_fakes():
     weights = torch.randn(E, N, K).bfloat16().transpose(-2, -1)
     x, grad_y = torch.randn(44, K).bfloat16(), torch.randn(44, N).bfloat16()
-    torch.library.opcheck(torch.ops.fp8moe.by_rows.default, (x, weights, [], ends_of(44), RANGES), test_utils=("test_schema", "test_faketensor"))
+    torch.library.opcheck(torch.ops.fp8moe.by_rows.default, (x, weights, [], ends_of(44), RANGES, ""), test_utils=("test_schema", "test_faketensor"))
     for asks in ((True, True), (True, False), (False, True)):
-        inputs = (grad_y, x, weights, [], ends_of(44), RANGES, *asks)
+        inputs = (grad_y, x, weights, [], ends_of(44), RANGES, "", *asks)
         torch.library.opcheck(torch.ops.fp8moe.by_rows_backward.default, inputs, test_utils=("test_schema", "test_faketensor"))
 
 

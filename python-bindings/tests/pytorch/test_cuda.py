@@ -250,7 +250,7 @@ def test_gradient_of_down_is_last(monkeypatch):
     _grouped_mm.forget_operators()
     torch.compiler.reset()
     try:
-        assert _down_last.run_down_last(x, gate_up, down, ends, "rowwise") is not None
+        assert _down_last.run_down_last(x, gate_up, down, ends, None, "rowwise") is not None
         results = []
         for function in (experts, torch.compile(experts, fullgraph=True)):
             y = function(x, gate_up, down, ends)
