@@ -374,8 +374,8 @@ def _list_functions(shape: _Shape) -> Dict[str, _Function]:
         "forward_with_columns": (operands, ["y", *columns], [_QUANTIZE_X_ROWS, _QUANTIZE_X_COLUMNS, *quantize_k, _Y]),
         "backward_from_columns": (["grad_y", *columns, *operand_n, "offsets"], ["grad_x", "grad_weights"], grad_x + from_columns),
         "grad_weights_from_columns": (["grad_y", *columns, "offsets"], ["grad_weights"], from_columns),
-        # It computes nothing with grad_y. Without that operand the partitioner of a traced graph would move the operator into the
-        # forward, and hold its results until the backward.
+        # quantize_x computes nothing with grad_y. Without that operand the partitioner of a traced graph would move the operator into
+        # the forward, and hold its results until the backward.
         "quantize_x": (["x", "grad_y", "offsets"], columns, [_QUANTIZE_X_COLUMNS]),
         "quantize_grad_y": (["grad_y", "offsets"], [*rows, *grad_y_columns], [_QUANTIZE_GRAD_Y_ROWS, _QUANTIZE_GRAD_Y_COLUMNS]),
         "quantize_weights_n": (["weights", "row_scales"], ["weights_n", "scales_n"], [_QUANTIZE_WEIGHTS_N]),
@@ -385,7 +385,7 @@ def _list_functions(shape: _Shape) -> Dict[str, _Function]:
         "add_grad_weights": (["grad_y", "x", "offsets", "so_far"], ["total"], grad_weights),
         "add_grad_weights_from_columns": (["grad_y", *columns, "offsets", "so_far"], ["total"], from_columns),
         "quantize_weights": (["weights"], [*forms_k, *forms_n], [_QUANTIZE_WEIGHTS_K, *([_QUANTIZE_WEIGHTS_N] if keeps_n else [])]),
-        # Of a whole layer (fp8moe.moe_programs).
+        # Programs of a whole layer (fp8moe.moe_programs).
         "quantize_weights_k": (["weights"], ["weights_k", "scales_k"], [_QUANTIZE_WEIGHTS_K]),
         "multiply_y": (["x_rows", "x_row_scales", "weights_k", "scales_k", "offsets"], ["y"], [_Y]),
     }

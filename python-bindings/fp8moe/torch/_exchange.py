@@ -191,7 +191,7 @@ def _run_combine(tokens: torch.Tensor, sent_offsets: torch.Tensor, sent_places: 
 def _run_combine_backward(
     gradient: torch.Tensor, places: torch.Tensor, sent_slots: torch.Tensor, group_name: str, is_fp8: bool, sizes: Sizes
 ) -> torch.Tensor:
-    """Of each token of `places` [R, k]."""
+    """Gradients of the tokens of `places` [R, k]."""
     group = _resolve(group_name)
     tokens = _wire.pack(gradient, is_fp8)
     number = int(sizes[0].sum()) if isinstance(sizes, torch.Tensor) else group.size() * sizes
@@ -297,7 +297,7 @@ def _fake_routing(like: torch.Tensor, offsets: int, slots: Any, places: Tuple[An
 
 
 def _fake_arrived(x: torch.Tensor, experts: torch.Tensor, mine: int, ranks: int, arrived: Any, used: Any, slots: Any) -> List[torch.Tensor]:
-    """Of `dispatch`, all but the last result: so many tokens that arrived, rows of theirs, and slots for tokens that were sent."""
+    """All results of `dispatch` but the last one, for so many tokens that arrived, rows of theirs, and slots for tokens that were sent."""
     T, k = experts.shape
     return [
         x.new_empty(arrived, x.shape[1]),
