@@ -15,7 +15,6 @@
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringSet.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/Errno.h"
@@ -90,28 +89,16 @@ static LogicalResult compileNVVM(ModuleOp module, const TargetInfo &target,
   return success();
 }
 
-/// Kernels whose blocks wait for each other, and must be resident together.
-static llvm::StringSet<> collectCooperativeKernels(ModuleOp module) {
-  llvm::StringSet<> names;
-  module.walk([&](plan::LaunchOp launch) {
-    if (launch.getCooperative())
-      names.insert(launch.getKernel().getLeafReference().getValue());
-  });
-  return names;
-}
-
 /// Takes a wave from those that kernels with spills ask a SIMD to hold, and so
 /// leaves them more registers; false where no kernel has one to give.
-/// Cooperative kernels keep theirs, as their grid counts on them.
 static bool takeWaves(llvm::Module &llvmModule,
-                      ArrayRef<KernelResources> resources,
-                      const llvm::StringSet<> &cooperative) {
+                      ArrayRef<KernelResources> resources) {
   constexpr StringLiteral kWaves = "amdgpu-waves-per-eu";
   bool hasChanged = false;
   for (const KernelResources &kernel : resources) {
     llvm::Function *function = llvmModule.getFunction(kernel.kernel);
     int64_t waves = 0;
-    if (!kernel.spills || !function || cooperative.contains(kernel.kernel) ||
+    if (!kernel.spills || !function ||
         function->getFnAttribute(kWaves).getValueAsString().getAsInteger(
             10, waves) ||
         waves <= 1)
@@ -126,7 +113,6 @@ static LogicalResult compileROCDL(ModuleOp module, const TargetInfo &target,
                                   const EmissionOptions &options,
                                   llvm::Module &llvmModule,
                                   Compilation &compilation) {
-  llvm::StringSet<> cooperative = collectCooperativeKernels(module);
   FailureOr<std::string> hsaco;
   FailureOr<SmallVector<KernelResources>> resources;
   TimingScope time = options.time("Code generation and linking");
@@ -137,7 +123,7 @@ static LogicalResult compileROCDL(ModuleOp module, const TargetInfo &target,
     resources = readHsacoResources(*hsaco, module.getLoc());
     if (failed(resources))
       return failure();
-  } while (takeWaves(llvmModule, *resources, cooperative));
+  } while (takeWaves(llvmModule, *resources));
   if (failed(verifyNoSpills(module, *resources)) ||
       failed(readMainLoops(*hsaco, target, *resources, module.getLoc())))
     return failure();

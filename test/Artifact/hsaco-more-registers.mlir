@@ -1,18 +1,11 @@
-// RUN: split-file %s %t
-// RUN: cat %t/kernel.mlir %t/plain.mlir > %t/a.mlir
-// RUN: fp8moe-opt %t/a.mlir --test-fp8moe-emit="chip=gfx950 kind=hsaco output=%t/a.hsaco" -o /dev/null
-// RUN: llvm-readelf --notes %t/a.hsaco | FileCheck %s
-// RUN: cat %t/kernel.mlir %t/cooperative.mlir > %t/b.mlir
-// RUN: not fp8moe-opt %t/b.mlir --test-fp8moe-emit="chip=gfx950 kind=hsaco output=%t/b.hsaco" -o /dev/null 2>&1 | FileCheck %s --check-prefix=COOPERATIVE
+// RUN: fp8moe-opt %s --test-fp8moe-emit="chip=gfx950 kind=hsaco output=%t.hsaco" -o /dev/null
+// RUN: llvm-readelf --notes %t.hsaco | FileCheck %s
 
-// A kernel that spills with eight waves on a SIMD, which leave it 64 registers, is generated again for fewer. Blocks
-// that wait for each other must be resident together, so theirs are not.
+// A kernel that spills with eight waves on a SIMD, which leave it 64 registers, is generated again for fewer.
 
 // CHECK: .vgpr_count: {{1[0-9][0-9]}}
 // CHECK: .vgpr_spill_count: 0
-// COOPERATIVE: error: kernel 'k' does not fit its {{6[0-4]}} vector and {{[0-9]+}} scalar registers and spills
 
-//--- kernel.mlir
 gpu.module @kernels {
   llvm.func @k(%x: !llvm.ptr<1>, %y: !llvm.ptr<1>)
       attributes {gpu.kernel, rocdl.kernel, passthrough = [["amdgpu-waves-per-eu", "8"]], rocdl.flat_work_group_size = "256,256"} {
@@ -29,20 +22,10 @@ gpu.module @kernels {
   }
 }
 
-//--- plain.mlir
 fp8moe_plan.program @f {
   %x = fp8moe_plan.input "x" align 4 : memref<16384xf32>
   %y = fp8moe_plan.output "y" align 4 : memref<16384xf32>
   %c1 = arith.constant 1 : index
   fp8moe_plan.launch @kernels::@k grid(%c1, %c1, %c1) block(256, 1, 1) shared 0
-      args(%x, %y) : memref<16384xf32>, memref<16384xf32>
-}
-
-//--- cooperative.mlir
-fp8moe_plan.program @f {
-  %x = fp8moe_plan.input "x" align 4 : memref<16384xf32>
-  %y = fp8moe_plan.output "y" align 4 : memref<16384xf32>
-  %c1 = arith.constant 1 : index
-  fp8moe_plan.launch @kernels::@k grid(%c1, %c1, %c1) block(256, 1, 1) shared 0 cooperative
       args(%x, %y) : memref<16384xf32>, memref<16384xf32>
 }
