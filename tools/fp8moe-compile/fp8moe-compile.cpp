@@ -224,6 +224,10 @@ std::string Options::check() {
   bool reports = reportFormat != ReportFormat::None;
   if (emits && reports)
     return "--report describes artifacts; use it without --emit";
+  if (delaySeed.getNumOccurrences() &&
+      (stage == Stage::Tensor || stage == Stage::Kernel))
+    return "--delay-warps pauses lowered kernels, which --emit=tensor and "
+           "--emit=kernel do not print; use --emit=mlir";
   if (!card.empty() && !lookupCard(card))
     return describeUnknownCard(card);
   if (!card.empty() && !reports)
