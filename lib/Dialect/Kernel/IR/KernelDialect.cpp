@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fp8moe/Dialect/Kernel/IR/Kernel.h"
+#include "fp8moe/Target/NVIDIA.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -15,6 +16,7 @@
 
 using namespace mlir;
 using namespace mlir::fp8moe::kernel;
+using fp8moe::nvidia::kWarpThreads;
 
 #include "fp8moe/Dialect/Kernel/IR/KernelDialect.cpp.inc"
 
@@ -150,16 +152,16 @@ LogicalResult MBarrierInitOp::verify() {
 
 static LogicalResult verifyNamedBarrier(Operation *op, Value id,
                                         uint32_t threads) {
-  constexpr uint32_t barriers = 16, warpThreads = 32, mostThreads = 1024;
+  constexpr uint32_t barriers = 16, mostThreads = 1024;
   APInt number;
   if (matchPattern(id, m_ConstantInt(&number)) && number.uge(barriers))
     return op->emitOpError("names barrier ")
            << number.getSExtValue() << "; a block has 0 to " << barriers - 1;
-  if (threads > 0 && threads <= mostThreads && threads % warpThreads == 0)
+  if (threads > 0 && threads <= mostThreads && threads % kWarpThreads == 0)
     return success();
   return op->emitOpError("is for ")
          << threads << " threads; expected a positive multiple of "
-         << warpThreads << " up to " << mostThreads;
+         << kWarpThreads << " up to " << mostThreads;
 }
 
 LogicalResult NamedBarrierOp::verify() {

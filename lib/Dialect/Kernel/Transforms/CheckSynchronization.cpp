@@ -8,6 +8,7 @@
 
 #include "fp8moe/Dialect/Kernel/IR/Kernel.h"
 #include "fp8moe/Dialect/Kernel/Transforms/Passes.h"
+#include "fp8moe/Target/NVIDIA.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -24,6 +25,7 @@ namespace mlir::fp8moe::kernel {
 
 using namespace mlir;
 using namespace mlir::fp8moe::kernel;
+using fp8moe::nvidia::kWarpThreads;
 
 //===----------------------------------------------------------------------===//
 // Parts of shared memory
@@ -72,8 +74,6 @@ static std::string describe(const BarrierKey &key) {
 //===----------------------------------------------------------------------===//
 // Threads
 //===----------------------------------------------------------------------===//
-
-static constexpr int64_t kWarpLanes = 32;
 
 namespace {
 /// Finds the threads of a block that may execute an operation, as far as
@@ -142,7 +142,7 @@ std::optional<ConstantIntRanges> Threads::computeRange(Value value,
     return constant(id.getDimension() == gpu::Dimension::x ? thread : 0);
   // One lane of a warp, whichever.
   if (isa_and_present<ElectOp>(op))
-    return constant(thread % kWarpLanes == 0);
+    return constant(thread % kWarpThreads == 0);
   if (auto uniform = dyn_cast_if_present<UniformOp>(op))
     return getRange(uniform.getValue(), thread);
   if (auto shuffle = dyn_cast_if_present<gpu::ShuffleOp>(op)) {
@@ -152,8 +152,8 @@ std::optional<ConstantIntRanges> Threads::computeRange(Value value,
         value != shuffle.getShuffleResult() ||
         !value.getType().isSignlessInteger())
       return std::nullopt;
-    return getRange(shuffle.getValue(),
-                    thread / kWarpLanes * kWarpLanes + lane->urem(kWarpLanes));
+    return getRange(shuffle.getValue(), thread / kWarpThreads * kWarpThreads +
+                                            lane->urem(kWarpThreads));
   }
   auto inferable = dyn_cast_if_present<InferIntRangeInterface>(op);
   if (!inferable || !llvm::all_of(op->getOperandTypes(), [](Type type) {
