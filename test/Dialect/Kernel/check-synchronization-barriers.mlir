@@ -135,3 +135,60 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+// Each lane arrives, not one of the warp.
+gpu.module @kernels {
+  gpu.func @more(%shared: !llvm.ptr<3>, %parity: i32) kernel
+      attributes {known_block_size = array<i32: 64, 1, 1>} {
+    %thread = gpu.thread_id x
+    %c32 = arith.constant 32 : index
+    %isArriving = arith.cmpi ult, %thread, %c32 : index
+    %ready = fp8moe_kernel.shared_part mbarrier "ready" at %shared : !llvm.ptr<3>
+    // expected-error@+1 {{asks for 1 arrivals at an mbarrier of 'ready', but more threads arrive at once; ask for as many}}
+    fp8moe_kernel.mbarrier_init %ready, 1
+    scf.if %isArriving {
+      // expected-note@+1 {{threads arrive here}}
+      fp8moe_kernel.arrive %ready
+    } else {
+      fp8moe_kernel.wait_parity %ready, %parity
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+// Threads arrive at an mbarrier each, in a round each, or perhaps not at all.
+gpu.module @kernels {
+  gpu.func @right(%shared: !llvm.ptr<3>, %other: !llvm.ptr<3>, %third: !llvm.ptr<3>, %parity: i32, %isFirst: i1)
+      kernel attributes {known_block_size = array<i32: 64, 1, 1>} {
+    %thread = gpu.thread_id x
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c64 = arith.constant 64 : index
+    %bytes = arith.index_cast %thread : index to i64
+    %own = llvm.getelementptr %shared[%bytes] : (!llvm.ptr<3>, i64) -> !llvm.ptr<3>, i64
+    %each = fp8moe_kernel.shared_part mbarrier "each" at %own : !llvm.ptr<3>
+    fp8moe_kernel.mbarrier_init %each, 1
+    fp8moe_kernel.arrive %each
+    fp8moe_kernel.wait_parity %each, %parity
+    %turns = fp8moe_kernel.shared_part mbarrier "turns" at %other : !llvm.ptr<3>
+    fp8moe_kernel.mbarrier_init %turns, 1
+    scf.for %turn = %c0 to %c64 step %c1 {
+      %isOwn = arith.cmpi eq, %turn, %thread : index
+      scf.if %isOwn {
+        fp8moe_kernel.arrive %turns
+      }
+      fp8moe_kernel.wait_parity %turns, %parity
+    }
+    %perhaps = fp8moe_kernel.shared_part mbarrier "perhaps" at %third : !llvm.ptr<3>
+    fp8moe_kernel.mbarrier_init %perhaps, 1
+    scf.if %isFirst {
+      fp8moe_kernel.arrive %perhaps
+    }
+    fp8moe_kernel.wait_parity %perhaps, %parity
+    gpu.return
+  }
+}

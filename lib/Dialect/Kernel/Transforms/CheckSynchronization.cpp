@@ -82,12 +82,15 @@ class Threads {
 public:
   explicit Threads(int64_t size) : size(size) {}
 
-  /// The number of threads that may execute one of the operations, or `enough`
-  /// of them.
-  int64_t count(ArrayRef<Operation *> operations, int64_t enough);
+  /// How often a thread executes an operation.
+  enum class Times { None, Any, Once };
+
+  /// The number of threads that execute one of the operations at least so
+  /// often, or `enough` of them.
+  int64_t count(ArrayRef<Operation *> operations, Times least, int64_t enough);
 
 private:
-  bool mayExecute(Operation *op, int64_t thread);
+  Times getTimes(Operation *op, int64_t thread);
   ConstantIntRanges getRange(Value value, int64_t thread);
   std::optional<ConstantIntRanges> computeRange(Value value, int64_t thread);
 
@@ -96,26 +99,32 @@ private:
 };
 } // namespace
 
-int64_t Threads::count(ArrayRef<Operation *> operations, int64_t enough) {
+int64_t Threads::count(ArrayRef<Operation *> operations, Times least,
+                       int64_t enough) {
   int64_t found = 0;
   for (int64_t thread = 0; thread < size && found < enough; ++thread)
-    found += llvm::any_of(
-        operations, [&](Operation *op) { return mayExecute(op, thread); });
+    found += llvm::any_of(operations, [&](Operation *op) {
+      return getTimes(op, thread) >= least;
+    });
   return found;
 }
 
-bool Threads::mayExecute(Operation *op, int64_t thread) {
-  while (Operation *parent = op->getParentOp()) {
-    if (auto branch = dyn_cast<scf::IfOp>(parent)) {
-      bool isThen = op->getParentRegion() == &branch.getThenRegion();
-      std::optional<APInt> condition =
-          getRange(branch.getCondition(), thread).getConstantValue();
-      if (condition && condition->isOne() != isThen)
-        return false;
-    }
-    op = parent;
+/// Once where no loop and no unknown condition is around the operation.
+Threads::Times Threads::getTimes(Operation *op, int64_t thread) {
+  Times times = Times::Once;
+  for (Operation *parent; !isa<gpu::GPUFuncOp>(op); op = parent) {
+    parent = op->getParentOp();
+    auto branch = dyn_cast<scf::IfOp>(parent);
+    std::optional<APInt> condition;
+    if (branch)
+      condition = getRange(branch.getCondition(), thread).getConstantValue();
+    if (condition && condition->isOne() !=
+                         (op->getParentRegion() == &branch.getThenRegion()))
+      return Times::None;
+    if (!condition && !isa<gpu::GPUFuncOp>(parent))
+      times = Times::Any;
   }
-  return true;
+  return times;
 }
 
 ConstantIntRanges Threads::getRange(Value value, int64_t thread) {
@@ -219,6 +228,16 @@ static LogicalResult checkWaits(const BarrierKey &key,
                   "'fp8moe_kernel.arrive'";
 }
 
+/// Whether a value follows from the kernel's arguments and its block.
+static bool isOfAllThreads(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return isa<gpu::GPUFuncOp>(value.getParentBlock()->getParentOp());
+  return isPure(op) && op->getNumRegions() == 0 &&
+         !isa<gpu::ThreadIdOp, gpu::LaneIdOp, gpu::SubgroupIdOp>(op) &&
+         llvm::all_of(op->getOperands(), isOfAllThreads);
+}
+
 /// `threads` are those of a block, if it has a known size.
 static LogicalResult checkArrivals(const BarrierKey &key, BarrierUses &uses,
                                    std::optional<Threads> &threads) {
@@ -239,15 +258,29 @@ static LogicalResult checkArrivals(const BarrierKey &key, BarrierUses &uses,
   if (!threads)
     return success();
   int64_t asked = first.getArrivals();
-  int64_t arriving = threads->count(uses.arrivals, /*enough=*/asked);
-  if (arriving == asked)
-    return success();
-  auto error = first.emitError("asks for ")
-               << first.getArrivals() << " arrivals at " << describe(key)
-               << ", but only " << arriving
-               << " threads may arrive; ask for fewer, or let more arrive";
-  error.attachNote(uses.arrivals.front()->getLoc()) << "threads arrive here";
-  return error;
+  auto report = [&](Operation *arrival, const Twine &arriving) {
+    auto error = first.emitError("asks for ")
+                 << asked << " arrivals at " << describe(key) << ", but "
+                 << arriving;
+    error.attachNote(arrival->getLoc()) << "threads arrive here";
+    return error;
+  };
+  int64_t most =
+      threads->count(uses.arrivals, Threads::Times::Any, /*enough=*/asked);
+  if (most < asked)
+    return report(uses.arrivals.front(),
+                  "only " + Twine(most) +
+                      " threads may arrive; ask for fewer, "
+                      "or let more arrive");
+  for (Operation *arrival : uses.arrivals) {
+    if (!isOfAllThreads(arrival->getOperand(0)))
+      continue;
+    int64_t least = threads->count(arrival, Threads::Times::Once,
+                                   /*enough=*/asked + 1);
+    if (least > asked)
+      return report(arrival, "more threads arrive at once; ask for as many");
+  }
+  return success();
 }
 
 /// Checks that each stage of a ring has both of its mbarriers, by the number of
@@ -293,11 +326,15 @@ namespace {
 /// A stage of a ring: the ring's name and the number of the stage.
 using Stage = std::pair<StringAttr, Value>;
 
+/// Accesses to shared memory by what they access.
+using Accesses = DenseMap<const void *, Operation *>;
+
 /// Facts about the paths to a point of the program.
 struct State {
-  /// Stores to shared memory, by what they store to, that no fence follows on
-  /// some path.
-  DenseMap<const void *, Operation *> unfenced;
+  /// Stores that no fence follows on some path.
+  Accesses stored;
+  /// Loads that no wait, barrier or fence follows on some path.
+  Accesses loaded;
   /// Rings with a stage that some path, or every path, has waited for.
   DenseSet<StringAttr> waitedOnAny, waitedOnAll;
   /// Stages that were released on some path.
@@ -324,8 +361,12 @@ private:
   void visitFor(scf::ForOp loop, State &state);
   void visitWhile(scf::WhileOp loop, State &state);
   void visitAccess(Operation *op, State &state);
-  void store(Operation *op, Value address, State &state);
-  void readAsynchronously(Operation *op, Value address, const State &state);
+  void add(Operation *op, Value address, Accesses &accesses);
+  /// Reports an access by the asynchronous proxy to memory that a thread has
+  /// accessed before.
+  void checkOrder(Operation *op, Value address, const Accesses &before,
+                  StringRef problem);
+  void checkReadOrder(Operation *op, Value address, const State &state);
   void readStage(Operation *op, Value address, const State &state);
   /// Nothing if the operation has an error already.
   std::optional<InFlightDiagnostic> emitError(Operation *op);
@@ -342,7 +383,8 @@ private:
 } // namespace
 
 void State::join(const State &other) {
-  unfenced.insert(other.unfenced.begin(), other.unfenced.end());
+  stored.insert(other.stored.begin(), other.stored.end());
+  loaded.insert(other.loaded.begin(), other.loaded.end());
   waitedOnAny.insert(other.waitedOnAny.begin(), other.waitedOnAny.end());
   llvm::set_intersect(waitedOnAll, other.waitedOnAll);
   released.insert(other.released.begin(), other.released.end());
@@ -428,8 +470,12 @@ static bool isShared(Value pointer) {
 
 void PathChecker::visitAccess(Operation *op, State &state) {
   llvm::TypeSwitch<Operation *>(op)
-      .Case([&](AsyncProxyFenceOp) { state.unfenced.clear(); })
+      .Case([&](AsyncProxyFenceOp) {
+        state.stored.clear();
+        state.loaded.clear();
+      })
       .Case([&](WaitParityOp wait) {
+        state.loaded.clear();
         SharedPartOp part = findPart(wait.getBarrier(), SharedUse::Full);
         if (!part)
           return;
@@ -442,23 +488,33 @@ void PathChecker::visitAccess(Operation *op, State &state) {
           state.released.try_emplace({part.getNameAttr(), part.getStage()}, op);
       })
       // Another thread may have waited.
-      .Case<gpu::BarrierOp, NamedBarrierOp, SubgroupBarrierOp>(
-          [&](auto) { state.waitedOnAll = state.waitedOnAny; })
+      .Case<gpu::BarrierOp, NamedBarrierOp, SubgroupBarrierOp>([&](auto) {
+        state.waitedOnAll = state.waitedOnAny;
+        state.loaded.clear();
+      })
       .Case(
-          [&](LLVM::StoreOp store) { this->store(op, store.getAddr(), state); })
+          [&](LLVM::StoreOp store) { add(op, store.getAddr(), state.stored); })
       .Case([&](StoreMatricesOp store) {
-        this->store(op, store.getPointer(), state);
+        add(op, store.getPointer(), state.stored);
       })
       .Case([&](LLVM::LoadOp load) {
         if (isShared(load.getAddr()))
           readStage(op, load.getAddr(), state);
+        add(op, load.getAddr(), state.loaded);
+      })
+      .Case<TensorLoadOp, BulkLoadOp>([&](auto copy) {
+        checkOrder(op, copy.getDestination(), state.loaded,
+                   "writes shared memory by the asynchronous proxy that the "
+                   "thread has loaded from without a wait; wait for the "
+                   "'empty' mbarrier, or add a barrier or "
+                   "'fp8moe_kernel.async_proxy_fence'");
       })
       .Case<TensorStoreOp, TensorAddOp>(
-          [&](auto store) { readAsynchronously(op, store.getSource(), state); })
+          [&](auto store) { checkReadOrder(op, store.getSource(), state); })
       .Case([&](WgmmaOp wgmma) {
         for (Value operand : {wgmma.getA(), wgmma.getB()}) {
           readStage(op, operand, state);
-          readAsynchronously(op, operand, state);
+          checkReadOrder(op, operand, state);
         }
       });
 }
@@ -488,10 +544,10 @@ SmallVector<const void *> PathChecker::getMemory(Value address) {
   return memory;
 }
 
-void PathChecker::store(Operation *op, Value address, State &state) {
+void PathChecker::add(Operation *op, Value address, Accesses &accesses) {
   if (isShared(address))
     for (const void *memory : getMemory(address))
-      state.unfenced.try_emplace(memory, op);
+      accesses.try_emplace(memory, op);
 }
 
 std::optional<InFlightDiagnostic> PathChecker::emitError(Operation *op) {
@@ -501,21 +557,27 @@ std::optional<InFlightDiagnostic> PathChecker::emitError(Operation *op) {
   return op->emitError();
 }
 
-void PathChecker::readAsynchronously(Operation *op, Value address,
-                                     const State &state) {
+void PathChecker::checkOrder(Operation *op, Value address,
+                             const Accesses &before, StringRef problem) {
   for (const void *memory : getMemory(address)) {
-    Operation *store = state.unfenced.lookup(memory);
-    if (!store)
+    Operation *access = before.lookup(memory);
+    if (!access)
       continue;
     if (auto error = emitError(op)) {
-      *error << "reads shared memory by the asynchronous proxy that a thread "
-                "has stored to without a fence; add "
-                "'fp8moe_kernel.async_proxy_fence' after the store, and a "
-                "barrier if another thread stores";
-      error->attachNote(store->getLoc()) << "the store";
+      *error << problem;
+      error->attachNote(access->getLoc()) << "the access of the thread";
     }
     return;
   }
+}
+
+void PathChecker::checkReadOrder(Operation *op, Value address,
+                                 const State &state) {
+  checkOrder(op, address, state.stored,
+             "reads shared memory by the asynchronous proxy that a thread has "
+             "stored to without a fence; add "
+             "'fp8moe_kernel.async_proxy_fence' after the store, and a barrier "
+             "if another thread stores");
 }
 
 void PathChecker::readStage(Operation *op, Value address, const State &state) {
