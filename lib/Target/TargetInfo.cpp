@@ -153,7 +153,8 @@ TargetInfo gfx950() {
   info.chip = llvm::StringLiteral("gfx950");
   info.description = llvm::StringLiteral("AMD Instinct MI355X (CDNA 4)");
   info.fp8 = Fp8Flavour::FN;
-  info.features |= Feature::DirectSharedLoads | Feature::BlockScaledWaves;
+  info.features |= Feature::DirectSharedLoads | Feature::BlockScaledWaves |
+                   Feature::RowSwaps;
   info.mfmaEdge = 16;
   info.multiprocessors = 256;
   info.sharedMemoryPerBlock = 160 * kibi;

@@ -280,8 +280,9 @@ def LowerKernelToROCDL
   let description = [{
     Replaces the operations of `fp8moe_kernel` in a kernel, `gpu.subgroup_reduce` and
     `arith.maxui` on `vector<8xi16>` by operations of ROCDL and of dialects that all targets
-    lower. `fp8moe_kernel.resident_blocks` becomes `rocdl.waves_per_eu`. An operation that
-    only NVIDIA has is an error.
+    lower. `fp8moe_kernel.resident_blocks` becomes `rocdl.waves_per_eu`, from 1 to the waves
+    that a SIMD has room for. An operation that only NVIDIA has is an error, and so is a type
+    of FP8 that is not the chip's.
 
     ```mlir
     // before
@@ -294,7 +295,7 @@ def LowerKernelToROCDL
   }];
   let options = [
     Option<"chip", "chip", "std::string", "\"\"",
-           "The chip, for instructions that not all chips have">,
+           "The chip, which says what instructions there are">,
   ];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::LLVM::LLVMDialect",

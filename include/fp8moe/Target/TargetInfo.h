@@ -64,7 +64,9 @@ enum class Feature : uint32_t {
   /// Two products of bf16 in one instruction. Elsewhere they are computed in
   /// f32 and rounded.
   PackedBF16Products = 1 << 9,
-  LLVM_MARK_AS_BITMASK_ENUM(PackedBF16Products)
+  /// Instructions that swap rows of 16 or 32 lanes between two registers.
+  RowSwaps = 1 << 10,
+  LLVM_MARK_AS_BITMASK_ENUM(RowSwaps)
 };
 
 /// A cache that all multiprocessors read through.

@@ -6,9 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "KernelPatterns.h"
 #include "fp8moe/Conversion/Passes.h"
-#include "mlir/Dialect/GPU/IR/GPUDialect.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "llvm/ADT/SmallVectorExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -82,12 +81,9 @@ static void createPause(OpBuilder &builder, Location loc, uint64_t place) {
   std::string text =
       llvm::formatv(kPause.data(), static_cast<uint32_t>(place * kPlaceFactor),
                     kPlacesPerPause - 1, kPauseRange - 1);
-  LLVM::InlineAsmOp::create(
-      builder, loc, /*res=*/Type(), /*operands=*/ValueRange(), text,
-      /*constraints=*/"", /*has_side_effects=*/true, /*is_align_stack=*/false,
-      LLVM::tailcallkind::TailCallKind::None,
-      LLVM::AsmDialectAttr::get(builder.getContext(), LLVM::AsmDialect::AD_ATT),
-      /*operand_attrs=*/ArrayAttr());
+  ImplicitLocOpBuilder b(loc, builder);
+  createAssembly(b, /*result=*/Type(), /*operands=*/ValueRange(), text,
+                 /*constraints=*/"");
 }
 
 /// Follows an operation: whether its warp has matrix products in flight

@@ -58,41 +58,23 @@ static LogicalResult lowerBulkLoad(kernel::BulkLoadOp op,
 /// fraction 1.0.
 static constexpr int64_t kEvictFirst = 0x12F0000000000000;
 
-/// Nothing for the normal priority.
-static Value createCacheHint(ImplicitLocOpBuilder &b, bool evictFirst) {
-  return evictFirst
-             ? arith::ConstantIntOp::create(b, b.getI64Type(), kEvictFirst)
-             : Value();
-}
-
 // fp8moe_kernel.tensor_store --> nvvm.cp.async.bulk.tensor.global.shared.cta
-static LogicalResult lowerTensorStore(kernel::TensorStoreOp op,
-                                      PatternRewriter &rewriter) {
-  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-  NVVM::CpAsyncBulkTensorSharedCTAToGlobalOp::create(
-      b, op.getMap(), op.getSource(), op.getCoordinates(),
-      createCacheHint(b, op.getEvictFirst()), NVVM::TMAStoreMode::TILE,
-      /*predicate=*/Value());
-  rewriter.eraseOp(op);
-  return success();
-}
-
 // fp8moe_kernel.tensor_add --> nvvm.cp.async.bulk.tensor.reduce add
-static LogicalResult lowerTensorAdd(kernel::TensorAddOp op,
-                                    PatternRewriter &rewriter) {
+template <typename OpTy>
+static LogicalResult lowerTensorWrite(OpTy op, PatternRewriter &rewriter) {
   ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-  NVVM::CpAsyncBulkTensorReduceOp::create(
-      b, op.getMap(), op.getSource(), NVVM::TMAReduxKind::ADD,
-      NVVM::TMAStoreMode::TILE, op.getCoordinates(),
-      createCacheHint(b, op.getEvictFirst()));
+  Value cacheHint;
+  if (op.getEvictFirst())
+    cacheHint = arith::ConstantIntOp::create(b, b.getI64Type(), kEvictFirst);
+  if constexpr (std::is_same_v<OpTy, kernel::TensorAddOp>)
+    NVVM::CpAsyncBulkTensorReduceOp::create(
+        b, op.getMap(), op.getSource(), NVVM::TMAReduxKind::ADD,
+        NVVM::TMAStoreMode::TILE, op.getCoordinates(), cacheHint);
+  else
+    NVVM::CpAsyncBulkTensorSharedCTAToGlobalOp::create(
+        b, op.getMap(), op.getSource(), op.getCoordinates(), cacheHint,
+        NVVM::TMAStoreMode::TILE, /*predicate=*/Value());
   rewriter.eraseOp(op);
-  return success();
-}
-
-// fp8moe_kernel.commit_stores --> nvvm.cp.async.bulk.commit.group
-static LogicalResult lowerCommitStores(kernel::CommitStoresOp op,
-                                       PatternRewriter &rewriter) {
-  rewriter.replaceOpWithNewOp<NVVM::CpAsyncBulkCommitGroupOp>(op);
   return success();
 }
 
@@ -192,9 +174,10 @@ static LogicalResult lowerStoreMatrices(kernel::StoreMatricesOp op,
 void fp8moe::populateCopyPatterns(RewritePatternSet &patterns) {
   patterns.add(lowerTensorLoad)
       .add(lowerBulkLoad)
-      .add(lowerTensorStore)
-      .add(lowerTensorAdd)
-      .add(lowerCommitStores)
+      .add(lowerTensorWrite<kernel::TensorStoreOp>)
+      .add(lowerTensorWrite<kernel::TensorAddOp>)
+      .add(kernel::replaceBy<kernel::CommitStoresOp,
+                             NVVM::CpAsyncBulkCommitGroupOp>)
       .add(lowerWaitStoresRead)
       .add(lowerTensorPrefetch)
       .add(lowerMapPrefetch)

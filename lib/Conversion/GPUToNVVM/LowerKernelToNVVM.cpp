@@ -9,14 +9,10 @@
 #include "KernelPatterns.h"
 #include "fp8moe/Conversion/Passes.h"
 #include "fp8moe/Dialect/Kernel/IR/Kernel.h"
-#include "fp8moe/Dialect/Kernel/Transforms/Lowering.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/GPU/IR/GPUDialect.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "fp8moe/Target/NVIDIA.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "mlir/Transforms/DialectConversion.h"
 
 namespace mlir::fp8moe {
 #define GEN_PASS_DEF_LOWERKERNELTONVVM
@@ -26,7 +22,10 @@ namespace mlir::fp8moe {
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-static constexpr int64_t kWarpLanes = 32;
+static constexpr kernel::Vendor kVendor = {"NVIDIA", nvidia::kWarpThreads,
+                                           Fp8Flavour::FN,
+                                           /*laneRegister=*/"=r,0",
+                                           /*subgroupRegister=*/"=r,0"};
 /// Without a number of blocks, ptxas saves registers for more of them, even at
 /// the price of spills.
 static constexpr int32_t kResidentBlocks = 1;
@@ -182,9 +181,9 @@ static LogicalResult lowerVoteAny(kernel::VoteAnyOp op,
 static LogicalResult lowerExchange(kernel::ExchangeOp op,
                                    PatternRewriter &rewriter) {
   ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-  auto shuffle =
-      gpu::ShuffleOp::create(b, op.getValue(), createI32(b, op.getMask()),
-                             createI32(b, kWarpLanes), gpu::ShuffleMode::XOR);
+  auto shuffle = gpu::ShuffleOp::create(
+      b, op.getValue(), createI32(b, op.getMask()),
+      createI32(b, nvidia::kWarpThreads), gpu::ShuffleMode::XOR);
   rewriter.replaceOp(op, {op.getValue(), shuffle.getShuffleResult()});
   return success();
 }
@@ -193,24 +192,16 @@ static LogicalResult lowerExchange(kernel::ExchangeOp op,
 static LogicalResult lowerReadLane(kernel::ReadLaneOp op,
                                    PatternRewriter &rewriter) {
   ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-  auto shuffle =
-      gpu::ShuffleOp::create(b, op.getValue(), op.getLane(),
-                             createI32(b, kWarpLanes), gpu::ShuffleMode::IDX);
+  auto shuffle = gpu::ShuffleOp::create(b, op.getValue(), op.getLane(),
+                                        createI32(b, nvidia::kWarpThreads),
+                                        gpu::ShuffleMode::IDX);
   rewriter.replaceOp(op, shuffle.getShuffleResult());
   return success();
-}
-
-/// Whether the reduction is the one that has a lowering.
-static bool isMaxOfWords(gpu::SubgroupReduceOp op) {
-  return op.getOp() == gpu::AllReduceOperation::MAXUI &&
-         op.getType().isInteger(32) && !op.getClusterSize();
 }
 
 // gpu.subgroup_reduce maxui %x uniform : (i32) -> i32 --> nvvm.redux.sync umax
 static LogicalResult lowerSubgroupMax(gpu::SubgroupReduceOp op,
                                       PatternRewriter &rewriter) {
-  if (!isMaxOfWords(op))
-    return rewriter.notifyMatchFailure(op, "only maxui of i32 is lowered");
   ImplicitLocOpBuilder b(op.getLoc(), rewriter);
   rewriter.replaceOpWithNewOp<NVVM::ReduxOp>(op, op.getType(), op.getValue(),
                                              NVVM::ReduxKind::UMAX,
@@ -242,11 +233,8 @@ struct LowerKernelToNVVM
     if (getOperation().isKernel())
       lowerResidentBlocks(getOperation());
     ConversionTarget target(getContext());
-    target.addIllegalDialect<kernel::KernelDialect>();
-    target.addIllegalOp<gpu::SubgroupReduceOp>();
     target.addDynamicallyLegalOp<arith::TruncFOp>(
         [](arith::TruncFOp op) { return !getPackedNumbers(op); });
-    target.markUnknownOpDynamicallyLegal([](Operation *) { return true; });
     RewritePatternSet patterns(&getContext());
     patterns.add(lowerPackFP8)
         .add(lowerPackFP8Pair)
@@ -263,10 +251,8 @@ struct LowerKernelToNVVM
     populateSyncPatterns(patterns);
     populateCopyPatterns(patterns);
     populateMatrixPatterns(patterns);
-    if (failed(kernel::requireLowerings(getOperation(), patterns, "NVIDIA",
-                                        kWarpLanes)) ||
-        failed(applyPartialConversion(getOperation(), target,
-                                      std::move(patterns))))
+    if (failed(kernel::lowerKernel(getOperation(), kVendor, target,
+                                   std::move(patterns))))
       signalPassFailure();
   }
 };

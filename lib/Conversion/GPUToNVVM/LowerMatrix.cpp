@@ -13,20 +13,6 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-// fp8moe_kernel.wgmma_fence --> nvvm.wgmma.fence.aligned
-static LogicalResult lowerWgmmaFence(kernel::WgmmaFenceOp op,
-                                     PatternRewriter &rewriter) {
-  rewriter.replaceOpWithNewOp<NVVM::WgmmaFenceAlignedOp>(op);
-  return success();
-}
-
-// fp8moe_kernel.wgmma_commit --> nvvm.wgmma.commit.group.sync.aligned
-static LogicalResult lowerWgmmaCommit(kernel::WgmmaCommitOp op,
-                                      PatternRewriter &rewriter) {
-  rewriter.replaceOpWithNewOp<NVVM::WgmmaGroupSyncAlignedOp>(op);
-  return success();
-}
-
 // fp8moe_kernel.wgmma_wait 1 --> nvvm.wgmma.wait.group.sync.aligned 1
 static LogicalResult lowerWgmmaWait(kernel::WgmmaWaitOp op,
                                     PatternRewriter &rewriter) {
@@ -117,9 +103,11 @@ static LogicalResult lowerWgmmaResults(kernel::WgmmaResultsOp op,
 }
 
 void fp8moe::populateMatrixPatterns(RewritePatternSet &patterns) {
-  patterns.add(lowerWgmmaFence)
+  patterns
+      .add(kernel::replaceBy<kernel::WgmmaFenceOp, NVVM::WgmmaFenceAlignedOp>)
       .add(lowerWgmma)
-      .add(lowerWgmmaCommit)
+      .add(kernel::replaceBy<kernel::WgmmaCommitOp,
+                             NVVM::WgmmaGroupSyncAlignedOp>)
       .add(lowerWgmmaWait)
       .add(lowerWgmmaResults);
 }

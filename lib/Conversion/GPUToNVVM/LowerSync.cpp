@@ -10,17 +10,9 @@
 #include "fp8moe/Dialect/Kernel/IR/Kernel.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
-
-// fp8moe_kernel.shared_part memory "name" at %x --> %x
-static LogicalResult lowerSharedPart(kernel::SharedPartOp op,
-                                     PatternRewriter &rewriter) {
-  rewriter.replaceOp(op, op.getAddress());
-  return success();
-}
 
 //===----------------------------------------------------------------------===//
 // Bounded waits
@@ -83,13 +75,6 @@ static LogicalResult lowerMBarrierInit(kernel::MBarrierInitOp op,
   rewriter.replaceOpWithNewOp<NVVM::MBarrierInitOp>(
       op, op.getBarrier(), createI32(b, op.getArrivals()),
       /*predicate=*/Value());
-  return success();
-}
-
-// fp8moe_kernel.mbarrier_init_fence --> nvvm.fence.mbarrier.init
-static LogicalResult lowerMBarrierInitFence(kernel::MBarrierInitFenceOp op,
-                                            PatternRewriter &rewriter) {
-  rewriter.replaceOpWithNewOp<NVVM::FenceMbarrierInitOp>(op);
   return success();
 }
 
@@ -182,13 +167,6 @@ static LogicalResult lowerNamedBarrierArrive(kernel::NamedBarrierArriveOp op,
   return success();
 }
 
-// fp8moe_kernel.elect --> nvvm.elect.sync
-static LogicalResult lowerElect(kernel::ElectOp op, PatternRewriter &rewriter) {
-  rewriter.replaceOpWithNewOp<NVVM::ElectSyncOp>(op, op.getType(),
-                                                 /*membermask=*/Value());
-  return success();
-}
-
 // fp8moe_kernel.set_registers increase 232 --> nvvm.setmaxregister increase 232
 static LogicalResult lowerSetRegisters(kernel::SetRegistersOp op,
                                        PatternRewriter &rewriter) {
@@ -201,60 +179,29 @@ static LogicalResult lowerSetRegisters(kernel::SetRegistersOp op,
 }
 
 // fp8moe_kernel.launch_dependents --> nvvm.griddepcontrol launch_dependents
-static LogicalResult lowerLaunchDependents(kernel::LaunchDependentsOp op,
-                                           PatternRewriter &rewriter) {
-  rewriter.replaceOpWithNewOp<NVVM::GriddepcontrolOp>(
-      op, NVVM::GridDepActionKind::launch_dependents);
-  return success();
-}
-
 // fp8moe_kernel.wait_for_prerequisites --> nvvm.griddepcontrol wait
-static LogicalResult
-lowerWaitForPrerequisites(kernel::WaitForPrerequisitesOp op,
-                          PatternRewriter &rewriter) {
-  rewriter.replaceOpWithNewOp<NVVM::GriddepcontrolOp>(
-      op, NVVM::GridDepActionKind::wait);
-  return success();
-}
-
-// fp8moe_kernel.opaque %word : i32 --> llvm.inline_asm "", "=r,0"
-//
-// Words of a vector pass one by one. No operation of LLVM has this effect on
-// its optimizer.
-static LogicalResult lowerOpaque(kernel::OpaqueOp op,
-                                 PatternRewriter &rewriter) {
-  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-  auto pass = [&](Value word) {
-    return createAssembly(b, word.getType(), word, "", "=r,0").getResult(0);
-  };
-  auto type = dyn_cast<VectorType>(op.getType());
-  if (!type) {
-    rewriter.replaceOp(op, pass(op.getValue()));
-    return success();
-  }
-  SmallVector<Value> words;
-  for (int64_t i : llvm::seq(type.getNumElements()))
-    words.push_back(b.createOrFold<vector::ExtractOp>(op.getValue(), i));
-  rewriter.replaceOpWithNewOp<vector::FromElementsOp>(
-      op, type, llvm::map_to_vector(words, pass));
+template <typename OpTy, NVVM::GridDepActionKind kind>
+static LogicalResult lowerGridDependency(OpTy op, PatternRewriter &rewriter) {
+  rewriter.replaceOpWithNewOp<NVVM::GriddepcontrolOp>(op, kind);
   return success();
 }
 
 void fp8moe::populateSyncPatterns(RewritePatternSet &patterns) {
-  patterns.add(lowerSharedPart)
-      .add(lowerBeginWait)
+  patterns.add(lowerBeginWait)
       .add(lowerBoundWait)
       .add(lowerMBarrierInit)
-      .add(lowerMBarrierInitFence)
+      .add(kernel::replaceBy<kernel::MBarrierInitFenceOp,
+                             NVVM::FenceMbarrierInitOp>)
       .add(lowerArrive)
       .add(lowerArriveExpectTx)
       .add(lowerWaitParity)
       .add(lowerAsyncProxyFence)
       .add(lowerNamedBarrier)
       .add(lowerNamedBarrierArrive)
-      .add(lowerElect)
+      .add(kernel::replaceBy<kernel::ElectOp, NVVM::ElectSyncOp>)
       .add(lowerSetRegisters)
-      .add(lowerLaunchDependents)
-      .add(lowerWaitForPrerequisites)
-      .add(lowerOpaque);
+      .add(lowerGridDependency<kernel::LaunchDependentsOp,
+                               NVVM::GridDepActionKind::launch_dependents>)
+      .add(lowerGridDependency<kernel::WaitForPrerequisitesOp,
+                               NVVM::GridDepActionKind::wait>);
 }

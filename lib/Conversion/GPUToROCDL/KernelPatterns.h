@@ -9,9 +9,11 @@
 #ifndef FP8MOE_LIB_CONVERSION_GPUTOROCDL_KERNELPATTERNS_H
 #define FP8MOE_LIB_CONVERSION_GPUTOROCDL_KERNELPATTERNS_H
 
-#include "mlir/IR/PatternMatch.h"
+#include "fp8moe/Dialect/Kernel/Transforms/Lowering.h"
 
 namespace mlir::fp8moe {
+
+using kernel::createI32;
 
 // The operations of KernelSync.td and KernelMatrix.td that AMD has.
 void populateWavePatterns(RewritePatternSet &patterns);

@@ -8,14 +8,10 @@
 
 #include "KernelPatterns.h"
 #include "fp8moe/Conversion/Passes.h"
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoETypes.h"
 #include "fp8moe/Dialect/Kernel/IR/Kernel.h"
-#include "fp8moe/Dialect/Kernel/Transforms/Lowering.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/GPU/IR/GPUDialect.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/ROCDLDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "mlir/Transforms/DialectConversion.h"
 #include "llvm/ADT/APFloat.h"
 
 namespace mlir::fp8moe {
@@ -27,22 +23,10 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 
 static constexpr int64_t kWaveLanes = 64;
-/// The chip that can swap rows of lanes.
-static constexpr StringLiteral kGFX950 = "gfx950";
 static constexpr StringLiteral kWaveScope = "wavefront";
 static constexpr StringLiteral kWavesAttr = "rocdl.waves_per_eu";
 /// SIMDs of a compute unit; each runs the same number of waves.
 static constexpr int64_t kSIMDs = 4;
-
-/// Whether the reduction is the one that has a lowering.
-static bool isMaxOfWords(gpu::SubgroupReduceOp op) {
-  return op.getOp() == gpu::AllReduceOperation::MAXUI &&
-         op.getType().isInteger(32) && !op.getClusterSize();
-}
-
-static Value createI32(ImplicitLocOpBuilder &b, int64_t value) {
-  return arith::ConstantIntOp::create(b, b.getI32Type(), value);
-}
 
 //===----------------------------------------------------------------------===//
 // Words of FP8
@@ -98,13 +82,9 @@ static Value createClamp(ImplicitLocOpBuilder &b, Value value, Type fp8Type) {
   return arith::SelectOp::create(b, isNaN, value, median);
 }
 
-static bool isE4M3(Type fp8Type) {
-  return isa<Float8E4M3FNType, Float8E4M3FNUZType>(fp8Type);
-}
-
 static Value convertPair(ImplicitLocOpBuilder &b, Value first, Value second,
                          Value word, bool upperHalf, Type fp8Type) {
-  if (isE4M3(fp8Type))
+  if (getFp8Format(fp8Type) == Fp8Format::E4M3)
     return ROCDL::CvtPkFp8F32Op::create(b, b.getI32Type(), first, second, word,
                                         upperHalf);
   return ROCDL::CvtPkBf8F32Op::create(b, b.getI32Type(), first, second, word,
@@ -171,7 +151,7 @@ static LogicalResult lowerUnpackFP8(kernel::UnpackFP8Op op,
   SmallVector<Value> values;
   for (bool upperHalf : {false, true}) {
     Value converted;
-    if (isE4M3(op.getFp8Type()))
+    if (getFp8Format(op.getFp8Type()) == Fp8Format::E4M3)
       converted =
           ROCDL::CvtPkF32Fp8Op::create(b, pair, op.getWord(), upperHalf);
     else
@@ -248,22 +228,6 @@ static LogicalResult lowerPackedMax(arith::MaxUIOp op,
 // Lanes
 //===----------------------------------------------------------------------===//
 
-// fp8moe_kernel.uniform --> rocdl.readfirstlane
-static LogicalResult lowerUniform(kernel::UniformOp op,
-                                  PatternRewriter &rewriter) {
-  rewriter.replaceOpWithNewOp<ROCDL::ReadfirstlaneOp>(op, op.getType(),
-                                                      op.getValue());
-  return success();
-}
-
-// fp8moe_kernel.ballot --> rocdl.ballot
-static LogicalResult lowerBallot(kernel::BallotOp op,
-                                 PatternRewriter &rewriter) {
-  rewriter.replaceOpWithNewOp<ROCDL::BallotOp>(op, op.getType(),
-                                               op.getCondition());
-  return success();
-}
-
 // fp8moe_kernel.vote_any %c --> rocdl.ballot %c != 0
 static LogicalResult lowerVoteAny(kernel::VoteAnyOp op,
                                   PatternRewriter &rewriter) {
@@ -276,77 +240,65 @@ static LogicalResult lowerVoteAny(kernel::VoteAnyOp op,
   return success();
 }
 
-/// Swapping rows between two copies leaves both values in each lane. A shuffle
-/// would also have to find out which of them is the other lane's.
-static std::pair<Value, Value> createExchange(ImplicitLocOpBuilder &b,
-                                              Value value, int64_t mask,
-                                              StringRef chip) {
-  if (chip != kGFX950 || (mask != 16 && mask != 32)) {
-    auto shuffle =
-        gpu::ShuffleOp::create(b, value, createI32(b, mask),
-                               createI32(b, kWaveLanes), gpu::ShuffleMode::XOR);
-    return {value, shuffle.getShuffleResult()};
-  }
-  Type pair = LLVM::LLVMStructType::getLiteral(
-      b.getContext(), {b.getI32Type(), b.getI32Type()});
-  Value swapped;
-  if (mask == 16)
-    swapped =
-        ROCDL::Permlane16SwapOp::create(b, pair, value, value, /*fi=*/false,
-                                        /*boundControl=*/false);
-  else
-    swapped =
-        ROCDL::Permlane32SwapOp::create(b, pair, value, value, /*fi=*/false,
-                                        /*boundControl=*/false);
-  return {LLVM::ExtractValueOp::create(b, swapped, 0),
-          LLVM::ExtractValueOp::create(b, swapped, 1)};
-}
-
 namespace {
 // fp8moe_kernel.exchange %x, 16
 //   -->
-// rocdl.permlane16.swap %x, %x            (gfx950; masks 16 and 32)
+// rocdl.permlane16.swap %x, %x            (Feature::RowSwaps; masks 16 and 32)
 // %x, gpu.shuffle xor %x, 16, 64          (else)
+//
+// Swapping rows between two copies leaves both values in each lane. A shuffle
+// would also have to find out which of them is the other lane's.
 struct LowerExchange : OpRewritePattern<kernel::ExchangeOp> {
-  LowerExchange(MLIRContext *context, StringRef chip)
-      : OpRewritePattern(context), chip(chip) {}
+  LowerExchange(MLIRContext *context, bool swapsRows)
+      : OpRewritePattern(context), swapsRows(swapsRows) {}
 
   LogicalResult matchAndRewrite(kernel::ExchangeOp op,
                                 PatternRewriter &rewriter) const override {
     ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    auto [one, other] = createExchange(b, op.getValue(), op.getMask(), chip);
-    rewriter.replaceOp(op, {one, other});
+    Value value = op.getValue();
+    int64_t mask = op.getMask();
+    if (!swapsRows || (mask != 16 && mask != 32)) {
+      auto shuffle = gpu::ShuffleOp::create(b, value, createI32(b, mask),
+                                            createI32(b, kWaveLanes),
+                                            gpu::ShuffleMode::XOR);
+      rewriter.replaceOp(op, {value, shuffle.getShuffleResult()});
+      return success();
+    }
+    Type pair = LLVM::LLVMStructType::getLiteral(
+        b.getContext(), {b.getI32Type(), b.getI32Type()});
+    Value swapped;
+    if (mask == 16)
+      swapped =
+          ROCDL::Permlane16SwapOp::create(b, pair, value, value, /*fi=*/false,
+                                          /*boundControl=*/false);
+    else
+      swapped =
+          ROCDL::Permlane32SwapOp::create(b, pair, value, value, /*fi=*/false,
+                                          /*boundControl=*/false);
+    rewriter.replaceOp(op, {LLVM::ExtractValueOp::create(b, swapped, 0),
+                            LLVM::ExtractValueOp::create(b, swapped, 1)});
     return success();
   }
 
-  StringRef chip;
+  bool swapsRows;
 };
+} // namespace
 
 // gpu.subgroup_reduce maxui %x uniform : (i32) -> i32
 //   -->
 // six times: %one, %other = fp8moe_kernel.exchange %x, 1 (2, 4, ... 32)
 //            %x = arith.maxui %one, %other
-struct LowerSubgroupMax : OpRewritePattern<gpu::SubgroupReduceOp> {
-  LowerSubgroupMax(MLIRContext *context, StringRef chip)
-      : OpRewritePattern(context), chip(chip) {}
-
-  LogicalResult matchAndRewrite(gpu::SubgroupReduceOp op,
-                                PatternRewriter &rewriter) const override {
-    if (!isMaxOfWords(op))
-      return rewriter.notifyMatchFailure(op, "only maxui of i32 is lowered");
-    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    Value value = op.getValue();
-    for (int64_t mask = 1; mask < kWaveLanes; mask *= 2) {
-      auto [one, other] = createExchange(b, value, mask, chip);
-      value = arith::MaxUIOp::create(b, one, other);
-    }
-    rewriter.replaceOp(op, value);
-    return success();
+static LogicalResult lowerSubgroupMax(gpu::SubgroupReduceOp op,
+                                      PatternRewriter &rewriter) {
+  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+  Value value = op.getValue();
+  for (int64_t mask = 1; mask < kWaveLanes; mask *= 2) {
+    auto exchange = kernel::ExchangeOp::create(b, value, mask);
+    value = arith::MaxUIOp::create(b, exchange.getOne(), exchange.getOther());
   }
-
-  StringRef chip;
-};
-} // namespace
+  rewriter.replaceOp(op, value);
+  return success();
+}
 
 // fp8moe_kernel.subgroup_barrier
 //   -->
@@ -367,17 +319,28 @@ static LogicalResult lowerSubgroupBarrier(kernel::SubgroupBarrierOp op,
 }
 
 /// fp8moe_kernel.resident_blocks becomes rocdl.waves_per_eu: LLVM holds more in
-/// registers than it has to when it is not told.
-static void lowerResidentBlocks(gpu::GPUFuncOp function) {
-  auto blocks = function->getAttrOfType<IntegerAttr>(
-      kernel::KernelDialect::kResidentBlocksAttrName);
-  function->removeAttr(kernel::KernelDialect::kResidentBlocksAttrName);
+/// registers than it has to when it is not told. At least one wave, and no more
+/// than a SIMD has room for.
+static LogicalResult lowerResidentBlocks(gpu::GPUFuncOp function,
+                                         const TargetInfo &target) {
+  auto blocks = llvm::cast_if_present<IntegerAttr>(
+      function->removeAttr(kernel::KernelDialect::kResidentBlocksAttrName));
+  if (!blocks)
+    return success();
   DenseI32ArrayAttr size = function.getKnownBlockSizeAttr();
-  if (!blocks || !size)
-    return;
-  int64_t threads = size.asArrayRef().front();
-  if (int64_t waves = blocks.getInt() * threads / kWaveLanes / kSIMDs)
-    function->setAttr(kWavesAttr, Builder(function).getI32IntegerAttr(waves));
+  if (!size)
+    return function.emitError("asks for ")
+           << blocks.getInt()
+           << " resident blocks of unknown size; add 'known_block_size'";
+  int64_t threads = 1;
+  for (int32_t extent : size.asArrayRef())
+    threads *= extent;
+  int64_t waves =
+      blocks.getInt() * llvm::divideCeil(threads, kWaveLanes) / kSIMDs;
+  int64_t most = target.maxThreadsPerMultiprocessor / kWaveLanes / kSIMDs;
+  function->setAttr(kWavesAttr, Builder(function).getI32IntegerAttr(
+                                    std::clamp<int64_t>(waves, 1, most)));
+  return success();
 }
 
 namespace {
@@ -386,30 +349,38 @@ struct LowerKernelToROCDL
   using Base::Base;
 
   void runOnOperation() override {
-    lowerResidentBlocks(getOperation());
+    gpu::GPUFuncOp function = getOperation();
+    const TargetInfo *info = lookupTarget(chip);
+    if (!info || info->kind != TargetKind::ROCDL) {
+      function.emitError("cannot be lowered for the chip '")
+          << chip << "', which is no known one of AMD; set the pass option "
+          << "'chip' to one, such as gfx942";
+      return signalPassFailure();
+    }
+    if (failed(lowerResidentBlocks(function, *info)))
+      return signalPassFailure();
     ConversionTarget target(getContext());
-    target.addIllegalDialect<kernel::KernelDialect>();
-    target.addIllegalOp<gpu::SubgroupReduceOp>();
     target.addDynamicallyLegalOp<arith::MaxUIOp>(
         [](arith::MaxUIOp op) { return !isPackedMax(op); });
-    target.markUnknownOpDynamicallyLegal([](Operation *) { return true; });
     RewritePatternSet patterns(&getContext());
-    patterns.add<LowerExchange, LowerSubgroupMax>(&getContext(), chip);
+    patterns.add<LowerExchange>(&getContext(), info->has(Feature::RowSwaps));
     patterns.add(lowerPackFP8)
         .add(lowerPackFP8Pair)
         .add(lowerUnpackFP8)
         .add(lowerPermuteBytes)
         .add(lowerPackedMax)
-        .add(lowerUniform)
-        .add(lowerBallot)
+        .add(kernel::replaceBy<kernel::UniformOp, ROCDL::ReadfirstlaneOp>)
+        .add(kernel::replaceBy<kernel::BallotOp, ROCDL::BallotOp>)
         .add(lowerVoteAny)
+        .add(lowerSubgroupMax)
         .add(lowerSubgroupBarrier);
     populateWavePatterns(patterns);
     populateMfmaPatterns(patterns);
-    if (failed(kernel::requireLowerings(getOperation(), patterns, "AMD",
-                                        kWaveLanes)) ||
-        failed(applyPartialConversion(getOperation(), target,
-                                      std::move(patterns))))
+    kernel::Vendor vendor = {"AMD", kWaveLanes, info->fp8,
+                             /*laneRegister=*/"=v,0",
+                             /*subgroupRegister=*/"=s,0"};
+    if (failed(
+            kernel::lowerKernel(function, vendor, target, std::move(patterns))))
       signalPassFailure();
   }
 };

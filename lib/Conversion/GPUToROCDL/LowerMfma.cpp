@@ -7,25 +7,22 @@
 //===----------------------------------------------------------------------===//
 
 #include "KernelPatterns.h"
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoETypes.h"
 #include "fp8moe/Dialect/Kernel/IR/Kernel.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/ROCDLDialect.h"
-#include "mlir/IR/ImplicitLocOpBuilder.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-static bool isE4M3(Type type) {
-  return isa<Float8E4M3FNType, Float8E4M3FNUZType>(type);
-}
-
 /// "fp8" or "bf8", as the names of instructions say it.
 static StringRef getElementName(Type type) {
-  return isE4M3(type) ? "fp8" : "bf8";
+  return getFp8Format(type) == Fp8Format::E4M3 ? "fp8" : "bf8";
 }
 
 /// How v_mfma_f32_16x16x128_f8f6f4 numbers its formats.
-static int64_t getFormatNumber(Type type) { return isE4M3(type) ? 0 : 1; }
+static int64_t getFormatNumber(Type type) {
+  return getFp8Format(type) == Fp8Format::E4M3 ? 0 : 1;
+}
 
 /// The instruction that multiplies elements of these types.
 static std::string getInstruction(kernel::MfmaOp op) {
@@ -47,18 +44,15 @@ static std::string getInstruction(kernel::MfmaOp op) {
 // has a number before it: which byte it is.
 static LogicalResult lowerMfma(kernel::MfmaOp op, PatternRewriter &rewriter) {
   ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-  auto getI32 = [&](int64_t value) -> Value {
-    return arith::ConstantIntOp::create(b, b.getI32Type(), value);
-  };
-  Value zero = getI32(0);
+  Value zero = createI32(b, 0);
   SmallVector<Value> operands{op.getA(), op.getB(), op.getAccumulators()};
   std::string instruction = getInstruction(op);
   if (StringRef(instruction).starts_with("scale")) {
     SmallVector<Value> scales(op.getScales());
     scales.resize(2, zero);
-    operands.append({getI32(getFormatNumber(op.getAType())),
-                     getI32(getFormatNumber(op.getBType())), zero, scales[0],
-                     zero, scales[1]});
+    operands.append({createI32(b, getFormatNumber(op.getAType())),
+                     createI32(b, getFormatNumber(op.getBType())), zero,
+                     scales[0], zero, scales[1]});
   } else {
     operands.append(3, zero);
   }

@@ -8,44 +8,10 @@
 
 #include "KernelPatterns.h"
 #include "fp8moe/Dialect/Kernel/IR/Kernel.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/ROCDLDialect.h"
-#include "mlir/IR/ImplicitLocOpBuilder.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
-
-// fp8moe_kernel.shared_part memory "name" at %x --> %x
-static LogicalResult lowerSharedPart(kernel::SharedPartOp op,
-                                     PatternRewriter &rewriter) {
-  rewriter.replaceOp(op, op.getAddress());
-  return success();
-}
-
-// fp8moe_kernel.opaque uniform %word : i32 --> llvm.inline_asm "", "=s,0"
-//
-// No operation of LLVM has this effect on its optimizer.
-static LogicalResult lowerOpaque(kernel::OpaqueOp op,
-                                 PatternRewriter &rewriter) {
-  if (!op.getUniform() || !op.getType().isInteger(32))
-    return rewriter.notifyMatchFailure(op, "only a uniform i32 is lowered");
-  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-  rewriter.replaceOpWithNewOp<LLVM::InlineAsmOp>(
-      op, op.getType(), op.getValue(), /*asm_string=*/"",
-      /*constraints=*/"=s,0", /*has_side_effects=*/true,
-      /*is_align_stack=*/false, LLVM::tailcallkind::TailCallKind::None,
-      LLVM::AsmDialectAttr::get(b.getContext(), LLVM::AsmDialect::AD_ATT),
-      /*operand_attrs=*/ArrayAttr());
-  return success();
-}
-
-// fp8moe_kernel.read_lane --> rocdl.readlane
-static LogicalResult lowerReadLane(kernel::ReadLaneOp op,
-                                   PatternRewriter &rewriter) {
-  rewriter.replaceOpWithNewOp<ROCDL::ReadlaneOp>(op, op.getType(),
-                                                 op.getValue(), op.getLane());
-  return success();
-}
 
 /// s_waitcnt of gfx9: vmcnt in bits 3:0 and 15:14, expcnt in 6:4, lgkmcnt in
 /// 11:8. Nothing is exported.
@@ -103,9 +69,7 @@ static LogicalResult lowerSetPriority(kernel::SetPriorityOp op,
 }
 
 void fp8moe::populateWavePatterns(RewritePatternSet &patterns) {
-  patterns.add(lowerSharedPart)
-      .add(lowerOpaque)
-      .add(lowerReadLane)
+  patterns.add(kernel::replaceBy<kernel::ReadLaneOp, ROCDL::ReadlaneOp>)
       .add(lowerWaitAccesses)
       .add(lowerSchedulingFence)
       .add(lowerExecutionBarrier)

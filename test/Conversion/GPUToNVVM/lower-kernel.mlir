@@ -114,7 +114,7 @@ gpu.module @kernels {
 
 gpu.module @kernels {
   gpu.func @sum(%word: i32) -> i32 {
-    // expected-error@+1 {{failed to legalize operation 'gpu.subgroup_reduce'}}
+    // expected-error@+1 {{'gpu.subgroup_reduce' op is a reduction without a lowering; kernels have 'maxui' of an i32 in the whole subgroup}}
     %sum = gpu.subgroup_reduce add %word : (i32) -> i32
     gpu.return %sum : i32
   }
@@ -127,5 +127,15 @@ gpu.module @kernels {
     // expected-error@+1 {{'fp8moe_kernel.exchange' op has the mask 32; subgroups of NVIDIA's GPUs have 32 lanes, so it is less}}
     %one, %other = fp8moe_kernel.exchange %word, 32
     gpu.return %other : i32
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @flavour(%word: i32) -> f32 {
+    // expected-error@+1 {{'fp8moe_kernel.unpack_fp8' op has numbers of 'f8E4M3FNUZ', but the target's instructions are for 'f8E4M3FN'; use that type}}
+    %values:4 = fp8moe_kernel.unpack_fp8 %word : f8E4M3FNUZ
+    gpu.return %values#0 : f32
   }
 }

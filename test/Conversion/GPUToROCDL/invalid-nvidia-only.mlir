@@ -104,16 +104,6 @@ gpu.module @kernels {
 // -----
 
 gpu.module @kernels {
-  gpu.func @opaque(%i: i32) {
-    // expected-error@+1 {{failed to legalize operation 'fp8moe_kernel.opaque'}}
-    %0 = fp8moe_kernel.opaque %i : i32
-    gpu.return
-  }
-}
-
-// -----
-
-gpu.module @kernels {
   gpu.func @launch_dependents() {
     // expected-error@+1 {{'fp8moe_kernel.launch_dependents' op is an instruction that AMD's GPUs lack; write the kernel without it}}
     fp8moe_kernel.launch_dependents

@@ -1,7 +1,7 @@
 // RUN: fp8moe-opt %s \
 // RUN:   --pass-pipeline="builtin.module(gpu.module(gpu.func(fp8moe-lower-kernel-to-rocdl{chip=gfx942})))" \
 // RUN:   | FileCheck %s --check-prefixes=CHECK,GFX942
-// RUN: fp8moe-opt %s \
+// RUN: sed 's/M3FNUZ/M3FN/; s/M2FNUZ/M2/' %s | fp8moe-opt \
 // RUN:   --pass-pipeline="builtin.module(gpu.module(gpu.func(fp8moe-lower-kernel-to-rocdl{chip=gfx950})))" \
 // RUN:   | FileCheck %s --check-prefixes=CHECK,GFX950
 
@@ -10,6 +10,17 @@ gpu.module @kernels {
   // CHECK: gpu.func @blocks() kernel attributes {known_block_size = {{.*}}, rocdl.waves_per_eu = 3 : i32}
   gpu.func @blocks() kernel attributes {fp8moe_kernel.resident_blocks = 3 : i32,
       known_block_size = array<i32: 256, 1, 1>} {
+    gpu.return
+  }
+  // One wave for four SIMDs, and more than these have room for.
+  // CHECK: gpu.func @few() kernel attributes {known_block_size = {{.*}}, rocdl.waves_per_eu = 1 : i32}
+  gpu.func @few() kernel attributes {fp8moe_kernel.resident_blocks = 1 : i32,
+      known_block_size = array<i32: 64, 1, 1>} {
+    gpu.return
+  }
+  // CHECK: gpu.func @many() kernel attributes {known_block_size = {{.*}}, rocdl.waves_per_eu = 8 : i32}
+  gpu.func @many() kernel attributes {fp8moe_kernel.resident_blocks = 3 : i32,
+      known_block_size = array<i32: 256, 4, 1>} {
     gpu.return
   }
   // CHECK: gpu.func @default() kernel {
@@ -27,7 +38,7 @@ gpu.module @kernels {
     // CHECK: %[[POISON:.*]] = llvm.mlir.poison : i32
     // CHECK: %[[LOW:.*]] = rocdl.cvt.pk.fp8.f32 %[[CLAMPED]], %{{.*}} -> %[[POISON]][false] : i32
     // CHECK: rocdl.cvt.pk.fp8.f32 {{.*}} -> %[[LOW]][true] : i32
-    %word = fp8moe_kernel.pack_fp8 %a, %b, %b, %b : f8E4M3FN
+    %word = fp8moe_kernel.pack_fp8 %a, %b, %b, %b : f8E4M3FNUZ
     gpu.return %word : i32
   }
 
@@ -41,7 +52,7 @@ gpu.module @kernels {
     // CHECK-NOT: arith.cmpf uno
     // CHECK: rocdl.cvt.pk.bf8.f32
     %word = fp8moe_kernel.pack_fp8 %a, %a, %a, %a times %s, %s, %s, %s
-        products own_scale : f8E5M2
+        products own_scale : f8E5M2FNUZ
     gpu.return %word : i32
   }
 
@@ -62,7 +73,7 @@ gpu.module @kernels {
     // CHECK: rocdl.fmed3 %[[B]]
     // CHECK: %[[WORD:.*]] = rocdl.cvt.pk.fp8.f32
     // CHECK: arith.trunci %[[WORD]] : i32 to i16
-    %pair = fp8moe_kernel.pack_fp8_pair %a, %b : f8E4M3FN
+    %pair = fp8moe_kernel.pack_fp8_pair %a, %b : f8E4M3FNUZ
     gpu.return %pair : i16
   }
 
@@ -151,7 +162,9 @@ gpu.module @kernels {
   gpu.func @opaque(%word: i32) -> i32 {
     // CHECK: llvm.inline_asm has_side_effects asm_dialect = att "", "=s,0" %[[WORD]]
     %0 = fp8moe_kernel.opaque uniform %word : i32
-    gpu.return %0 : i32
+    // CHECK: llvm.inline_asm has_side_effects asm_dialect = att "", "=v,0"
+    %1 = fp8moe_kernel.opaque %0 : i32
+    gpu.return %1 : i32
   }
 
   // CHECK-LABEL: gpu.func @read_lane

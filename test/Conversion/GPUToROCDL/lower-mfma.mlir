@@ -13,7 +13,7 @@ gpu.module @kernels {
   // CHECK-SAME: (%[[A:.*]]: i64, %[[B:.*]]: i64, %[[C:.*]]: vector<4xi16>, %[[SUMS:.*]]: vector<16xf32>)
   gpu.func @large(%a: i64, %b: i64, %c: vector<4xi16>, %sums: vector<16xf32>) -> vector<16xf32> {
     // CHECK: %[[FIRST:.*]] = rocdl.mfma.f32.32x32x16.fp8.bf8 %[[A]], %[[B]], %[[SUMS]], %c0_i32, %c0_i32, %c0_i32
-    %0 = fp8moe_kernel.mfma %a, %b, %sums : f8E4M3FNUZ, f8E5M2FNUZ, i64, vector<16xf32>
+    %0 = fp8moe_kernel.mfma %a, %b, %sums : f8E4M3FN, f8E5M2, i64, vector<16xf32>
     // CHECK: rocdl.mfma.f32.32x32x8bf16.1k %[[C]], %[[C]], %[[FIRST]]
     %1 = fp8moe_kernel.mfma %c, %c, %0 : bf16, bf16, vector<4xi16>, vector<16xf32>
     gpu.return %1 : vector<16xf32>

@@ -250,8 +250,8 @@ def Kernel_OpaqueOp : Kernel_Op<"opaque", [
   let description = [{
     The value itself. No compiler drops or repeats the operation, moves it into another
     branch, or moves what it depends on behind it. It costs no instruction. With
-    `uniform`, an `i32` is equal in all lanes of the subgroup, and stays one number of it.
-    NVIDIA has no register for these, and AMD needs `uniform`.
+    `uniform`, words are equal in all lanes of the subgroup, and AMD keeps each in one
+    register of it. NVIDIA has no such registers.
 
     ```mlir
     %0 = fp8moe_kernel.opaque %words : vector<4xi32>

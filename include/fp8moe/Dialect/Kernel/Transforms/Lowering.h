@@ -9,15 +9,55 @@
 #ifndef FP8MOE_DIALECT_KERNEL_TRANSFORMS_LOWERING_H
 #define FP8MOE_DIALECT_KERNEL_TRANSFORMS_LOWERING_H
 
-#include "mlir/IR/PatternMatch.h"
+#include "fp8moe/Target/TargetInfo.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "mlir/Transforms/DialectConversion.h"
 
 namespace mlir::fp8moe::kernel {
 
-/// Emits an error at each operation of the kernel dialect inside `root` that no
-/// pattern lowers, as the vendor's GPUs lack it, and at each one that expects
-/// another number of lanes than their subgroups have.
-LogicalResult requireLowerings(Operation *root, RewritePatternSet &patterns,
-                               StringRef vendor, unsigned lanes);
+/// What lowerings have to know of a vendor's GPUs, or of one of them.
+struct Vendor {
+  StringLiteral name;
+  int64_t subgroupLanes;
+  Fp8Flavour fp8;
+  /// Constraints of assembly on a result and an operand in one register: that
+  /// of a lane, and that of a subgroup.
+  StringLiteral laneRegister, subgroupRegister;
+};
+
+inline Value createI32(ImplicitLocOpBuilder &b, int64_t value) {
+  return arith::ConstantIntOp::create(b, b.getI32Type(), value);
+}
+
+/// Volatile assembly, for what upstream has no operation for. `result` may be
+/// null.
+inline LLVM::InlineAsmOp createAssembly(ImplicitLocOpBuilder &b, Type result,
+                                        ValueRange operands, StringRef assembly,
+                                        StringRef constraints) {
+  return LLVM::InlineAsmOp::create(
+      b, result, operands, assembly, constraints, /*has_side_effects=*/true,
+      /*is_align_stack=*/false, LLVM::tailcallkind::TailCallKind::None,
+      LLVM::AsmDialectAttr::get(b.getContext(), LLVM::AsmDialect::AD_ATT),
+      /*operand_attrs=*/ArrayAttr());
+}
+
+/// Replaces an operation by another one with its operands and results.
+template <typename From, typename To>
+LogicalResult replaceBy(From op, PatternRewriter &rewriter) {
+  rewriter.replaceOpWithNewOp<To>(op, op->getResultTypes(), op->getOperands());
+  return success();
+}
+
+/// Lowers operations of the kernel dialect, `gpu.subgroup_reduce` and what else
+/// is illegal in `target`. Emits an error at each operation that no pattern
+/// lowers, as the vendor's GPUs lack it, and at each one that expects other
+/// lanes, FP8 types or reductions than they have.
+LogicalResult lowerKernel(gpu::GPUFuncOp kernel, const Vendor &vendor,
+                          ConversionTarget &target,
+                          RewritePatternSet &&patterns);
 
 } // namespace mlir::fp8moe::kernel
 
