@@ -17,7 +17,10 @@ namespace mlir::fp8moe {
 bool computesInput(TileAttrInterface tile);
 
 /// Whether the kernels of all operations that read the result compute it, as
-/// their tiles say, for some sizes or for all.
+/// their tiles say, for some sizes or for all. Each reader then launches the
+/// kernel of `op` itself before its kernels that do not (`LowerQuantize.cpp`).
+/// Nothing writes the operands of `op` meanwhile: an output may only overwrite
+/// an input of which a matmul's addend is the only use.
 bool isComputedByReaders(RowOpInterface op);
 
 } // namespace mlir::fp8moe
