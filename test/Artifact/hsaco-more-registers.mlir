@@ -1,7 +1,8 @@
 // RUN: fp8moe-opt %s --test-fp8moe-emit="chip=gfx950 kind=hsaco output=%t.hsaco" -o /dev/null
 // RUN: llvm-readelf --notes %t.hsaco | FileCheck %s
 
-// A kernel that spills with eight waves on a SIMD, which leave it 64 registers, is generated again for fewer.
+// A kernel that spills with eight waves on a SIMD, which leave it 64 registers, is generated again for fewer, also
+// where a cooperative launch counts on its blocks: the runtime refuses one that does not fit.
 
 // CHECK: .vgpr_count: {{1[0-9][0-9]}}
 // CHECK: .vgpr_spill_count: 0
@@ -26,6 +27,6 @@ fp8moe_plan.program @f {
   %x = fp8moe_plan.input "x" align 4 : memref<16384xf32>
   %y = fp8moe_plan.output "y" align 4 : memref<16384xf32>
   %c1 = arith.constant 1 : index
-  fp8moe_plan.launch @kernels::@k grid(%c1, %c1, %c1) block(256, 1, 1) shared 0
+  fp8moe_plan.launch @kernels::@k grid(%c1, %c1, %c1) block(256, 1, 1) shared 0 cooperative
       args(%x, %y) : memref<16384xf32>, memref<16384xf32>
 }
