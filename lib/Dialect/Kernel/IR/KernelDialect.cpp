@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoETypes.h"
 #include "fp8moe/Dialect/Kernel/IR/Kernel.h"
 #include "fp8moe/Target/NVIDIA.h"
 
@@ -15,8 +16,9 @@
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
+using namespace mlir::fp8moe;
 using namespace mlir::fp8moe::kernel;
-using fp8moe::nvidia::kWarpThreads;
+using nvidia::kWarpThreads;
 
 #include "fp8moe/Dialect/Kernel/IR/KernelDialect.cpp.inc"
 
@@ -76,8 +78,7 @@ KernelDialect::verifyOperationAttribute(Operation *op,
 //===----------------------------------------------------------------------===//
 
 static LogicalResult verifyFP8(Operation *op, Type type) {
-  if (isa<Float8E4M3FNType, Float8E5M2Type, Float8E4M3FNUZType,
-          Float8E5M2FNUZType>(type))
+  if (getFp8Flavour(type))
     return success();
   return op->emitOpError("converts ")
          << type << "; expected f8E4M3FN, f8E5M2, f8E4M3FNUZ or f8E5M2FNUZ";
@@ -253,10 +254,6 @@ int64_t WgmmaOp::getColumns() {
   return kColumnsPerAccumulator * static_cast<int64_t>(type.getBody().size());
 }
 
-static bool isWgmmaFP8(Type type) {
-  return isa<Float8E4M3FNType, Float8E5M2Type>(type);
-}
-
 LogicalResult WgmmaOp::verify() {
   constexpr int64_t mostColumns = 256, unit = 8;
   auto type = cast<LLVM::LLVMStructType>(getAccumulators().getType());
@@ -268,7 +265,8 @@ LogicalResult WgmmaOp::verify() {
            << type
            << "; expected a struct of N / 2 f32, where N is a multiple of "
            << unit << " up to " << mostColumns;
-  bool areFP8 = isWgmmaFP8(getAType()) && isWgmmaFP8(getBType());
+  bool areFP8 = getFp8Flavour(getAType()) == Fp8Flavour::FN &&
+                getFp8Flavour(getBType()) == Fp8Flavour::FN;
   bool areBF16 = getAType().isBF16() && getBType().isBF16();
   if (!areFP8 && !areBF16)
     return emitOpError("multiplies ")
@@ -300,18 +298,13 @@ static Type getMfmaOperandType(int64_t edge, bool isBF16, Builder b) {
                 : VectorType::get(8, b.getI32Type());
 }
 
-static bool isMfmaFP8(Type type) {
-  return isa<Float8E4M3FNType, Float8E5M2Type, Float8E4M3FNUZType,
-             Float8E5M2FNUZType>(type);
-}
-
 LogicalResult MfmaOp::verify() {
   int64_t edge = getEdge();
   if (!edge)
     return emitOpError("has accumulators ")
            << getType() << "; expected vector<16xf32> or vector<4xf32>";
   bool areBF16 = getAType().isBF16() && getBType().isBF16();
-  if (!areBF16 && !(isMfmaFP8(getAType()) && isMfmaFP8(getBType())))
+  if (!areBF16 && !(getFp8Flavour(getAType()) && getFp8Flavour(getBType())))
     return emitOpError("multiplies ") << getAType() << " by " << getBType()
                                       << "; expected FP8 twice, or bf16 twice";
   Type expected = getMfmaOperandType(edge, areBF16, Builder(getContext()));
