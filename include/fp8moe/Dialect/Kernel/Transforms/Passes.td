@@ -21,14 +21,14 @@ def CheckSynchronization
     * A wait for mbarriers of a name that the kernel never initializes or arrives at.
     * An mbarrier that asks for more arrivals than there are threads that may arrive,
       by the conditions on the thread's number. A thread arrives once in a phase.
-    * An mbarrier that asks for fewer arrivals than there are threads that arrive by one
-      operation outside of loops, if the address does not depend on the thread.
+    * An mbarrier that asks for fewer arrivals than threads arrive by one operation. It is
+      outside of loops, and its address is the same in all threads.
     * mbarriers of a name that ask for different numbers of arrivals.
     * A ring with more full mbarriers than empty ones, or fewer.
     * A store to shared memory that reaches a TMA store or `wgmma` of the same part, or of the
       same address, without an `fp8moe_kernel.async_proxy_fence`.
-    * A load from shared memory that reaches a TMA load to the same part, or to the same
-      address, without a wait, a barrier or a fence.
+    * A load from shared memory that reaches a TMA load to the same part or address without
+      a wait, barrier or fence.
     * A read of a ring's stage on a path without a wait for one of its full mbarriers.
     * A read of a stage after the arrival at its empty mbarrier.
 
