@@ -146,11 +146,14 @@ gpu.module @kernels {
     %c32 = arith.constant 32 : index
     %isArriving = arith.cmpi ult, %thread, %c32 : index
     %ready = fp8moe_kernel.shared_part mbarrier "ready" at %shared : !llvm.ptr<3>
-    // expected-error@+1 {{asks for 1 arrivals at an mbarrier of 'ready', but more threads arrive at once; ask for as many}}
+    // expected-error@+1 {{asks for 1 arrivals at an mbarrier of 'ready', but more lanes of a warp arrive; ask for as many, or let one arrive}}
     fp8moe_kernel.mbarrier_init %ready, 1
+    %c0 = arith.constant 0 : index
     scf.if %isArriving {
-      // expected-note@+1 {{threads arrive here}}
-      fp8moe_kernel.arrive %ready
+      scf.for %i = %c0 to %c32 step %c32 {
+        // expected-note@+1 {{threads arrive here}}
+        fp8moe_kernel.arrive %ready
+      }
     } else {
       fp8moe_kernel.wait_parity %ready, %parity
     }
@@ -160,7 +163,7 @@ gpu.module @kernels {
 
 // -----
 
-// Threads arrive at an mbarrier each, in a round each, or perhaps not at all.
+// Threads arrive at an mbarrier each, in a round each, or one of a warp does.
 gpu.module @kernels {
   gpu.func @right(%shared: !llvm.ptr<3>, %other: !llvm.ptr<3>, %third: !llvm.ptr<3>, %parity: i32, %isFirst: i1)
       kernel attributes {known_block_size = array<i32: 64, 1, 1>} {
@@ -185,8 +188,11 @@ gpu.module @kernels {
     }
     %perhaps = fp8moe_kernel.shared_part mbarrier "perhaps" at %third : !llvm.ptr<3>
     fp8moe_kernel.mbarrier_init %perhaps, 1
-    scf.if %isFirst {
-      fp8moe_kernel.arrive %perhaps
+    %isElected = fp8moe_kernel.elect
+    scf.if %isElected {
+      scf.if %isFirst {
+        fp8moe_kernel.arrive %perhaps
+      }
     }
     fp8moe_kernel.wait_parity %perhaps, %parity
     gpu.return

@@ -82,15 +82,16 @@ class Threads {
 public:
   explicit Threads(int64_t size) : size(size) {}
 
-  /// How often a thread executes an operation.
-  enum class Times { None, Any, Once };
-
-  /// The number of threads that execute one of the operations at least so
-  /// often, or `enough` of them.
-  int64_t count(ArrayRef<Operation *> operations, Times least, int64_t enough);
+  /// The number of threads that may execute one of the operations, or `enough`
+  /// of them.
+  int64_t count(ArrayRef<Operation *> operations, int64_t enough);
+  /// The most lanes of a warp that execute an operation if one of them does.
+  int64_t countLanes(Operation *op);
 
 private:
-  Times getTimes(Operation *op, int64_t thread);
+  /// Whether a thread executes an operation, if conditions that nobody knows
+  /// hold: all or, `together`, those that lanes of a warp have in common.
+  bool mayExecute(Operation *op, int64_t thread, bool together = false);
   ConstantIntRanges getRange(Value value, int64_t thread);
   std::optional<ConstantIntRanges> computeRange(Value value, int64_t thread);
 
@@ -99,32 +100,59 @@ private:
 };
 } // namespace
 
-int64_t Threads::count(ArrayRef<Operation *> operations, Times least,
-                       int64_t enough) {
+/// Whether no lane's number is in what a value is computed from. Loops hand on
+/// what they begin with.
+static bool isOfAllLanes(Value value) {
+  SmallVector<Value> rest{value};
+  DenseSet<Value> seen;
+  while (!rest.empty()) {
+    Value next = rest.pop_back_val();
+    Operation *op = next.getDefiningOp();
+    if (!op)
+      op = next.getParentBlock()->getParentOp();
+    if (isa<gpu::ThreadIdOp, gpu::LaneIdOp>(op))
+      return false;
+    if (!seen.insert(next).second || isa<UniformOp, ReadLaneOp>(op))
+      continue;
+    auto shuffle = dyn_cast<gpu::ShuffleOp>(op);
+    if (shuffle && shuffle.getMode() == gpu::ShuffleMode::IDX)
+      rest.push_back(shuffle.getOffset());
+    else
+      llvm::append_range(rest, op->getOperands());
+  }
+  return true;
+}
+
+int64_t Threads::count(ArrayRef<Operation *> operations, int64_t enough) {
   int64_t found = 0;
   for (int64_t thread = 0; thread < size && found < enough; ++thread)
-    found += llvm::any_of(operations, [&](Operation *op) {
-      return getTimes(op, thread) >= least;
-    });
+    found += llvm::any_of(
+        operations, [&](Operation *op) { return mayExecute(op, thread); });
   return found;
 }
 
-/// Once where no loop and no unknown condition is around the operation.
-Threads::Times Threads::getTimes(Operation *op, int64_t thread) {
-  Times times = Times::Once;
-  for (Operation *parent; !isa<gpu::GPUFuncOp>(op); op = parent) {
-    parent = op->getParentOp();
-    auto branch = dyn_cast<scf::IfOp>(parent);
+int64_t Threads::countLanes(Operation *op) {
+  SmallVector<int64_t> lanes(llvm::divideCeil(size, kWarpThreads));
+  for (int64_t thread : llvm::seq(size))
+    lanes[thread / kWarpThreads] += mayExecute(op, thread, /*together=*/true);
+  return *llvm::max_element(lanes);
+}
+
+bool Threads::mayExecute(Operation *op, int64_t thread, bool together) {
+  while (Operation *parent = op->getParentOp()) {
     std::optional<APInt> condition;
-    if (branch)
+    if (auto branch = dyn_cast<scf::IfOp>(parent)) {
+      bool isThen = op->getParentRegion() == &branch.getThenRegion();
       condition = getRange(branch.getCondition(), thread).getConstantValue();
-    if (condition && condition->isOne() !=
-                         (op->getParentRegion() == &branch.getThenRegion()))
-      return Times::None;
-    if (!condition && !isa<gpu::GPUFuncOp>(parent))
-      times = Times::Any;
+      if (condition && condition->isOne() != isThen)
+        return false;
+    }
+    if (together && !condition &&
+        !llvm::all_of(parent->getOperands(), isOfAllLanes))
+      return false;
+    op = parent;
   }
-  return times;
+  return true;
 }
 
 ConstantIntRanges Threads::getRange(Value value, int64_t thread) {
@@ -228,16 +256,6 @@ static LogicalResult checkWaits(const BarrierKey &key,
                   "'fp8moe_kernel.arrive'";
 }
 
-/// Whether a value follows from the kernel's arguments and its block.
-static bool isOfAllThreads(Value value) {
-  Operation *op = value.getDefiningOp();
-  if (!op)
-    return isa<gpu::GPUFuncOp>(value.getParentBlock()->getParentOp());
-  return isPure(op) && op->getNumRegions() == 0 &&
-         !isa<gpu::ThreadIdOp, gpu::LaneIdOp, gpu::SubgroupIdOp>(op) &&
-         llvm::all_of(op->getOperands(), isOfAllThreads);
-}
-
 /// `threads` are those of a block, if it has a known size.
 static LogicalResult checkArrivals(const BarrierKey &key, BarrierUses &uses,
                                    std::optional<Threads> &threads) {
@@ -265,20 +283,17 @@ static LogicalResult checkArrivals(const BarrierKey &key, BarrierUses &uses,
     error.attachNote(arrival->getLoc()) << "threads arrive here";
     return error;
   };
-  int64_t most =
-      threads->count(uses.arrivals, Threads::Times::Any, /*enough=*/asked);
+  int64_t most = threads->count(uses.arrivals, /*enough=*/asked);
   if (most < asked)
     return report(uses.arrivals.front(),
                   "only " + Twine(most) +
                       " threads may arrive; ask for fewer, "
                       "or let more arrive");
   for (Operation *arrival : uses.arrivals) {
-    if (!isOfAllThreads(arrival->getOperand(0)))
-      continue;
-    int64_t least = threads->count(arrival, Threads::Times::Once,
-                                   /*enough=*/asked + 1);
-    if (least > asked)
-      return report(arrival, "more threads arrive at once; ask for as many");
+    if (asked < kWarpThreads && isOfAllLanes(arrival->getOperand(0)) &&
+        threads->countLanes(arrival) > asked)
+      return report(arrival, "more lanes of a warp arrive; ask for as many, or "
+                             "let one arrive");
   }
   return success();
 }

@@ -35,8 +35,8 @@ def Kernel_SharedPartOp : Kernel_Op<"shared_part", [
 
     * `memory`: bytes that threads and copies exchange.
     * `mbarrier`: mbarriers that are initialized, arrived at and waited for alike. A thread
-      arrives at most once in a phase. Threads that arrive by one operation outside of loops
-      do so in one phase.
+      arrives at most once in a phase. Lanes of a warp that arrive by one operation do so in
+      one phase.
     * `stage`, `full`, `empty`: a ring of stages. Each stage has memory, an mbarrier that
       says that it is full, and one that it is empty. Readers wait for full and arrive at
       empty, writers the reverse. `stage` is the number of the stage in the ring.

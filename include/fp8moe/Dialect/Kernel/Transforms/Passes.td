@@ -21,8 +21,8 @@ def CheckSynchronization
     * A wait for mbarriers of a name that the kernel never initializes or arrives at.
     * An mbarrier that asks for more arrivals than there are threads that may arrive,
       by the conditions on the thread's number. A thread arrives once in a phase.
-    * An mbarrier that asks for fewer arrivals than threads arrive by one operation. It is
-      outside of loops, and its address is the same in all threads.
+    * An mbarrier that asks for fewer arrivals than lanes of a warp arrive by one operation,
+      as where one lane should.
     * mbarriers of a name that ask for different numbers of arrivals.
     * A ring with more full mbarriers than empty ones, or fewer.
     * A store to shared memory that reaches a TMA store or `wgmma` of the same part, or of the
