@@ -601,8 +601,8 @@ def estimate_bytes(
     M: int, sizes: Sequence[int], *, makes_form: bool = True, frees_columns: bool = True, sums: bool = False
 ) -> Tuple[int, int]:
     """The most bytes that are held at a time if grad_x is computed first, and if grad_weights is. Operands have a byte for each
-    element, gradients two. Whether the form of the weights along N is made here; whether columns of x are freed, which what autograd has
-    saved is not; and whether rows of grad_x are summed by token at once."""
+    element, gradients two. `makes_form`: the form of the weights along N is made here. `frees_columns`: columns of x are freed, which those
+    that autograd has saved are not. `sums`: rows of grad_x are summed by token at once."""
     E, K, N = sizes
     weights, rows_k, rows_n = E * K * N, M * K, M * N
     form = weights if makes_form else 0

@@ -70,7 +70,7 @@ def moe(
         activation: as for `experts`.
         recipe: as for `experts`.
         group: None, the default, exchanges nothing, also in a job of several ranks. A process group has E experts on each of its ranks,
-            in their order, and tokens travel as in `expert_parallel`; torch.distributed.group.WORLD is that of all ranks. All of
+            in their order. Then tokens travel as in `expert_parallel`. torch.distributed.group.WORLD is the group of all ranks. All of
             its ranks call together; each chooses its programs by T * k rows, which is what it gets where experts are equally used.
         wire, capacity, dropped: as for `expert_parallel`.
 
