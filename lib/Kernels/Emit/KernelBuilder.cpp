@@ -262,9 +262,13 @@ std::pair<Value, Value> KernelBuilder::splitHalves(Value words) {
 
 // The bits of a bf16 are the upper half of the f32 with the same value.
 
-Value KernelBuilder::widenLowBF16(Value word) { return shiftLeft(word, 16); }
+Value KernelBuilder::widenLowBF16(Value word) {
+  Step step(*this, "widen_bf16");
+  return shiftLeft(word, 16);
+}
 
 Value KernelBuilder::widenHighBF16(Value word) {
+  Step step(*this, "widen_bf16");
   return bitAnd(word, 0xFFFF0000);
 }
 
@@ -370,7 +374,7 @@ void KernelBuilder::forEachWorkTile(Value workTiles,
   assert(numBlocks && "the kernel does not know its number of blocks");
   scf::ForOp loop = buildFor(block, workTiles, numBlocks, {},
                              [&](Value workTile, ValueRange) {
-                               body(workTile);
+                               body(named("work_tile", workTile));
                                return SmallVector<Value>();
                              });
   if (mostlyOne)
@@ -414,6 +418,7 @@ Value KernelBuilder::maxOfLanes(Value value) {
 
 Value KernelBuilder::scanLanes(Value value, Value lane,
                                function_ref<Value(Value, Value)> combine) {
+  Step step(*this, "scan_lanes");
   for (int64_t distance = 1; distance < getSubgroupSize(); distance *= 2) {
     Value source = sub(lane, distance);
     Value other = shuffleIndex(value, maxS(source, 0));
@@ -424,6 +429,7 @@ Value KernelBuilder::scanLanes(Value value, Value lane,
 
 Value KernelBuilder::scanLanesIdempotent(
     Value value, Value lane, function_ref<Value(Value, Value)> combine) {
+  Step step(*this, "scan_lanes");
   for (int64_t distance = 1; distance < getSubgroupSize(); distance *= 2)
     value = combine(value, shuffleIndex(value, maxS(sub(lane, distance), 0)));
   return value;

@@ -87,6 +87,20 @@ public:
   Value getPointer(unsigned index, StringRef name = {});
   Value getSize(unsigned index) { return sizes[index]; }
 
+  /// While it lives, operations are part of a step of the kernel. Printed
+  /// kernels call functions by the names of steps.
+  class Step {
+  public:
+    Step(KernelBuilder &b, StringRef name) : b(b), outer(b.getLoc()) {
+      b.setLoc(FusedLoc::get(b.getContext(), {outer}, b.getStringAttr(name)));
+    }
+    ~Step() { b.setLoc(outer); }
+
+  private:
+    KernelBuilder &b;
+    Location outer;
+  };
+
   /// The value itself, which printed kernels call by this name. Constants have
   /// none, and neither have results of operations with several.
   Value named(StringRef name, Value value);

@@ -28,7 +28,7 @@ Value fp8moe::createVectorizable(KernelBuilder &b, Value pointer,
     Value aligned = b.equal(b.remU(stride, kVectorBytes / elementBytes), 0);
     vectorizable = b.bitAnd(vectorizable, aligned);
   }
-  return vectorizable;
+  return b.named("is_aligned", vectorizable);
 }
 
 bool Plane::isContiguous() const { return matchPattern(vectorStride, m_One()); }
@@ -53,7 +53,8 @@ Value fp8moe::createElementPointer(KernelBuilder &b, const Plane &plane,
                                    Value index, Value other) {
   Value element =
       b.add(b.mul(index, plane.vectorStride), b.mul(other, plane.otherStride));
-  return b.offsetBytes(plane.base, b.mul(element, plane.elementBytes));
+  return b.named("element",
+                 b.offsetBytes(plane.base, b.mul(element, plane.elementBytes)));
 }
 
 static IntegerType getElementType(KernelBuilder &b, const Plane &plane) {
@@ -76,7 +77,7 @@ static Value isWhole(KernelBuilder &b, const Plane &plane, Value first,
   Value inside = b.bitAnd(
       b.lessEqual(range.low, first),
       b.lessEqual(b.add(first, chunks * plane.getChunk()), range.high));
-  return b.bitAnd(plane.vectorizable, inside);
+  return b.named("is_whole", b.bitAnd(plane.vectorizable, inside));
 }
 
 /// Whether `range` has as many elements as a chunk.
@@ -190,6 +191,7 @@ static SmallVector<Value> loadFewElements(KernelBuilder &b, const Plane &plane,
 SmallVector<Value> fp8moe::loadChunks(KernelBuilder &b, const Plane &plane,
                                       Value first, int64_t chunks,
                                       ValueRange others, IndexRange range) {
+  KernelBuilder::Step step(b, "load_chunks");
   SmallVector<Type> types(chunks * others.size(), b.getWordsType());
   auto loadVectors = [&] {
     SmallVector<Value> loaded;
@@ -289,6 +291,7 @@ static void storeParts(KernelBuilder &b, const Plane &plane, Value first,
 
 void fp8moe::storeChunk(KernelBuilder &b, const Plane &plane, Value first,
                         Value other, Value words, IndexRange range) {
+  KernelBuilder::Step step(b, "store_chunk");
   auto storeVector = [&] {
     b.store(words, createChunkPointer(b, plane, first, other),
             plane.vectorAlignment);
@@ -344,6 +347,7 @@ static Value extractBytes(KernelBuilder &b, ValueRange words, Value offset,
 
 void fp8moe::storeBytes(KernelBuilder &b, Value pointer, Value words, Value low,
                         Value high) {
+  KernelBuilder::Step step(b, "store_bytes");
   SmallVector<Value> row = b.unpackWords(words);
   Value offset = low;
   auto storePart = [&](Value isStored, int64_t bytes) {
@@ -377,6 +381,7 @@ Value fp8moe::createFunnelShift(KernelBuilder &b, ArrayRef<Value> row,
 
 Value fp8moe::createWordsAt(KernelBuilder &b, Value before, Value words,
                             Value offset) {
+  KernelBuilder::Step step(b, "shift_words");
   SmallVector<Value> row = b.unpackWords(before);
   llvm::append_range(row, b.unpackWords(words));
   // Two words or none are dropped from the front, then one or none: the result
@@ -394,6 +399,7 @@ Value fp8moe::createWordsAt(KernelBuilder &b, Value before, Value words,
 
 void fp8moe::zeroChunk(KernelBuilder &b, const Plane &plane, Value first,
                        Value other, IndexRange range) {
+  KernelBuilder::Step step(b, "zero_chunk");
   Value pointer = createElementPointer(b, plane, first, other);
   auto storeVector = [&] {
     b.store(b.zeroWords(), pointer, plane.vectorAlignment);

@@ -98,6 +98,7 @@ static Value createRows32(KernelBuilder &b, Value rows) {
 Segment fp8moe::createSegmentBounds(KernelBuilder &b, Value offsets,
                                     Value index, Value count, Value rows,
                                     int64_t padding) {
+  KernelBuilder::Step step(b, "segment_bounds");
   BoundsBuilder bounds{b, offsets, createRows32(b, rows)};
   Value start, blocks;
   if (padding > 1)
@@ -135,6 +136,7 @@ static Value countTiles(KernelBuilder &b, const SegmentTiling &tiling,
 FoundSegment fp8moe::findSegment(KernelBuilder &b, Value offsets, Value tile,
                                  Value count, Value rows,
                                  const SegmentTiling &tiling) {
+  KernelBuilder::Step step(b, "find_segment");
   BoundsBuilder bounds{b, offsets, createRows32(b, rows)};
   Value lane = b.truncate(b.getI32Type(), b.getLane());
   Value tile32 = b.truncate(b.getI32Type(), tile);
@@ -149,15 +151,21 @@ FoundSegment fp8moe::findSegment(KernelBuilder &b, Value offsets, Value tile,
       b.i64(0), count, b.getSubgroupSize(),
       SmallVector<Value>(2 * sums + 2, b.i32(0)),
       [&](Value first, ValueRange carried) {
+        b.named("first_group", first);
+        static constexpr StringLiteral kNames[] = {"last_end", "tiles_before"};
+        for (auto [name, sum] : llvm::zip(kNames, carried))
+          b.named(name, sum);
         auto [start, end] =
             bounds.createLaneBounds(first, count, carried[0], lane);
-        Value length = b.sub(end, start);
+        Value length = b.named("length", b.sub(end, start));
         Value exists = b.less(b.add(first, b.getLane()), count);
-        Value tiles = countTiles(b, tiling, start, length, exists);
+        Value tiles =
+            b.named("tiles", countTiles(b, tiling, start, length, exists));
         Value endTile = b.add(carried[1], b.scanLanes(tiles, lane, add));
         Value firstTile = b.sub(endTile, tiles);
         Value holds =
-            b.bitAnd(b.lessEqual(firstTile, tile32), b.less(tile32, endTile));
+            b.named("holds_tile", b.bitAnd(b.lessEqual(firstTile, tile32),
+                                           b.less(tile32, endTile)));
         Value number = b.add(b.add(b.truncate(b.getI32Type(), first), lane), 1);
         SmallVector<Value> next{end, endTile};
         SmallVector<Value> ofLane{number, length, start, firstTile};
@@ -176,13 +184,14 @@ FoundSegment fp8moe::findSegment(KernelBuilder &b, Value offsets, Value tile,
   SmallVector<Value> ofTile;
   for (Value value : ArrayRef(found).drop_front(sums))
     ofTile.push_back(b.uniform(b.maxOfLanes(value)));
-  Value isRemainder = b.equal(ofTile[0], 0);
+  Value isRemainder = b.named("is_behind_groups", b.equal(ofTile[0], 0));
   auto widen = [&](Value value) { return b.zeroExtend(b.getI64Type(), value); };
   auto getBefore = [&](size_t sum) {
     return widen(b.select(isRemainder, b.uniform(found[sum]), ofTile[2 + sum]));
   };
   FoundSegment result;
-  result.index = b.select(isRemainder, count, b.sub(widen(ofTile[0]), 1));
+  result.index = b.named(
+      "group", b.select(isRemainder, count, b.sub(widen(ofTile[0]), 1)));
   result.firstTileRow = b.mul(getBefore(1), tiling.rows);
   result.bounds.start = getBefore(0);
   result.bounds.length = widen(ofTile[1]);

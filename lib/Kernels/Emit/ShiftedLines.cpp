@@ -126,6 +126,7 @@ Value ShiftedStore::loadAnywhere(Value line, Value position) {
 }
 
 void ShiftedStore::storeWhole(Value line, Value pointer, Value position) {
+  KernelBuilder::Step step(b, "store_whole_chunk");
   Value isWhole = b.lessEqual(b.add(position, kVectorBytes), high);
   Value isLine = tile.lines.contains(b, b.add(tile.lines.first, line));
   b.createIf(b.bitAnd(isWhole, isLine), [&] {
@@ -178,6 +179,7 @@ void ShiftedStore::storeWholeChunks() {
 /// Stores what a line has before its first whole chunk, or behind its last one:
 /// the chunk of that number, of which those in front come first.
 void ShiftedStore::storeCut(Value line, Value number) {
+  KernelBuilder::Step step(b, "store_cut_chunk");
   Value pointer = getPointer(line);
   Value firstWhole = getFirstWholeAt(pointer);
   Value end = b.minS(high, b.add(firstWhole, tile.lineBytes));

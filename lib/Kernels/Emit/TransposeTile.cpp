@@ -37,6 +37,7 @@ static SmallVector<Value> packBytesAcross(KernelBuilder &b,
 
 SmallVector<Value> fp8moe::packAcross(KernelBuilder &b, ArrayRef<Value> chunks,
                                       IntegerType elementType) {
+  KernelBuilder::Step step(b, "transpose_bytes");
   if (elementType.getWidth() == 8)
     return packBytesAcross(b, chunks);
   SmallVector<SmallVector<Value>> rows;

@@ -119,6 +119,7 @@ Value QuantizeKernel::getFirstChunk(IndexRange rows) {
 
 void QuantizeKernel::storeScale(const SegmentView &segment, Value column,
                                 Value scale) {
+  KernelBuilder::Step step(b, "store_scale");
   b.createIf(segment.hasScales, [&] {
     Value offset = b.mul(b.mul(column, sizes.scaleParallel), sizeof(float));
     b.store(scale, b.offsetBytes(segment.scales, offset), sizeof(float));
@@ -136,6 +137,7 @@ QuantizeKernel::forEachSliceChunk(IndexRange rows, Team team, ValueRange init,
 
 Value QuantizeKernel::createSliceMagnitude(const Plane &input, Value column,
                                            IndexRange rows, Team team) {
+  KernelBuilder::Step step(b, "slice_magnitude");
   SmallVector<Value> accumulator = forEachSliceChunk(
       rows, team, b.zeroWords(), [&](Value first, ValueRange carried) {
         Value largest = carried[0];
@@ -156,6 +158,7 @@ void QuantizeKernel::createSliceQuantize(const Plane &input,
                                          const Plane &output, Value column,
                                          Value scale, IndexRange rows,
                                          Team team) {
+  KernelBuilder::Step step(b, "quantize_slice");
   SmallVector<Value> scales(kOutputChunk, scale);
   forEachSliceChunk(rows, team, {}, [&](Value first, ValueRange) {
     SmallVector<Value> values;

@@ -36,12 +36,14 @@ Value QuantizeMath::createMax(Value lhs, Value rhs) {
 }
 
 Value QuantizeMath::createAbsMax(Value accumulator, Value chunk) {
+  KernelBuilder::Step step(b, "abs_max");
   Value mask =
       splat(b, inputType.isF32() ? f32::kMagnitudeMask : kBF16Magnitudes);
   return createMax(accumulator, arith::AndIOp::create(b, chunk, mask));
 }
 
 Value QuantizeMath::createLargest(Value chunk) {
+  KernelBuilder::Step step(b, "largest");
   Value magnitude;
   for (Value bits : unpackMagnitudes(chunk))
     magnitude = magnitude ? b.maxU(magnitude, bits) : bits;
@@ -49,6 +51,7 @@ Value QuantizeMath::createLargest(Value chunk) {
 }
 
 SmallVector<Value> QuantizeMath::unpackMagnitudes(Value chunk) {
+  KernelBuilder::Step step(b, "unpack_magnitudes");
   SmallVector<Value> words = b.unpackWords(chunk);
   if (inputType.isF32())
     return words;
@@ -61,6 +64,7 @@ SmallVector<Value> QuantizeMath::unpackMagnitudes(Value chunk) {
 }
 
 SmallVector<Value> QuantizeMath::unpackValues(Value chunk) {
+  KernelBuilder::Step step(b, "unpack_values");
   return llvm::map_to_vector(unpackMagnitudes(chunk), [&](Value bits) {
     return b.bitcast(b.getF32Type(), bits);
   });
@@ -105,6 +109,7 @@ Value QuantizeMath::createQuotient(Value magnitude, const APFloat &largest) {
 }
 
 Value QuantizeMath::createScale(Value magnitude) {
+  KernelBuilder::Step step(b, "create_scale");
   APFloat largest =
       APFloat::getLargest(cast<FloatType>(fp8Type).getFloatSemantics());
   Value scale = powerOfTwo ? createPowerOfTwo(magnitude, largest)
@@ -118,6 +123,7 @@ Value QuantizeMath::createScale(Value magnitude) {
 SmallVector<Value> QuantizeMath::createQuantize(ArrayRef<Value> values,
                                                 ArrayRef<Value> scales,
                                                 kernel::FP8Products products) {
+  KernelBuilder::Step step(b, "quantize");
   return kernel::PackFP8Op::create(b, values, scales, products, fp8Type)
       .getWords();
 }

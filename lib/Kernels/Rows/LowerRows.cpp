@@ -108,7 +108,7 @@ static void buildRows(KernelBuilder &b, const RowProblem &problem,
       createVectorizable(b, output.base, outputAlignment, output.elementBytes,
                          output.vectorStride, {sizes.pitch});
   Value chunksOfPart = b.divU(source.getPartColumns(), chunk);
-  Value count = b.mul(sizes.rows, chunksOfPart);
+  Value count = b.named("chunks", b.mul(sizes.rows, chunksOfPart));
   struct Chunk {
     Value index, row, column;
     SmallVector<Value> found, loaded;
@@ -117,18 +117,21 @@ static void buildRows(KernelBuilder &b, const RowProblem &problem,
   b.forEachWorkTile(b.ceilDiv(count, kTile), [&](Value workTile) {
     std::array<Chunk, kChunksOfThread> chunks;
     for (auto [i, each] : llvm::enumerate(chunks)) {
-      each.index = b.add(b.add(b.mul(workTile, kTile), b.getThread()),
-                         b.i64(i * kThreads));
+      each.index =
+          b.named("chunk", b.add(b.add(b.mul(workTile, kTile), b.getThread()),
+                                 b.i64(i * kThreads)));
       // Threads behind the last chunk load it, too, and store nothing.
       Value existing = b.minS(each.index, b.sub(count, 1));
-      each.row = b.divU(existing, chunksOfPart);
-      each.column = b.mul(b.remU(existing, chunksOfPart), chunk);
+      each.row = b.named("row", b.divU(existing, chunksOfPart));
+      each.column =
+          b.named("column", b.mul(b.remU(existing, chunksOfPart), chunk));
       each.found = source.find(each.row);
     }
     for (Chunk &each : chunks)
       each.loaded = source.load(each.found, each.column);
     for (Chunk &each : chunks) {
       SmallVector<Value> computed = source.compute(each.found, each.loaded);
+      KernelBuilder::Step step(b, "store_row");
       b.createIf(b.less(each.index, count), [&] {
         for (auto [part, words] : llvm::enumerate(computed))
           storeChunk(b, output,

@@ -69,6 +69,7 @@ SmallVector<Value> RowSource::loadWords(const Plane &plane, Value row,
 }
 
 SmallVector<Value> RowSource::unpack(ValueRange words) {
+  KernelBuilder::Step step(b, "unpack");
   SmallVector<Value> values;
   for (Value chunk : words)
     for (Value word : b.unpackWords(chunk)) {
@@ -82,6 +83,7 @@ SmallVector<Value> RowSource::unpack(ValueRange words) {
 }
 
 SmallVector<Value> RowSource::pack(ArrayRef<Value> values) {
+  KernelBuilder::Step step(b, "pack");
   SmallVector<Value> words, chunks;
   if (problem.elementType.isF32())
     for (Value value : values)
@@ -100,6 +102,7 @@ SmallVector<Value> RowSource::pack(ArrayRef<Value> values) {
 //===----------------------------------------------------------------------===//
 
 SmallVector<Value> RowSource::find(Value row) {
+  KernelBuilder::Step step(b, "find_row");
   auto load = [&](Type type) {
     return b.load(type, b.offsetBytes(secondPointer, b.mul(row, kWordBytes)),
                   kWordBytes, /*readOnly=*/true);
@@ -112,6 +115,7 @@ SmallVector<Value> RowSource::find(Value row) {
 }
 
 SmallVector<Value> RowSource::load(ValueRange found, Value column) {
+  KernelBuilder::Step step(b, "load_row");
   if (problem.kind == RowKind::Gather)
     return gather(found.front(), column);
   Plane input =
@@ -159,6 +163,7 @@ static Value createSigmoid(KernelBuilder &b, Value x) {
 }
 
 SmallVector<Value> RowSource::compute(ValueRange found, ValueRange loaded) {
+  KernelBuilder::Step step(b, "compute_row");
   if (problem.kind == RowKind::Gather)
     return loaded;
   const size_t words = chunk * getBytes() / kVectorBytes;
@@ -168,14 +173,17 @@ SmallVector<Value> RowSource::compute(ValueRange found, ValueRange loaded) {
     Value weight =
         problem.kind == RowKind::WeightedSwiGLU ? found.back() : Value();
     SmallVector<Value> values;
-    for (auto [gate, up] : llvm::zip_equal(gates, ups))
+    for (auto [gate, up] : llvm::zip_equal(gates, ups)) {
+      KernelBuilder::Step step(b, "swiglu");
       values.push_back(
           createSwiGLU(b, gate, up, createSigmoid(b, gate), weight));
+    }
     return pack(values);
   }
   SmallVector<Value> ofGates, ofUps;
   for (auto [incoming, gate, up] :
        llvm::zip_equal(unpack(loaded.drop_front(2 * words)), gates, ups)) {
+    KernelBuilder::Step step(b, "swiglu_gradient");
     auto [ofGate, ofUp] =
         createSwiGLUGradient(b, incoming, gate, up, createSigmoid(b, gate));
     ofGates.push_back(ofGate);

@@ -40,6 +40,7 @@ Value Meeting::update(LLVM::AtomicBinOp operation, Value number) {
 void Meeting::arrive() { update(LLVM::AtomicBinOp::add, b.i32(1)); }
 
 void Meeting::wait(Value count) {
+  KernelBuilder::Step step(b, "wait_for_meeting");
   Value all = b.mul(count, members);
   auto isMissing = [&](Value seen) {
     return b.compare(arith::CmpIPredicate::ult, seen, all);
@@ -60,6 +61,7 @@ void Meeting::wait(Value count) {
 }
 
 void Meeting::leave(Value arrivals) {
+  KernelBuilder::Step step(b, "leave_meeting");
   Value before = update(LLVM::AtomicBinOp::add, b.sub(b.i32(kLeft), arrivals));
   Value left = b.add(b.divU(b.bitAnd(before, kCounts), kLeft), 1);
   // More have left where several launches share the word. To subtract loses

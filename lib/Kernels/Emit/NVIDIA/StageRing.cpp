@@ -20,10 +20,12 @@ void StageRing::createInit(int64_t fullArrivals, int64_t releases) {
 }
 
 RingPosition StageRing::getPosition(Value count) {
+  KernelBuilder::Step step(b, "ring_position");
   return {b.remU(count, used), b.bitAnd(b.divU(count, used), 1)};
 }
 
 RingPosition StageRing::getNext(RingPosition position) {
+  KernelBuilder::Step step(b, "next_stage");
   Value stage = b.add(position.stage, 1);
   Value wraps = b.equal(stage, used);
   return {b.select(wraps, b.i32(0), stage),
@@ -60,6 +62,7 @@ Value StageRing::getEmptyBarrier(Value stage) {
 }
 
 void StageRing::createWaitEmpty(RingPosition position) {
+  KernelBuilder::Step step(b, "wait_empty");
   // In round 0 nobody has released a stage: the phase before the first one
   // counts as complete.
   kernel::WaitParityOp::create(b, getEmptyBarrier(position.stage),
@@ -72,10 +75,12 @@ void StageRing::createWaitReleased(RingPosition position, Value count) {
 }
 
 void StageRing::createWaitFull(RingPosition position) {
+  KernelBuilder::Step step(b, "wait_full");
   kernel::WaitParityOp::create(b, getFullBarrier(position.stage),
                                position.parity);
 }
 
 void StageRing::createRelease(Value stage) {
+  KernelBuilder::Step step(b, "release_stage");
   kernel::ArriveOp::create(b, getEmptyBarrier(stage));
 }

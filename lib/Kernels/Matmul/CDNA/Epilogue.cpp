@@ -55,6 +55,7 @@ static int64_t countScales(const CDNAMatmulKernel &kernel) {
 }
 
 void CDNAEpilogue::loadScales() {
+  KernelBuilder::Step step(b, "load_scales");
   if (!kernel.problem.hasScalesA)
     return;
   const CDNAMatmulConfig &config = kernel.config;
@@ -92,6 +93,7 @@ void CDNAEpilogue::loadScales() {
 }
 
 void CDNAEpilogue::shareScales() {
+  KernelBuilder::Step step(b, "share_scales");
   const CDNAMatmulConfig &config = kernel.config;
   int64_t count = countScales(kernel);
   for (auto [round, loaded] : llvm::enumerate(scales)) {
@@ -115,6 +117,7 @@ void CDNAEpilogue::shareScales() {
 }
 
 void CDNAEpilogue::scale(Run &run) {
+  KernelBuilder::Step step(b, "scale_run");
   if (!kernel.problem.hasScalesA)
     return;
   auto getShared = [&](Value index) {
@@ -155,6 +158,7 @@ Value CDNAEpilogue::getOffset(const Run &run, int64_t element, Value pitch) {
 
 /// Adds what was there, as f32.
 void CDNAEpilogue::accumulate(Run &run, bool isRagged) {
+  KernelBuilder::Step step(b, "accumulate_run");
   if (!kernel.problem.accumulates)
     return;
   Value pitch = kernel.sizes.addendRow;
@@ -182,6 +186,7 @@ void CDNAEpilogue::accumulate(Run &run, bool isRagged) {
 }
 
 void CDNAEpilogue::store(const Run &run, bool isRagged) {
+  KernelBuilder::Step step(b, "store_run");
   Value pitch = kernel.problem.isMGrouped() ? kernel.sizes.resultRow
                                             : kernel.strides.resultRow;
   bool isBF16 = kernel.problem.getResultBytes() == 2;

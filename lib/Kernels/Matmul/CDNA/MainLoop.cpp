@@ -261,6 +261,7 @@ void MainLoop::maskIfNeeded(Value step, ArrayRef<Fragments *> all) {
 /// that depend on each other are not neighbours.
 void MainLoop::multiply(MutableArrayRef<Value> accumulators,
                         const Fragments &rows, const Fragments &columns) {
+  KernelBuilder::Step step(b, "multiply_fragments");
   for (int64_t part : llvm::seq(kernel.mfma.getParts()))
     for (auto [i, row] : llvm::enumerate(rows))
       for (auto [j, column] : llvm::enumerate(columns)) {

@@ -148,6 +148,7 @@ CDNAOperands::CDNAOperands(CDNAMatmulKernel &kernel, const CDNATile &tile)
 
 /// Addresses in an operand that is contiguous along the contraction.
 void CDNAOperands::createAddresses(bool isRows) {
+  KernelBuilder::Step step(b, "operand_addresses");
   const CDNAMatmulConfig &config = kernel.config;
   int64_t chunks = config.getChunksPerRow();
   int64_t lines = isRows ? config.rows : config.columns;

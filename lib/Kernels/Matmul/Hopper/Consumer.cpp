@@ -49,12 +49,14 @@ public:
     Value base =
         b.truncate(b.getI32Type(),
                    LLVM::PtrToIntOp::create(b, b.getI64Type(), kernel.shared));
-    descriptorA = createWgmmaDescriptor(
-        b, b.add(base, getOffsetA(b.i32(0))),
-        kernel.getDescriptorBits(kernel.problem.mnMajorA));
-    descriptorB = createWgmmaDescriptor(
-        b, b.add(base, getOffsetB(b.i32(0))),
-        kernel.getDescriptorBits(kernel.problem.mnMajorB));
+    descriptorA = b.named(
+        "descriptor_a", createWgmmaDescriptor(
+                            b, b.add(base, getOffsetA(b.i32(0))),
+                            kernel.getDescriptorBits(kernel.problem.mnMajorA)));
+    descriptorB = b.named(
+        "descriptor_b", createWgmmaDescriptor(
+                            b, b.add(base, getOffsetB(b.i32(0))),
+                            kernel.getDescriptorBits(kernel.problem.mnMajorB)));
   }
 
   void build();
@@ -238,7 +240,8 @@ void Consumer::complete(Product &product) {
   if (product.lastStage)
     release(product.lastStage, b.i1(true));
   for (Value &accumulators : product.accumulators)
-    accumulators = kernel::WgmmaResultsOp::create(b, accumulators);
+    accumulators =
+        b.named("sums", kernel::WgmmaResultsOp::create(b, accumulators));
 }
 
 /// Issues all instructions of a tile in this consumer's turn, and passes it on.
@@ -300,6 +303,7 @@ Consumer::Product Consumer::multiplyParts(const Tile &tile,
 /// (i32) is 0.
 void Consumer::addStage(Value stage, Value isFurther,
                         MutableArrayRef<Value> sums) {
+  KernelBuilder::Step step(b, "multiply_stage");
   auto [a, bb] = getStageDescriptors(stage);
   kernel::WgmmaFenceOp::create(b);
   for (int64_t step : llvm::seq(kStepsPerStage))
@@ -332,6 +336,7 @@ Consumer::Product Consumer::multiplyWholeStages(const Tile &tile,
                                                 const Part &part,
                                                 RingPosition &position,
                                                 ArrayRef<Value> sums) {
+  KernelBuilder::Step step(b, "multiply_stages");
   bool promoted = kernel.problem.promoted;
   SmallVector<Value> init{position.stage, position.parity, position.stage};
   init.append(sums.begin(), sums.end());
@@ -340,8 +345,12 @@ Consumer::Product Consumer::multiplyWholeStages(const Tile &tile,
         RingPosition here = RingPosition::unpackNamed(b, carried);
         Value lastStage = b.named("last_stage", carried[2]);
         SmallVector<Value> sums(carried.drop_front(3));
+        b.named("k_stage", count);
+        for (Value sum : sums)
+          b.named("sums", sum);
         ring.createWaitFull(here);
-        Value isFurther = b.compare(arith::CmpIPredicate::ne, count, 0);
+        Value isFurther = b.named(
+            "is_further", b.compare(arith::CmpIPredicate::ne, count, 0));
         maskHead(here.stage, b.bitAnd(b.bitXor(isFurther, 1), part.beginsTile),
                  tile);
         if (!kernel.endsInsideStages())
@@ -415,6 +424,7 @@ Consumer::Product Consumer::multiplyLastStage(const Tile &tile,
 /// with even and odd numbers may have different arguments; a pair of them takes
 /// a row. Cooperative consumers take half of the rows of B each.
 void Consumer::maskChunk(Value stage, Value chunk, Value low, Value high) {
+  KernelBuilder::Step step(b, "mask_chunk");
   if (kernel.problem.mnMajorA && kernel.problem.mnMajorB)
     return;
   Swizzle swizzle = Swizzle::get(kSwizzleRowBytes);
@@ -497,6 +507,7 @@ void Consumer::publishMasks() {
 
 /// Zeroes the bytes before the group in the first chunk of its first stage.
 void Consumer::maskHead(Value stage, Value isFirst, const Tile &tile) {
+  KernelBuilder::Step step(b, "mask_head");
   if (!kernel.needsHeadMask())
     return;
   Value hasHead = b.compare(arith::CmpIPredicate::ne, tile.headBytes, 0);
@@ -513,6 +524,7 @@ void Consumer::maskHead(Value stage, Value isFirst, const Tile &tile) {
 /// Zeroes the bytes after the group in its last stage, as far as they are
 /// multiplied.
 void Consumer::maskTail(Value stage, Value isLast, const Tile &tile) {
+  KernelBuilder::Step step(b, "mask_tail");
   if (!kernel.needsTailMask())
     return;
   int64_t span = kernel.endsInsideStages() ? kWgmmaBytes : kSwizzleRowBytes;

@@ -33,9 +33,11 @@ static constexpr int64_t kMatrixColumns = 16;
 
 MatmulEpilogue::MatmulEpilogue(GroupedMatmulKernel &kernel, Value consumer)
     : kernel(kernel), b(kernel.b), consumer(consumer),
-      thread(b.bitAnd(b.truncate(b.getI32Type(), b.getThread()),
-                      kWarpgroupThreads - 1)),
-      warp(b.bitAnd(kernel.warp, kWarpgroupWarps - 1)),
+      thread(b.named("thread_of_warpgroup",
+                     b.bitAnd(b.truncate(b.getI32Type(), b.getThread()),
+                              kWarpgroupThreads - 1))),
+      warp(b.named("warp_of_warpgroup",
+                   b.bitAnd(kernel.warp, kWarpgroupWarps - 1))),
       isLeader(b.named("is_first_lane", b.equal(kernel.lane, 0))),
       box(ResultBox::get(kernel.config.columns,
                          kernel.problem.getResultBytes())),
@@ -54,11 +56,19 @@ void MatmulEpilogue::finish() {
 // Scales
 //===----------------------------------------------------------------------===//
 
-/// Scales of rows, then those of columns, of this consumer's tile.
-static Value getScalesOffset(GroupedMatmulKernel &kernel, Value consumer) {
+/// Where scale `first + number` of this consumer's tile lies in shared memory:
+/// those of rows, then those of columns.
+static Value getScaleAddress(GroupedMatmulKernel &kernel, Value consumer,
+                             Value first, int64_t number) {
+  KernelBuilder &b = kernel.b;
+  KernelBuilder::Step step(b, "scale_address");
   int64_t count = kernel.config.getConsumerRows() + kernel.config.columns;
-  return kernel.b.add(kernel.b.mul(consumer, count * sizeof(float)),
-                      kernel.memory.scales);
+  Value bytes = b.mul(b.add(first, number), sizeof(float));
+  Value ofTile =
+      b.add(b.mul(consumer, count * sizeof(float)), kernel.memory.scales);
+  return kernel::SharedPartOp::create(b, kernel::SharedUse::Memory, "scales",
+                                      kernel.getShared(b.add(bytes, ofTile)),
+                                      /*stage=*/Value());
 }
 
 /// The scales that a thread takes, as distances from its number.
@@ -70,6 +80,7 @@ SmallVector<int64_t> MatmulEpilogue::getScaleSteps(int64_t count) {
 }
 
 SmallVector<Value> MatmulEpilogue::loadScales(const Tile &tile) {
+  KernelBuilder::Step step(b, "load_scales");
   SmallVector<Value> scales;
   if (!kernel.problem.hasScalesA)
     return scales;
@@ -82,9 +93,10 @@ SmallVector<Value> MatmulEpilogue::loadScales(const Tile &tile) {
       Value inTile = b.add(b.add(first, thread), step);
       Value index = b.add(groupStart, widen(b.minS(inTile, b.sub(size, 1))));
       // A read-only load could be moved to its use, which waits for it.
-      scales.push_back(b.load(
-          b.getF32Type(), b.offsetBytes(pointer, b.mul(index, sizeof(float))),
-          sizeof(float)));
+      scales.push_back(b.named(
+          "scale", b.load(b.getF32Type(),
+                          b.offsetBytes(pointer, b.mul(index, sizeof(float))),
+                          sizeof(float))));
     }
   };
   Value group = widen(tile.group);
@@ -100,6 +112,7 @@ SmallVector<Value> MatmulEpilogue::loadScales(const Tile &tile) {
 }
 
 void MatmulEpilogue::keepScales(const Tile &tile, ArrayRef<Value> scales) {
+  KernelBuilder::Step step(b, "keep_scales");
   if (!kernel.problem.hasScalesA)
     return;
   // Some warp may still read those of the tile before, unless all of them met
@@ -116,9 +129,8 @@ void MatmulEpilogue::keepScales(const Tile &tile, ArrayRef<Value> scales) {
       scale = b.select(tile.isZero, b.f32(0), scale);
       Value inTile = b.add(thread, step);
       auto store = [&] {
-        Value offset = b.add(b.mul(b.add(inTile, place), sizeof(float)),
-                             getScalesOffset(kernel, consumer));
-        b.store(scale, kernel.getShared(offset), sizeof(float));
+        b.store(scale, getScaleAddress(kernel, consumer, inTile, place),
+                sizeof(float));
       };
       if (step + kWarpgroupThreads <= count)
         store();
@@ -135,6 +147,13 @@ void MatmulEpilogue::keepScales(const Tile &tile, ArrayRef<Value> scales) {
 // Tiles
 //===----------------------------------------------------------------------===//
 
+/// Until at most so many stores of the warp read its buffers.
+void MatmulEpilogue::createWaitForBuffer(int64_t stores) {
+  KernelBuilder::Step step(b, "wait_for_buffer");
+  b.createIf(isLeader, [&] { kernel::WaitStoresReadOp::create(b, stores); });
+  b.syncSubgroup();
+}
+
 void MatmulEpilogue::storeTile(const Tile &tile, ArrayRef<Value> accumulators) {
   // Scales are in shared memory for everyone.
   createWarpgroupBarrier();
@@ -146,29 +165,26 @@ void MatmulEpilogue::storeTile(const Tile &tile, ArrayRef<Value> accumulators) {
     Value inTile = b.add(b.mul(warp, kRowsPerWarp), index * kWgmmaRows);
     RowBlock rows{block, b.add(tile.row, inTile), Value(), {}};
     if (tile.rowEnd)
-      rows.rowsLeft = b.sub(tile.rowEnd, rows.row);
+      rows.rowsLeft = b.named("rows_left", b.sub(tile.rowEnd, rows.row));
     if (kernel.problem.hasScalesA)
       for (int64_t half : {0, 1}) {
         Value row = b.add(inTile, b.divU(kernel.lane, kLanesPerRow));
-        row = b.add(row, half * kFragmentRows);
-        Value offset =
-            b.add(b.mul(row, sizeof(float)), getScalesOffset(kernel, consumer));
-        rows.scales[half] =
-            b.load(b.getF32Type(), kernel.getShared(offset), sizeof(float));
+        Value address =
+            getScaleAddress(kernel, consumer, row, half * kFragmentRows);
+        rows.scales[half] = b.named(
+            "row_scale", b.load(b.getF32Type(), address, sizeof(float)));
       }
     for (int64_t phase : llvm::seq(phases)) {
       int64_t number = index * phases + phase;
       Value owner = b.add(b.mul(consumer, kWarpgroupWarps), warp);
       Value buffer =
-          b.add(b.mul(owner, 2 * kHopperStagingBytes),
-                kernel.memory.staging + number % 2 * kHopperStagingBytes);
+          b.named("buffer", b.add(b.mul(owner, 2 * kHopperStagingBytes),
+                                  kernel.memory.staging +
+                                      number % 2 * kHopperStagingBytes));
       // With an odd number of phases a tile begins with the buffer that the
       // last one ended with.
       bool isRepeated = number == 0 && phases * accumulators.size() % 2;
-      b.createIf(isLeader, [&] {
-        kernel::WaitStoresReadOp::create(b, isRepeated ? 0 : 1);
-      });
-      b.syncSubgroup();
+      createWaitForBuffer(isRepeated ? 0 : 1);
       int64_t begin = phase * boxesPerPhase;
       int64_t end = std::min(boxes, begin + boxesPerPhase);
       auto getBox = [&](int64_t number) {
@@ -192,6 +208,7 @@ void MatmulEpilogue::storeTile(const Tile &tile, ArrayRef<Value> accumulators) {
 SmallVector<Value> MatmulEpilogue::loadAddends(const Tile &tile,
                                                const RowBlock &rows,
                                                int64_t eight, int64_t half) {
+  KernelBuilder::Step step(b, "load_addends");
   Value row = b.add(
       rows.row, b.add(b.divU(kernel.lane, kLanesPerRow), half * kFragmentRows));
   Value column = b.add(b.mul(b.remU(kernel.lane, kLanesPerRow), 2),
@@ -225,16 +242,17 @@ SmallVector<Value> MatmulEpilogue::loadAddends(const Tile &tile,
 SmallVector<Value> MatmulEpilogue::scalePair(const Tile &tile,
                                              const RowBlock &rows,
                                              int64_t eight, int64_t half) {
+  KernelBuilder::Step step(b, "scale_pair");
   SmallVector<Value> values;
   Value columnScales;
   if (kernel.problem.hasScalesB) {
     Value column = b.mul(b.remU(kernel.lane, kLanesPerRow), 2);
-    Value place = b.add(column, kernel.config.getConsumerRows() +
-                                    eight * kFragmentColumns);
-    Value offset =
-        b.add(b.mul(place, sizeof(float)), getScalesOffset(kernel, consumer));
-    columnScales = b.load(VectorType::get(2, b.getF32Type()),
-                          kernel.getShared(offset), 2 * sizeof(float));
+    Value address = getScaleAddress(kernel, consumer, column,
+                                    kernel.config.getConsumerRows() +
+                                        eight * kFragmentColumns);
+    columnScales =
+        b.named("column_scales", b.load(VectorType::get(2, b.getF32Type()),
+                                        address, 2 * sizeof(float)));
   }
   for (int64_t i : {0, 1}) {
     Value value = LLVM::ExtractValueOp::create(b, rows.accumulators,
@@ -267,6 +285,7 @@ Value MatmulEpilogue::getStaged(Value bytes) {
 /// memory.
 void MatmulEpilogue::stageBox(const Tile &tile, const RowBlock &rows,
                               int64_t firstColumn, Value box) {
+  KernelBuilder::Step step(b, "stage_box");
   // Byte of a 16-byte chunk of a row (i32) in the box.
   auto getChunk = [&](Value row, Value chunk) {
     Value place = b.bitXor(
@@ -329,6 +348,7 @@ static Value addFloats(KernelBuilder &b, Value lhs, Value rhs) {
 /// (addsInMemory).
 void MatmulEpilogue::storeBox(const Tile &tile, const RowBlock &rows,
                               int64_t firstColumn, Value box) {
+  KernelBuilder::Step step(b, "store_box");
   auto storeWhole = [&] {
     b.createIf(isLeader, [&] {
       SmallVector<Value> coordinates{b.add(tile.column, firstColumn), rows.row};
@@ -365,6 +385,7 @@ void MatmulEpilogue::storeBox(const Tile &tile, const RowBlock &rows,
 /// Writes, or adds, the group's rows of a box, 16 bytes a lane at a time.
 void MatmulEpilogue::storeRows(const Tile &tile, const RowBlock &rows,
                                int64_t firstColumn, Value box) {
+  KernelBuilder::Step step(b, "store_rows");
   int64_t resultBytes = kernel.problem.getResultBytes();
   int64_t chunkColumns = kSwizzleChunkBytes / resultBytes;
   int64_t chunksPerRow = swizzle.rowBytes / kSwizzleChunkBytes;

@@ -119,5 +119,7 @@ void fp8moe::buildHopperGroupedMatmul(Location loc, gpu::GPUModuleOp module,
   b.createIf(
       b.named("is_producer", b.equal(warpgroup, 0)),
       [&] { buildMatmulProducer(kernel); },
-      [&] { buildMatmulConsumer(kernel, b.sub(warpgroup, 1)); });
+      [&] {
+        buildMatmulConsumer(kernel, b.named("consumer", b.sub(warpgroup, 1)));
+      });
 }

@@ -276,6 +276,7 @@ private:
                  Value box);
   Value getStaged(Value bytes);
   void createWarpgroupBarrier();
+  void createWaitForBuffer(int64_t stores);
   /// Where each of the thread's scales lies within those of the tile.
   SmallVector<int64_t> getScaleSteps(int64_t count);
 

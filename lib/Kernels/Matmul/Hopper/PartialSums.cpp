@@ -68,6 +68,7 @@ Value PartialSums::getPlace(size_t rowBlock, int64_t number) {
 }
 
 void PartialSums::add(ArrayRef<Value> accumulators, Value isFirst) {
+  KernelBuilder::Step step(b, "add_partial_sums");
   auto forEachPlace = [&](function_ref<void(Value, ArrayRef<Value>)> use) {
     for (auto [rowBlock, block] : llvm::enumerate(accumulators)) {
       SmallVector<Value> sums = unpackAccumulators(b, block);
@@ -92,6 +93,7 @@ void PartialSums::add(ArrayRef<Value> accumulators, Value isFirst) {
 }
 
 Value PartialSums::addStored(Value accumulators, size_t rowBlock) {
+  KernelBuilder::Step step(b, "load_partial_sums");
   SmallVector<Value> sums = unpackAccumulators(b, accumulators);
   for (size_t i = 0; i < sums.size(); i += kSumsAtOnce) {
     SmallVector<Value> words = b.unpackWords(

@@ -36,6 +36,7 @@ static void createStage(GroupedMatmulKernel &kernel, StageRing &ring,
                         Value ringIndex, const Tile &tile, Value stage,
                         RingPosition position) {
   KernelBuilder &b = kernel.b;
+  KernelBuilder::Step step(b, "load_stage");
   createWaitForStage(kernel, ring, tile, position);
   Value full = ring.getFullBarrier(position.stage);
   int64_t bytesA = kernel.config.getStageBytesA(),
@@ -147,9 +148,9 @@ ProducerMeetings::ProducerMeetings(GroupedMatmulKernel &kernel,
 void ProducerMeetings::beginTile(const Tile &tile) {
   // The walk has one of every `step` tiles, the first one's number below it.
   Value index = b.divU(tile.number, walk.step);
-  count = b.divU(index, period);
-  isMeeting =
-      b.bitAnd(b.equal(b.remU(index, period), 0), b.less(b.i32(0), index));
+  count = b.named("meetings", b.divU(index, period));
+  isMeeting = b.named("is_meeting", b.bitAnd(b.equal(b.remU(index, period), 0),
+                                             b.less(b.i32(0), index)));
   b.createIf(isMeeting, [&] { meeting.arrive(); });
 }
 
@@ -193,6 +194,7 @@ void fp8moe::buildMatmulProducer(GroupedMatmulKernel &kernel) {
             if (messages)
               messages->send(tile, begin);
             auto loadStage = [&](Value stage, ValueRange carried) {
+              b.named("k_stage", stage);
               RingPosition position = RingPosition::unpackNamed(b, carried);
               if (meetings)
                 meetings->beginStage(stage);

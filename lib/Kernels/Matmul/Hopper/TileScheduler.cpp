@@ -107,7 +107,8 @@ TileState TileScheduler::getFirst(const TileWalk &walk) {
 Value TileScheduler::countTilesAlongRows(const TileState &state) {
   if (!kernel.problem.isMGrouped())
     return tilesAlongRows;
-  return b.ceilDiv(b.sub(state.end, state.begin), kernel.config.rows);
+  return b.named("tiles_along_rows",
+                 b.ceilDiv(b.sub(state.end, state.begin), kernel.config.rows));
 }
 
 /// Tiles of the result in the state's group.
@@ -140,6 +141,7 @@ Value TileScheduler::isValid(const TileState &state) {
 
 /// Moves on to the group of the state's tile, if there is one.
 TileState TileScheduler::seek(TileState state) {
+  KernelBuilder::Step step(b, "find_tile");
   auto loop = scf::WhileOp::create(
       b, ValueRange(state.pack()).getTypes(), state.pack(),
       [&](OpBuilder &, Location, ValueRange values) {
@@ -159,7 +161,7 @@ TileState TileScheduler::seek(TileState state) {
 }
 
 TileState TileScheduler::advance(TileState state, const TileWalk &walk) {
-  state.tile = b.add(state.tile, state.step);
+  state.tile = b.named("next_tile", b.add(state.tile, state.step));
   // To and fro: two steps are two of the walk's.
   if (order)
     state.step = b.sub(b.mul(walk.step, 2), state.step);
@@ -217,26 +219,29 @@ Value TileScheduler::getContractionPastEnd() {
 /// a band of one tile the second operand would be read for that tile alone.
 std::pair<Value, Value> TileScheduler::getPlace(Value inGroup,
                                                 Value alongRows) {
-  Value bands = b.ceilDiv(alongRows, kernel.config.raster);
+  Value bands = b.named("bands", b.ceilDiv(alongRows, kernel.config.raster));
   Value least = b.divU(alongRows, bands);
   Value rowsOfHigher = b.mul(b.remU(alongRows, bands), b.add(least, 1));
   Value isLower = b.lessEqual(b.mul(rowsOfHigher, tilesAlongColumns), inGroup);
-  Value height = b.select(isLower, least, b.add(least, 1));
+  Value height =
+      b.named("band_height", b.select(isLower, least, b.add(least, 1)));
   Value firstRow = b.select(isLower, rowsOfHigher, 0);
   Value index = b.sub(inGroup, b.mul(firstRow, tilesAlongColumns));
   Value bandTiles = b.mul(height, tilesAlongColumns);
-  Value band = b.divU(index, bandTiles), inBand = b.remU(index, bandTiles);
+  Value band = b.named("band", b.divU(index, bandTiles));
+  Value inBand = b.named("tile_in_band", b.remU(index, bandTiles));
   Value row =
       b.add(b.add(firstRow, b.mul(band, height)), b.remU(inBand, height));
   return {row, b.divU(inBand, height)};
 }
 
 Tile TileScheduler::getTile(const TileState &state) {
+  KernelBuilder::Step step(b, "place_tile");
   const HopperMatmulConfig &config = kernel.config;
   int64_t elementBytes = kernel.problem.getElementBytes();
   Tile tile;
   tile.number = state.tile;
-  tile.numStages = getNumStages(state);
+  tile.numStages = b.named("stages_of_tile", getNumStages(state));
 
   Value inGroup = b.sub(state.tile, state.firstTile);
   if (config.splits > 1)
@@ -258,12 +263,14 @@ Tile TileScheduler::getTile(const TileState &state) {
   }
   if (kernel.problem.isMGrouped()) {
     tile.scaleBegin = b.add(tile.row, state.paddedBegin);
-    tile.row = b.add(tile.row, state.begin);
+    tile.row = b.named("first_row", b.add(tile.row, state.begin));
     tile.rowEnd = state.end;
     tile.isZero =
         b.named("is_remainder", b.equal(state.group, kernel.sizes.groups));
-    tile.group = b.select(tile.isZero, zero, state.group);
-    tile.contraction = b.select(tile.isZero, getContractionPastEnd(), zero);
+    tile.group = b.named("expert", b.select(tile.isZero, zero, state.group));
+    tile.contraction =
+        b.named("contraction_begin",
+                b.select(tile.isZero, getContractionPastEnd(), zero));
     return tile;
   }
   tile.group = order ? order->loadGroup(state.group) : state.group;

@@ -22,6 +22,7 @@ Value RescaledKernel::getMagnitude(Value segment, Value column) {
 
 void RescaledKernel::enlarge(Value pointer, Value found, Value magnitude) {
   KernelBuilder &b = getBuilder();
+  KernelBuilder::Step step(b, "enlarge_magnitude");
   Value isLarger = b.compare(arith::CmpIPredicate::ugt, magnitude, found);
   b.createIf(isLarger, [&] {
     LLVM::AtomicRMWOp::create(b, LLVM::AtomicBinOp::umax, pointer, magnitude,
@@ -33,6 +34,7 @@ void RescaledKernel::enlarge(Value pointer, Value found, Value magnitude) {
 /// Words: the segment and its bounds, then its first row in tiles.
 void RescaledKernel::storeFoundTile(Value lineTile) {
   KernelBuilder &b = getBuilder();
+  KernelBuilder::Step step(b, "store_found_tile");
   const AxisQuantizeProblem &problem = columns.problem;
   SegmentTiling tiling{rescaled::kTile, /*emptyHaveTile=*/true};
   tiling.outputPadding = problem.outputPadding;
@@ -55,6 +57,7 @@ void RescaledKernel::storeFoundTile(Value lineTile) {
 
 FoundSegment RescaledKernel::loadFoundTile(Value lineTile) {
   KernelBuilder &b = getBuilder();
+  KernelBuilder::Step step(b, "load_found_tile");
   auto widen = [&](Value value) { return b.zeroExtend(b.getI64Type(), value); };
   Value pointer = b.offsetBytes(foundTiles, b.mul(lineTile, kFoundTileBytes));
   SmallVector<Value> words = b.unpackWords(

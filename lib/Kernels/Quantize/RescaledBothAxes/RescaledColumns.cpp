@@ -185,6 +185,7 @@ Tile RescaledColumnsBuilder::createTile(Value lineTile, Value firstColumn,
 //===----------------------------------------------------------------------===//
 
 void RescaledColumnsBuilder::createScales(const Tile &tile) {
+  KernelBuilder::Step step(b, "create_scales");
   // Threads may still read those of the tile before.
   b.createBarrier();
   b.createIf(b.less(b.getThread(), kTile), [&] {
@@ -204,6 +205,7 @@ void RescaledColumnsBuilder::createScales(const Tile &tile) {
 }
 
 void RescaledColumnsBuilder::storeExponents(Value scale, Value column) {
+  KernelBuilder::Step step(b, "store_exponents");
   b.store(scale, b.offsetBytes(scaleMemory, b.mul(column, sizeof(float))),
           sizeof(float));
   Value exponent = RescaledBytes::getExponent(
@@ -223,6 +225,7 @@ void RescaledColumnsBuilder::storeExponents(Value scale, Value column) {
 }
 
 ColumnExponents RescaledColumnsBuilder::loadExponents(Value column) {
+  KernelBuilder::Step step(b, "load_exponents");
   ColumnExponents result;
   result.words = b.unpackWords(b.load(
       b.getWordsType(), b.offsetBytes(exponentMemory, column), kVectorBytes));
@@ -283,6 +286,7 @@ Value RescaledColumnsBuilder::quantize(const Tile &tile, Value line,
 }
 
 void RescaledColumnsBuilder::rescaleTile(const Tile &tile) {
+  KernelBuilder::Step step(b, "rescale_tile");
   IndexRange lines = tile.view.rows;
   SegmentView ofLines = kernel.createLines(tile.segment);
   Plane quantized = kernel.lines.getOutputPlane(ofLines, Along::Rows);
@@ -348,6 +352,7 @@ void RescaledColumnsBuilder::rescaleTile(const Tile &tile) {
 /// memory and let the others of their subgroup wait, once for each line; listed
 /// ones are dealt to all threads.
 void RescaledColumnsBuilder::listChunk(Value lineInTile, Value column) {
+  KernelBuilder::Step step(b, "list_chunk");
   Value place = LLVM::AtomicRMWOp::create(
       b, LLVM::AtomicBinOp::add, countMemory, b.i32(1),
       LLVM::AtomicOrdering::monotonic, b.getTarget().getBlockScope());
@@ -359,6 +364,7 @@ void RescaledColumnsBuilder::listChunk(Value lineInTile, Value column) {
 }
 
 void RescaledColumnsBuilder::quantizeListed(const Tile &tile) {
+  KernelBuilder::Step step(b, "quantize_listed");
   Value count = b.zeroExtend(b.getI64Type(),
                              b.load(b.getI32Type(), countMemory, kWordBytes));
   auto quantizeChunk = [&](Value place, ValueRange) {

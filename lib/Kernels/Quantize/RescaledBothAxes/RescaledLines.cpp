@@ -97,7 +97,7 @@ void RescaledLinesBuilder::build(Value linesPerTile, Value lineTiles) {
           scf::ConditionOp::create(b, b.less(line[0], high), line);
         },
         [&](OpBuilder &, Location, ValueRange line) {
-          auto [segment, end] = findSegmentOf(line[0]);
+          auto [segment, end] = findSegmentOf(b.named("line", line[0]));
           end = b.minS(end, high);
           IndexRange lines{line[0], end};
           if (!jagged) {
@@ -136,7 +136,8 @@ std::pair<Value, Value> RescaledLinesBuilder::findSegmentOf(Value line) {
 Value RescaledLinesBuilder::getChunkColumn(int64_t chunk) {
   Value column =
       b.mul(b.add(b.getThread(), chunk * tile.getThreads()), kOutputChunk);
-  return b.minS(column, b.sub(getNumColumns(), kOutputChunk));
+  return b.named("column",
+                 b.minS(column, b.sub(getNumColumns(), kOutputChunk)));
 }
 
 SmallVector<Value> RescaledLinesBuilder::findLine(Value line) {
@@ -146,6 +147,7 @@ SmallVector<Value> RescaledLinesBuilder::findLine(Value line) {
 SmallVector<Value> RescaledLinesBuilder::loadLine(const Plane &input,
                                                   Value line,
                                                   ValueRange found) {
+  KernelBuilder::Step step(b, "load_line");
   SmallVector<Value> chunks;
   if (kernel.source) {
     for (int64_t i : llvm::seq(tile.getChunks()))
@@ -162,6 +164,7 @@ SmallVector<Value> RescaledLinesBuilder::loadLine(const Plane &input,
 
 SmallVector<Value> RescaledLinesBuilder::computeLine(ValueRange found,
                                                      ValueRange loaded) {
+  KernelBuilder::Step step(b, "compute_line");
   if (!kernel.source)
     return loaded;
   const size_t perChunk = loaded.size() / tile.getChunks();
@@ -176,6 +179,7 @@ SmallVector<Value> RescaledLinesBuilder::computeLine(ValueRange found,
 /// Threads that repeat the last chunk store it again.
 void RescaledLinesBuilder::storeLine(const Plane &output, Value line,
                                      ValueRange chunks, Value scale) {
+  KernelBuilder::Step step(b, "store_line");
   size_t perChunk = chunks.size() / tile.getChunks();
   SmallVector<Value> scales(kOutputChunk, scale);
   for (int64_t i : llvm::seq(tile.getChunks())) {
@@ -189,6 +193,7 @@ void RescaledLinesBuilder::storeLine(const Plane &output, Value line,
 }
 
 Value RescaledLinesBuilder::combineThreads(Value magnitude, Value line) {
+  KernelBuilder::Step step(b, "combine_threads");
   magnitude = b.maxOfLanes(magnitude);
   if (countSubgroups() == 1)
     return magnitude;
@@ -235,8 +240,14 @@ void RescaledLinesBuilder::quantizeLines(Value segment, IndexRange lines) {
           ofLine = math.createAbsMax(ofLine, chunk);
           next.push_back(math.createAbsMax(ofColumns, chunk));
         }
-        Value scale =
-            math.createScale(combineThreads(math.createLargest(ofLine), line));
+        for (Value magnitudes : carried.take_front(held))
+          b.named("column_magnitudes", magnitudes);
+        for (Value words : carried.drop_front(held + 2 * finds))
+          b.named("loaded", words);
+        b.named("line", line);
+        Value scale = b.named(
+            "line_scale",
+            math.createScale(combineThreads(math.createLargest(ofLine), line)));
         b.createIf(b.equal(b.getThread(), 0),
                    [&] { kernel.lines.storeScale(view, line, scale); });
         storeLine(output, line, chunks, scale);
@@ -261,6 +272,7 @@ void RescaledLinesBuilder::quantizeLines(Value segment, IndexRange lines) {
 /// Threads exchange what they have four columns at a time, so that neighbouring
 /// ones send neighbouring columns to memory.
 void RescaledLinesBuilder::postMagnitudes(Value segment, ValueRange largest) {
+  KernelBuilder::Step step(b, "post_magnitudes");
   const size_t perChunk = largest.size() / tile.getChunks();
   for (auto [index, words] : llvm::enumerate(largest)) {
     SmallVector<Value> bits = math.unpackMagnitudes(words);

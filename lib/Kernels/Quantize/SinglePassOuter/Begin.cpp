@@ -86,6 +86,7 @@ void SinglePassOuterKernel::prefetchEnds() {
 /// each of several warps shares them (lanes of one warp would take turns). They
 /// are not in loops, which would take longer.
 void SinglePassOuterKernel::initializeBarriers() {
+  KernelBuilder::Step step(b, "initialize_barriers");
   auto initializeRing = [&] {
     for (Value map : {tileMap, twoRowMap, boxMap, shareMap})
       kernel::MapPrefetchOp::create(b, map);

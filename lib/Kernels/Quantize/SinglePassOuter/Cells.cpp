@@ -37,6 +37,7 @@ int64_t single_pass_outer::getFlippedBits(int64_t row, int64_t rowsInLine) {
 /// bits of its line, of its half where lines have two rows, and of the swizzle.
 /// Half of the rows later, only the line is another.
 SmallVector<Value> ConvertBuilder::loadCell(Value stage, Value isTwoRow) {
+  KernelBuilder::Step step(b, "load_cell");
   Type type = VectorType::get(2, b.getI32Type());
   auto loadRows = [&](Value first, int64_t rowsInLine) {
     Value tile = k.getStage(stage);
@@ -100,6 +101,7 @@ static Value multiply(SinglePassOuterKernel &k, Value words, Value factors) {
 /// Lines times the scales of their columns, exact in bf16.
 SmallVector<Value> ConvertBuilder::scalePacked(ArrayRef<Value> lines,
                                                Value scales) {
+  KernelBuilder::Step step(b, "scale_packed");
   Value factors = packScales(b, scales);
   return llvm::map_to_vector(
       lines, [&](Value line) { return multiply(k, line, factors); });
@@ -108,6 +110,7 @@ SmallVector<Value> ConvertBuilder::scalePacked(ArrayRef<Value> lines,
 /// The elements of lines times the scales of their columns (f32).
 SmallVector<Value> ConvertBuilder::scaleLines(ArrayRef<Value> lines,
                                               Value scales) {
+  KernelBuilder::Step step(b, "scale_lines");
   if (k.math.scalesPacked())
     return getValues(scalePacked(lines, scales));
   int64_t columns = cast<VectorType>(scales.getType()).getNumElements();
@@ -140,6 +143,7 @@ SmallVector<Value> ConvertBuilder::scalePackedFixUp(ArrayRef<Value> lines,
                                                     Value scales,
                                                     Value previous,
                                                     Value linesBefore) {
+  KernelBuilder::Step step(b, "scale_packed_fix_up");
   Value own = packScales(b, scales), before = packScales(b, previous);
   SmallVector<Value> scaled;
   for (auto [index, line] : llvm::enumerate(lines)) {
@@ -182,6 +186,7 @@ Value ConvertBuilder::createPair(Value low, Value high) {
 /// The words of a cell with rows in ascending order, from values of its lines
 /// times their scales. A word has four rows.
 CellWords ConvertBuilder::createWords(ArrayRef<Value> values) {
+  KernelBuilder::Step step(b, "pack_cell");
   // Byte i of a word comes from byte i XOR the lowest two bits of the position,
   // of two pairs.
   constexpr int64_t kBytesInOrder = 0x3210, kEachSelector = 0x1111,
@@ -243,6 +248,7 @@ CellWords ConvertBuilder::quantize(ArrayRef<Value> cell,
 /// Zeroes the rows from `high` on.
 CellWords ConvertBuilder::maskPadding(const CellWords &words, Value firstRow,
                                       Value high) {
+  KernelBuilder::Step step(b, "mask_padding");
   Value data = b.sub(high, firstRow);
   return createChoice(
       b.lessEqual(b.i32(kCellRows), data), [&] { return words; },

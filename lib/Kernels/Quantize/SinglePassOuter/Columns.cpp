@@ -56,6 +56,7 @@ static Value createPiece(KernelBuilder &b, ArrayRef<Value> words, Value index,
 void ColumnStores::storeCutCell(const CellWords &words,
                                 ArrayRef<Value> pointers, Value low,
                                 Value high) {
+  KernelBuilder::Step step(b, "store_cut_cell");
   Value at = low;
   auto storePiece = [&](int64_t bytes, bool isGrowing) {
     Value fits = b.lessEqual(b.add(at, bytes), high);
@@ -82,6 +83,7 @@ void ColumnStores::storeCutCell(const CellWords &words,
 
 void ColumnStores::storeAligned(const CellWords &words,
                                 const StoredRows &rows) {
+  KernelBuilder::Step step(b, "store_aligned");
   Value firstRow = b.mul(position, kCellRows);
   SmallVector<Value> pointers =
       getPointers(b.offsetBytes(rows.pointer, k.widen(firstRow)), words.size());
@@ -132,6 +134,7 @@ ColumnStores::Column ColumnStores::getColumn(Value pointer, Value index) {
 /// Stores the cells of the warp and those above.
 void ColumnStores::exchangeColumns(const CellWords &words,
                                    ArrayRef<Value> above) {
+  KernelBuilder::Step step(b, "exchange_columns");
   // Others may still read those of the tile before.
   b.syncSubgroup();
   Value row = b.mul(position, kCellRows);
@@ -155,6 +158,7 @@ void ColumnStores::exchangeColumns(const CellWords &words,
 /// loaded instead: the fifth where a window ends with the tile; any where it
 /// `mayPassEnd`, which takes a minimum for each.
 Value ColumnStores::loadWindow(Value shared, Value first, bool mayPassEnd) {
+  KernelBuilder::Step step(b, "load_window");
   constexpr int64_t kInWord = kWordBytes - 1;
   Value row = b.bitAnd(first, ~kInWord);
   Value place = b.offsetBytes(shared, row);
@@ -194,6 +198,7 @@ SmallVector<Value> ColumnStores::loadWindows(ArrayRef<Column> columns) {
 }
 
 void ColumnStores::storeWindow(const Column &column, Value window) {
+  KernelBuilder::Step step(b, "store_window");
   Value row = k.widen(b.mul(position, kCellRows));
   Value cell = b.offsetBytes(column.pointer, row);
   Value aligned =
@@ -260,6 +265,7 @@ ColumnStores::ColumnEnd ColumnStores::locateEnd(const StoredRows &rows,
 
 /// Stores what is left of a window, or of both where they are one.
 void ColumnStores::storePartOfWindow(const ColumnEnd &column) {
+  KernelBuilder::Step step(b, "store_part_of_window");
   auto getInWindow = [&](Value row) {
     return b.bitAnd(b.add(row, column.shift), kCellRows - 1);
   };

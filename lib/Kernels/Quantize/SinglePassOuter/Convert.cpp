@@ -71,6 +71,7 @@ Value ConvertBuilder::getPointer(Value segment, Value column, Value row) {
 /// ones of the upper half. Where there are none, the result is anything.
 SmallVector<Value> ConvertBuilder::loadRowsAbove(Value stage,
                                                  Value secondRows) {
+  KernelBuilder::Step step(b, "load_rows_above");
   auto type = VectorType::get(1, b.getI32Type());
   SmallVector<Type> types(kLaneRowsAbove, type);
   auto loadRows = [&](Value place, Value first, int64_t rowsInLine) {
@@ -129,6 +130,7 @@ SmallVector<Value> ConvertBuilder::createEmptyCell() {
 }
 
 CellPlace ConvertBuilder::locate(const TileRecord &record) {
+  KernelBuilder::Step step(b, "locate_cell");
   Value isTwoRow = tile_flags::kTwoRow.isSet(b, record.flags);
   CellPlace place;
   place.virtualColumn = getVirtualColumn();

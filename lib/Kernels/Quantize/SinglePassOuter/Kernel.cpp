@@ -183,6 +183,7 @@ Value SinglePassOuterKernel::isEnd(Value stage) {
 }
 
 TileRecord SinglePassOuterKernel::loadTileRecord(Value stage) {
+  KernelBuilder::Step step(b, "load_tile_record");
   Value pointer = getTileRecord(stage);
   SmallVector<Value> first =
       b.unpackWords(b.load(b.getWordsType(), pointer, 16));
@@ -270,6 +271,7 @@ Value SinglePassOuterKernel::isEndPanel(Value panel) {
 }
 
 PanelRecord SinglePassOuterKernel::loadPanelRecord(Value panel) {
+  KernelBuilder::Step step(b, "load_panel_record");
   Value pointer = getPanelRecord(panel);
   SmallVector<Value> words =
       b.unpackWords(b.load(b.getWordsType(), pointer, 16));
@@ -317,6 +319,7 @@ void SinglePassOuterKernel::waitForScales(Value panel) {
 //===----------------------------------------------------------------------===//
 
 void SinglePassOuterKernel::releaseStage(Value stage) {
+  KernelBuilder::Step step(b, "release_stage");
   // An arrival does not wait for loads of shared memory in flight, and TMA
   // would overtake them.
   kernel::AsyncProxyFenceOp::create(b);
@@ -335,6 +338,7 @@ Value SinglePassOuterKernel::loadEnd(Value segment) {
 
 void SinglePassOuterKernel::storeScale(Value segment, Value column,
                                        Value scale) {
+  KernelBuilder::Step step(b, "store_scale");
   Value element = b.add(b.mul(widen(segment), sizes.scaleSegment),
                         b.mul(widen(column), sizes.scaleParallel));
   b.store(scale, b.offsetBytes(scales, b.mul(element, sizeof(float))),

@@ -54,6 +54,7 @@ ProducerBuilder::ProducerBuilder(SinglePassOuterKernel &kernel)
 LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
                                            const SegmentState &state,
                                            Value &lastPanel, Value &panel) {
+  KernelBuilder::Step step(b, "find_tiles_of_lanes");
   Value inRange = isInRange(state);
   Value isTwoRow = kTwoRowBit.isSet(b, state.shape);
   Value interleave = kInterleaveBits.get(b, state.shape);
@@ -141,6 +142,7 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
 }
 
 PanelRecord ProducerBuilder::preparePanel(const LaneTile &tile) {
+  KernelBuilder::Step step(b, "prepare_panel");
   Value isTwoRow = kTwoRowBit.isSet(b, tile.bits);
   PanelRecord record;
   record.slot = tile.firstSlot;
@@ -161,6 +163,7 @@ PanelRecord ProducerBuilder::preparePanel(const LaneTile &tile) {
 /// Tile `index` of the panel of `tile`.
 PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
                                           Value flags) {
+  KernelBuilder::Step step(b, "prepare_tile");
   PreparedTile prepared;
   prepared.progress = tile.progress;
   Value isTwoRow = kTwoRowBit.isSet(b, tile.bits);
@@ -275,6 +278,7 @@ void ProducerBuilder::prefetchShare(const LaneTile &tile,
 }
 
 void ProducerBuilder::loadBoxes(const TileBoxes &boxes, Value stage) {
+  KernelBuilder::Step step(b, "load_boxes");
   Value first = TileBoxes::kFirst.get(b, boxes.numbers);
   Value count = TileBoxes::kCount.get(b, boxes.numbers);
   Value isTwoRow = k.isNonZero(TileBoxes::kIsTwoRow.get(b, boxes.numbers));
@@ -313,6 +317,7 @@ void ProducerBuilder::loadBoxes(const TileBoxes &boxes, Value stage) {
 RingPosition ProducerBuilder::issue(const PreparedTile &tile, Value isIssuer,
                                     RingPosition position,
                                     function_ref<void()> publish) {
+  KernelBuilder::Step step(b, "issue_tile");
   k.ring.createWaitEmpty(position);
   // Rows beside tiles are loads that this does not count.
   if (!k.tile.hasRows()) {

@@ -76,6 +76,7 @@ ReduceBuilder::ReduceBuilder(SinglePassOuterKernel &kernel, Value warp)
 /// The largest magnitudes of the tile's rows and of `largest`, in chunks.
 SmallVector<Value> ReduceBuilder::reduce(const TileRecord &record, Value stage,
                                          ValueRange largest) {
+  KernelBuilder::Step step(b, "reduce_tile");
   Value tile = k.getStage(stage);
   Value hasTwoRow = tile_flags::kTwoRow.isSet(b, record.flags);
   SmallVector<Value> offsets, chunks;
@@ -109,6 +110,7 @@ SmallVector<Value> ReduceBuilder::reduce(const TileRecord &record, Value stage,
 }
 
 void ReduceBuilder::post(const TileRecord &record, ValueRange largest) {
+  KernelBuilder::Step step(b, "post_magnitudes");
   SmallVector<Value> words;
   for (Value chunk : largest)
     llvm::append_range(words, b.unpackWords(chunk));
