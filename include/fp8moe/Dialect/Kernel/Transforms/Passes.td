@@ -40,4 +40,25 @@ def CheckSynchronization
   }];
 }
 
+def OutlineRepeats
+    : Pass<"fp8moe-outline-repeats", "::mlir::gpu::GPUModuleOp"> {
+  let summary = "Make functions of what kernels repeat, for readers";
+  let description = [{
+    A kernel is unrolled while it is built, so the same lines stand in it many times. The
+    pass makes each such sequence a function behind the kernel, where that saves ten lines
+    or more. What differs between the places is a parameter.
+
+    `--emit=kernel` prints kernels so. Nothing lowers the functions.
+
+    ```mlir
+    // The kernel:
+    %5 = func.call @rows_0_part1(%3, %1) : (i64, !llvm.ptr<1>) -> vector<4xi32>
+    %6 = func.call @rows_0_part1(%4, %1) : (i64, !llvm.ptr<1>) -> vector<4xi32>
+    ```
+  }];
+  let dependentDialects = [
+    "::mlir::func::FuncDialect", "::mlir::vector::VectorDialect"
+  ];
+}
+
 #endif // FP8MOE_DIALECT_KERNEL_TRANSFORMS_PASSES_TD
