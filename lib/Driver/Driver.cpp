@@ -8,6 +8,7 @@
 
 #include "fp8moe/Driver/Driver.h"
 
+#include "KernelText.h"
 #include "RemarkCollector.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.h"
 #include "fp8moe/Dialect/Plan/IR/Plan.h"
@@ -253,6 +254,18 @@ std::optional<EmitKind> mlir::fp8moe::getProduct(Stage stage) {
   llvm_unreachable("unknown stage");
 }
 
+LogicalResult Driver::emitKernels(ModuleOp module, raw_ostream &os) {
+  auto hook = [this](PassManager &pm) { return configure(pm); };
+  KernelText text(module);
+  if (failed(runKernelEmission(module, hook)))
+    return failure();
+  text.describe(module);
+  if (failed(runKernelOutlining(module, hook)))
+    return failure();
+  text.print(module, os);
+  return success();
+}
+
 LogicalResult Driver::emit(ModuleOp module, Stage stage, raw_ostream &os) {
   FailureOr<SmallVector<std::string>> targets = getTargets(module);
   if (failed(targets))
@@ -264,17 +277,13 @@ LogicalResult Driver::emit(ModuleOp module, Stage stage, raw_ostream &os) {
   FailureOr<OwningOpRef<ModuleOp>> clone = cloneFor(module, targets->front());
   if (failed(clone) || failed(runDecisions(**clone)))
     return failure();
-  if (stage == Stage::Kernel) {
-    auto hook = [this](PassManager &pm) { return configure(pm); };
-    if (failed(runKernelEmission(**clone, hook)))
-      return failure();
-  } else if (stage != Stage::Tensor && failed(runKernels(**clone))) {
+  if (stage == Stage::Kernel)
+    return emitKernels(**clone, os);
+  if (stage != Stage::Tensor && failed(runKernels(**clone)))
     return failure();
-  }
   if (std::optional<EmitKind> product = getProduct(stage))
     return emitTo(**clone, *lookupTarget(targets->front()), *product,
                   options.emission, os);
-  (*clone)->print(
-      os, OpPrintingFlags().printNameLocAsPrefix(stage == Stage::Kernel));
+  (*clone)->print(os);
   return success();
 }

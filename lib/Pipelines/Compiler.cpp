@@ -11,8 +11,10 @@
 #include "fp8moe/Conversion/Passes.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
+#include "fp8moe/Dialect/Kernel/Transforms/Passes.h"
 #include "fp8moe/Pipelines/Pipelines.h"
 #include "fp8moe/Transforms/Passes.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Transforms/Passes.h"
 
@@ -72,8 +74,18 @@ LogicalResult fp8moe::runKernelEmission(ModuleOp module,
     pm.addPass(createConvertFP8MoEToGPU());
     OpPassManager &functions =
         pm.nest<gpu::GPUModuleOp>().nest<gpu::GPUFuncOp>();
+    // Guards that always hold and carried values that nobody reads go.
+    functions.addPass(arith::createIntRangeOptimizationsPass());
+    functions.addPass(createRemoveDeadValuesPass());
     functions.addPass(createCanonicalizerPass());
     functions.addPass(createCSEPass());
+  });
+}
+
+LogicalResult fp8moe::runKernelOutlining(ModuleOp module,
+                                         const PassManagerHook &hook) {
+  return run(module, hook, [](OpPassManager &pm, const TargetInfo &) {
+    pm.addNestedPass<gpu::GPUModuleOp>(kernel::createOutlineRepeats());
   });
 }
 

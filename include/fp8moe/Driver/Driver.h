@@ -105,6 +105,7 @@ private:
 
   /// Turns them into kernels in the LLVM dialect and plans.
   LogicalResult runKernels(ModuleOp module);
+  LogicalResult emitKernels(ModuleOp module, raw_ostream &os);
 
   /// Compiles `module`, whose target is set to `chip`.
   FailureOr<TargetReport> writeArtifact(ModuleOp module, StringRef chip,

@@ -50,6 +50,9 @@ LogicalResult runSweep(ModuleOp module, const PassManagerHook &hook);
 /// simplified for people: the first step of runLowering.
 LogicalResult runKernelEmission(ModuleOp module, const PassManagerHook &hook);
 
+/// Makes functions of what such kernels repeat.
+LogicalResult runKernelOutlining(ModuleOp module, const PassManagerHook &hook);
+
 /// Lowers the module to kernels and plans for the target that it names.
 LogicalResult runLowering(ModuleOp module, const PassManagerHook &hook);
 

@@ -11,10 +11,16 @@
 // RUN: fp8moe-compile %s --target=gfx950 --emit=hsaco -o %t.hsaco && llvm-readelf -h %t.hsaco | FileCheck %s --check-prefix=HSACO
 
 // CPU-MLIR: fp8moe_plan.program @quantize
+// KERNEL: // %{{.*}} = fp8moe.dynamic_quantize %arg0 along [1] rounding pow2 tiles [
+// KERNEL-NEXT: // launch: grid({{.*}}arg0.dim(0){{.*}}) block({{[0-9]+}}, 1, 1) shared 0
+// KERNEL-NEXT: // %input: arg0
+// KERNEL-NEXT: // %output: {{.+}}
+// KERNEL-NEXT: // %scales: {{.+}}
+// KERNEL-NEXT: // %arg0_dim_0: arg0.dim(0)
 // KERNEL: gpu.func @quantize{{.*}}(%input: !llvm.ptr, %output: !llvm.ptr, %scales: !llvm.ptr
 // KERNEL: %thread = arith.index_cast
-// KERNEL: fp8moe_kernel.exchange
-// KERNEL: fp8moe_kernel.pack_fp8 {{.*}} products own_power_of_two
+// KERNEL-DAG: fp8moe_kernel.exchange
+// KERNEL-DAG: fp8moe_kernel.pack_fp8 {{.*}} products own_power_of_two
 // KERNEL: fp8moe_plan.program @quantize
 // NO-KERNEL: error: target 'cpu' is not a GPU; use convert-fp8moe-to-loops, or name a GPU
 // CPU-LLVM: define void @{{.*}}(ptr
