@@ -124,8 +124,8 @@ def spread_op(
     offsets: Optional[torch.Tensor] = None,
     weights: Optional[torch.Tensor] = None,
 ) -> torch.Tensor:
-    """`spread` as an operator. Inductor's own kernel takes a third longer (65536 rows of 2048, NVIDIA H200), and writes rows once for each
-    operator that reads them, where it meets the operators for the first time."""
+    """`spread` as an operator. Inductor's own kernel takes a third longer (65536 rows of 2048, NVIDIA H200). It writes
+    rows again for each operator that it meets for the first time."""
     return _run_spread(torch.library.wrap_triton(_spread_kernel), tokens, slots, K, offsets, weights)
 
 
