@@ -10,6 +10,7 @@ import operator
 from typing import Any, NamedTuple, Optional, Tuple
 
 import torch
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from .._library import Error
 from ._grouped_mm import is_exporting, require_dense
@@ -63,8 +64,11 @@ def route(experts: torch.Tensor, num_experts: int) -> Routing:
     experts = experts.to(torch.promote_types(experts.dtype, torch.int32))
     none = (experts < 0) | (experts >= num_experts)
     keys, slots = torch.sort(torch.where(none, num_experts, experts).to(key_type).flatten(), stable=True)
-    numbers = torch.arange(num_experts, device=experts.device, dtype=key_type)
-    offsets = torch.searchsorted(keys, numbers, right=True, out_int32=True)
+    if statically_known_true(slots.shape[0] == 0):  # of which Inductor makes a loop that Triton refuses (torch 2.11)
+        offsets = torch.zeros(num_experts, device=experts.device, dtype=torch.int32)
+    else:
+        numbers = torch.arange(num_experts, device=experts.device, dtype=key_type)
+        offsets = torch.searchsorted(keys, numbers, right=True, out_int32=True)
     rows = torch.arange(slots.shape[0], device=experts.device)
     places = torch.empty_like(slots).scatter_(0, slots, rows).view(experts.shape)
     return Routing(offsets, slots, places)
@@ -195,7 +199,8 @@ def _spread(
     """Gathers for each row its token, times the weight of its slot; zeros for rows past the last offset."""
     result: torch.Tensor
     if torch.compiler.is_compiling():
-        if tokens.is_cuda and tokens.dtype in TYPES and not is_exporting() and has_kernels("_permute_kernels"):
+        is_empty = statically_known_true(slots.shape[0] == 0)
+        if tokens.is_cuda and tokens.dtype in TYPES and not (is_empty or is_exporting()) and has_kernels("_permute_kernels"):
             result = torch.ops.fp8moe.spread(tokens, slots, k, offsets, weights)
             return result
     elif kernels := find_kernels("_permute_kernels", tokens, *(() if weights is None else (weights,))):

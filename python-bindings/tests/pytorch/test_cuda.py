@@ -35,6 +35,7 @@ def setup(request):
     if "FP8MOE_TEST_ARTIFACTS" not in os.environ:
         request.getfixturevalue("ir")
     torch.manual_seed(0)
+    torch.compiler.reset()  # a function has few graphs before Dynamo gives up
     # What is allocated next holds no number until it is written.
     torch.full((1 << 22,), float("nan"), device="cuda")
 
@@ -288,6 +289,38 @@ def test_permutation(k, dtype, monkeypatch):
             expected = step(of)
         for result, other in zip(found, expected):
             torch.testing.assert_close(result, other)
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+def test_permutation_in_graphs(weighted):
+    """Bits of eager code, by the same kernel, for any number of tokens. Gradients may be expanded."""
+    D, k, count = 520, 3, 5
+
+    def there_and_back(x, chosen, weights):
+        rows, routing = permute(x, chosen, count)
+        return rows, unpermute(rows.float().relu().bfloat16(), routing, weights)
+
+    compiled = torch.compile(there_and_back, fullgraph=True, dynamic=True)
+    for tokens in (517, 0, 33):
+        x = torch.randn(tokens, D, device="cuda").bfloat16().requires_grad_()
+        weights = torch.rand(tokens, k, device="cuda").requires_grad_() if weighted else None
+        chosen = torch.randint(-1, count + 2, (tokens, k), device="cuda")
+        leaves = [x, weights] if weighted else [x]
+        results = []
+        for function in (there_and_back, compiled):
+            rows, y = function(x, chosen, weights)
+            results.append((rows, y, *torch.autograd.grad(y.sum(), leaves)))
+        for found, expected in zip(*results):
+            torch.testing.assert_close(found, expected)
+        assert torch.equal(results[0][0], results[1][0])
+
+
+def test_gathering_operator():
+    x, slots = torch.randn(40, 24, device="cuda").bfloat16(), torch.randperm(120, device="cuda")
+    ends, weights = torch.tensor([30, 30, 90], dtype=torch.int32, device="cuda"), torch.rand(40, 3, device="cuda")
+    assert _triton.has_kernels("_permute_kernels")
+    for given in ((), (ends,), (ends, weights)):
+        torch.library.opcheck(torch.ops.fp8moe.spread.default, (x, slots, 3, *given))
 
 
 def test_kernels_are_not_tried_on_fake_tensors():

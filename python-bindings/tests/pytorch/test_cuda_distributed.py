@@ -85,6 +85,7 @@ def test_sizes_are_read_when_they_are_there():
     """The copy begins without waiting; its reader waits for what runs in the stream of the tensor."""
     for stream in (torch.cuda.current_stream(), torch.cuda.Stream()):
         sizes = torch.zeros(2, 4, dtype=torch.int64, device="cuda")
+        _exchange._read_later(sizes.add_(0))()  # pinned memory and kernels that are new wait for the device
         torch.cuda.synchronize()
         with torch.cuda.stream(stream):
             torch.cuda.set_sync_debug_mode("error")
