@@ -32,6 +32,42 @@ gpu.module @kernels {
 
 // -----
 
+// One lane of a warp arrives, which a branch or an earlier step of the loop has chosen.
+gpu.module @kernels {
+  gpu.func @chosen(%shared: !llvm.ptr<3>, %parity: i32, %flag: i1) kernel
+      attributes {known_block_size = array<i32: 64, 1, 1>} {
+    %thread = gpu.thread_id x
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %isFirst = arith.cmpi eq, %thread, %c0 : index
+    %ready = fp8moe_kernel.shared_part mbarrier "ready" at %shared : !llvm.ptr<3>
+    scf.if %isFirst {
+      fp8moe_kernel.mbarrier_init %ready, 1
+    }
+    gpu.barrier
+    %branch = scf.if %flag -> i1 {
+      scf.yield %isFirst : i1
+    } else {
+      %isSecond = arith.cmpi eq, %thread, %c1 : index
+      scf.yield %isSecond : i1
+    }
+    scf.if %branch {
+      fp8moe_kernel.arrive %ready
+    }
+    scf.for %i = %c0 to %c1 step %c1 iter_args(%is = %flag) -> i1 {
+      scf.if %is {
+        fp8moe_kernel.arrive %ready
+      }
+      %next = arith.cmpi eq, %thread, %i : index
+      scf.yield %next : i1
+    }
+    fp8moe_kernel.wait_parity %ready, %parity
+    gpu.return
+  }
+}
+
+// -----
+
 gpu.module @kernels {
   gpu.func @initialized(%shared: !llvm.ptr<3>, %parity: i32) kernel {
     %ready = fp8moe_kernel.shared_part mbarrier "ready" at %shared : !llvm.ptr<3>

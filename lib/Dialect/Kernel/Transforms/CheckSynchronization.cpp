@@ -100,8 +100,8 @@ private:
 };
 } // namespace
 
-/// Whether no lane's number is in what a value is computed from. Loops hand on
-/// what they begin with.
+/// Whether no lane's number is in what a value is computed from, or in what
+/// branches and loops yield.
 static bool isOfAllLanes(Value value) {
   SmallVector<Value> rest{value};
   DenseSet<Value> seen;
@@ -119,6 +119,9 @@ static bool isOfAllLanes(Value value) {
       rest.push_back(shuffle.getOffset());
     else
       llvm::append_range(rest, op->getOperands());
+    for (Region &region : op->getRegions())
+      for (Block &block : region)
+        llvm::append_range(rest, block.back().getOperands());
   }
   return true;
 }
