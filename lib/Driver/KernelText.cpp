@@ -50,6 +50,8 @@ static std::string describeMap(plan::TensorMapOp map) {
 /// computed of them.
 static std::string describe(Value value) {
   APInt constant;
+  if (matchPattern(value, m_One()) && value.getType().isInteger(1))
+    return "true";
   if (matchPattern(value, m_ConstantInt(&constant)))
     return llvm::toString(constant, 10, /*Signed=*/true);
   auto describeExtent = [](auto op) {
@@ -69,6 +71,12 @@ static std::string describe(Value value) {
         return describeAll(
             arith::stringifyCmpIPredicate(compare.getPredicate()),
             compare->getOperands());
+      })
+      .Case([](arith::XOrIOp exclusive) {
+        bool isNot = exclusive.getType().isInteger(1) &&
+                     matchPattern(exclusive.getRhs(), m_One());
+        return isNot ? describeAll("not", exclusive.getLhs())
+                     : describeAll("xori", exclusive->getOperands());
       })
       .Default([](Operation *other) {
         return describeAll(other->getName().stripDialect(),
@@ -173,7 +181,9 @@ KernelText::KernelText(ModuleOp tensors) {
               argument.getArgNumber(), FP8MoEDialect::kNameAttrName))
         argument.setLoc(NameLoc::get(name, argument.getLoc()));
     function.walk([&](Operation *op) {
-      if (!isa_and_nonnull<FP8MoEDialect>(op->getDialect()))
+      // A kernel's operation is found by its location.
+      if (!isa_and_nonnull<FP8MoEDialect>(op->getDialect()) ||
+          isa<UnknownLoc>(op->getLoc()))
         return;
       llvm::raw_string_ostream os(operations[op->getLoc()].emplace_back());
       op->print(os, OpPrintingFlags().useLocalScope().printNameLocAsPrefix());
@@ -181,7 +191,8 @@ KernelText::KernelText(ModuleOp tensors) {
   });
 }
 
-/// "x.dim(0)" --> "x_dim_0". Sizes that are computed of others are "size".
+/// "x.dim(0)" --> "x_dim_0", "128" --> "_128". Sizes that are computed of
+/// others are "size".
 static std::string createName(StringRef text) {
   constexpr size_t kMaxLength = 20;
   if (text.size() > kMaxLength)
@@ -189,12 +200,26 @@ static std::string createName(StringRef text) {
   std::string name = text.str();
   for (char &c : name)
     c = llvm::isAlnum(c) ? c : '_';
-  return StringRef(name).rtrim('_').str();
+  return (llvm::isDigit(name.front()) ? "_" : "") +
+         StringRef(name).rtrim('_').str();
+}
+
+/// Names parameters as they are printed: no two are equal.
+static std::string nameParameter(BlockArgument parameter, StringRef text,
+                                 std::set<std::string> &used) {
+  auto given = dyn_cast<NameLoc>(parameter.getLoc());
+  std::string name = given ? given.getName().str() : createName(text);
+  std::string unique = name;
+  for (int64_t number = 0; !used.insert(unique).second; ++number)
+    unique = (name + "_" + Twine(number)).str();
+  auto attribute = StringAttr::get(parameter.getContext(), unique);
+  parameter.setLoc(NameLoc::get(attribute, parameter.getLoc()));
+  return unique;
 }
 
 /// Names constants whose usual names do not say what they are.
 static void nameConstants(Operation *kernel) {
-  // Sizes and strides are decimal, masks and the bits of descriptors are not.
+  // Larger numbers are masks and the bits of descriptors, most of them.
   constexpr uint64_t kLeastMask = uint64_t(1) << 24;
   kernel->walk([&](Operation *op) {
     APInt integer;
@@ -226,15 +251,12 @@ void KernelText::describe(ModuleOp module) {
       return header.push_back(describeLaunch(launch));
     header = operations.lookup(launch.getLoc());
     header.push_back(describeLaunch(launch));
+    std::set<std::string> used;
     for (auto [parameter, argument] :
          llvm::zip_equal(kernel.getArguments(), launch.getArgs())) {
       std::string text = ::describe(argument);
-      if (!isa<NameLoc>(parameter.getLoc()))
-        parameter.setLoc(
-            NameLoc::get(StringAttr::get(module.getContext(), createName(text)),
-                         parameter.getLoc()));
-      auto name = cast<NameLoc>(parameter.getLoc()).getName();
-      header.push_back(("%" + name.getValue() + ": " + text).str());
+      header.push_back("%" + nameParameter(parameter, text, used) + ": " +
+                       text);
     }
     llvm::append_range(header, describeShared(kernel));
     nameConstants(kernel);

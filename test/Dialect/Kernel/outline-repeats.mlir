@@ -117,19 +117,102 @@ gpu.module @kernels {
 
   // Operations of the same names that refer to each other otherwise are no repeat.
 
+  // CHECK-LABEL: gpu.func @wired_alike(
+  // CHECK-COUNT-2: call @part
+  gpu.func @wired_alike(%x: i32, %y: i32, %to: !llvm.ptr) {
+    %0 = arith.subi %x, %y : i32
+    %1 = arith.muli %y, %0 : i32
+    %2 = arith.xori %0, %1 : i32
+    %3 = arith.andi %1, %2 : i32
+    %4 = arith.ori %2, %3 : i32
+    %5 = arith.shli %3, %4 : i32
+    %6 = arith.shrui %4, %5 : i32
+    %7 = arith.shrsi %5, %6 : i32
+    %8 = arith.divui %6, %7 : i32
+    %9 = arith.divsi %7, %8 : i32
+    %10 = arith.remui %8, %9 : i32
+    %11 = arith.remsi %9, %10 : i32
+    %12 = arith.maxsi %10, %11 : i32
+    %13 = arith.minsi %11, %12 : i32
+    %14 = arith.maxui %12, %13 : i32
+    %15 = arith.minui %13, %14 : i32
+    %16 = arith.addi %14, %15 : i32
+    llvm.store %16, %to : i32, !llvm.ptr
+    %17 = arith.subi %x, %y : i32
+    %18 = arith.muli %y, %17 : i32
+    %19 = arith.xori %17, %18 : i32
+    %20 = arith.andi %18, %19 : i32
+    %21 = arith.ori %19, %20 : i32
+    %22 = arith.shli %20, %21 : i32
+    %23 = arith.shrui %21, %22 : i32
+    %24 = arith.shrsi %22, %23 : i32
+    %25 = arith.divui %23, %24 : i32
+    %26 = arith.divsi %24, %25 : i32
+    %27 = arith.remui %25, %26 : i32
+    %28 = arith.remsi %26, %27 : i32
+    %29 = arith.maxsi %27, %28 : i32
+    %30 = arith.minsi %28, %29 : i32
+    %31 = arith.maxui %29, %30 : i32
+    %32 = arith.minui %30, %31 : i32
+    %33 = arith.addi %31, %32 : i32
+    llvm.store %33, %to : i32, !llvm.ptr
+    gpu.return
+  }
+
   // CHECK-LABEL: gpu.func @wired_otherwise(
   // CHECK-NOT: call
   gpu.func @wired_otherwise(%x: i32, %y: i32, %to: !llvm.ptr) {
     %0 = arith.subi %x, %y : i32
-    %1 = arith.subi %0, %y : i32
-    %2 = arith.subi %1, %0 : i32
-    %3 = arith.subi %2, %1 : i32
-    llvm.store %3, %to : i32, !llvm.ptr
-    %4 = arith.subi %x, %y : i32
-    %5 = arith.subi %x, %4 : i32
-    %6 = arith.subi %4, %5 : i32
-    %7 = arith.subi %5, %6 : i32
-    llvm.store %7, %to : i32, !llvm.ptr
+    %1 = arith.muli %y, %0 : i32
+    %2 = arith.xori %0, %1 : i32
+    %3 = arith.andi %1, %2 : i32
+    %4 = arith.ori %2, %3 : i32
+    %5 = arith.shli %3, %4 : i32
+    %6 = arith.shrui %4, %5 : i32
+    %7 = arith.shrsi %5, %6 : i32
+    %8 = arith.divui %6, %7 : i32
+    %9 = arith.divsi %7, %8 : i32
+    %10 = arith.remui %8, %9 : i32
+    %11 = arith.remsi %9, %10 : i32
+    %12 = arith.maxsi %10, %11 : i32
+    %13 = arith.minsi %11, %12 : i32
+    %14 = arith.maxui %12, %13 : i32
+    %15 = arith.minui %13, %14 : i32
+    %16 = arith.addi %14, %15 : i32
+    llvm.store %16, %to : i32, !llvm.ptr
+    %17 = arith.subi %y, %x : i32
+    %18 = arith.muli %17, %y : i32
+    %19 = arith.xori %18, %17 : i32
+    %20 = arith.andi %19, %18 : i32
+    %21 = arith.ori %20, %19 : i32
+    %22 = arith.shli %21, %20 : i32
+    %23 = arith.shrui %22, %21 : i32
+    %24 = arith.shrsi %23, %22 : i32
+    %25 = arith.divui %24, %23 : i32
+    %26 = arith.divsi %25, %24 : i32
+    %27 = arith.remui %26, %25 : i32
+    %28 = arith.remsi %27, %26 : i32
+    %29 = arith.maxsi %28, %27 : i32
+    %30 = arith.minsi %29, %28 : i32
+    %31 = arith.maxui %30, %29 : i32
+    %32 = arith.minui %31, %30 : i32
+    %33 = arith.addi %32, %31 : i32
+    llvm.store %33, %to : i32, !llvm.ptr
+    gpu.return
+  }
+
+  // Only elements that are there, of structs and vectors of known length, become results of one operation.
+
+  // CHECK-LABEL: gpu.func @other_aggregates(
+  // CHECK: llvm.extractvalue %{{.*}}[0] : !llvm.array<2 x i32>
+  // CHECK: llvm.extractelement
+  // CHECK: vector.extract %{{.*}}[0] : f32 from vector<[4]xf32>
+  // CHECK-NEXT: gpu.return
+  gpu.func @other_aggregates(%array: !llvm.array<2 x i32>, %vector: vector<4xf32>, %scalable: vector<[4]xf32>) {
+    %c9 = arith.constant 9 : i32
+    %0 = llvm.extractvalue %array[0] : !llvm.array<2 x i32>
+    %1 = llvm.extractelement %vector[%c9 : i32] : vector<4xf32>
+    %2 = vector.extract %scalable[0] : f32 from vector<[4]xf32>
     gpu.return
   }
 }

@@ -45,6 +45,16 @@ static ValueRange createElements(OpBuilder &builder, Value aggregate) {
   return vector::ToElementsOp::create(builder, loc, aggregate).getResults();
 }
 
+/// How many elements of an aggregate `createElements` makes; none of others.
+static int64_t countElements(Value aggregate) {
+  Type type = aggregate.getType();
+  if (auto members = dyn_cast<LLVM::LLVMStructType>(type))
+    return members.getBody().size();
+  auto vector = dyn_cast<VectorType>(type);
+  bool isSimple = vector && vector.getRank() == 1 && !vector.isScalable();
+  return isSimple ? vector.getNumElements() : 0;
+}
+
 /// The aggregate that an operation takes one element from, and the element's
 /// number; a null value for other operations.
 static std::pair<Value, int64_t> getExtracted(Operation *op) {
@@ -56,7 +66,7 @@ static std::pair<Value, int64_t> getExtracted(Operation *op) {
     if (matchPattern(extract.getPosition(), m_ConstantInt(&position)))
       return {extract.getVector(), position.getSExtValue()};
   if (auto extract = dyn_cast<vector::ExtractOp>(op))
-    if (extract.getSourceVectorType().getRank() == 1 &&
+    if (extract.getStaticPosition().size() == 1 &&
         !extract.hasDynamicPosition())
       return {extract.getSource(), extract.getStaticPosition().front()};
   return {};
@@ -69,7 +79,7 @@ static void takeAllElements(Operation *kernel) {
   OpBuilder builder(kernel->getContext());
   kernel->walk([&](Operation *op) {
     auto [aggregate, number] = getExtracted(op);
-    if (!aggregate)
+    if (!aggregate || number < 0 || number >= countElements(aggregate))
       return;
     auto [entry, isNew] = elements.try_emplace(aggregate);
     if (isNew)
@@ -342,7 +352,7 @@ SmallVector<llvm::SuffixTree::RepeatedSubstring> Outliner::findCandidates() {
   return candidates;
 }
 
-/// Those places of a candidate that do not overlap, and whose operations refer
+/// Finds places of a candidate that do not overlap, and whose operations refer
 /// to each other as at most places.
 Repeat Outliner::select(const llvm::SuffixTree::RepeatedSubstring &candidate) {
   struct Group {
@@ -466,7 +476,7 @@ func::FuncOp Outliner::createFunction(const Repeat &repeat) {
 void Outliner::outline(const Repeat &repeat) {
   func::FuncOp function = createFunction(repeat);
   for (Sequence place : repeat.places) {
-    // Not those of the repeat, which may be results of a place before.
+    // Values of the repeat itself may be results of a place before.
     SmallVector<Value> all(repeat.arguments.size()), arguments;
     for (auto [operand, parameter] :
          llvm::zip_equal(Wiring(place).inputs, repeat.parameters))

@@ -18,7 +18,7 @@
 
 namespace mlir::fp8moe::kernel {
 
-/// What lowerings have to know of a vendor's GPUs, or of one of them.
+/// Facts of a vendor's GPUs, or of one of them, for lowerings.
 struct Vendor {
   StringLiteral name;
   int64_t subgroupLanes;

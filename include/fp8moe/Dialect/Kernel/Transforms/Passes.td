@@ -28,7 +28,7 @@ def CheckSynchronization
     * A store to shared memory that reaches a TMA store or `wgmma` of the same part, or of the
       same address, without an `fp8moe_kernel.async_proxy_fence`.
     * A load from shared memory that reaches a TMA load to the same part or address without
-      a wait, barrier or fence.
+      a wait, barrier or fence. Any of them counts: a wait for another mbarrier, too.
     * A read of a ring's stage on a path without a wait for one of its full mbarriers.
     * A read of a stage after the arrival at its empty mbarrier.
 
@@ -46,14 +46,24 @@ def OutlineRepeats
   let description = [{
     A kernel is unrolled while it is built, so the same lines stand in it many times. The
     pass makes each such sequence a function behind the kernel, where that saves ten lines
-    or more. What differs between the places is a parameter.
+    or more. Values that are not the same at all places are parameters. A function has the
+    name of a step, which the kernel's builder gave, or is a `part`.
 
-    `--emit=kernel` prints kernels so. Nothing lowers the functions.
+    Before that, elements that are taken one by one become results of one
+    `vector.to_elements` or `builtin.unrealized_conversion_cast`, so that places differ in
+    values only. That holds for the whole kernel. `--emit=kernel` prints kernels so. Nothing
+    lowers the functions.
 
     ```mlir
-    // The kernel:
-    %5 = func.call @rows_0_part1(%3, %1) : (i64, !llvm.ptr<1>) -> vector<4xi32>
-    %6 = func.call @rows_0_part1(%4, %1) : (i64, !llvm.ptr<1>) -> vector<4xi32>
+    // Before, with ten more operations in each place:
+    %0 = arith.muli %x, %c3 : i32
+    %1 = arith.xori %0, %c7 : i32
+    %2 = arith.muli %1, %c3 : i32
+    %3 = arith.xori %2, %c9 : i32
+
+    // After:
+    %1 = func.call @swizzle(%x, %c7) : (i32, i32) -> i32
+    %3 = func.call @swizzle(%1, %c9) : (i32, i32) -> i32
     ```
   }];
   let dependentDialects = [
