@@ -189,7 +189,7 @@ def find_group(function: str, group: Any) -> Tuple[str, int]:
 
 def _require_exchange(function: str, x: Any, experts: Any, weights: Any, num_experts: int, ranks: int, wire: str) -> None:
     require_tokens(function, x, experts, num_experts)
-    require_weights(function, weights, experts)
+    require_weights(function, weights, experts, "experts")
     if x.dtype != torch.bfloat16 and not torch.is_autocast_enabled(x.device.type):
         raise ValueError(f"{function}: x is {x.dtype}, expected torch.bfloat16; cast it, or call it under torch.autocast")
     if num_experts % ranks:

@@ -124,13 +124,13 @@ def _require_routing(function: str, routing: Any) -> None:
         raise TypeError(f"{function}: routing is of type {type(routing).__name__}, expected the second result of permute")
 
 
-def require_weights(function: str, weights: Any, experts: torch.Tensor) -> None:
-    """`experts`, or the places of a routing, are [T, k]."""
+def require_weights(function: str, weights: Any, other: torch.Tensor, name: str = "routing") -> None:
+    """The other tensor, of that name, is [T, k]."""
     _require_tensor(function, "weights", weights)
-    if weights.device != experts.device:
-        raise ValueError(f"{function}: weights are on {weights.device}, but experts are on {experts.device}; move them there")
-    if weights.shape != experts.shape:
-        raise ValueError(f"{function}: weights have shape {tuple(weights.shape)}, expected that of experts, {tuple(experts.shape)}")
+    if weights.device != other.device:
+        raise ValueError(f"{function}: weights are on {weights.device}, but {name} {'is' if name == 'routing' else 'are'} on {other.device}; move them there")
+    if weights.shape != other.shape:
+        raise ValueError(f"{function}: weights have shape {tuple(weights.shape)}, expected {tuple(other.shape)}, the shape of {name}")
 
 
 def _require_tensor(function: str, name: str, tensor: Any) -> None:
@@ -200,7 +200,8 @@ def _spread(
     result: torch.Tensor
     if torch.compiler.is_compiling():
         is_empty = statically_known_true(slots.shape[0] == 0)
-        if tokens.is_cuda and tokens.dtype in TYPES and not (is_empty or is_exporting()) and has_kernels("_permute_kernels"):
+        fits = tokens.is_cuda and all(each is None or each.dtype in TYPES for each in (tokens, weights))
+        if fits and not (is_empty or is_exporting()) and has_kernels("_permute_kernels"):
             result = torch.ops.fp8moe.spread(tokens, slots, k, offsets, weights)
             return result
     elif kernels := find_kernels("_permute_kernels", tokens, *(() if weights is None else (weights,))):

@@ -1,8 +1,8 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Computations of _permute.py, each in one kernel of Triton, for eager code: torch's own operations take a pass over memory for
-each step of a sum. Under torch.compile Inductor makes the sums itself."""
+"""Computations of _permute.py, each in one kernel of Triton: torch's own operations take a pass over memory for each step of a sum.
+Under torch.compile Inductor makes the sums itself."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 
 #: What is to be said where Triton cannot make them.
-SLOW = "permute and unpermute take several times as long outside of torch.compile"
+SLOW = "permute and unpermute take longer, outside of torch.compile several times as long"
 
 #: Elements of a row that a program holds.
 _BLOCK = 1024

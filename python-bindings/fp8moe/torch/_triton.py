@@ -21,9 +21,9 @@ TYPES = frozenset((torch.bfloat16, torch.float16, torch.float32))
 
 
 def find_kernels(module: str, *tensors: torch.Tensor) -> Any:
-    """The module of this package with kernels for these tensors, or None. There are none where Inductor fuses torch's
-    operations, a mode or tracer sees calls, or results are differentiated. They need sums in float32, and Triton.
-    A profile shows the kernels that run without it."""
+    """The module of this package with kernels for these tensors, or None. There are none in graphs, which take
+    operators where `has_kernels`, where a mode or tracer sees calls, or where results are differentiated. They need sums in float32, and
+    Triton. A profile shows the kernels that run without it."""
     if torch.compiler.is_compiling() or is_traced():
         return None
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):

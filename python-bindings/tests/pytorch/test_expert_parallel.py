@@ -300,7 +300,7 @@ def check_messages(rank):
         (dict(dropped=torch.zeros(1, dtype=torch.int64, device="meta")), "dropped is torch.strided on meta, expected torch.strided on the device of x"),
         (dict(dropped=torch.zeros(2)), r"dropped is torch.float32 of shape \(2,\), expected torch.int64 of shape \(1,\)"),
         (dict(x=x.float()), "x is torch.float32, expected torch.bfloat16; cast it"),
-        (dict(weights=weights[:, :1]), r"weights have shape \(4, 1\), expected that of experts, \(4, 2\)"),
+        (dict(weights=weights[:, :1]), r"weights have shape \(4, 1\), expected \(4, 2\), the shape of experts"),
         (dict(experts=ids[:3]), r"^expert_parallel: experts have shape \(3, 2\), expected \[T, k\] with T = 4"),
         (dict(experts=ids.float()), "experts are torch.float32, expected integers"),
     ):

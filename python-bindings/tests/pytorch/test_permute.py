@@ -290,8 +290,8 @@ def test_unpermute_refuses_types():
     "rows, weights, message",
     [
         (torch.zeros(T, D), None, r"rows have shape \(37, 24\), expected \[T \* k, D\] of 37 tokens and 3 experts"),
-        (torch.zeros(T * K, D), torch.zeros(T, 1), r"weights have shape \(37, 1\), expected that of experts, \(37, 3\)"),
-        (torch.zeros(T * K, D), torch.zeros(T, K, device="meta"), "weights are on meta, but experts are on cpu; move them there"),
+        (torch.zeros(T * K, D), torch.zeros(T, 1), r"weights have shape \(37, 1\), expected \(37, 3\), the shape of routing"),
+        (torch.zeros(T * K, D), torch.zeros(T, K, device="meta"), "weights are on meta, but routing is on cpu; move them there"),
         (torch.zeros(T * K, D, device="meta"), None, "rows are on meta, but routing is on cpu; move them there"),
     ],
 )
