@@ -118,7 +118,7 @@ def measure_limits(size=8192):
 
 
 def list_kernels(shape, element):
-    """(bytes, operations) of the kernels that a layer's forward and backward cannot do without, if matmuls read `element` bytes for a number."""
+    """(bytes, operations) of each kernel of a layer's forward and backward, if matmuls read `element` bytes for a number. Weights are not kept."""
     tokens, width, hidden, experts, top = shape
     rows, weights = tokens * top, experts * hidden * width  # of one of three matrices
     once = rows * hidden * width * 2
