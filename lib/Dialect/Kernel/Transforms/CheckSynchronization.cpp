@@ -92,11 +92,14 @@ private:
   /// Whether a thread executes an operation, if conditions that nobody knows
   /// hold: all or, `together`, those that lanes of a warp have in common.
   bool mayExecute(Operation *op, int64_t thread, bool together = false);
+  /// Whether lanes of a warp go into the regions of an operation together.
+  bool isTakenTogether(Operation *parent);
   ConstantIntRanges getRange(Value value, int64_t thread);
   std::optional<ConstantIntRanges> computeRange(Value value, int64_t thread);
 
   int64_t size;
   DenseMap<std::pair<Value, int64_t>, ConstantIntRanges> ranges;
+  DenseMap<Operation *, bool> takenTogether;
 };
 } // namespace
 
@@ -150,12 +153,18 @@ bool Threads::mayExecute(Operation *op, int64_t thread, bool together) {
       if (condition && condition->isOne() != isThen)
         return false;
     }
-    if (together && !condition &&
-        !llvm::all_of(parent->getOperands(), isOfAllLanes))
+    if (together && !condition && !isTakenTogether(parent))
       return false;
     op = parent;
   }
   return true;
+}
+
+bool Threads::isTakenTogether(Operation *parent) {
+  auto [known, isNew] = takenTogether.try_emplace(parent);
+  if (isNew)
+    known->second = llvm::all_of(parent->getOperands(), isOfAllLanes);
+  return known->second;
 }
 
 ConstantIntRanges Threads::getRange(Value value, int64_t thread) {
