@@ -16,8 +16,8 @@ one NVIDIA GPU. Peers that are not installed are left out.
 
 fp8moe is recipe "auto", "fp8moe, FP8" is recipe "rowwise", and "fp8moe, kept" reads weights that were quantized before. Peers cannot be captured in
 CUDA graphs, so calls are queued: each time is the median of nine blocks of five calls, in random turns, from events. Each output and gradient of x is
-compared with torch's in bf16. Peak memory is beside that of inputs and weights. "least" is a whole layer, in FP8 or bf16, whose kernels move each
-operand once at the speed of a copy or multiply at the speed of a dense matmul, whichever takes longer, both measured in the same run. SonicMoE compiles for minutes in its first call. transformer_engine (2.20.2) and sonic-moe (0.1.2, bf16 only) come as wheels.
+compared with torch's in bf16. Peak memory is beside that of inputs and weights. "least" is a whole layer, in FP8 or bf16, whose matmuls take as long as
+dense ones of the same size, and whose other kernels move each operand once at the speed of a copy, all measured in the same run. SonicMoE compiles for minutes in its first call. transformer_engine (2.20.2) and sonic-moe (0.1.2, bf16 only) come as wheels.
 """
 
 import argparse
@@ -101,58 +101,56 @@ def bf16_experts(rows, gate_up, down, offsets):
     return torch._grouped_mm(swiglu(torch._grouped_mm(rows, gate_up, offsets)), down, offsets)
 
 
-def measure_limits(size=8192):
-    """Bytes a microsecond of a copy, and operations a microsecond of a dense matmul by the bytes of an element."""
-    source = torch.randn(2**29, device="cuda", dtype=torch.bfloat16)
-    target, (a, b) = torch.empty_like(source), source[: 2 * size * size].view(2, size, size)
-    a8, b8, one = a.to(torch.float8_e4m3fn), b.to(torch.float8_e4m3fn), torch.ones(size, 1, device="cuda")
-    us = time_queued(
-        {
-            "copy": lambda: target.copy_(source),
-            1: lambda: torch._scaled_mm(a8, b8.t(), one, one.t(), out_dtype=torch.bfloat16, use_fast_accum=True),
-            2: lambda: a @ b.t(),
-        },
-        random.Random(7),
-    )
-    return 4 * source.numel() / us["copy"], {width: 2 * size**3 / us[width] for width in (1, 2)}
-
-
-def list_kernels(shape, element):
-    """(bytes, operations) of each kernel of a layer's forward and backward, if matmuls read `element` bytes for a number. Weights are not kept."""
+def list_copies(shape, element):
+    """Bytes that each kernel of a layer's forward and backward moves beside matmuls, if these read `element` bytes for a number. Weights are not kept."""
     tokens, width, hidden, experts, top = shape
-    rows, weights = tokens * top, experts * hidden * width  # of one of three matrices
-    once = rows * hidden * width * 2
-
-    def multiply(operations, read, written):
-        return element * read + 2 * written, operations
-
+    rows, weights = tokens * top, 3 * experts * hidden * width
+    sort = combine = (2 * tokens + 2 * rows) * width
     # FP8 is written along both axes, and weights are read for each of their two forms.
-    sort = (2 * tokens + 2 * rows) * width, 0
-    combine = sort
-    quantize_weights = [(2 * 3 * 3 * weights, 0)] if element == 1 else []
+    quantize_weights = [2 * 3 * weights] if element == 1 else []
     activation = [(4 + 2) * rows * hidden, (2 + 4 + 4) * rows * hidden]
-    return quantize_weights + [
-        sort,
-        multiply(2 * once, rows * width + 2 * weights, 2 * rows * hidden),
-        (activation[0], 0),
-        multiply(once, rows * hidden + weights, rows * width),
-        combine,
-        sort,
-        multiply(once, rows * width + weights, rows * hidden),
-        multiply(once, rows * (width + hidden), weights),
-        (activation[1], 0),
-        multiply(2 * once, 2 * rows * hidden + 2 * weights, rows * width),
-        multiply(2 * once, rows * (width + 2 * hidden), 2 * weights),
-        combine,
-    ]
+    return [*quantize_weights, sort, activation[0], combine, sort, activation[1], combine]
 
 
-def find_least(shape, limits):
-    """Microseconds."""
-    bytes_per_us, operations_per_us = limits
+def list_matmuls(shape):
+    """Rows, columns and contraction of dense matmuls with as many operations and results as the grouped ones of a forward and backward, and how many matrices the second operand of those has."""
+    tokens, width, hidden, experts, top = shape
+    rows = tokens * top
+    length = -(-rows // experts // 16) * 16  # of a group; multiples of 16 bytes are what matmuls of FP8 take
+    of_rows = [(rows, 2 * hidden, width), (rows, width, hidden), (rows, hidden, width), (rows, width, 2 * hidden)]
+    return [(*size, experts) for size in of_rows] + [(experts * 2 * hidden, width, length, experts), (experts * width, hidden, length, experts)]
+
+
+def measure_matmuls(sizes):
+    """Microseconds of dense matmuls, by size and bytes of an element, in blocks about as long as those of whole layers: the limit of power acts by then."""
+    runs = {}
+    one = torch.ones((), device="cuda")
+    for m, n, k, _ in sizes:
+        a, b = torch.randn(m, k, device="cuda", dtype=torch.bfloat16), torch.randn(n, k, device="cuda", dtype=torch.bfloat16).t()
+        a8, b8 = (tensor.to(torch.float8_e4m3fn) for tensor in (a, b))
+        runs[m, n, k, 1] = lambda a=a8, b=b8: torch._scaled_mm(a, b, one, one, out_dtype=torch.bfloat16, use_fast_accum=True)
+        runs[m, n, k, 2] = lambda a=a, b=b: a @ b
+    return time_queued(runs, random.Random(7), calls=50)
+
+
+def measure_copy():
+    """Bytes a microsecond."""
+    source = torch.randn(2**29, device="cuda", dtype=torch.bfloat16)
+    target = torch.empty_like(source)
+    return 4 * source.numel() / time_queued({"copy": lambda: target.copy_(source)}, random.Random(7))["copy"]
+
+
+def find_least(shape, bytes_per_us):
+    """Microseconds of a layer in FP8 or in bf16, whichever is faster."""
+    us = measure_matmuls(list_matmuls(shape))
+
+    def multiply(size, element):
+        m, n, k, matrices = size
+        moved = element * (m * k + matrices * n * k) + 2 * m * n
+        return max(us[m, n, k, element], moved / bytes_per_us)
+
     return min(
-        sum(max(moved / bytes_per_us, operations / operations_per_us[element]) for moved, operations in list_kernels(shape, element))
-        for element in operations_per_us
+        sum(list_copies(shape, element)) / bytes_per_us + sum(multiply(size, element) for size in list_matmuls(shape)) for element in (1, 2)
     )
 
 
@@ -265,7 +263,7 @@ def find_peak(run):
     return torch.cuda.max_memory_allocated() - before
 
 
-def measure(name, shape, make, options, rng, limits):
+def measure(name, shape, make, options, rng, bytes_per_us):
     torch.compiler.reset()
     contenders = make(shape, rng)
     results = {each: run()[:2] for each, run in contenders.items()}
@@ -282,7 +280,7 @@ def measure(name, shape, make, options, rng, limits):
     row = {"model": name, "shape": shape, "torch bf16 us": round(us.pop("torch bf16"))}
     row |= {each: round(row["torch bf16 us"] / time, 2) for each, time in us.items()}
     if make is make_layer:
-        row["least"] = round(row["torch bf16 us"] / find_least(shape, limits), 2)
+        row["least"] = round(row["torch bf16 us"] / find_least(shape, bytes_per_us), 2)
     row["peak GiB"] = {each: round(peak / 2**30, 2) for each, peak in peaks.items()}
     print(row, flush=True)
     return row
@@ -307,9 +305,9 @@ def main():
 
     cases = [(*case, make_experts) for case in EXPERTS.items()] + [(*case, make_layer) for case in LAYERS.items()]
     rng = random.Random(7)
-    limits = measure_limits()
-    print(f"a copy: {limits[0] / 1e6:.2f} TB/s; dense matmuls: {limits[1][1] / 1e6:.0f} TFLOP/s in FP8, {limits[1][2] / 1e6:.0f} in bf16", flush=True)
-    rows = [measure(*case, options, rng, limits) for case in cases if re.search(options.only, f"{case[2].__name__} {case[0]}")]
+    bytes_per_us = measure_copy()
+    print(f"a copy: {bytes_per_us / 1e6:.2f} TB/s", flush=True)
+    rows = [measure(*case, options, rng, bytes_per_us) for case in cases if re.search(options.only, f"{case[2].__name__} {case[0]}")]
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump(rows, file, indent=1)
