@@ -61,6 +61,7 @@ void fp8moe::buildGPUToTargetPipeline(OpPassManager &pm,
   // Passes that need to see one kernel only are nested, so that several kernels
   // are worked on at once.
   OpPassManager &structured = kernels.nest<gpu::GPUFuncOp>();
+  structured.addPass(kernel::createCheckMBarriers());
   structured.addPass(kernel::createCheckSynchronization());
   structured.addPass(createLowerKernel(target));
   structured.addPass(createCanonicalizerPass());

@@ -1,5 +1,5 @@
 // RUN: fp8moe-opt %s --split-input-file --verify-diagnostics \
-// RUN:   --pass-pipeline="builtin.module(gpu.module(gpu.func(fp8moe-check-synchronization)))"
+// RUN:   --pass-pipeline="builtin.module(gpu.module(gpu.func(fp8moe-check-mbarriers)))"
 
 // Nothing is wrong: the second warp arrives, and the first one waits.
 gpu.module @kernels {
@@ -231,6 +231,25 @@ gpu.module @kernels {
       }
     }
     fp8moe_kernel.wait_parity %perhaps, %parity
+    gpu.return
+  }
+}
+
+// -----
+
+// The second stage has no mbarrier 'empty'.
+gpu.module @kernels {
+  gpu.func @unbalanced(%shared: !llvm.ptr<3>, %other: !llvm.ptr<3>, %parity: i32) kernel {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %full = fp8moe_kernel.shared_part full "ring"[%c0] at %shared : !llvm.ptr<3>
+    %nextFull = fp8moe_kernel.shared_part full "ring"[%c1] at %shared : !llvm.ptr<3>
+    %empty = fp8moe_kernel.shared_part empty "ring"[%c0] at %other : !llvm.ptr<3>
+    // expected-error@+1 {{is one of 2 operations that initialize mbarriers 'full' of 'ring', but there are 1 for 'empty'; initialize both for each stage}}
+    fp8moe_kernel.mbarrier_init %full, 1
+    fp8moe_kernel.mbarrier_init %nextFull, 1
+    // expected-note@+1 {{one for 'empty'}}
+    fp8moe_kernel.mbarrier_init %empty, 1
     gpu.return
   }
 }

@@ -134,22 +134,3 @@ gpu.module @kernels {
     gpu.return
   }
 }
-
-// -----
-
-// The second stage has no mbarrier 'empty'.
-gpu.module @kernels {
-  gpu.func @unbalanced(%shared: !llvm.ptr<3>, %other: !llvm.ptr<3>, %parity: i32) kernel {
-    %c0 = arith.constant 0 : i32
-    %c1 = arith.constant 1 : i32
-    %full = fp8moe_kernel.shared_part full "ring"[%c0] at %shared : !llvm.ptr<3>
-    %nextFull = fp8moe_kernel.shared_part full "ring"[%c1] at %shared : !llvm.ptr<3>
-    %empty = fp8moe_kernel.shared_part empty "ring"[%c0] at %other : !llvm.ptr<3>
-    // expected-error@+1 {{is one of 2 operations that initialize mbarriers 'full' of 'ring', but there are 1 for 'empty'; initialize both for each stage}}
-    fp8moe_kernel.mbarrier_init %full, 1
-    fp8moe_kernel.mbarrier_init %nextFull, 1
-    // expected-note@+1 {{one for 'empty'}}
-    fp8moe_kernel.mbarrier_init %empty, 1
-    gpu.return
-  }
-}

@@ -10,6 +10,7 @@
 #include "fp8moe/Dialect/Kernel/IR/Kernel.h"
 #include "fp8moe/Target/NVIDIA.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Matchers.h"
@@ -317,4 +318,22 @@ LogicalResult MfmaOp::verify() {
   return emitOpError("has ")
          << scales
          << " scales; expected two of FP8 with vector<4xf32>, or none";
+}
+
+SmallVector<SharedPartOp> fp8moe::kernel::getSharedParts(Value address) {
+  SmallVector<SharedPartOp> parts;
+  SmallVector<Value> rest{address};
+  DenseSet<Value> seen;
+  while (!rest.empty()) {
+    Value value = rest.pop_back_val();
+    Operation *op = value.getDefiningOp();
+    if (!op || !seen.insert(value).second)
+      continue;
+    if (auto part = dyn_cast<SharedPartOp>(op))
+      parts.push_back(part);
+    else if (isa<LLVM::GEPOp, LLVM::PtrToIntOp>(op) ||
+             isa<arith::ArithDialect>(op->getDialect()))
+      llvm::append_range(rest, op->getOperands());
+  }
+  return parts;
 }

@@ -1,15 +1,15 @@
 // Defects planted into a kernel are found, and the kernel as it is has none.
 
 // RUN: fp8moe-opt %s --convert-fp8moe-to-gpu -o %t
-// RUN: fp8moe-opt %t --pass-pipeline="builtin.module(gpu.module(gpu.func(fp8moe-check-synchronization)))" -o /dev/null
+// RUN: fp8moe-opt %t --pass-pipeline="builtin.module(gpu.module(gpu.func(fp8moe-check-mbarriers,fp8moe-check-synchronization)))" -o /dev/null
 // RUN: sed /async_proxy_fence/d %t > %t.fences
 // RUN: sed /wait_parity/d %t > %t.waits
 // RUN: sed /arrive_expect_tx/d %t > %t.arrivals
 // RUN: sed "s/\(mbarrier_init .*\), 4$/\1, 9/" %t > %t.counts
-// RUN: not fp8moe-opt %t.fences --pass-pipeline="builtin.module(gpu.module(gpu.func(fp8moe-check-synchronization)))" 2>&1 | FileCheck %s --check-prefix=FENCES
-// RUN: not fp8moe-opt %t.waits --pass-pipeline="builtin.module(gpu.module(gpu.func(fp8moe-check-synchronization)))" 2>&1 | FileCheck %s --check-prefix=WAITS
-// RUN: not fp8moe-opt %t.arrivals --pass-pipeline="builtin.module(gpu.module(gpu.func(fp8moe-check-synchronization)))" 2>&1 | FileCheck %s --check-prefix=ARRIVALS
-// RUN: not fp8moe-opt %t.counts --pass-pipeline="builtin.module(gpu.module(gpu.func(fp8moe-check-synchronization)))" 2>&1 | FileCheck %s --check-prefix=COUNTS
+// RUN: not fp8moe-opt %t.fences --pass-pipeline="builtin.module(gpu.module(gpu.func(fp8moe-check-mbarriers,fp8moe-check-synchronization)))" 2>&1 | FileCheck %s --check-prefix=FENCES
+// RUN: not fp8moe-opt %t.waits --pass-pipeline="builtin.module(gpu.module(gpu.func(fp8moe-check-mbarriers,fp8moe-check-synchronization)))" 2>&1 | FileCheck %s --check-prefix=WAITS
+// RUN: not fp8moe-opt %t.arrivals --pass-pipeline="builtin.module(gpu.module(gpu.func(fp8moe-check-mbarriers,fp8moe-check-synchronization)))" 2>&1 | FileCheck %s --check-prefix=ARRIVALS
+// RUN: not fp8moe-opt %t.counts --pass-pipeline="builtin.module(gpu.module(gpu.func(fp8moe-check-mbarriers,fp8moe-check-synchronization)))" 2>&1 | FileCheck %s --check-prefix=COUNTS
 
 // Two consumers have four warps each, of which one thread releases a stage.
 // FENCES: error: reads shared memory by the asynchronous proxy that a thread has stored to without a fence

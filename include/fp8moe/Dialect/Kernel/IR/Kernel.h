@@ -25,4 +25,12 @@
 #define GET_OP_CLASSES
 #include "fp8moe/Dialect/Kernel/IR/KernelOps.h.inc"
 
+namespace mlir::fp8moe::kernel {
+
+/// The parts of shared memory that an address or a descriptor is computed from,
+/// the nearest ones.
+SmallVector<SharedPartOp> getSharedParts(Value address);
+
+} // namespace mlir::fp8moe::kernel
+
 #endif // FP8MOE_DIALECT_KERNEL_IR_KERNEL_H

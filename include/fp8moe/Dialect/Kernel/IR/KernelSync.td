@@ -31,7 +31,7 @@ def Kernel_SharedPartOp : Kernel_Op<"shared_part", [
   let description = [{
     The address itself: a pointer, or an operand descriptor of `wgmma`. All that is
     computed from the result lies in the part, whose name is unique in the kernel.
-    `fp8moe-check-synchronization` reads names and uses:
+    `fp8moe-check-mbarriers` and `fp8moe-check-synchronization` read names and uses:
 
     * `memory`: bytes that threads and copies exchange.
     * `mbarrier`: mbarriers that are initialized, arrived at and waited for alike. A thread

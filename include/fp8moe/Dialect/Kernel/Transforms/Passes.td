@@ -11,9 +11,8 @@
 
 include "mlir/Pass/PassBase.td"
 
-def CheckSynchronization
-    : Pass<"fp8moe-check-synchronization", "::mlir::gpu::GPUFuncOp"> {
-  let summary = "Find waits and reads in a kernel that cannot be right";
+def CheckMBarriers : Pass<"fp8moe-check-mbarriers", "::mlir::gpu::GPUFuncOp"> {
+  let summary = "Find mbarriers of a kernel at which too few or too many arrive";
   let description = [{
     Reads the `fp8moe_kernel.shared_part` names of a kernel, and changes nothing. It reports
     the following. A kernel without an error may still be wrong.
@@ -25,6 +24,21 @@ def CheckSynchronization
       as where one lane should.
     * mbarriers of a name that ask for different numbers of arrivals.
     * A ring with more full mbarriers than empty ones, or fewer.
+
+    ```mlir
+    // error: asks for 33 arrivals at an mbarrier of 'ready', but only 32 threads may arrive
+    fp8moe_kernel.mbarrier_init %ready, 33
+    ```
+  }];
+}
+
+def CheckSynchronization
+    : Pass<"fp8moe-check-synchronization", "::mlir::gpu::GPUFuncOp"> {
+  let summary = "Find accesses to shared memory that come too early or too late";
+  let description = [{
+    Follows the paths through a kernel, by the names of `fp8moe_kernel.shared_part`, and
+    changes nothing. It reports the following. A kernel without an error may still be wrong.
+
     * A store to shared memory that reaches a TMA store or `wgmma` of the same part, or of the
       same address, without an `fp8moe_kernel.async_proxy_fence`.
     * A load from shared memory that reaches a TMA load to the same part or address without
