@@ -15,12 +15,13 @@ import torch
 from torch.fx.experimental.symbolic_shapes import guard_or_false
 
 from .. import cache, linear_programs, recipes
+from .._library import Error
 from ._auto import has_kernels, is_trained
 from ._constant import assume_constant_result
 from ._grouped_mm import chip_of, is_exporting, observers
 from ._kept import as_kept_op, find_or_make
 from ._linear_eager import KnownCalls, Programs, multiply_again
-from ._ops import Op, differentiable, load_ops
+from ._ops import Op, differentiable, is_transformed, load_ops
 from ._weights import Maker, QuantizedWeights, read_version
 
 #: Rows below which a layer multiplies in bf16: quantizing its weights takes longer than FP8 gains. `advise` predicts for an
@@ -330,6 +331,11 @@ def _is_kept(layer: Linear, weight: torch.Tensor, is_sharded: bool) -> bool:
 
 def _multiply(layer: Linear, x: torch.Tensor, rows: torch.Tensor, weights: torch.Tensor, is_kept: bool) -> torch.Tensor:
     read = _find_forms(layer, weights.requires_grad and torch.is_grad_enabled())
+    if read.with_columns and not torch.compiler.is_compiling() and is_transformed():
+        raise Error(
+            "fp8moe.torch.Linear does not train in torch.func (grad, vjp, vmap); backward() and torch.autograd.grad give its gradients, "
+            "and an input may have any leading dimensions"
+        )
     device, (M, K), N = rows.device, rows.shape, weights.shape[0]
     missing = -M % linear_programs.ROWS_MULTIPLE if read.which in _WITH_COLUMNS else 0
     if missing:  # rows of zeros change nothing

@@ -562,6 +562,16 @@ def test_the_compiler_decides_where_tokens_are_given():
     assert convert(torch.nn.Linear(4096, 4096, device="meta"), tokens=8192).layers[0].name == "the model"
 
 
+def test_training_under_torch_func_is_refused():
+    """torch would say it of operators, or of the layout of forms that nobody gave."""
+    layer = convert_linear(torch.nn.Linear(64, 64, dtype=torch.bfloat16), least_rows=8)
+    x = torch.randn(2, 16, 64, dtype=torch.bfloat16)
+    with pytest.raises(fp8moe.Error, match=r"does not train in torch.func .* backward\(\)"):
+        torch.vmap(layer)(x)
+    with torch.no_grad():
+        assert torch.equal(torch.vmap(layer)(x), torch.stack([layer(each) for each in x]))
+
+
 def test_copies_checkpoints_and_pickles():
     model = Model()
     convert(model, filter=is_small_and_wanted, least_rows=0)

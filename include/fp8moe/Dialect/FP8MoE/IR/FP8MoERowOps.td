@@ -33,7 +33,8 @@ def FP8MoE_GatherRowsOp : FP8MoE_RowOp<"gather_rows"> {
     A kernel that quantizes the result along both axes may gather the rows itself; then
     nobody writes the result (see `#fp8moe.rescaled_both_axes`).
 
-    Shapes: input `[T, K]`, row numbers `[M]`, result `[M, K]`. Rows are contiguous.
+    Shapes: input `[T, K]`, row numbers `[M]`, result `[M, K]`. Rows are contiguous. On
+    GPUs K is known, and a multiple of 16.
 
     Example:
     ```mlir
@@ -59,7 +60,8 @@ def FP8MoE_SwiGLUOp : FP8MoE_RowOp<"swiglu"> {
     `times` the product has a last factor, the row's weight: that of a router for the expert.
     All kernels of a target compute the same bits; targets differ in those of the sigmoid.
 
-    Shapes: input `[M, 2H]`, weights `[M]`, result `[M, H]`. Rows are contiguous.
+    Shapes: input `[M, 2H]`, weights `[M]`, result `[M, H]`. Rows are contiguous. On
+    GPUs H is known, and a multiple of 16.
 
     Example:
     ```mlir
@@ -85,7 +87,8 @@ def FP8MoE_SwiGLUGradientOp : FP8MoE_RowOp<"swiglu_gradient"> {
     their `swiglu`. With `s = sigmoid(g)`, in f32 and in this order:
     `cast(d * u * s * (g * (1 - s) + 1))` and `cast(d * g * s)`.
 
-    Shapes: gradient `[M, H]`, input and result `[M, 2H]`. Rows are contiguous.
+    Shapes: gradient `[M, H]`, input and result `[M, 2H]`. Rows are contiguous. On
+    GPUs H is known, and a multiple of 16.
 
     Example:
     ```mlir
