@@ -350,14 +350,13 @@ void CastBuilder::zeroTile(const SegmentTile &tile) {
   Plane output = getOutputPlane(tile);
   const int64_t partsPerRow = kSegmentTile / getPart();
   b.createRareFor(
-      b.getThread(), b.i64(kSegmentTile * partsPerRow), b.getNumThreads(), {},
-      [&](Value index, ValueRange) {
+      b.getThread(), b.i64(kSegmentTile * partsPerRow), b.getNumThreads(),
+      [&](Value index) {
         Value other = b.add(across.first, b.divU(index, partsPerRow));
         Value first =
             b.add(along.first, b.mul(b.remU(index, partsPerRow), getPart()));
         b.createIf(across.contains(b, other),
                    [&] { zeroChunk(b, output, first, other, along.range); });
-        return SmallVector<Value>();
       });
 }
 

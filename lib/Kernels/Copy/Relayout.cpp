@@ -318,15 +318,9 @@ void RelayoutBuilder::buildGroups() {
           indices[groupDim] = b.add(to.paddedStart, row);
           Value target = getOffsets(order, indices).output;
           auto elementType = b.getIntegerType(problem.elementBytes * 8);
-          Value element =
-              b.createIf(
-                   b.less(row, length), TypeRange(elementType),
-                   [&] { return SmallVector<Value>{loadElement(source)}; },
-                   [&] {
-                     return SmallVector<Value>{
-                         arith::ConstantIntOp::create(b, elementType, 0)};
-                   })
-                  .front();
+          Value element = b.createIf(
+              b.less(row, length), [&] { return loadElement(source); },
+              [&] { return arith::ConstantIntOp::create(b, elementType, 0); });
           storeElement(element, target);
         });
   });

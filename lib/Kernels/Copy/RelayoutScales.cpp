@@ -72,19 +72,13 @@ Value ScalesBuilder::isWhole(Value pointer, Value block) {
 /// (X6): bytes outside of the matrix are zero.
 Value ScalesBuilder::loadWord(Value pointer, Value line, Value block) {
   auto loadByte = [&](int64_t index) {
-    return b
-        .createIf(
-            isInside(block, index), b.getI8Type(),
-            [&] {
-              return SmallVector<Value>{
-                  b.load(b.getI8Type(), getPlace(pointer, index),
-                         /*alignment=*/1, /*readOnly=*/true)};
-            },
-            [&] {
-              return SmallVector<Value>{
-                  arith::ConstantIntOp::create(b, b.getI8Type(), 0)};
-            })
-        .front();
+    return b.createIf(
+        isInside(block, index),
+        [&] {
+          return b.load(b.getI8Type(), getPlace(pointer, index),
+                        /*alignment=*/1, /*readOnly=*/true);
+        },
+        [&] { return arith::ConstantIntOp::create(b, b.getI8Type(), 0); });
   };
   auto loadBytes = [&] {
     Value word = b.i32(0);
@@ -95,17 +89,15 @@ Value ScalesBuilder::loadWord(Value pointer, Value line, Value block) {
   };
   auto loadInside = [&] {
     return b.createIf(
-        isWhole(pointer, block), b.getI32Type(),
+        isWhole(pointer, block),
         [&] {
-          return SmallVector<Value>{b.load(b.getI32Type(), pointer, kWordBytes,
-                                           /*readOnly=*/true)};
+          return b.load(b.getI32Type(), pointer, kWordBytes,
+                        /*readOnly=*/true);
         },
-        [&] { return SmallVector<Value>{loadBytes()}; });
+        loadBytes);
   };
-  return b
-      .createIf(b.less(line, sizes.lines), b.getI32Type(), loadInside,
-                [&] { return SmallVector<Value>{b.i32(0)}; })
-      .front();
+  return b.createIf(b.less(line, sizes.lines), loadInside,
+                    [&] { return b.i32(0); });
 }
 
 void ScalesBuilder::storeWord(Value pointer, Value line, Value block,

@@ -284,19 +284,6 @@ Value KernelBuilder::packBF16(Value low, Value high) {
 // Control flow
 //===----------------------------------------------------------------------===//
 
-scf::ForOp KernelBuilder::buildFor(Value lower, Value upper, Operand step,
-                                   ValueRange init, LoopBody body) {
-  auto loop = scf::ForOp::create(*this, lower, upper,
-                                 materialize(step, lower.getType()), init);
-  InsertionGuard guard(*this);
-  setInsertionPointToStart(loop.getBody());
-  SmallVector<Value> next =
-      body(loop.getInductionVar(), loop.getRegionIterArgs());
-  if (!init.empty())
-    scf::YieldOp::create(*this, next);
-  return loop;
-}
-
 /// Attaches a loop annotation for LLVM, given as the text of the attribute.
 static void annotateLoop(scf::ForOp loop, StringRef annotation) {
   loop->setAttr(
@@ -305,67 +292,64 @@ static void annotateLoop(scf::ForOp loop, StringRef annotation) {
                      loop.getContext()));
 }
 
-SmallVector<Value> KernelBuilder::createFor(Value lower, Value upper,
-                                            Operand step, ValueRange init,
-                                            LoopBody body) {
-  scf::ForOp loop = buildFor(lower, upper, step, init, body);
-  return llvm::to_vector_of<Value>(loop.getResults());
+scf::ForOp KernelBuilder::buildFor(
+    Value lower, Value upper, Operand step, ValueRange init,
+    function_ref<SmallVector<Value>(Value, ValueRange)> body, bool isRare) {
+  auto loop = scf::ForOp::create(
+      *this, lower, upper, materialize(step, lower.getType()), init,
+      [&](OpBuilder &, Location, Value index, ValueRange carried) {
+        scf::YieldOp::create(*this, body(index, carried));
+      });
+  if (isRare)
+    annotateLoop(loop, "unroll = <disable = true>");
+  return loop;
 }
 
-void KernelBuilder::createFor(Value lower, Value upper, Operand step,
-                              function_ref<void(Value)> body) {
-  createFor(lower, upper, step, ValueRange{}, [&](Value index, ValueRange) {
-    body(index);
-    return SmallVector<Value>();
-  });
-}
-
-SmallVector<Value> KernelBuilder::createRareFor(Value lower, Value upper,
-                                                Operand step, ValueRange init,
-                                                LoopBody body) {
-  scf::ForOp loop = buildFor(lower, upper, step, init, body);
-  annotateLoop(loop, "unroll = <disable = true>");
+SmallVector<Value> KernelBuilder::createWhile(
+    ValueRange init, TypeRange types,
+    function_ref<std::pair<Value, SmallVector<Value>>(ValueRange)> before,
+    function_ref<SmallVector<Value>(ValueRange)> body) {
+  auto loop = scf::WhileOp::create(
+      *this, types, init,
+      [&](OpBuilder &, Location, ValueRange carried) {
+        auto [condition, values] = before(carried);
+        scf::ConditionOp::create(*this, condition, values);
+      },
+      [&](OpBuilder &, Location, ValueRange values) {
+        scf::YieldOp::create(*this, body(values));
+      });
   return llvm::to_vector_of<Value>(loop.getResults());
 }
 
 SmallVector<Value>
-KernelBuilder::createIf(Value condition, TypeRange types,
-                        function_ref<SmallVector<Value>()> thenBody,
-                        function_ref<SmallVector<Value>()> elseBody) {
+KernelBuilder::createWhile(ValueRange init,
+                           function_ref<Value(ValueRange)> goesOn,
+                           function_ref<SmallVector<Value>(ValueRange)> body) {
+  auto before = [&](ValueRange carried) {
+    return std::pair(goesOn(carried), llvm::to_vector_of<Value>(carried));
+  };
+  return createWhile(init, init.getTypes(), before, body);
+}
+
+SmallVector<Value>
+KernelBuilder::buildIf(Value condition,
+                       function_ref<SmallVector<Value>()> thenBody,
+                       function_ref<SmallVector<Value>()> elseBody) {
   if (matchPattern(condition, m_One()))
     return thenBody();
   if (matchPattern(condition, m_Zero()))
     return elseBody ? elseBody() : SmallVector<Value>();
-  auto branch =
-      scf::IfOp::create(*this, types, condition, /*withElse=*/bool(elseBody));
-  auto fill = [&](Block *block, function_ref<SmallVector<Value>()> body) {
-    InsertionGuard guard(*this);
-    setInsertionPointToStart(block);
-    SmallVector<Value> results = body();
-    if (!types.empty())
-      scf::YieldOp::create(*this, results);
+  auto fillThen = [&](OpBuilder &, Location) {
+    scf::YieldOp::create(*this, thenBody());
   };
-  fill(branch.thenBlock(), thenBody);
+  auto fillElse = [&](OpBuilder &, Location) {
+    scf::YieldOp::create(*this, elseBody());
+  };
+  function_ref<void(OpBuilder &, Location)> fillElseIfAny;
   if (elseBody)
-    fill(branch.elseBlock(), elseBody);
+    fillElseIfAny = fillElse;
+  auto branch = scf::IfOp::create(*this, condition, fillThen, fillElseIfAny);
   return llvm::to_vector_of<Value>(branch.getResults());
-}
-
-void KernelBuilder::createIf(Value condition, function_ref<void()> thenBody,
-                             function_ref<void()> elseBody) {
-  auto wrap = [](function_ref<void()> body) {
-    return [body] {
-      body();
-      return SmallVector<Value>();
-    };
-  };
-  auto thenWrapped = wrap(thenBody);
-  if (!elseBody) {
-    createIf(condition, TypeRange{}, thenWrapped, nullptr);
-    return;
-  }
-  auto elseWrapped = wrap(elseBody);
-  createIf(condition, TypeRange{}, thenWrapped, elseWrapped);
 }
 
 void KernelBuilder::forEachWorkTile(Value workTiles,

@@ -187,24 +187,67 @@ public:
 
   //===--------------------------------------------------------------------===//
   // Control flow
+  //
+  // A body returns what it yields: nothing, one value or several. Its operation
+  // returns the same.
   //===--------------------------------------------------------------------===//
 
-  using LoopBody =
-      function_ref<SmallVector<Value>(Value index, ValueRange carried)>;
-  SmallVector<Value> createFor(Value lower, Value upper, Operand step,
-                               ValueRange init, LoopBody body);
-  void createFor(Value lower, Value upper, Operand step,
-                 function_ref<void(Value index)> body);
+  /// A constant condition emits only the branch that is taken.
+  template <typename Then, typename Else>
+  auto createIf(Value condition, Then thenBody, Else elseBody) {
+    return deliver<std::invoke_result_t<Then>>(buildIf(
+        condition, [&] { return collect(thenBody); },
+        [&] { return collect(elseBody); }));
+  }
+  template <typename Then> void createIf(Value condition, Then thenBody) {
+    buildIf(condition, [&] { return collect(thenBody); }, nullptr);
+  }
+  /// `body` gets the index, and what is carried: one Value or a ValueRange.
+  template <typename Body>
+  auto createFor(Value lower, Value upper, Operand step, ValueRange init,
+                 Body body, bool isRare = false) {
+    auto iterate = [&](Value index, ValueRange carried) {
+      if constexpr (std::is_invocable_v<Body, Value, ValueRange>)
+        return body(index, carried);
+      else if constexpr (std::is_invocable_v<Body, Value, Value>)
+        return body(index, carried.front());
+      else
+        return body(index);
+    };
+    return deliver<decltype(iterate(lower, init))>(
+        buildFor(
+            lower, upper, step, init,
+            [&](Value index, ValueRange carried) {
+              return collect([&] { return iterate(index, carried); });
+            },
+            isRare)
+            .getResults());
+  }
+  template <typename Body>
+  void createFor(Value lower, Value upper, Operand step, Body body) {
+    createFor(lower, upper, step, ValueRange(), body);
+  }
   /// A loop that is not expected to run often: no compiler unrolls it, which
   /// would take registers from the code around.
-  SmallVector<Value> createRareFor(Value lower, Value upper, Operand step,
-                                   ValueRange init, LoopBody body);
-  /// A constant condition emits only the branch that is taken.
-  SmallVector<Value> createIf(Value condition, TypeRange types,
-                              function_ref<SmallVector<Value>()> thenBody,
-                              function_ref<SmallVector<Value>()> elseBody);
-  void createIf(Value condition, function_ref<void()> thenBody,
-                function_ref<void()> elseBody = nullptr);
+  template <typename Body>
+  auto createRareFor(Value lower, Value upper, Operand step, ValueRange init,
+                     Body body) {
+    return createFor(lower, upper, step, init, body, /*isRare=*/true);
+  }
+  template <typename Body>
+  void createRareFor(Value lower, Value upper, Operand step, Body body) {
+    createRareFor(lower, upper, step, ValueRange(), body);
+  }
+  /// `before` returns whether to go on, and the values of `types` that `body`
+  /// gets; the results are those at the end.
+  SmallVector<Value> createWhile(
+      ValueRange init, TypeRange types,
+      function_ref<std::pair<Value, SmallVector<Value>>(ValueRange)> before,
+      function_ref<SmallVector<Value>(ValueRange)> body);
+  /// Repeats `body` with what is carried while `goesOn`.
+  SmallVector<Value>
+  createWhile(ValueRange init, function_ref<Value(ValueRange)> goesOn,
+              function_ref<SmallVector<Value>(ValueRange)> body);
   /// Runs `body` for every work tile in [0, workTiles), the blocks of the grid
   /// taking turns: a grid of any size computes the same. The index is uniform
   /// in the block. Needs a kernel with a block count.
@@ -274,8 +317,31 @@ public:
   void store(Value value, Value pointer, int64_t alignment);
 
 private:
+  /// The values that a body returns.
+  template <typename Body> static SmallVector<Value> collect(Body body) {
+    using Result = std::invoke_result_t<Body>;
+    if constexpr (std::is_void_v<Result>) {
+      body();
+      return {};
+    } else if constexpr (std::is_convertible_v<Result, Value>) {
+      return {Value(body())};
+    } else {
+      return body();
+    }
+  }
+  /// The reverse, for a body that returns a `Result`.
+  template <typename Result> static auto deliver(ValueRange values) {
+    if constexpr (std::is_convertible_v<Result, Value>)
+      return values.front();
+    else if constexpr (!std::is_void_v<Result>)
+      return llvm::to_vector_of<Value>(values);
+  }
+  SmallVector<Value> buildIf(Value condition,
+                             function_ref<SmallVector<Value>()> thenBody,
+                             function_ref<SmallVector<Value>()> elseBody);
   scf::ForOp buildFor(Value lower, Value upper, Operand step, ValueRange init,
-                      LoopBody body);
+                      function_ref<SmallVector<Value>(Value, ValueRange)> body,
+                      bool isRare = false);
   Value createVariable(StringRef name, Type type, Attribute value,
                        int64_t alignment, unsigned space);
   Value materialize(Operand operand, Type type);

@@ -192,7 +192,6 @@ SmallVector<Value> fp8moe::loadChunks(KernelBuilder &b, const Plane &plane,
                                       Value first, int64_t chunks,
                                       ValueRange others, IndexRange range) {
   KernelBuilder::Step step(b, "load_chunks");
-  SmallVector<Type> types(chunks * others.size(), b.getWordsType());
   auto loadVectors = [&] {
     SmallVector<Value> loaded;
     for (Value other : others) {
@@ -234,13 +233,13 @@ SmallVector<Value> fp8moe::loadChunks(KernelBuilder &b, const Plane &plane,
                               /*wordByWord=*/true)
                  : loadElements();
     return b.createIf(
-        b.bitAnd(plane.vectorizable, hasChunk(b, plane, range)), types,
+        b.bitAnd(plane.vectorizable, hasChunk(b, plane, range)),
         [&] { return loadMovedChunks(b, plane, first, chunks, others, range); },
         [&] {
           return loadFewElements(b, plane, first, chunks, others, range);
         });
   };
-  return b.createIf(isWhole(b, plane, first, chunks, range), types, loadVectors,
+  return b.createIf(isWhole(b, plane, first, chunks, range), loadVectors,
                     loadParts);
 }
 
@@ -256,12 +255,9 @@ static void storeParts(KernelBuilder &b, const Plane &plane, Value first,
     };
     Value bytes = getBytes(b.sub(end, start));
     Value dropped = getBytes(b.sub(start, first));
-    Value kept =
-        b.createIf(
-             b.equal(dropped, 0), {b.getWordsType()},
-             [&] { return SmallVector<Value>{words}; },
-             [&] { return SmallVector<Value>{rotateWords(b, words, dropped)}; })
-            .front();
+    Value kept = b.createIf(
+        b.equal(dropped, 0), [&] { return words; },
+        [&] { return rotateWords(b, words, dropped); });
     SmallVector<Value> row = b.unpackWords(kept);
     Value pointer = createElementPointer(b, plane, start, other);
     for (int64_t part = kVectorBytes / 2; part >= plane.elementBytes;

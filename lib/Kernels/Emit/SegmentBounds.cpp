@@ -28,29 +28,24 @@ struct BoundsBuilder {
 
   /// The end of `index` if `index` < `limit`, else 0.
   Value loadEndIfBelow(Value index, Value limit) {
-    return b
-        .createIf(
-            b.less(index, limit), {b.getI32Type()},
-            [&] { return SmallVector<Value>{loadEnd(index)}; },
-            [&] { return SmallVector<Value>{b.i32(0)}; })
-        .front();
+    return b.createIf(
+        b.less(index, limit), [&] { return loadEnd(index); },
+        [&] { return b.i32(0); });
   }
 
   /// The largest end before `index`: its start, as ends never decrease.
   Value createStart(Value index) {
     auto larger = [&](Value lhs, Value rhs) { return b.maxS(lhs, rhs); };
-    auto enlarge = [&](Value other, ValueRange carried) {
-      return SmallVector<Value>{larger(carried[0], loadEnd(other))};
-    };
     // Subgroups with scalar registers are large: mostly one trip is enough, and
     // a loop that is unrolled only begins later.
     bool isRare = b.getTarget().has(Feature::ScalarRegisters);
-    SmallVector<Value> largest =
-        isRare ? b.createRareFor(b.getLane(), index, b.getSubgroupSize(),
-                                 b.i32(0), enlarge)
-               : b.createFor(b.getLane(), index, b.getSubgroupSize(), b.i32(0),
-                             enlarge);
-    return b.reduceLanes(largest[0], 1, larger);
+    Value largest = b.createFor(
+        b.getLane(), index, b.getSubgroupSize(), b.i32(0),
+        [&](Value other, Value largest) {
+          return larger(largest, loadEnd(other));
+        },
+        isRare);
+    return b.reduceLanes(largest, 1, larger);
   }
 
   Value shuffleLast(Value value) {

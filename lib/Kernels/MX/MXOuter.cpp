@@ -144,9 +144,8 @@ SmallVector<Value> OuterBuilder::loadBlock(const MXTile &tile) {
 SmallVector<Value> OuterBuilder::maskBlock(const MXTile &tile,
                                            ArrayRef<Value> words) {
   Value length = b.sub(tile.elements.range.high, getFirstElement(tile));
-  SmallVector<Type> types(kMXBlock, b.getI32Type());
   return b.createIf(
-      b.lessEqual(b.i64(kMXBlock), length), types,
+      b.lessEqual(b.i64(kMXBlock), length),
       [&] { return SmallVector<Value>(words); },
       [&] {
         SmallVector<Value> masked;
@@ -285,9 +284,8 @@ void OuterBuilder::quantizeElements(const MXTile &tile) {
 /// Each thread for itself.
 void OuterBuilder::quantizeApart(const MXTile &tile) {
   Value any = hasElements(tile), whole = isWhole(tile);
-  SmallVector<Type> types(kMXBlock, b.getI32Type());
   SmallVector<Value> words = b.createIf(
-      b.bitAnd(any, whole), types, [&] { return loadBlock(tile); },
+      b.bitAnd(any, whole), [&] { return loadBlock(tile); },
       [&] { return SmallVector<Value>(kMXBlock, b.i32(0)); });
   // Threads may still read the block's previous tile.
   b.createBarrier();
@@ -305,9 +303,8 @@ void OuterBuilder::quantizeApart(const MXTile &tile) {
 /// once. Lines and positions behind the last repeat it, or are zero.
 void OuterBuilder::quantizeTogether(const MXTile &tile) {
   Value any = hasElements(tile);
-  SmallVector<Type> types(kMXBlock, b.getI32Type());
   SmallVector<Value> words = b.createIf(
-      b.bitAnd(any, isWhole(tile)), types,
+      b.bitAnd(any, isWhole(tile)),
       [&] { return maskBlock(tile, loadBlock(tile)); },
       [&] {
         // One chunk after the other, as all of them at once would take
@@ -315,14 +312,10 @@ void OuterBuilder::quantizeTogether(const MXTile &tile) {
         SmallVector<Value> loaded;
         Value length = b.sub(tile.elements.range.high, getFirstElement(tile));
         for (int64_t i : llvm::seq(kChunks)) {
-          Value chunk =
-              b.createIf(
-                   b.less(b.i64(i * kPositions), length), b.getWordsType(),
-                   [&] {
-                     return SmallVector<Value>{loadElements(tile, b.i64(i))};
-                   },
-                   [&] { return SmallVector<Value>{b.zeroWords()}; })
-                  .front();
+          Value chunk = b.createIf(
+              b.less(b.i64(i * kPositions), length),
+              [&] { return loadElements(tile, b.i64(i)); },
+              [&] { return b.zeroWords(); });
           llvm::append_range(loaded, b.unpackWords(chunk));
         }
         return loaded;

@@ -126,9 +126,9 @@ void QuantizeKernel::storeScale(const SegmentView &segment, Value column,
   });
 }
 
-SmallVector<Value>
-QuantizeKernel::forEachSliceChunk(IndexRange rows, Team team, ValueRange init,
-                                  KernelBuilder::LoopBody body) {
+template <typename Body>
+auto QuantizeKernel::forEachSliceChunk(IndexRange rows, Team team,
+                                       ValueRange init, Body body) {
   Value first = b.add(getFirstChunk(rows), b.mul(team.thread, kOutputChunk));
   // The chunk that holds `rows.low` begins before an empty range.
   Value end = b.select(b.less(rows.low, rows.high), rows.high, 0);
@@ -138,15 +138,14 @@ QuantizeKernel::forEachSliceChunk(IndexRange rows, Team team, ValueRange init,
 Value QuantizeKernel::createSliceMagnitude(const Plane &input, Value column,
                                            IndexRange rows, Team team) {
   KernelBuilder::Step step(b, "slice_magnitude");
-  SmallVector<Value> accumulator = forEachSliceChunk(
-      rows, team, b.zeroWords(), [&](Value first, ValueRange carried) {
-        Value largest = carried[0];
+  Value accumulator = forEachSliceChunk(
+      rows, team, b.zeroWords(), [&](Value first, Value largest) {
         for (Value chunk : loadChunks(
                  b, input, first, getInputChunks(kOutputChunk), column, rows))
           largest = math.createAbsMax(largest, chunk);
-        return SmallVector<Value>{largest};
+        return largest;
       });
-  return math.createLargest(accumulator[0]);
+  return math.createLargest(accumulator);
 }
 
 Value QuantizeKernel::reduceSubgroup(Value magnitude) {
@@ -160,14 +159,13 @@ void QuantizeKernel::createSliceQuantize(const Plane &input,
                                          Team team) {
   KernelBuilder::Step step(b, "quantize_slice");
   SmallVector<Value> scales(kOutputChunk, scale);
-  forEachSliceChunk(rows, team, {}, [&](Value first, ValueRange) {
+  forEachSliceChunk(rows, team, {}, [&](Value first) {
     SmallVector<Value> values;
     for (Value chunk : loadChunks(b, input, first, getInputChunks(kOutputChunk),
                                   column, rows))
       llvm::append_range(values, math.unpackValues(chunk));
     storeChunk(b, output, first, column,
                b.packWords(math.createQuantizeOwn(values, scales)), rows);
-    return SmallVector<Value>();
   });
 }
 
@@ -175,9 +173,8 @@ void QuantizeKernel::createSliceZeroFill(const Plane &output, Value column,
                                          IndexRange rows, Team team) {
   if (!problem.jagged)
     return;
-  forEachSliceChunk(rows, team, {}, [&](Value first, ValueRange) {
+  forEachSliceChunk(rows, team, {}, [&](Value first) {
     zeroChunk(b, output, first, column, rows);
-    return SmallVector<Value>();
   });
 }
 

@@ -93,9 +93,9 @@ public:
 private:
   /// The loop of a slice: this thread's chunks, the first of which holds
   /// `rows.low`.
-  SmallVector<Value> forEachSliceChunk(IndexRange rows, Team team,
-                                       ValueRange init,
-                                       KernelBuilder::LoopBody body);
+  template <typename Body>
+  auto forEachSliceChunk(IndexRange rows, Team team, ValueRange init,
+                         Body body);
 
   /// `inputStart` is the first row in the input less that in the output.
   void setBuffers(SegmentView &view, Value index, Value inputStart);

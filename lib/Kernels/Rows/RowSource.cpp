@@ -141,11 +141,11 @@ SmallVector<Value> RowSource::gather(Value number, Value column) {
   // Negative numbers are large ones, too.
   Value row = arith::ExtSIOp::create(b, b.getI64Type(), number);
   Value exists = b.compare(arith::CmpIPredicate::ult, row, sizes.inputRows);
-  SmallVector<Type> types(chunk / plane.getChunk(), b.getWordsType());
   return b.createIf(
-      exists, types,
-      [&] { return loadWords(plane, row, column, sizes.columns); },
-      [&] { return SmallVector<Value>(types.size(), b.zeroWords()); });
+      exists, [&] { return loadWords(plane, row, column, sizes.columns); },
+      [&] {
+        return SmallVector<Value>(chunk / plane.getChunk(), b.zeroWords());
+      });
 }
 
 /// (A2) by the approximations that GPUs have instructions for.

@@ -17,14 +17,15 @@ fp8moe::createBoundedWait(KernelBuilder &b, ValueRange init,
                           function_ref<SmallVector<Value>(ValueRange)> body) {
   constexpr kernel::WaitClock clock = kernel::WaitClock::Cycles;
   Value begin = kernel::BeginWaitOp::create(b, clock);
-  auto loop = scf::WhileOp::create(
-      b, init.getTypes(), init,
-      [&](OpBuilder &, Location, ValueRange carried) {
-        scf::ConditionOp::create(b, isPending(carried), carried);
-      },
-      [&](OpBuilder &, Location, ValueRange carried) {
-        kernel::BoundWaitOp::create(b, clock, begin);
-        scf::YieldOp::create(b, body(carried));
-      });
-  return llvm::to_vector_of<Value>(loop.getResults());
+  return b.createWhile(init, isPending, [&](ValueRange carried) {
+    kernel::BoundWaitOp::create(b, clock, begin);
+    return body(carried);
+  });
+}
+
+void fp8moe::createBoundedWait(KernelBuilder &b,
+                               function_ref<Value()> isPending) {
+  createBoundedWait(
+      b, {}, [&](ValueRange) { return isPending(); },
+      [](ValueRange) { return SmallVector<Value>(); });
 }

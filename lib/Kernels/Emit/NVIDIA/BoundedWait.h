@@ -19,6 +19,8 @@ SmallVector<Value>
 createBoundedWait(KernelBuilder &b, ValueRange init,
                   function_ref<Value(ValueRange)> isPending,
                   function_ref<SmallVector<Value>(ValueRange)> body);
+/// Waits while `isPending`, and for no longer.
+void createBoundedWait(KernelBuilder &b, function_ref<Value()> isPending);
 
 } // namespace mlir::fp8moe
 

@@ -72,10 +72,9 @@ Value GridBarrier::getFirstBlock(int64_t index) {
 
 GridBarrierState GridBarrier::createBegin() {
   Value release = loadRelaxed(b, memory);
-  SmallVector<Type> types(kVectors, b.getWordsType());
   GridBarrierState state{release};
   state.append(b.createIf(
-      isLeader(), types,
+      isLeader(),
       [&] {
         SmallVector<Value> vectors;
         for (int64_t i : llvm::seq(kVectors))
@@ -87,7 +86,7 @@ GridBarrierState GridBarrier::createBegin() {
         // In all words, for the same types as block 0 has.
         Value last = loadRelaxed(b, getArrival(block));
         Value words = vector::BroadcastOp::create(b, b.getWordsType(), last);
-        return SmallVector<Value>(types.size(), words);
+        return SmallVector<Value>(kVectors, words);
       }));
   return state;
 }
@@ -103,7 +102,7 @@ void GridBarrier::lead(Value old, ArrayRef<Value> first) {
   // first vector is complete the next one mostly is, too.
   for (auto [index, vector] : llvm::enumerate(first)) {
     SmallVector<Value> firstWords = b.unpackWords(vector);
-    auto isAnyMissing = [&, index = index](ValueRange) -> Value {
+    auto isAnyMissing = [&, index = index]() -> Value {
       SmallVector<Value> words = b.unpackWords(
           kernel::LoadWordsOp::create(b, /*acquire=*/true, getArrivals(index)));
       Value any = b.i1(false);
@@ -115,14 +114,10 @@ void GridBarrier::lead(Value old, ArrayRef<Value> first) {
       }
       return b.voteAny(any);
     };
-    auto wait = [&] {
-      createBoundedWait(b, {}, isAnyMissing,
-                        [&](ValueRange) { return SmallVector<Value>(); });
-    };
     // Weights often have 128 blocks.
     Value exists =
         b.less(b.i32(index * kWords * b.getSubgroupSize()), numBlocks);
-    b.createIf(exists, wait);
+    b.createIf(exists, [&] { createBoundedWait(b, isAnyMissing); });
   }
   // Each lane has acquired from the blocks that it saw; the first one releases
   // what all of them did.

@@ -9,8 +9,6 @@
 #include "Kernels/Emit/NVIDIA/Meeting.h"
 #include "Kernels/Emit/AtomicWords.h"
 
-#include "mlir/Dialect/SCF/IR/SCF.h"
-
 using namespace mlir;
 using namespace mlir::fp8moe;
 
@@ -45,18 +43,18 @@ void Meeting::wait(Value count) {
   auto isMissing = [&](Value seen) {
     return b.compare(arith::CmpIPredicate::ult, seen, all);
   };
-  auto loop = scf::WhileOp::create(
-      b, TypeRange{b.getI32Type(), b.getI32Type()}, ValueRange{b.i32(0)},
-      [&](OpBuilder &, Location, ValueRange looks) {
+  SmallVector<Value> last = b.createWhile(
+      b.i32(0), {b.getI32Type(), b.getI32Type()},
+      [&](ValueRange looks) {
         Value seen = loadRelaxed(b, word);
         Value goesOn =
             b.bitAnd(isMissing(seen), b.less(looks.front(), kMostLooks));
-        scf::ConditionOp::create(b, goesOn, ValueRange{looks.front(), seen});
+        return std::pair(goesOn, SmallVector<Value>{looks.front(), seen});
       },
-      [&](OpBuilder &, Location, ValueRange carried) {
-        scf::YieldOp::create(b, ValueRange{b.add(carried.front(), 1)});
+      [&](ValueRange carried) {
+        return SmallVector<Value>{b.add(carried.front(), 1)};
       });
-  b.createIf(isMissing(loop.getResult(1)),
+  b.createIf(isMissing(last[1]),
              [&] { update(LLVM::AtomicBinOp::_or, b.i32(kInVain)); });
 }
 

@@ -241,7 +241,6 @@ void MainLoop::maskIfNeeded(Value step, ArrayRef<Fragments *> all) {
   // in front of the first one, into registers that 256x256 does not have.
   SmallVector<Value> masked = b.createIf(
       LLVM::ExpectOp::create(b, hasMask, b.i1(false)),
-      ValueRange(before).getTypes(),
       [&] {
         // Without this fence LLVM masks every stage, to save the branch.
         kernel::SchedulingFenceOp::create(b);

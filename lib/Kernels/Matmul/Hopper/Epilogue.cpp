@@ -226,13 +226,9 @@ SmallVector<Value> MatmulEpilogue::loadAddends(const Tile &tile,
   Value pointer = b.offsetBytes(
       kernel.addend, b.mul(element, kernel.problem.getResultBytes()));
   Value pair = b.createIf(
-                    isInside, b.getI32Type(),
-                    [&] {
-                      return SmallVector<Value>{
-                          b.load(b.getI32Type(), pointer, sizeof(int32_t))};
-                    },
-                    [&] { return SmallVector<Value>{b.i32(0)}; })
-                   .front();
+      isInside,
+      [&] { return b.load(b.getI32Type(), pointer, sizeof(int32_t)); },
+      [&] { return b.i32(0); });
   return {b.bitcast(b.getF32Type(), b.widenLowBF16(pair)),
           b.bitcast(b.getF32Type(), b.widenHighBF16(pair))};
 }

@@ -109,7 +109,6 @@ void PartialSums::addTo(MutableArrayRef<Value> accumulators, Value numParts) {
   SmallVector<Value> own(accumulators);
   SmallVector<Value> sums = b.createIf(
       b.compare(arith::CmpIPredicate::ne, numParts, 0),
-      llvm::to_vector(ValueRange(own).getTypes()),
       [&] {
         SmallVector<Value> sums;
         for (auto [rowBlock, accumulators] : llvm::enumerate(own))

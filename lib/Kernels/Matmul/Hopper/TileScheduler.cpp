@@ -69,15 +69,10 @@ TileScheduler::TileScheduler(GroupedMatmulKernel &kernel)
 Value TileScheduler::loadEnd(Value group, Value previous) {
   if (kernel.problem.dense)
     return extent;
-  return b
-      .createIf(
-          b.less(group, kernel.sizes.groups), {b.getI32Type()},
-          [&] {
-            return SmallVector<Value>{
-                kernel.loadGroupEnd(group, previous, extent)};
-          },
-          [&] { return SmallVector<Value>{extent}; })
-      .front();
+  return b.createIf(
+      b.less(group, kernel.sizes.groups),
+      [&] { return kernel.loadGroupEnd(group, previous, extent); },
+      [&] { return extent; });
 }
 
 void TileScheduler::enterGroup(TileState &state, const TileState &before) {

@@ -115,9 +115,11 @@ private:
 
   SmallVector<Value> loadChunk(Value pointer);
   void storeChunk(Value row, ArrayRef<Value> chunk, ArrayRef<Value> scales);
-  /// The chunks behind those that are held, from `first` on.
-  SmallVector<Value> forEachLaterChunk(Value first, Value end, ValueRange init,
-                                       KernelBuilder::LoopBody body);
+  /// Whether slices may have more chunks than are held.
+  bool mayHaveLaterChunks() const {
+    int64_t known = getKnownRows();
+    return ShapedType::isDynamic(known) || known > getHeldRows();
+  }
 
   /// The thread's elements of the edges around chunks, at most kPack.
   SmallVector<Element> getEdges(IndexRange rows, IndexRange chunks);
@@ -325,14 +327,12 @@ void RegisterResidentBuilder::quantizeHeld(IndexRange rows) {
   Value largest = enlarge(b.zeroWords(), edgeWords);
   for (ArrayRef<Value> chunk : held)
     largest = enlarge(largest, chunk);
-  largest = forEachLaterChunk(first, chunks.high, largest,
-                              [&](Value row, ValueRange carried) {
-                                Value pointer =
-                                    getInputPointer(placeChunk(row));
-                                return SmallVector<Value>{
-                                    enlarge(carried[0], loadChunk(pointer))};
-                              })
-                .front();
+  if (mayHaveLaterChunks())
+    largest = b.createRareFor(
+        b.add(first, getHeldRows()), chunks.high, getStep(), largest,
+        [&](Value row, Value largest) {
+          return enlarge(largest, loadChunk(getInputPointer(placeChunk(row))));
+        });
 
   SmallVector<Value> scales(kOutputChunk,
                             createScale(kernel.math.createLargest(largest)));
@@ -344,41 +344,36 @@ void RegisterResidentBuilder::quantizeHeld(IndexRange rows) {
                [&, chunk = chunk] { storeChunk(place, chunk, scales); });
   }
   storeElements(edges, edgeWords, scales);
-  forEachLaterChunk(first, chunks.high, {}, [&](Value row, ValueRange) {
-    Value place = placeChunk(row);
-    storeChunk(place, loadChunk(getInputPointer(place)), scales);
-    return SmallVector<Value>();
-  });
+  if (mayHaveLaterChunks())
+    b.createRareFor(
+        b.add(first, getHeldRows()), chunks.high, getStep(), [&](Value row) {
+          Value place = placeChunk(row);
+          storeChunk(place, loadChunk(getInputPointer(place)), scales);
+        });
 }
 
 /// Neighbouring threads take neighbouring elements, as no wider access is
 /// aligned.
 void RegisterResidentBuilder::quantizeTwice(IndexRange rows) {
-  auto forEachPack =
-      [&](ValueRange init,
-          function_ref<SmallVector<Value>(ArrayRef<Element>, ValueRange)>
-              body) {
-        return b.createRareFor(
-            b.add(rows.low, team.thread), rows.high, kPack * team.threads, init,
-            [&](Value row, ValueRange carried) {
-              SmallVector<Element> pack;
-              for (int64_t i : llvm::seq(kPack)) {
-                Value other = b.add(row, i * team.threads);
-                pack.push_back({other, b.less(other, rows.high)});
-              }
-              return body(pack, carried);
-            });
-      };
-  Value largest = forEachPack(b.zeroWords(), [&](ArrayRef<Element> pack,
-                                                 ValueRange carried) {
-                    return SmallVector<Value>{kernel.math.createAbsMax(
-                        carried[0], loadElements(pack))};
-                  }).front();
+  auto getPack = [&](Value row) {
+    SmallVector<Element> pack;
+    for (int64_t i : llvm::seq(kPack)) {
+      Value other = b.add(row, i * team.threads);
+      pack.push_back({other, b.less(other, rows.high)});
+    }
+    return pack;
+  };
+  Value first = b.add(rows.low, team.thread);
+  const int64_t step = kPack * team.threads;
+  Value largest = b.createRareFor(
+      first, rows.high, step, b.zeroWords(), [&](Value row, Value largest) {
+        return kernel.math.createAbsMax(largest, loadElements(getPack(row)));
+      });
   SmallVector<Value> scales(kPack,
                             createScale(kernel.math.createLargest(largest)));
-  forEachPack({}, [&](ArrayRef<Element> pack, ValueRange) {
+  b.createRareFor(first, rows.high, step, [&](Value row) {
+    SmallVector<Element> pack = getPack(row);
     storeElements(pack, loadElements(pack), scales);
-    return SmallVector<Value>();
   });
 }
 
@@ -390,23 +385,20 @@ void RegisterResidentBuilder::zeroFill(IndexRange rows, Value isAligned) {
     isAligned = b.bitAnd(isAligned, b.lessEqual(rows.low, lastChunk));
   Value zero = arith::ConstantIntOp::create(b, b.getI8Type(), 0);
   auto zeroElements = [&](Value low, Value high) {
-    b.createRareFor(b.add(low, team.thread), high, team.threads, {},
-                    [&](Value row, ValueRange) {
-                      b.store(zero, getOutputPointer(row), 1);
-                      return SmallVector<Value>();
-                    });
+    b.createRareFor(
+        b.add(low, team.thread), high, team.threads,
+        [&](Value row) { b.store(zero, getOutputPointer(row), 1); });
   };
   b.createIf(
       isAligned,
       [&] {
         zeroElements(rows.low, b.minS(chunks.low, rows.high));
         b.createRareFor(b.add(chunks.low, b.mul(team.thread, kOutputChunk)),
-                        chunks.high, getStep(), {}, [&](Value row, ValueRange) {
+                        chunks.high, getStep(), [&](Value row) {
                           if (isUnaligned())
                             row = b.minS(row, lastChunk);
                           b.store(b.zeroWords(), getOutputPointer(row),
                                   getAlignment(/*elementBytes=*/1));
-                          return SmallVector<Value>();
                         });
         zeroElements(b.maxS(chunks.low, chunks.high), rows.high);
       },
@@ -434,7 +426,6 @@ SmallVector<Value> RegisterResidentBuilder::loadHeld(Value first, Value pointer,
                                                      int64_t round,
                                                      IndexRange chunks) {
   int64_t wordsPerChunk = kernel.getInputChunks(kOutputChunk);
-  SmallVector<Type> types(wordsPerChunk, b.getWordsType());
   Value row = b.add(first, round * getStep());
   auto load = [&] {
     if (isUnaligned() && round >= countFullRounds())
@@ -444,7 +435,7 @@ SmallVector<Value> RegisterResidentBuilder::loadHeld(Value first, Value pointer,
   };
   Value hasChunk = isUnaligned() ? b.less(b.i32(round * getStep()), length)
                                  : b.less(row, chunks.high);
-  return b.createIf(hasChunk, types, load, [&] {
+  return b.createIf(hasChunk, load, [&] {
     return SmallVector<Value>(wordsPerChunk, b.zeroWords());
   });
 }
@@ -474,16 +465,6 @@ void RegisterResidentBuilder::storeChunk(Value row, ArrayRef<Value> chunk,
     llvm::append_range(values, kernel.math.unpackValues(words));
   b.store(b.packWords(kernel.math.createQuantizeOwn(values, scales)),
           getOutputPointer(row), getAlignment(/*elementBytes=*/1));
-}
-
-SmallVector<Value> RegisterResidentBuilder::forEachLaterChunk(
-    Value first, Value end, ValueRange init, KernelBuilder::LoopBody body) {
-  // Slices that always fit need no loop.
-  int64_t known = getKnownRows();
-  if (!ShapedType::isDynamic(known) && known <= getHeldRows())
-    return llvm::to_vector(init);
-  return b.createRareFor(b.add(first, getHeldRows()), end, getStep(), init,
-                         body);
 }
 
 //===----------------------------------------------------------------------===//
@@ -520,15 +501,12 @@ Value RegisterResidentBuilder::loadElements(ArrayRef<Element> elements) {
   SmallVector<Value> loaded;
   for (const Element &element : elements)
     loaded.push_back(b.createIf(
-                          element.isInside, {type},
-                          [&] {
-                            Value pointer = getInputPointer(element.row);
-                            return SmallVector<Value>{
-                                b.load(type, pointer, getInputBytes(),
-                                       /*readOnly=*/true)};
-                          },
-                          [&] { return SmallVector<Value>{zero}; })
-                         .front());
+        element.isInside,
+        [&] {
+          return b.load(type, getInputPointer(element.row), getInputBytes(),
+                        /*readOnly=*/true);
+        },
+        [&] { return zero; }));
   loaded.resize(kVectorBytes / getInputBytes(), zero);
   return b.packWords(b.joinElements(loaded));
 }

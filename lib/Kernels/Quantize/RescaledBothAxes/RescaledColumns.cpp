@@ -367,7 +367,7 @@ void RescaledColumnsBuilder::quantizeListed(const Tile &tile) {
   KernelBuilder::Step step(b, "quantize_listed");
   Value count = b.zeroExtend(b.getI64Type(),
                              b.load(b.getI32Type(), countMemory, kWordBytes));
-  auto quantizeChunk = [&](Value place, ValueRange) {
+  auto quantizeChunk = [&](Value place) {
     Value chunk =
         b.zeroExtend(b.getI64Type(),
                      b.load(b.getI32Type(),
@@ -380,10 +380,9 @@ void RescaledColumnsBuilder::quantizeListed(const Tile &tile) {
     for (auto [i, byte] : llvm::enumerate(b.splitWords(words, b.getI8Type())))
       b.store(byte,
               transposed.getBytePointer(b.i64(0), b.add(column, i), inTile), 1);
-    return SmallVector<Value>();
   };
   b.createIf(b.compare(arith::CmpIPredicate::ne, count, 0), [&] {
-    b.createRareFor(b.getThread(), count, b.getNumThreads(), {}, quantizeChunk);
+    b.createRareFor(b.getThread(), count, b.getNumThreads(), quantizeChunk);
     b.createBarrier();
   });
 }
@@ -400,13 +399,11 @@ void RescaledColumnsBuilder::zeroRemainder(const Tile &tile) {
   Value endColumn =
       b.minS(b.add(tile.firstColumn, kTile), columns.sizes.parallel);
   b.createRareFor(b.add(tile.firstLine, b.mul(chunk, kOutputChunk)), end, kTile,
-                  {}, [&](Value first, ValueRange) {
+                  [&](Value first) {
                     b.createRareFor(b.add(tile.firstColumn, row), endColumn,
-                                    step, {}, [&](Value column, ValueRange) {
+                                    step, [&](Value column) {
                                       zeroChunk(b, output, first, column, rows);
-                                      return SmallVector<Value>();
                                     });
-                    return SmallVector<Value>();
                   });
 }
 

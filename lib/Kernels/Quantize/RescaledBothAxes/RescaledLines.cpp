@@ -23,7 +23,6 @@
 
 #include "Kernels/Emit/AtomicWords.h"
 #include "Kernels/Emit/SegmentBounds.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -91,12 +90,9 @@ void RescaledLinesBuilder::build(Value linesPerTile, Value lineTiles) {
     Value low = b.mul(workTile, linesPerTile);
     Value high = b.minS(b.add(low, linesPerTile), total);
     // Segment by segment.
-    scf::WhileOp::create(
-        b, low.getType(), low,
-        [&](OpBuilder &, Location, ValueRange line) {
-          scf::ConditionOp::create(b, b.less(line[0], high), line);
-        },
-        [&](OpBuilder &, Location, ValueRange line) {
+    b.createWhile(
+        low, [&](ValueRange line) { return b.less(line[0], high); },
+        [&](ValueRange line) {
           auto [segment, end] = findSegmentOf(b.named("line", line[0]));
           end = b.minS(end, high);
           IndexRange lines{line[0], end};
@@ -105,7 +101,7 @@ void RescaledLinesBuilder::build(Value linesPerTile, Value lineTiles) {
             lines = {b.sub(line[0], first), b.sub(end, first)};
           }
           quantizeLines(segment, lines);
-          scf::YieldOp::create(b, end);
+          return SmallVector<Value>{end};
         });
   });
 }

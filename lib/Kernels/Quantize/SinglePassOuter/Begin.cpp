@@ -35,11 +35,10 @@ void SinglePassOuterKernel::initialize(Value numSlots) {
   int64_t firstScaleWarp = tile.getFirstScaleWarp();
   int64_t producerWarp = tile.getProducerWarp();
   GridBarrierState none = gridBarrier->createNoState();
-  TypeRange types = ValueRange(none).getTypes();
   auto beginToMeet = [&] {
     kernel::WaitForPrerequisitesOp::create(b);
     return b.createIf(
-        b.equal(warp, firstScaleWarp), types,
+        b.equal(warp, firstScaleWarp),
         [&] { return gridBarrier->createBegin(); }, [&] { return none; });
   };
   auto prepareBarriersAndSlots = [&] {
@@ -53,7 +52,7 @@ void SinglePassOuterKernel::initialize(Value numSlots) {
     return none;
   };
   gridBarrierState = b.createIf(
-      b.equal(warp, producerWarp), types,
+      b.equal(warp, producerWarp),
       [&] {
         if (problem.jagged)
           prefetchEnds();
@@ -62,8 +61,8 @@ void SinglePassOuterKernel::initialize(Value numSlots) {
       },
       [&] {
         GridBarrierState state =
-            b.createIf(b.lessEqual(b.i32(firstScaleWarp), warp), types,
-                       beginToMeet, prepareBarriersAndSlots);
+            b.createIf(b.lessEqual(b.i32(firstScaleWarp), warp), beginToMeet,
+                       prepareBarriersAndSlots);
         b.syncSubgroup();
         kernel::NamedBarrierOp::create(b, b.i32(kOthersBarrier),
                                        producerWarp * b.getSubgroupSize());

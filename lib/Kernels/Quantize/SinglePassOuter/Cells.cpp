@@ -52,8 +52,7 @@ SmallVector<Value> ConvertBuilder::loadCell(Value stage, Value isTwoRow) {
     return rows;
   };
   return b.createIf(
-      isTwoRow, SmallVector<Type>(kCellRows, type),
-      [&] { return keepApart(b, loadRows(firstTwoRowOffset, 2)); },
+      isTwoRow, [&] { return keepApart(b, loadRows(firstTwoRowOffset, 2)); },
       [&] { return loadRows(firstOffset, 1); });
 }
 
@@ -229,7 +228,7 @@ CellWords ConvertBuilder::quantize(ArrayRef<Value> cell,
   };
   if (k.math.scalesPacked())
     return createWords(getValues(b.createIf(
-        needsFixUp(record), ValueRange(cell).getTypes(),
+        needsFixUp(record),
         [&] {
           return keepApart(
               b, scalePackedFixUp(cell, scales, loadPrevious(),

@@ -62,18 +62,15 @@ void ColumnStores::storeCutCell(const CellWords &words,
     Value fits = b.lessEqual(b.add(at, bytes), high);
     if (isGrowing)
       fits = k.both(fits, k.isNonZero(b.bitAnd(at, bytes)));
-    at =
-        b.createIf(
-             fits, b.getI32Type(),
-             [&] {
-               for (auto [column, pointer] : llvm::zip_equal(words, pointers)) {
-                 b.store(createPiece(b, column, at, bytes),
-                         b.offsetBytes(pointer, k.widen(at)), bytes);
-               }
-               return SmallVector<Value>{b.add(at, bytes)};
-             },
-             [&] { return SmallVector<Value>{at}; })
-            .front();
+    at = b.createIf(
+        fits,
+        [&] {
+          for (auto [column, pointer] : llvm::zip_equal(words, pointers))
+            b.store(createPiece(b, column, at, bytes),
+                    b.offsetBytes(pointer, k.widen(at)), bytes);
+          return b.add(at, bytes);
+        },
+        [&] { return at; });
   };
   for (int64_t bytes : {1, 2, 4})
     storePiece(bytes, /*isGrowing=*/true);

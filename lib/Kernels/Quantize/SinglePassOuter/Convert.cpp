@@ -73,7 +73,6 @@ SmallVector<Value> ConvertBuilder::loadRowsAbove(Value stage,
                                                  Value secondRows) {
   KernelBuilder::Step step(b, "load_rows_above");
   auto type = VectorType::get(1, b.getI32Type());
-  SmallVector<Type> types(kLaneRowsAbove, type);
   auto loadRows = [&](Value place, Value first, int64_t rowsInLine) {
     return llvm::map_to_vector(
         llvm::seq(kLaneRowsAbove), [&](int64_t row) -> Value {
@@ -82,10 +81,10 @@ SmallVector<Value> ConvertBuilder::loadRowsAbove(Value stage,
         });
   };
   return b.createIf(
-      stores.needRowsAbove(), types,
+      stores.needRowsAbove(),
       [&] {
         return b.createIf(
-            k.isNonZero(secondRows), types,
+            k.isNonZero(secondRows),
             [&] { return loadRows(k.getStage(stage), lastOfUpperOffset, 2); },
             [&] {
               return loadRows(k.getRowsAbove(stage), firstAboveOffset, 1);
@@ -273,14 +272,10 @@ void ConvertBuilder::build() {
     init.append(TakenTile::members().size(), b.i32(0));
     llvm::append_range(init, createEmptyCell());
   }
-  SmallVector<Value> last = k.createWhile(
-      init, ValueRange(init).getTypes(),
+  // Whether to go on, the position, and the tile that is held.
+  SmallVector<Value> last = b.createWhile(
+      init, [](ValueRange carried) { return carried[0]; },
       [&](ValueRange carried) {
-        return std::pair(carried[0], llvm::to_vector_of<Value>(carried));
-      },
-      [&](ValueRange carried) {
-        // Whether to go on (which `before` has seen), the position, and the
-        // tile that is held.
         RingPosition position{carried[1], carried[2]};
         ValueRange heldValues = carried.drop_front(3);
         k.ring.createWaitFull(position);

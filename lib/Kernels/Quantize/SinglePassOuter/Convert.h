@@ -124,9 +124,8 @@ private:
   /// `ifTrue` or `ifFalse`, which compute words.
   CellWords createChoice(Value condition, function_ref<CellWords()> ifTrue,
                          function_ref<CellWords()> ifFalse) {
-    SmallVector<Type> types(4 * getCellColumns(), b.getI32Type());
     return fromFlat(b.createIf(
-        condition, types, [&] { return toFlat(ifTrue()); },
+        condition, [&] { return toFlat(ifTrue()); },
         [&] { return toFlat(ifFalse()); }));
   }
 

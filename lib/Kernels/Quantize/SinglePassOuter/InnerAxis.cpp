@@ -64,9 +64,7 @@ Value SinglePassOuterKernel::getRowOfTile(Value index, Value count, Value start,
 void SinglePassOuterKernel::keepPace(Value own, Value row, Value other) {
   announce(own, row);
   Value least = b.sub(row, getRowLead());
-  createBoundedWait(
-      b, {}, [&](ValueRange) { return b.less(loadRelaxed(b, other), least); },
-      [&](ValueRange) { return SmallVector<Value>(); });
+  createBoundedWait(b, [&] { return b.less(loadRelaxed(b, other), least); });
 }
 
 void SinglePassOuterKernel::advanceTiles(Value row) {
@@ -142,13 +140,10 @@ Value RowsBuilder::waitForRow(Value item) {
   Value stage = getStage(item);
   // The producer of the row has read the one before it in the stage, so that
   // the parity means this one.
-  createBoundedWait(
-      b, {},
-      [&](ValueRange) {
-        Value number = loadRelaxed(b, k.getRowNumber(stage));
-        return b.compare(arith::CmpIPredicate::ne, number, item);
-      },
-      [&](ValueRange) { return SmallVector<Value>(); });
+  createBoundedWait(b, [&] {
+    Value number = loadRelaxed(b, k.getRowNumber(stage));
+    return b.compare(arith::CmpIPredicate::ne, number, item);
+  });
   kernel::WaitParityOp::create(b, k.getRowBarrier(stage),
                                b.bitAnd(b.divU(item, k.tile.rowStages), 1));
   return k.getRowStage(stage);
@@ -239,7 +234,7 @@ SmallVector<Value> RowsBuilder::forEachChunk(ValueRange init, Value row,
   if (!rest)
     return carried;
   return b.createIf(
-      b.less(laneChunk, b.i32(rest)), ValueRange(carried).getTypes(),
+      b.less(laneChunk, b.i32(rest)),
       [&] {
         return takeLines(row, b.add(laneChunk, lines * getWarpBytes()), 1,
                          carried, body);

@@ -345,22 +345,6 @@ void SinglePassOuterKernel::storeScale(Value segment, Value column,
           sizeof(float));
 }
 
-SmallVector<Value> SinglePassOuterKernel::createWhile(
-    ValueRange init, TypeRange forwarded,
-    function_ref<std::pair<Value, SmallVector<Value>>(ValueRange)> before,
-    function_ref<SmallVector<Value>(ValueRange)> body) {
-  auto loop = scf::WhileOp::create(
-      b, forwarded, init,
-      [&](OpBuilder &, Location, ValueRange carried) {
-        auto [condition, values] = before(carried);
-        scf::ConditionOp::create(b, condition, values);
-      },
-      [&](OpBuilder &, Location, ValueRange values) {
-        scf::YieldOp::create(b, body(values));
-      });
-  return llvm::to_vector_of<Value>(loop.getResults());
-}
-
 //===----------------------------------------------------------------------===//
 // Magnitudes
 //===----------------------------------------------------------------------===//

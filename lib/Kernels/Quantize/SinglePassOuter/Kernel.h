@@ -305,13 +305,6 @@ public:
     return problem.jagged && problem.outputPadding == 1;
   }
 
-  /// A loop whose `before` returns whether to go on, and the values that `body`
-  /// gets; the results are those at the end.
-  SmallVector<Value> createWhile(
-      ValueRange init, TypeRange forwarded,
-      function_ref<std::pair<Value, SmallVector<Value>>(ValueRange)> before,
-      function_ref<SmallVector<Value>(ValueRange)> body);
-
   //===--------------------------------------------------------------------===//
   // Magnitudes, as many in a word as there are in a word of input
   //===--------------------------------------------------------------------===//

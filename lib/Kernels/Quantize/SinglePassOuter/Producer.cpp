@@ -377,7 +377,6 @@ RingPosition ProducerBuilder::issueLargePanel(const LaneTile &tile,
 /// share when it is next.
 RingPosition ProducerBuilder::issueLanes(const LaneTiles &lanes,
                                          RingPosition position) {
-  Type i32 = b.getI32Type();
   const LaneTile &tile = lanes.tile;
   Value flags = b.bitOr(
       b.i32(tile_flags::kReduce.getMask() | tile_flags::kConvert.getMask()),
@@ -400,23 +399,20 @@ RingPosition ProducerBuilder::issueLanes(const LaneTiles &lanes,
     });
   };
   prefetchIf(k.isFirstLane);
-  SmallVector<Value> result = k.createWhile(
-      {position.stage, position.parity, lanes.acts}, {i32, i32, i32},
-      [&](ValueRange carried) {
-        return std::pair(k.isNonZero(carried[2]),
-                         llvm::to_vector_of<Value>(carried));
-      },
+  SmallVector<Value> result = b.createWhile(
+      {position.stage, position.parity, lanes.acts},
+      [&](ValueRange carried) { return k.isNonZero(carried[2]); },
       [&](ValueRange carried) {
         RingPosition position{carried[0], carried[1]};
         Value turn = LLVM::CountTrailingZerosOp::create(
-            b, i32, carried[2], /*is_zero_poison=*/true);
+            b, b.getI32Type(), carried[2], /*is_zero_poison=*/true);
         Value others = b.bitAnd(carried[2], b.sub(carried[2], 1));
         Value following = LLVM::CountTrailingZerosOp::create(
-            b, i32, others, /*is_zero_poison=*/false);
+            b, b.getI32Type(), others, /*is_zero_poison=*/false);
         prefetchIf(b.equal(k.lane, following));
         Value exceeds = b.bitAnd(lanes.exceeds, b.bitXor(carried[2], others));
         SmallVector<Value> next = b.createIf(
-            k.isNonZero(exceeds), {i32, i32},
+            k.isNonZero(exceeds),
             [&] {
               LaneTile large;
               for (auto member : LaneTile::members())
@@ -487,7 +483,7 @@ void ProducerBuilder::build() {
   SmallVector<Type> types(init.size() + kStates, i32);
 
   k.beginProducer();
-  SmallVector<Value> last = k.createWhile(
+  SmallVector<Value> last = b.createWhile(
       init, types,
       [&](ValueRange carried) {
         SmallVector<Value> values(carried.take_front(kFixed));

@@ -129,34 +129,29 @@ void ReduceBuilder::post(const TileRecord &record, ValueRange largest) {
 }
 
 void ReduceBuilder::build() {
-  Type i32 = b.getI32Type();
   SmallVector<Value> zero(kChunks, b.zeroWords());
   RingPosition begin = k.ring.getPosition(b.i32(0));
   SmallVector<Value> init{begin.stage, begin.parity};
   llvm::append_range(init, zero);
-  SmallVector<Type> types{i32, i32};
-  types.append(kChunks, b.getWordsType());
-  k.createWhile(
-      init, types,
+  b.createWhile(
+      init,
       [&](ValueRange carried) {
         k.ring.createWaitFull({carried[0], carried[1]});
-        return std::pair(k.negate(k.isEnd(carried[0])),
-                         llvm::to_vector_of<Value>(carried));
+        return k.negate(k.isEnd(carried[0]));
       },
       [&](ValueRange carried) {
         RingPosition position{carried[0], carried[1]};
         ValueRange largest = carried.drop_front(2);
-        TypeRange chunkTypes = ArrayRef(types).drop_front(2);
         TileRecord record = k.loadTileRecord(position.stage);
         SmallVector<Value> reduced = b.createIf(
-            tile_flags::kReduce.isSet(b, record.flags), chunkTypes,
+            tile_flags::kReduce.isSet(b, record.flags),
             [&] { return reduce(record, position.stage, largest); },
             [&] {
               k.releaseStage(position.stage);
               return llvm::to_vector_of<Value>(largest);
             });
         SmallVector<Value> kept = b.createIf(
-            tile_flags::kPost.isSet(b, record.flags), chunkTypes,
+            tile_flags::kPost.isSet(b, record.flags),
             [&] {
               post(record, reduced);
               k.signalPosted(record.panel);
@@ -179,27 +174,23 @@ void ReduceBuilder::storeScalesOfEmptySegments() {
   auto max = [&](Value lhs, Value rhs) -> Value { return b.maxS(lhs, rhs); };
   Value scale = k.math.createScale(b.i32(0));
   Value first = b.add(b.mul(warp, b.getSubgroupSize()), k.lane);
-  b.createFor(k.block, k.segments, k.numBlocks, b.i32(0),
-              [&](Value segment, ValueRange carried) {
-                Value seen = b.maxS(b.sub(segment, k.numBlocks), 0);
-                Value largest =
-                    b.createFor(b.add(seen, k.lane), segment,
-                                b.getSubgroupSize(), carried[0],
-                                [&](Value before, ValueRange carried) {
-                                  return SmallVector<Value>{
-                                      b.maxS(carried[0], k.loadEnd(before))};
-                                })
-                        .front();
-                Value previousEnd = b.reduceLanes(largest, /*stride=*/1, max);
-                b.createIf(b.lessEqual(k.loadEnd(segment), previousEnd), [&] {
-                  b.createFor(first, k.columns,
-                              k.tile.reduceWarps * b.getSubgroupSize(),
-                              [&](Value column) {
-                                k.storeScale(segment, column, scale);
-                              });
-                });
-                return SmallVector<Value>{previousEnd};
-              });
+  b.createFor(
+      k.block, k.segments, k.numBlocks, b.i32(0),
+      [&](Value segment, Value end) {
+        Value seen = b.maxS(b.sub(segment, k.numBlocks), 0);
+        Value largest =
+            b.createFor(b.add(seen, k.lane), segment, b.getSubgroupSize(), end,
+                        [&](Value before, Value largest) {
+                          return b.maxS(largest, k.loadEnd(before));
+                        });
+        Value previousEnd = b.reduceLanes(largest, /*stride=*/1, max);
+        b.createIf(b.lessEqual(k.loadEnd(segment), previousEnd), [&] {
+          b.createFor(
+              first, k.columns, k.tile.reduceWarps * b.getSubgroupSize(),
+              [&](Value column) { k.storeScale(segment, column, scale); });
+        });
+        return previousEnd;
+      });
 }
 
 void fp8moe::buildSinglePassOuterReduce(SinglePassOuterKernel &kernel,

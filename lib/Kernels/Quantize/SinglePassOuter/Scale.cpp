@@ -91,8 +91,8 @@ Value ScaleBuilder::isMissing(Value chunk) {
 /// of them at most, from `pointer` on, which are `distance` bytes apart.
 ScaleBuilder::Reads ScaleBuilder::beginReads(Value pointer, Value distance,
                                              Value count, int64_t most) {
-  Type words = b.getWordsType();
-  Value posted = vector::BroadcastOp::create(b, words, b.i32(k.getSignBits()));
+  Value posted =
+      vector::BroadcastOp::create(b, b.getWordsType(), b.i32(k.getSignBits()));
   Reads reads;
   Value slot = slotOfLane;
   Value source =
@@ -100,13 +100,12 @@ ScaleBuilder::Reads ScaleBuilder::beginReads(Value pointer, Value distance,
   Value step = k.widen(b.mul(distance, slotsAtOnce));
   for (int64_t i = 0; i < most / slotsAtOnce; ++i) {
     reads.pointers.push_back(source);
-    reads.chunks.append(b.createIf(
-        b.less(slot, count), words,
+    reads.chunks.push_back(b.createIf(
+        b.less(slot, count),
         [&] {
-          return SmallVector<Value>{
-              kernel::LoadWordsOp::create(b, /*acquire=*/false, source)};
+          return kernel::LoadWordsOp::create(b, /*acquire=*/false, source);
         },
-        [&] { return SmallVector<Value>{posted}; }));
+        [&] { return posted; }));
     slot = b.add(slot, slotsAtOnce);
     source = b.offsetBytes(source, step);
   }
@@ -126,13 +125,13 @@ Value ScaleBuilder::finishReads(const Reads &reads) {
       [&](ValueRange carried) {
         SmallVector<Value> next;
         for (auto [chunk, pointer] : llvm::zip_equal(carried, reads.pointers))
-          next.append(b.createIf(
-              isMissing(chunk), b.getWordsType(),
+          next.push_back(b.createIf(
+              isMissing(chunk),
               [&, pointer = pointer] {
-                return SmallVector<Value>{
-                    kernel::LoadWordsOp::create(b, /*acquire=*/false, pointer)};
+                return kernel::LoadWordsOp::create(b, /*acquire=*/false,
+                                                   pointer);
               },
-              [&, chunk = chunk] { return SmallVector<Value>{chunk}; }));
+              [&, chunk = chunk] { return chunk; }));
         return next;
       });
   Value largest = complete.front();
@@ -170,12 +169,10 @@ Value ScaleBuilder::getDistance(Value interleave) {
 }
 
 Value ScaleBuilder::collect(const PanelRecord &record) {
-  Type words = b.getWordsType();
   Value first = getPointer(record.slot);
   Value distance = getDistance(record.interleave);
   auto collectDirectly = [&](int64_t most) {
-    return SmallVector<Value>{
-        finishReads(beginReads(first, distance, record.contributors, most))};
+    return finishReads(beginReads(first, distance, record.contributors, most));
   };
   auto collectFromRelays = [&] {
     Value isRelay = b.equal(b.remU(record.contributor, kTripSlots), 0);
@@ -185,28 +182,26 @@ Value ScaleBuilder::collect(const PanelRecord &record) {
     Value pointer = b.offsetBytes(first, kLineBytes);
     return b.createFor(
         b.i32(0), relays, kTripSlots, b.zeroWords(),
-        [&](Value begin, ValueRange carried) {
+        [&](Value begin, Value largest) {
           Value source = b.offsetBytes(
               pointer, b.mul(k.widen(begin), k.widen(relayDistance)));
-          Value largest = finishReads(
-              beginReads(source, relayDistance, b.sub(relays, begin)));
-          return SmallVector<Value>{k.math.createMax(carried[0], largest)};
+          return k.math.createMax(
+              largest, finishReads(beginReads(source, relayDistance,
+                                              b.sub(relays, begin))));
         });
   };
   auto collectInTrips = [&] {
     return b.createIf(
-        b.lessEqual(record.contributors, kTripSlots), words,
+        b.lessEqual(record.contributors, kTripSlots),
         [&] { return collectDirectly(kTripSlots); }, collectFromRelays);
   };
   if (k.problem.jagged)
-    return collectInTrips().front();
+    return collectInTrips();
   Value hasNoRelays = k.both(k.isNonZero(record.isFinal),
                              b.lessEqual(record.contributors, kFinalEntries));
-  return b
-      .createIf(
-          hasNoRelays, words, [&] { return collectDirectly(kFinalEntries); },
-          collectInTrips)
-      .front();
+  return b.createIf(
+      hasNoRelays, [&] { return collectDirectly(kFinalEntries); },
+      collectInTrips);
 }
 
 SmallVector<Value> ScaleBuilder::createScales(Value chunk,
@@ -271,14 +266,11 @@ void ScaleBuilder::build() {
       b.equal(warp, 0), [&] { k.meetOtherBlocks(); },
       [&] { k.waitForGridReady(); });
   b.syncSubgroup();
-  Type i32 = b.getI32Type();
-  SmallVector<Type> types(1, i32);
-  k.createWhile(
-      warp, types,
+  b.createWhile(
+      warp,
       [&](ValueRange carried) {
         k.waitForPanel(carried[0]);
-        return std::pair(k.negate(k.isEndPanel(carried[0])),
-                         llvm::to_vector_of<Value>(carried));
+        return k.negate(k.isEndPanel(carried[0]));
       },
       [&](ValueRange carried) {
         handle(carried[0], k.loadPanelRecord(carried[0]));

@@ -241,9 +241,8 @@ SegmentState ProducerBuilder::findSegments(Value tileNumber,
   none.segment = k.segments;
   SmallVector<Value> init = window.toValues();
   llvm::append_range(init, none.toValues());
-  SmallVector<Type> types(2 * kSize, b.getI32Type());
-  SmallVector<Value> result = k.createWhile(
-      init, types,
+  SmallVector<Value> result = b.createWhile(
+      init, ValueRange(init).getTypes(),
       [&](ValueRange carried) {
         SegmentState window =
             SegmentState::fromValues(carried.take_front(kSize));

@@ -210,17 +210,17 @@ void TwoPassOuterBuilder::quantizeTransposed() {
   Value isEmpty = b.lessEqual(segment.rows.high, segment.rows.low);
   Value endRow = b.select(isEmpty, firstRow, segment.rows.high);
   b.createFor(firstRow, endRow, rowsPerTile, b.i64(0),
-              [&](Value row, ValueRange carried) {
+              [&](Value row, Value buffer) {
                 TransposedStep at = getTransposed(getStep(row), input, output);
                 SmallVector<Value> others = getOthers(at);
                 auto quantize = [&] {
                   return quantizeTile(loadTile(at, others), scales);
                 };
-                storeTile(carried[0],
+                storeTile(buffer,
                           ifRows(at.step, getSubgroupRow(), quantize,
                                  SmallVector<Value>(kTileVector, b.i32(0))),
                           at);
-                return SmallVector<Value>{b.bitXor(carried[0], 1)};
+                return b.bitXor(buffer, 1);
               });
 }
 

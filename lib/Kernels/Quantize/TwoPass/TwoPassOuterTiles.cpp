@@ -72,7 +72,7 @@ TwoPassOuterBuilder::ifRows(const Step &step, Value row,
                             ValueRange others) {
   if (!step.origin)
     return values();
-  return b.createIf(b.less(row, step.rows.high), others.getTypes(), values,
+  return b.createIf(b.less(row, step.rows.high), values,
                     [&] { return SmallVector<Value>(others); });
 }
 
