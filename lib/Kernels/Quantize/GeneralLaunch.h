@@ -17,10 +17,6 @@ namespace mlir::fp8moe {
 /// The body of a kernel that takes every address, pitch and size.
 using GeneralSchedule = function_ref<void(QuantizeKernel &kernel)>;
 
-void buildGeneralQuantize(Location loc, gpu::GPUModuleOp module, StringRef name,
-                          const AxisQuantizeProblem &problem, int64_t threads,
-                          GeneralSchedule schedule, const TargetInfo &target);
-
 /// Builds the kernel, or finds it, and launches it with `threads` threads for
 /// each of `countWorkTiles` of segments and columns.
 void launchGeneral(

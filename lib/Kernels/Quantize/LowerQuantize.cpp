@@ -1,4 +1,4 @@
-//===- LowerQuantize.cpp - Dynamic quantizations --------------------------===//
+//===- LowerQuantize.cpp - Dynamic quantizations and scales ---------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -16,99 +16,76 @@
 #include "fp8moe/Dialect/FP8MoE/IR/FusedRows.h"
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
 #include "fp8moe/Kernels/Model/KernelChoice.h"
+#include "fp8moe/Kernels/Model/KernelProblem.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
 
 namespace {
-/// One of the quantizations that an operation makes of its input.
-struct Quantization {
-  Operation *op;
-  RankedTensorType inputType, resultType;
-  int64_t axis;
-  ScaleRounding rounding;
-  /// Where its tensors are; offsets only when jagged.
-  BufferView input, output, scales;
-  std::optional<BufferView> offsets;
+/// The tensors of a quantization, or of the scales of one.
+struct QuantizeViews {
+  BufferView input, scales;
+  /// Null where only scales are wanted, and where groups are not jagged.
+  std::optional<BufferView> output, offsets;
 };
 } // namespace
 
-/// Which dimension is which follows from types, as it did when tiles were
-/// chosen; views may know more.
-static QuantizeSizes<OpFoldResult> getSizes(const Quantization &q,
-                                            OpBuilder builder) {
-  std::optional<QuantizeDims> dims =
-      assignQuantizeDims(q.axis, StridedLayout::get(q.inputType)->strides,
-                         StridedLayout::get(q.resultType)->strides);
-  QuantizeTensors<OpFoldResult> tensors{builder.getIndexAttr(0),
-                                        builder.getIndexAttr(1),
-                                        q.input.sizes,
-                                        q.input.strides,
-                                        q.output.strides,
-                                        q.scales.strides,
-                                        std::nullopt};
-  if (q.offsets)
-    tensors.groups = q.offsets->sizes.front();
-  QuantizeSizes<OpFoldResult> sizes = getQuantizeSizes(tensors, q.axis, *dims);
-  if (q.offsets && getGroupPadding(q.resultType))
-    sizes.extent = q.output.sizes[q.axis];
-  return sizes;
+/// `known` is what types and attributes say of the problem.
+static QuantizeOperands getOperands(AxisQuantizeProblem known, int64_t axis,
+                                    const QuantizeDims &dims,
+                                    const QuantizeViews &views,
+                                    OpBuilder builder) {
+  QuantizeTensors<OpFoldResult> tensors{
+      builder.getIndexAttr(0), builder.getIndexAttr(1), views.input.sizes,
+      views.input.strides,
+      /*outputStrides=*/{},    views.scales.strides,    std::nullopt};
+  QuantizeBuffers buffers{views.input.buffer, Value(), Value(),
+                          views.scales.buffer};
+  known.inputAlignment = getBufferAlignment(views.input);
+  if (views.offsets) {
+    known.jagged = true;
+    tensors.groups = views.offsets->sizes.front();
+    buffers.offsets = views.offsets->buffer;
+  }
+  if (views.output) {
+    tensors.outputStrides = views.output->strides;
+    buffers.output = views.output->buffer;
+    known.outputAlignment = getBufferAlignment(*views.output);
+  }
+  QuantizeSizes<OpFoldResult> sizes = getQuantizeSizes(tensors, axis, dims);
+  if (known.outputPadding > 1)
+    sizes.extent = views.output->sizes[axis];
+  known.sizes = getKnownSizes(sizes);
+  return {known, sizes, buffers};
 }
 
-static AxisQuantizeProblem
-getProblem(const Quantization &q, const QuantizeSizes<OpFoldResult> &sizes) {
-  AxisQuantizeProblem problem;
-  problem.inputType = q.inputType.getElementType();
-  problem.fp8Type = q.resultType.getElementType();
-  problem.powerOfTwo = q.rounding == ScaleRounding::Pow2;
-  problem.jagged = q.offsets.has_value();
-  if (GroupPaddingAttr padding = getGroupPadding(q.resultType))
-    problem.outputPadding = padding.getPad();
-  problem.inputAlignment = getBufferAlignment(q.input);
-  problem.outputAlignment = getBufferAlignment(q.output);
-  problem.sizes = getKnownSizes(sizes);
-  return problem;
-}
-
-static QuantizeOperands getOperands(const Quantization &q,
-                                    ProgramLowering &lowering) {
-  QuantizeSizes<OpFoldResult> sizes = getSizes(q, lowering.getBuilder());
-  QuantizeBuffers buffers{q.input.buffer,
-                          q.offsets ? Value(q.offsets->buffer) : Value(),
-                          q.output.buffer, q.scales.buffer};
-  return {getProblem(q, sizes), sizes, buffers};
-}
-
-/// The mean length of slices, an index.
-static Value createMeanLength(const QuantizeOperands &operands,
-                              OpBuilder &builder, Location loc) {
+/// The mean length of slices decides between kernels; it is an index.
+static RangeOperands createRangeOperands(const QuantizeOperands &operands,
+                                         OpBuilder &builder, Location loc) {
   ImplicitLocOpBuilder b(loc, builder);
+  const AxisQuantizeProblem &problem = operands.problem;
   HostSize rows(b, operands.sizes.reduction);
   HostSize segments(b, operands.sizes.segments);
   // No expression of HostSize, which would fold a known number of groups:
   // plans keep their form.
-  if (operands.problem.jagged)
+  if (problem.jagged)
     segments = HostSize(b, arith::MaxSIOp::create(b, segments.getValue(b),
                                                   HostSize(1).getValue(b))
                                .getResult());
-  return computeMeanLength(operands.problem.jagged, rows, segments).getValue(b);
-}
-
-static RangeOperands createRangeOperands(const QuantizeOperands &operands,
-                                         OpBuilder &builder, Location loc) {
-  return {createMeanLength(operands, builder, loc), operands.sizes.parallel,
-          operands.problem.inputType.getIntOrFloatBitWidth() / 8};
+  return {computeMeanLength(problem.jagged, rows, segments).getValue(b),
+          operands.sizes.parallel,
+          problem.inputType.getIntOrFloatBitWidth() / 8};
 }
 
 /// Launches one of the kernels of `choice` where `isNeeded` (null: always).
-static LogicalResult launchQuantize(const Quantization &q, QuantizeKind kind,
-                                    KernelChoiceAttr choice, Value isNeeded,
-                                    ProgramLowering &lowering) {
-  QuantizeOperands operands = getOperands(q, lowering);
+static LogicalResult launchQuantize(Operation *op,
+                                    const QuantizeOperands &operands,
+                                    QuantizeKind kind, KernelChoiceAttr choice,
+                                    Value isNeeded, ProgramLowering &lowering) {
   SmallVector<QuantizeInstance> instances;
   bool haveRanges = false;
   for (AlternativeAttr entry : choice.getEntries()) {
-    instances.emplace_back(q.op, operands, entry.getTile(), kind, isNeeded);
+    instances.emplace_back(op, operands, entry.getTile(), kind, isNeeded);
     haveRanges |= static_cast<bool>(entry.getRange());
   }
   SmallVector<KernelAlternative> alternatives;
@@ -117,7 +94,7 @@ static LogicalResult launchQuantize(const Quantization &q, QuantizeKind kind,
   OpBuilder builder = lowering.getBuilder();
   RangeOperands ofRanges;
   if (haveRanges)
-    ofRanges = createRangeOperands(operands, builder, q.op->getLoc());
+    ofRanges = createRangeOperands(operands, builder, op->getLoc());
   return lowerChoice(alternatives, ofRanges, lowering);
 }
 
@@ -125,20 +102,18 @@ static LogicalResult launchQuantize(const Quantization &q, QuantizeKind kind,
 /// which are whole. `source` is null, or computes the input where the kernel
 /// does not. `fallback` is null, or the condition under which what came before
 /// has left the work. The result is that under which it is still to be done.
-static FailureOr<Value> launchBothAxes(const Quantization &columns,
-                                       const Quantization &rows,
+static FailureOr<Value> launchBothAxes(Operation *op,
+                                       const QuantizeOperands &columns,
+                                       const QuantizeOperands &rows,
                                        AlternativeAttr alternative,
                                        RowOpInterface source, Value fallback,
                                        ProgramLowering &lowering) {
-  QuantizeOperands ofColumns = getOperands(columns, lowering),
-                   ofRows = getOperands(rows, lowering);
-  BothAxesInstance instance(columns.op, ofColumns, ofRows,
-                            alternative.getTile());
+  BothAxesInstance instance(op, columns, rows, alternative.getTile());
   OpBuilder builder = lowering.getBuilder();
-  Location loc = columns.op->getLoc();
+  Location loc = op->getLoc();
   Value when;
   if (RangeAttr range = alternative.getRange())
-    when = createIsInRange(range, createRangeOperands(ofColumns, builder, loc),
+    when = createIsInRange(range, createRangeOperands(columns, builder, loc),
                            builder, loc);
   when = createBoth(builder, loc, when, fallback);
   if (source && !computesInput(instance.tile))
@@ -151,6 +126,10 @@ static FailureOr<Value> launchBothAxes(const Quantization &columns,
   return createBoth(builder, loc, fallback, createNot(builder, loc, *isDone));
 }
 
+/// The end of an error at an operation with too many dimensions.
+static constexpr StringLiteral kMergeDimensions =
+    " (expected at most 3; merge dimensions with fp8moe.reshape)";
+
 /// One launch, or one for each axis. `op` has a quantized tensor and scales for
 /// each.
 template <typename OpTy>
@@ -160,8 +139,7 @@ static LogicalResult lowerAxes(OpTy op, Value offsets,
   if (works.empty())
     return lowering.reportUnsupported(
         op, "of a tensor of rank " + Twine(op.getInput().getType().getRank()) +
-                " (expected at most 3; merge dimensions with "
-                "fp8moe.reshape)");
+                kMergeDimensions);
   for (Value quantized : op.getQuantized())
     if (failed(lowering.requireFP8(op, "to",
                                    getElementTypeOrSelf(quantized.getType()))))
@@ -169,27 +147,34 @@ static LogicalResult lowerAxes(OpTy op, Value offsets,
   FailureOr<KernelChoiceAttr> choice = requireChoice(op, lowering.getTarget());
   if (failed(choice))
     return failure();
-  SmallVector<Quantization, 2> quantizations;
+  SmallVector<QuantizeOperands, 2> quantizations;
+  RankedTensorType inputType = op.getInput().getType();
   for (auto [index, axis] : llvm::enumerate(op.getAxes())) {
     auto quantized = cast<OpResult>(op.getQuantized()[index]);
-    auto scales = cast<OpResult>(op.getScales()[index]);
+    auto type = cast<RankedTensorType>(quantized.getType());
     FailureOr<BufferView> output = lowering.createResult(quantized);
-    FailureOr<BufferView> scaleView = lowering.createResult(scales);
-    if (failed(output) || failed(scaleView))
+    FailureOr<BufferView> scales =
+        lowering.createResult(cast<OpResult>(op.getScales()[index]));
+    if (failed(output) || failed(scales))
       return failure();
-    Quantization q{op,
-                   op.getInput().getType(),
-                   cast<RankedTensorType>(quantized.getType()),
-                   axis,
-                   op.getRounding(),
-                   lowering.getView(op.getInput()),
-                   *output,
-                   *scaleView,
-                   std::nullopt};
+    QuantizeViews views{lowering.getView(op.getInput()), *scales, *output,
+                        std::nullopt};
     // Only the first axis is jagged.
     if (offsets && index == 0)
-      q.offsets = lowering.getView(offsets);
-    quantizations.push_back(q);
+      views.offsets = lowering.getView(offsets);
+    AxisQuantizeProblem problem;
+    problem.inputType = inputType.getElementType();
+    problem.fp8Type = type.getElementType();
+    problem.powerOfTwo = op.getRounding() == ScaleRounding::Pow2;
+    if (GroupPaddingAttr padding = getGroupPadding(type))
+      problem.outputPadding = padding.getPad();
+    // Which dimension is which follows from types, as it did when tiles were
+    // chosen; views may know more.
+    std::optional<QuantizeDims> dims =
+        assignQuantizeDims(axis, StridedLayout::get(inputType)->strides,
+                           StridedLayout::get(type)->strides);
+    quantizations.push_back(
+        getOperands(problem, axis, *dims, views, lowering.getBuilder()));
   }
   // The operation that this one's kernel computes, for some tiles.
   auto source = op.getInput().template getDefiningOp<RowOpInterface>();
@@ -201,8 +186,8 @@ static LogicalResult lowerAxes(OpTy op, Value offsets,
     if (!isBothAxesTile(alternative.getTile()))
       break;
     FailureOr<Value> notBoth =
-        launchBothAxes(quantizations[0], quantizations[1], alternative, source,
-                       fallback, lowering);
+        launchBothAxes(op, quantizations[0], quantizations[1], alternative,
+                       source, fallback, lowering);
     if (failed(notBoth))
       return failure();
     fallback = *notBoth;
@@ -211,12 +196,52 @@ static LogicalResult lowerAxes(OpTy op, Value offsets,
   }
   if (source)
     launchRows(source, fallback, lowering);
-  for (auto [index, q] : llvm::enumerate(quantizations))
-    if (failed(launchQuantize(q, getQuantizeKind(works[index]),
+  for (auto [index, operands] : llvm::enumerate(quantizations))
+    if (failed(launchQuantize(op, operands, getQuantizeKind(works[index]),
                               getAxisChoice(*choice, index), fallback,
                               lowering)))
       return failure();
   return success();
+}
+
+/// Scales are those of a quantization whose data would lie like the input.
+template <typename OpTy>
+static LogicalResult lowerScale(OpTy op, Value offsets,
+                                ProgramLowering &lowering) {
+  // No tensor needs to have the FP8 type that a scale is for.
+  if (isNeutralFp8Type(op.getFp8Type()))
+    return op.emitError("'")
+           << op->getName() << "' computes scales for the target-neutral type "
+           << op.getFp8Type() << "; run fp8moe-resolve-fp8-types first";
+  if (failed(requireKernels(op, lowering.getTarget())))
+    return failure();
+  FailureOr<BufferView> scales = lowering.createResult(op->getOpResult(0));
+  if (failed(scales))
+    return failure();
+  QuantizeViews views{lowering.getView(op.getInput()), *scales, std::nullopt,
+                      std::nullopt};
+  if (offsets)
+    views.offsets = lowering.getView(offsets);
+  SmallVector<int64_t> strides =
+      llvm::map_to_vector(views.input.strides, getStaticSize);
+  std::optional<QuantizeDims> dims =
+      assignQuantizeDims(op.getAxis(), strides, strides);
+  if (!dims)
+    return lowering.reportUnsupported(
+        op, "of a tensor of rank " + Twine(strides.size()) + kMergeDimensions);
+  FailureOr<KernelChoiceAttr> choice = requireChoice(op, lowering.getTarget());
+  if (failed(choice))
+    return failure();
+  AxisQuantizeProblem problem;
+  problem.inputType = op.getInput().getType().getElementType();
+  problem.fp8Type = op.getFp8Type();
+  problem.powerOfTwo = op.getRounding() == ScaleRounding::Pow2;
+  problem.scalesOnly = true;
+  QuantizeOperands operands =
+      getOperands(problem, op.getAxis(), *dims, views, lowering.getBuilder());
+  return launchQuantize(op, operands,
+                        getQuantizeKind(getQuantizeWorks(op).front()), *choice,
+                        /*isNeeded=*/Value(), lowering);
 }
 
 namespace {
@@ -234,6 +259,21 @@ public:
                      lowering);
   }
 };
+
+class ScaleOpLowering : public OpLowering {
+public:
+  StringRef getName() const override { return "scales"; }
+  bool matches(Operation *op) const override {
+    return isa<ScaleOp, JaggedScaleOp>(op);
+  }
+  bool writesResults() const override { return true; }
+  LogicalResult lower(Operation *op, ProgramLowering &lowering) const override {
+    if (auto jagged = dyn_cast<JaggedScaleOp>(op))
+      return lowerScale(jagged, jagged.getOffsets(), lowering);
+    return lowerScale(cast<ScaleOp>(op), /*offsets=*/Value(), lowering);
+  }
+};
 } // namespace
 
 FP8MOE_DEFINE_ROW(OpLowering, QuantizeOpLowering)
+FP8MOE_DEFINE_ROW(OpLowering, ScaleOpLowering)

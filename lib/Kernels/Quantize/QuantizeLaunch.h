@@ -30,6 +30,9 @@ public:
 
   /// Appends all sizes to `numbers`, which tell kernels apart. Returns those
   /// that are arguments of the kernel, as only the run time knows them.
+  SmallVector<OpFoldResult> addSizes(SmallVectorImpl<int64_t> &numbers) {
+    return addSizes(sizes, numbers);
+  }
   static SmallVector<OpFoldResult>
   addSizes(const QuantizeSizes<OpFoldResult> &sizes,
            SmallVectorImpl<int64_t> &numbers) {
@@ -42,7 +45,6 @@ public:
     return arguments;
   }
 
-protected:
   Value index(OpFoldResult value) {
     return materializeSize(builder, b.getLoc(), value);
   }
@@ -92,10 +94,6 @@ protected:
       return condition;
     return both(condition,
                 holds({sizes.outSegment, Demand::MultipleOf, kVectorBytes}));
-  }
-
-  SmallVector<OpFoldResult> addSizes(SmallVectorImpl<int64_t> &numbers) {
-    return addSizes(sizes, numbers);
   }
 
   ImplicitLocOpBuilder b;

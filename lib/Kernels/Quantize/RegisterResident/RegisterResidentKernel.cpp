@@ -32,7 +32,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/Quantize/QuantizeKernel.h"
+#include "Kernels/Quantize/GeneralLaunch.h"
 #include "Kernels/Quantize/RegisterResident/RegisterResidentTiles.h"
 
 using namespace mlir;
@@ -567,8 +567,22 @@ Value RegisterResidentBuilder::createScale(Value magnitude) {
   return scale;
 }
 
-void fp8moe::buildRegisterResident(QuantizeKernel &kernel,
-                                   RegisterResidentTileAttr tile) {
-  kernel.b.requestResidentBlocks(tile.getBlocks());
-  RegisterResidentBuilder(kernel, tile).build();
+namespace mlir::fp8moe {
+FailureOr<Value> launchRegisterResident(const KernelInstance &instance,
+                                        Value when, ProgramLowering &lowering) {
+  const auto &quantize = cast<QuantizeInstance>(instance);
+  auto tile = cast<RegisterResidentTileAttr>(instance.tile);
+  launchGeneral(
+      quantize, "quantize_register_resident", tile.getThreads(),
+      [&](QuantizeKernel &kernel) {
+        kernel.b.requestResidentBlocks(tile.getBlocks());
+        RegisterResidentBuilder(kernel, tile).build();
+      },
+      [&](const HostSize &segments, const HostSize &columns) {
+        return register_resident::countWorkTiles(
+            tile, segments, columns, quantize.operands.problem.jagged);
+      },
+      when, lowering);
+  return Value();
 }
+} // namespace mlir::fp8moe

@@ -12,14 +12,6 @@
 #include "fp8moe/Dialect/FP8MoE/IR/SizeMath.h"
 #include "fp8moe/Kernels/Quantize/QuantizeTiles.h"
 
-namespace mlir::fp8moe {
-class QuantizeKernel;
-
-void buildRegisterResident(QuantizeKernel &kernel,
-                           RegisterResidentTileAttr tile);
-
-} // namespace mlir::fp8moe
-
 namespace mlir::fp8moe::register_resident {
 
 /// Columns of one segment that a block takes.

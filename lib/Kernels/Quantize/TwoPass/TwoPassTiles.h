@@ -15,12 +15,9 @@
 namespace mlir::fp8moe {
 class QuantizeKernel;
 
-void buildTwoPassInner(QuantizeKernel &kernel, TwoPassTileAttr tile);
+/// The kernel of every kind but Inner.
 void buildTwoPassOuter(QuantizeKernel &kernel, TwoPassTileAttr tile,
                        QuantizeKind kind);
-/// The one of them for the kind.
-void buildTwoPass(QuantizeKernel &kernel, TwoPassTileAttr tile,
-                  QuantizeKind kind);
 
 } // namespace mlir::fp8moe
 

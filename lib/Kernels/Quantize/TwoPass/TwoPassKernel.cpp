@@ -1,4 +1,4 @@
-//===- TwoPassInner.cpp - A subgroup quantizes a slice --------------------===//
+//===- TwoPassKernel.cpp - Kernels that read twice ------------------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -7,14 +7,14 @@
 //===----------------------------------------------------------------------===//
 
 //
-// Input and output are contiguous along the rows, so each slice (the rows of
+// Kind Inner: input and output are contiguous along the rows, so each slice (the rows of
 // one column of one segment) is read and written by one subgroup: once for the
 // magnitude, and, from the cache, once more to quantize. Nothing is shared
-// between subgroups.
+// between subgroups. TwoPassOuter.cpp has the other kinds.
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/Quantize/QuantizeKernel.h"
+#include "Kernels/Quantize/GeneralLaunch.h"
 #include "Kernels/Quantize/TwoPass/TwoPassTiles.h"
 
 using namespace mlir;
@@ -39,7 +39,7 @@ static void quantizeSlice(QuantizeKernel &kernel, Value slice) {
   kernel.createSliceZeroFill(output, column, segment.zeroRows, team);
 }
 
-void fp8moe::buildTwoPassInner(QuantizeKernel &kernel, TwoPassTileAttr tile) {
+static void buildTwoPassInner(QuantizeKernel &kernel, TwoPassTileAttr tile) {
   KernelBuilder &b = kernel.b;
   Value slices = b.mul(kernel.getNumSegments(), kernel.sizes.parallel);
   b.forEachWorkTile(b.ceilDiv(slices, tile.getColumns()), [&](Value workTile) {
@@ -47,3 +47,30 @@ void fp8moe::buildTwoPassInner(QuantizeKernel &kernel, TwoPassTileAttr tile) {
     b.createIf(b.less(slice, slices), [&] { quantizeSlice(kernel, slice); });
   });
 }
+
+namespace mlir::fp8moe {
+FailureOr<Value> launchTwoPass(const KernelInstance &instance, Value when,
+                               ProgramLowering &lowering) {
+  const auto &quantize = cast<QuantizeInstance>(instance);
+  const AxisQuantizeProblem &problem = quantize.operands.problem;
+  auto tile = cast<TwoPassTileAttr>(instance.tile);
+  QuantizeKind kind = quantize.kind;
+  StringRef prefix = problem.scalesOnly ? "scale_" : "quantize_two_pass_";
+  launchGeneral(
+      quantize, (prefix + stringifyQuantizeKind(kind)).str(),
+      tile.getThreads(),
+      [&](QuantizeKernel &kernel) {
+        if (kind == QuantizeKind::Inner)
+          buildTwoPassInner(kernel, tile);
+        else
+          buildTwoPassOuter(kernel, tile, kind);
+      },
+      [&](const HostSize &segments, const HostSize &columns) {
+        // Rows of no group have no scales.
+        return two_pass::countWorkTiles(tile, kind, segments, columns,
+                                        problem.jagged && !problem.scalesOnly);
+      },
+      when, lowering);
+  return Value();
+}
+} // namespace mlir::fp8moe
