@@ -30,7 +30,7 @@ struct BitField {
   }
   /// Whether any bit of it is set (i1).
   Value isSet(KernelBuilder &b, Value word) const {
-    return b.compare(arith::CmpIPredicate::ne, b.bitAnd(word, getMask()), 0);
+    return b.isNonZero(b.bitAnd(word, getMask()));
   }
   /// The word that has `value`, which fits, in the field and is zero elsewhere.
   Value place(KernelBuilder &b, Value value) const {

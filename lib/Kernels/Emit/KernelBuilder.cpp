@@ -182,6 +182,10 @@ Value KernelBuilder::lessEqual(Value lhs, Operand rhs) {
   return compare(arith::CmpIPredicate::sle, lhs, rhs);
 }
 
+Value KernelBuilder::isNonZero(Value value) {
+  return compare(arith::CmpIPredicate::ne, value, 0);
+}
+
 Value KernelBuilder::select(Value condition, Value ifTrue, Operand ifFalse) {
   return createOrFold<arith::SelectOp>(condition, ifTrue,
                                        materialize(ifFalse, ifTrue.getType()));
@@ -195,6 +199,10 @@ Value KernelBuilder::zeroExtend(Type type, Value value) {
 Value KernelBuilder::truncate(Type type, Value value) {
   return type == value.getType() ? value
                                  : createOrFold<arith::TruncIOp>(type, value);
+}
+
+Value KernelBuilder::widenSigned(Value value) {
+  return createOrFold<arith::ExtSIOp>(getI64Type(), value);
 }
 
 Value KernelBuilder::bitcast(Type type, Value value) {

@@ -153,9 +153,14 @@ public:
   Value less(Value lhs, Operand rhs);
   Value lessEqual(Value lhs, Operand rhs);
   Value select(Value condition, Value ifTrue, Operand ifFalse);
+  Value isNonZero(Value value);
   /// Conversions to a wider (zero-extended) or narrower integer.
   Value zeroExtend(Type type, Value value);
   Value truncate(Type type, Value value);
+  /// Those between i32 and i64.
+  Value widen(Value value) { return zeroExtend(getI64Type(), value); }
+  Value widenSigned(Value value);
+  Value narrow(Value value) { return truncate(getI32Type(), value); }
   Value bitcast(Type type, Value value);
 
   //===--------------------------------------------------------------------===//
@@ -315,6 +320,13 @@ public:
   Value load(Type type, Value pointer, int64_t alignment,
              bool readOnly = false);
   void store(Value value, Value pointer, int64_t alignment);
+  /// Accesses of an i32; any value of four bytes can be stored.
+  Value loadWord(Value pointer, bool readOnly = false) {
+    return load(getI32Type(), pointer, kWordBytes, readOnly);
+  }
+  void storeWord(Value word, Value pointer) {
+    store(word, pointer, kWordBytes);
+  }
 
 private:
   /// The values that a body returns.

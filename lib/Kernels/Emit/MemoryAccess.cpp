@@ -39,14 +39,11 @@ static Value createChunkPointer(KernelBuilder &b, const Plane &plane,
   if (!plane.isNear)
     return createElementPointer(b, plane, index, other);
   auto countBytes = [&](Value number, Value stride) {
-    auto narrow = [&](Value value) {
-      return b.truncate(b.getI32Type(), value);
-    };
-    return b.mul(narrow(number), b.mul(narrow(stride), plane.elementBytes));
+    return b.mul(b.narrow(number), b.mul(b.narrow(stride), plane.elementBytes));
   };
   Value bytes = b.add(countBytes(index, plane.vectorStride),
                       countBytes(other, plane.otherStride));
-  return b.offsetBytes(plane.base, b.zeroExtend(b.getI64Type(), bytes));
+  return b.offsetBytes(plane.base, b.widen(bytes));
 }
 
 Value fp8moe::createElementPointer(KernelBuilder &b, const Plane &plane,
@@ -67,7 +64,7 @@ static Value createRelative(KernelBuilder &b, Value position, Value first) {
   using Limits = std::numeric_limits<int32_t>;
   Value distance =
       b.clamp(b.sub(position, first), Limits::min(), Limits::max());
-  return b.truncate(b.getI32Type(), distance);
+  return b.narrow(distance);
 }
 
 /// Whether `chunks` whole chunks from `first` on are inside of `range` and may
@@ -105,8 +102,7 @@ static SmallVector<Value> loadMovedChunks(KernelBuilder &b, const Plane &plane,
   for (int64_t chunk : llvm::seq(chunks)) {
     Value begin = b.add(first, chunk * plane.getChunk());
     Value start = moveInside(b, plane, begin, range);
-    Value distance = b.truncate(b.getI32Type(),
-                                b.mul(b.sub(begin, start), plane.elementBytes));
+    Value distance = b.narrow(b.mul(b.sub(begin, start), plane.elementBytes));
     starts.push_back(start);
     offsets.push_back(b.bitAnd(distance, kVectorBytes - 1));
   }
@@ -210,7 +206,7 @@ SmallVector<Value> fp8moe::loadChunks(KernelBuilder &b, const Plane &plane,
     SmallVector<Value> indices, loaded;
     for (int64_t i : llvm::seq(chunks * plane.getChunk())) {
       Value index = b.minS(b.maxS(low, i), last);
-      indices.push_back(arith::ExtSIOp::create(b, b.getI64Type(), index));
+      indices.push_back(b.widenSigned(index));
     }
     for (Value other : others) {
       Plane row = plane;
@@ -251,7 +247,7 @@ static void storeParts(KernelBuilder &b, const Plane &plane, Value first,
   Value end = b.minS(b.add(first, plane.getChunk()), range.high);
   b.createIf(b.less(start, end), [&] {
     auto getBytes = [&](Value elements) {
-      return b.truncate(b.getI32Type(), b.mul(elements, plane.elementBytes));
+      return b.narrow(b.mul(elements, plane.elementBytes));
     };
     Value bytes = getBytes(b.sub(end, start));
     Value dropped = getBytes(b.sub(start, first));
@@ -262,8 +258,7 @@ static void storeParts(KernelBuilder &b, const Plane &plane, Value first,
     Value pointer = createElementPointer(b, plane, start, other);
     for (int64_t part = kVectorBytes / 2; part >= plane.elementBytes;
          part /= 2) {
-      Value isStored =
-          b.compare(arith::CmpIPredicate::ne, b.bitAnd(bytes, part), 0);
+      Value isStored = b.isNonZero(b.bitAnd(bytes, part));
       b.createIf(isStored, [&] {
         Value value = row[0];
         if (part > kWordBytes)
@@ -272,8 +267,7 @@ static void storeParts(KernelBuilder &b, const Plane &plane, Value first,
           value = b.truncate(b.getIntegerType(8 * part), value);
         b.store(value, pointer, plane.elementBytes);
       });
-      pointer = b.offsetBytes(
-          pointer, b.zeroExtend(b.getI64Type(), b.bitAnd(bytes, part)));
+      pointer = b.offsetBytes(pointer, b.widen(b.bitAnd(bytes, part)));
       if (part > kWordBytes)
         row = {b.select(isStored, row[2], row[0]),
                b.select(isStored, row[3], row[1]), row[2], row[3]};
@@ -349,13 +343,12 @@ void fp8moe::storeBytes(KernelBuilder &b, Value pointer, Value words, Value low,
   auto storePart = [&](Value isStored, int64_t bytes) {
     b.createIf(isStored, [&] {
       b.store(extractBytes(b, row, offset, bytes),
-              b.offsetBytes(pointer, b.zeroExtend(b.getI64Type(), offset)),
-              bytes);
+              b.offsetBytes(pointer, b.widen(offset)), bytes);
     });
     offset = b.select(isStored, b.add(offset, bytes), offset);
   };
   auto has = [&](Value value, int64_t bit) {
-    return b.compare(arith::CmpIPredicate::ne, b.bitAnd(value, bit), 0);
+    return b.isNonZero(b.bitAnd(value, bit));
   };
   // Parts grow while their sum is aligned to more, and then what is left
   // shrinks.
@@ -404,8 +397,8 @@ void fp8moe::zeroChunk(KernelBuilder &b, const Plane &plane, Value first,
   // expand to far more code than these few stores.
   auto storeElements = [&] {
     Value zero = arith::ConstantIntOp::create(b, getElementType(b, plane), 0);
-    Value low = b.truncate(b.getI32Type(), b.sub(range.low, first));
-    Value high = b.truncate(b.getI32Type(), b.sub(range.high, first));
+    Value low = b.narrow(b.sub(range.low, first));
+    Value high = b.narrow(b.sub(range.high, first));
     Value stride = b.mul(plane.vectorStride, plane.elementBytes);
     Value element = pointer;
     for (int64_t i : llvm::seq(plane.getChunk())) {

@@ -21,8 +21,7 @@ struct BoundsBuilder {
 
   Value loadEnd(Value index) {
     Value pointer = b.offsetBytes(offsets, b.mul(index, sizeof(int32_t)));
-    Value end = b.load(b.getI32Type(), pointer, sizeof(int32_t),
-                       /*readOnly=*/true);
+    Value end = b.loadWord(pointer, /*readOnly=*/true);
     return b.clamp(end, 0, rows);
   }
 
@@ -67,7 +66,7 @@ struct BoundsBuilder {
   /// The start of `index`, and the number of paddings that the segments before
   /// it fill. Every step takes as many segments as there are lanes.
   std::pair<Value, Value> createPaddedStart(Value index, int64_t padding) {
-    Value lane = b.truncate(b.getI32Type(), b.getLane());
+    Value lane = b.narrow(b.getLane());
     SmallVector<Value> sums =
         b.createFor(b.i64(0), index, b.getSubgroupSize(), {b.i32(0), b.i32(0)},
                     [&](Value first, ValueRange carried) {
@@ -86,8 +85,7 @@ struct BoundsBuilder {
 
 /// The rows in i32, and what is more than that counts as its largest number.
 static Value createRows32(KernelBuilder &b, Value rows) {
-  return b.truncate(b.getI32Type(),
-                    b.minS(rows, std::numeric_limits<int32_t>::max()));
+  return b.narrow(b.minS(rows, std::numeric_limits<int32_t>::max()));
 }
 
 Segment fp8moe::createSegmentBounds(KernelBuilder &b, Value offsets,
@@ -104,12 +102,11 @@ Segment fp8moe::createSegmentBounds(KernelBuilder &b, Value offsets,
   start = b.uniform(start);
   end = b.uniform(end);
 
-  auto widen = [&](Value value) { return b.zeroExtend(b.getI64Type(), value); };
   Segment segment;
-  segment.start = widen(start);
-  segment.length = widen(b.sub(end, start));
+  segment.start = b.widen(start);
+  segment.length = b.widen(b.sub(end, start));
   segment.paddedStart =
-      padding > 1 ? b.mul(widen(b.uniform(blocks)), padding) : segment.start;
+      padding > 1 ? b.mul(b.widen(b.uniform(blocks)), padding) : segment.start;
   return segment;
 }
 
@@ -133,8 +130,8 @@ FoundSegment fp8moe::findSegment(KernelBuilder &b, Value offsets, Value tile,
                                  const SegmentTiling &tiling) {
   KernelBuilder::Step step(b, "find_segment");
   BoundsBuilder bounds{b, offsets, createRows32(b, rows)};
-  Value lane = b.truncate(b.getI32Type(), b.getLane());
-  Value tile32 = b.truncate(b.getI32Type(), tile);
+  Value lane = b.narrow(b.getLane());
+  Value tile32 = b.narrow(tile);
   auto add = [&](Value lhs, Value rhs) { return b.add(lhs, rhs); };
   const bool isPadded = tiling.outputPadding > 1;
   // The loop carries sums over all segments so far: the last end, how many
@@ -161,7 +158,7 @@ FoundSegment fp8moe::findSegment(KernelBuilder &b, Value offsets, Value tile,
         Value holds =
             b.named("holds_tile", b.bitAnd(b.lessEqual(firstTile, tile32),
                                            b.less(tile32, endTile)));
-        Value number = b.add(b.add(b.truncate(b.getI32Type(), first), lane), 1);
+        Value number = b.add(b.add(b.narrow(first), lane), 1);
         SmallVector<Value> next{end, endTile};
         SmallVector<Value> ofLane{number, length, start, firstTile};
         if (isPadded) {
@@ -180,16 +177,16 @@ FoundSegment fp8moe::findSegment(KernelBuilder &b, Value offsets, Value tile,
   for (Value value : ArrayRef(found).drop_front(sums))
     ofTile.push_back(b.uniform(b.maxOfLanes(value)));
   Value isRemainder = b.named("is_behind_groups", b.equal(ofTile[0], 0));
-  auto widen = [&](Value value) { return b.zeroExtend(b.getI64Type(), value); };
   auto getBefore = [&](size_t sum) {
-    return widen(b.select(isRemainder, b.uniform(found[sum]), ofTile[2 + sum]));
+    return b.widen(
+        b.select(isRemainder, b.uniform(found[sum]), ofTile[2 + sum]));
   };
   FoundSegment result;
   result.index = b.named(
-      "group", b.select(isRemainder, count, b.sub(widen(ofTile[0]), 1)));
+      "group", b.select(isRemainder, count, b.sub(b.widen(ofTile[0]), 1)));
   result.firstTileRow = b.mul(getBefore(1), tiling.rows);
   result.bounds.start = getBefore(0);
-  result.bounds.length = widen(ofTile[1]);
+  result.bounds.length = b.widen(ofTile[1]);
   result.bounds.paddedStart = isPadded
                                   ? b.mul(getBefore(2), tiling.outputPadding)
                                   : result.bounds.start;

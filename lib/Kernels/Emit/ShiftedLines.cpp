@@ -22,10 +22,6 @@ public:
   void storeCutChunks();
 
 private:
-  Value narrow(Value value) { return b.truncate(b.getI32Type(), value); }
-  Value widen(Value position) {
-    return arith::ExtSIOp::create(b, b.getI64Type(), position);
-  }
   /// How many bytes an element is behind the tile's first one.
   Value getDistance(Value element) {
     return b.mul(b.sub(element, tile.elements.first), tile.output.elementBytes);
@@ -68,18 +64,18 @@ ShiftedStore::ShiftedStore(KernelBuilder &b, const ShiftedLines &tile)
   assert(!tile.output.isUnaligned() && "chunks are aligned");
   const IndexRange &range = tile.elements.range;
   // No tile begins behind its range.
-  high =
-      narrow(b.minS(getDistance(range.high), tile.lineBytes + tile.moreBytes));
+  high = b.narrow(
+      b.minS(getDistance(range.high), tile.lineBytes + tile.moreBytes));
   low = tile.moreBytes
             ? b.i32(0)
-            : narrow(b.clamp(getDistance(range.low), 0, tile.lineBytes));
+            : b.narrow(b.clamp(getDistance(range.low), 0, tile.lineBytes));
   isFirstTile = b.equal(tile.elements.first, range.low);
 }
 
 /// The first position that may be that of a whole chunk, of lines that begin at
 /// `start` bytes.
 Value ShiftedStore::getFirstWhole(Value start) {
-  Value begin = b.add(narrow(start), low);
+  Value begin = b.add(b.narrow(start), low);
   return b.add(low, b.bitAnd(b.sub(b.i32(0), begin), alignment - 1));
 }
 
@@ -97,7 +93,7 @@ Value ShiftedStore::getFirstWholeAt(Value pointer) {
 Value ShiftedStore::loadWords(Value line, Value chunk, Value next,
                               Value position) {
   auto load = [&](Value number) {
-    return tile.loadChunk(line, b.zeroExtend(b.getI64Type(), number));
+    return tile.loadChunk(line, b.widen(number));
   };
   return createWordsAt(b, load(chunk), load(next),
                        b.bitAnd(position, kVectorBytes - 1));
@@ -130,8 +126,8 @@ void ShiftedStore::storeWhole(Value line, Value pointer, Value position) {
   Value isWhole = b.lessEqual(b.add(position, kVectorBytes), high);
   Value isLine = tile.lines.contains(b, b.add(tile.lines.first, line));
   b.createIf(b.bitAnd(isWhole, isLine), [&] {
-    b.store(loadInside(line, position), b.offsetBytes(pointer, widen(position)),
-            kVectorBytes);
+    b.store(loadInside(line, position),
+            b.offsetBytes(pointer, b.widenSigned(position)), kVectorBytes);
   });
 }
 
@@ -143,7 +139,7 @@ void ShiftedStore::storeWholeOfAligned() {
   Value line = b.divU(b.getThread(), perLine);
   Value position =
       b.add(getFirstWhole(getFirstByte()),
-            narrow(b.mul(b.remU(b.getThread(), perLine), kVectorBytes)));
+            b.narrow(b.mul(b.remU(b.getThread(), perLine), kVectorBytes)));
   auto store = [&](int64_t i) {
     Value further = b.add(line, i);
     storeWhole(further, getPointer(further), position);
@@ -163,7 +159,7 @@ void ShiftedStore::storeWholeOfAny() {
       [&](Value index) {
         Value line = b.divU(index, perLine);
         Value pointer = getPointer(line);
-        Value inChunks = narrow(b.mul(b.remU(index, perLine), kVectorBytes));
+        Value inChunks = b.narrow(b.mul(b.remU(index, perLine), kVectorBytes));
         storeWhole(line, pointer, b.add(getFirstWholeAt(pointer), inChunks));
       });
 }
@@ -193,7 +189,7 @@ void ShiftedStore::storeCut(Value line, Value number) {
   Value from = b.maxS(b.sub(begin, position), 0);
   Value to = b.minS(b.sub(end, position), kVectorBytes);
   b.createIf(b.less(from, to), [&] {
-    storeBytes(b, b.offsetBytes(pointer, widen(position)),
+    storeBytes(b, b.offsetBytes(pointer, b.widenSigned(position)),
                loadAnywhere(line, position), from, to);
   });
 }
@@ -207,7 +203,7 @@ void ShiftedStore::storeCutChunks() {
                   Value isLine =
                       tile.lines.contains(b, b.add(tile.lines.first, line));
                   b.createIf(isLine, [&] {
-                    storeCut(line, narrow(b.divU(index, tile.numLines)));
+                    storeCut(line, b.narrow(b.divU(index, tile.numLines)));
                   });
                 });
   };

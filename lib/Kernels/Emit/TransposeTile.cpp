@@ -121,7 +121,7 @@ void TransposeTile::write(Value buffer, ArrayRef<Value> words) {
   Value address =
       getAddress(buffer, getWriteRow(), getWriteWord(), getRowGroup());
   for (auto [row, word] : llvm::enumerate(words))
-    b.store(word, b.offsetBytes(address, row * kRowBytes), kWordBytes);
+    b.storeWord(word, b.offsetBytes(address, row * kRowBytes));
   b.createBarrier();
 }
 

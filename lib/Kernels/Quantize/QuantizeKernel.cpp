@@ -122,7 +122,7 @@ void QuantizeKernel::storeScale(const SegmentView &segment, Value column,
   KernelBuilder::Step step(b, "store_scale");
   b.createIf(segment.hasScales, [&] {
     Value offset = b.mul(b.mul(column, sizes.scaleParallel), sizeof(float));
-    b.store(scale, b.offsetBytes(segment.scales, offset), sizeof(float));
+    b.storeWord(scale, b.offsetBytes(segment.scales, offset));
   });
 }
 

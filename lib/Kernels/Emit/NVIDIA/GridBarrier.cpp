@@ -56,7 +56,7 @@ static constexpr int64_t kVectors = 2;
 static_assert(kMaxBarrierBlocks == 32 * kWords * kVectors);
 
 Value GridBarrier::getArrival(Value index) {
-  Value bytes = b.mul(b.zeroExtend(b.getI64Type(), index), kWordBytes);
+  Value bytes = b.mul(b.widen(index), kWordBytes);
   return b.offsetBytes(b.offsetBytes(memory, kArrivalsOffset), bytes);
 }
 

@@ -12,7 +12,7 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 
 Value fp8moe::createUniformWarp(KernelBuilder &b) {
-  return b.shuffleIndex(b.truncate(b.getI32Type(), b.getSubgroup()), b.i32(0));
+  return b.shuffleIndex(b.narrow(b.getSubgroup()), b.i32(0));
 }
 
 namespace {

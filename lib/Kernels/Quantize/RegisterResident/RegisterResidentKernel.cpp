@@ -284,10 +284,9 @@ void RegisterResidentBuilder::quantizeColumn(Value index) {
   Value isHeld = b.bitAnd(bothAligned, b.lessEqual(numRows, kLongestHeld));
   if (isUnaligned())
     isHeld = b.bitAnd(isHeld, b.lessEqual(b.i64(kOutputChunk), numRows));
-  length = b.truncate(b.getI32Type(), numRows);
-  auto narrow = [&](Value row) { return b.truncate(b.getI32Type(), row); };
+  length = b.narrow(numRows);
   b.createIf(
-      isHeld, [&] { quantizeHeld({narrow(rows.low), narrow(rows.high)}); },
+      isHeld, [&] { quantizeHeld({b.narrow(rows.low), b.narrow(rows.high)}); },
       [&] { quantizeTwice(rows); });
   if (kernel.problem.outputPadding > 1)
     zeroColumn(index);
@@ -308,7 +307,7 @@ void RegisterResidentBuilder::zeroColumn(Value index) {
 
 void RegisterResidentBuilder::quantizeHeld(IndexRange rows) {
   IndexRange chunks = getChunks(rows);
-  Value thread = b.truncate(b.getI32Type(), team.thread);
+  Value thread = b.narrow(team.thread);
   Value first = b.add(chunks.low, b.mul(thread, kOutputChunk));
   Value pointer = getInputPointer(first);
 
@@ -441,12 +440,11 @@ SmallVector<Value> RegisterResidentBuilder::loadHeld(Value first, Value pointer,
 }
 
 Value RegisterResidentBuilder::getInputPointer(Value row) {
-  return b.offsetBytes(
-      input, b.mul(b.zeroExtend(b.getI64Type(), row), getInputBytes()));
+  return b.offsetBytes(input, b.mul(b.widen(row), getInputBytes()));
 }
 
 Value RegisterResidentBuilder::getOutputPointer(Value row) {
-  return b.offsetBytes(output, b.zeroExtend(b.getI64Type(), row));
+  return b.offsetBytes(output, b.widen(row));
 }
 
 SmallVector<Value> RegisterResidentBuilder::loadChunk(Value pointer) {
@@ -473,7 +471,7 @@ void RegisterResidentBuilder::storeChunk(Value row, ArrayRef<Value> chunk,
 
 SmallVector<Element> RegisterResidentBuilder::getEdges(IndexRange rows,
                                                        IndexRange chunks) {
-  Value thread = b.truncate(b.getI32Type(), team.thread);
+  Value thread = b.narrow(team.thread);
   SmallVector<Element> elements;
   if (isUnaligned())
     return elements;
@@ -545,16 +543,14 @@ Value RegisterResidentBuilder::combineTeam(Value magnitude) {
   auto getPointer = [&](Value subgroup) {
     return b.offsetBytes(magnitudeMemory, b.mul(subgroup, kWordBytes));
   };
-  b.createIf(b.equal(b.getLane(), 0), [&] {
-    b.store(magnitude, getPointer(b.getSubgroup()), kWordBytes);
-  });
+  b.createIf(b.equal(b.getLane(), 0),
+             [&] { b.storeWord(magnitude, getPointer(b.getSubgroup())); });
   b.createBarrier();
   int64_t subgroups = team.threads / b.getSubgroupSize();
   Value pointer =
       getPointer(b.mul(b.divU(b.getThread(), team.threads), subgroups));
   for (int64_t i : llvm::seq(subgroups)) {
-    Value other = b.load(b.getI32Type(), b.offsetBytes(pointer, i * kWordBytes),
-                         kWordBytes);
+    Value other = b.loadWord(b.offsetBytes(pointer, i * kWordBytes));
     magnitude = b.maxU(magnitude, other);
   }
   return magnitude;

@@ -43,32 +43,29 @@ void RescaledKernel::storeFoundTile(Value lineTile) {
   FoundSegment found =
       findSegment(b, columns.getOffsets(), lineTile, columns.sizes.segments,
                   columns.sizes.reduction, tiling);
-  auto narrow = [&](Value value) { return b.truncate(b.getI32Type(), value); };
   Value pointer = b.offsetBytes(foundTiles, b.mul(lineTile, kFoundTileBytes));
   b.createIf(b.equal(b.getThread(), 0), [&] {
-    b.store(b.packWords({narrow(found.index), narrow(found.bounds.start),
-                         narrow(found.bounds.length),
-                         narrow(found.bounds.paddedStart)}),
+    b.store(b.packWords({b.narrow(found.index), b.narrow(found.bounds.start),
+                         b.narrow(found.bounds.length),
+                         b.narrow(found.bounds.paddedStart)}),
             pointer, kVectorBytes);
-    b.store(narrow(found.firstTileRow), b.offsetBytes(pointer, kVectorBytes),
-            kWordBytes);
+    b.storeWord(b.narrow(found.firstTileRow),
+                b.offsetBytes(pointer, kVectorBytes));
   });
 }
 
 FoundSegment RescaledKernel::loadFoundTile(Value lineTile) {
   KernelBuilder &b = getBuilder();
   KernelBuilder::Step step(b, "load_found_tile");
-  auto widen = [&](Value value) { return b.zeroExtend(b.getI64Type(), value); };
   Value pointer = b.offsetBytes(foundTiles, b.mul(lineTile, kFoundTileBytes));
   SmallVector<Value> words = b.unpackWords(
       b.load(b.getWordsType(), pointer, kVectorBytes, /*readOnly=*/true));
   Value firstTileRow =
-      b.load(b.getI32Type(), b.offsetBytes(pointer, kVectorBytes), kWordBytes,
-             /*readOnly=*/true);
-  return {widen(b.uniform(words[0])),
-          widen(b.uniform(firstTileRow)),
-          {widen(b.uniform(words[1])), widen(b.uniform(words[2])),
-           widen(b.uniform(words[3]))}};
+      b.loadWord(b.offsetBytes(pointer, kVectorBytes), /*readOnly=*/true);
+  return {b.widen(b.uniform(words[0])),
+          b.widen(b.uniform(firstTileRow)),
+          {b.widen(b.uniform(words[1])), b.widen(b.uniform(words[2])),
+           b.widen(b.uniform(words[3]))}};
 }
 
 SegmentView RescaledKernel::createLines(Value segment) {

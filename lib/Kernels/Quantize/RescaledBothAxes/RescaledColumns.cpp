@@ -192,22 +192,20 @@ void RescaledColumnsBuilder::createScales(const Tile &tile) {
     Value column = b.add(tile.firstColumn, b.getThread());
     Value exists = b.less(column, columns.sizes.parallel);
     Value known = b.minS(column, b.sub(columns.sizes.parallel, 1));
-    Value scale = columns.math.createScale(
-        b.load(b.getI32Type(), kernel.getMagnitude(tile.segment, known),
-               kWordBytes, /*readOnly=*/true));
+    Value scale = columns.math.createScale(b.loadWord(
+        kernel.getMagnitude(tile.segment, known), /*readOnly=*/true));
     b.createIf(b.bitAnd(tile.isFirst, exists),
                [&] { columns.storeScale(tile.view, column, scale); });
     storeExponents(scale, b.getThread());
   });
   b.createIf(b.equal(b.getThread(), 0),
-             [&] { b.store(b.i32(0), countMemory, kWordBytes); });
+             [&] { b.storeWord(b.i32(0), countMemory); });
   b.createBarrier();
 }
 
 void RescaledColumnsBuilder::storeExponents(Value scale, Value column) {
   KernelBuilder::Step step(b, "store_exponents");
-  b.store(scale, b.offsetBytes(scaleMemory, b.mul(column, sizeof(float))),
-          sizeof(float));
+  b.storeWord(scale, b.offsetBytes(scaleMemory, b.mul(column, sizeof(float))));
   Value exponent = RescaledBytes::getExponent(
       b, b.bitcast(b.getI32Type(), scale), RescaledBytes::kNoColumn);
   b.store(b.truncate(b.getI8Type(), exponent),
@@ -309,9 +307,8 @@ void RescaledColumnsBuilder::rescaleTile(const Tile &tile) {
   for (Value line : inInput) {
     Value scale = b.mul(line, kernel.lines.sizes.scaleParallel);
     scales.push_back(
-        b.load(b.getI32Type(),
-               b.offsetBytes(ofLines.scales, b.mul(scale, sizeof(float))),
-               sizeof(float), /*readOnly=*/true));
+        b.loadWord(b.offsetBytes(ofLines.scales, b.mul(scale, sizeof(float))),
+                   /*readOnly=*/true));
   }
   // While these are on their way.
   createScales(tile);
@@ -358,21 +355,17 @@ void RescaledColumnsBuilder::listChunk(Value lineInTile, Value column) {
       LLVM::AtomicOrdering::monotonic, b.getTarget().getBlockScope());
   Value chunk =
       b.add(b.mul(lineInTile, kChunksOfLine), b.divU(column, kOutputChunk));
-  place = b.zeroExtend(b.getI64Type(), place);
-  b.store(b.truncate(b.getI32Type(), chunk),
-          b.offsetBytes(listMemory, b.mul(place, kWordBytes)), kWordBytes);
+  place = b.widen(place);
+  b.storeWord(b.narrow(chunk),
+              b.offsetBytes(listMemory, b.mul(place, kWordBytes)));
 }
 
 void RescaledColumnsBuilder::quantizeListed(const Tile &tile) {
   KernelBuilder::Step step(b, "quantize_listed");
-  Value count = b.zeroExtend(b.getI64Type(),
-                             b.load(b.getI32Type(), countMemory, kWordBytes));
+  Value count = b.widen(b.loadWord(countMemory));
   auto quantizeChunk = [&](Value place) {
-    Value chunk =
-        b.zeroExtend(b.getI64Type(),
-                     b.load(b.getI32Type(),
-                            b.offsetBytes(listMemory, b.mul(place, kWordBytes)),
-                            kWordBytes));
+    Value chunk = b.widen(
+        b.loadWord(b.offsetBytes(listMemory, b.mul(place, kWordBytes))));
     Value inTile = b.divU(chunk, kChunksOfLine);
     Value column = b.mul(b.remU(chunk, kChunksOfLine), kOutputChunk);
     Value line = b.add(tile.firstLine, inTile);
@@ -381,7 +374,7 @@ void RescaledColumnsBuilder::quantizeListed(const Tile &tile) {
       b.store(byte,
               transposed.getBytePointer(b.i64(0), b.add(column, i), inTile), 1);
   };
-  b.createIf(b.compare(arith::CmpIPredicate::ne, count, 0), [&] {
+  b.createIf(b.isNonZero(count), [&] {
     b.createRareFor(b.getThread(), count, b.getNumThreads(), quantizeChunk);
     b.createBarrier();
   });

@@ -197,12 +197,11 @@ Value RescaledLinesBuilder::combineThreads(Value magnitude, Value line) {
   auto getPointer = [&](Value subgroup) {
     return b.offsetBytes(lineMemory, b.mul(b.add(slot, subgroup), kWordBytes));
   };
-  b.createIf(b.equal(b.getLane(), 0), [&] {
-    b.store(magnitude, getPointer(b.getSubgroup()), kWordBytes);
-  });
+  b.createIf(b.equal(b.getLane(), 0),
+             [&] { b.storeWord(magnitude, getPointer(b.getSubgroup())); });
   b.createBarrier();
   Value other = b.minS(b.getLane(), b.i64(countSubgroups() - 1));
-  return b.maxOfLanes(b.load(b.getI32Type(), getPointer(other), kWordBytes));
+  return b.maxOfLanes(b.loadWord(getPointer(other)));
 }
 
 void RescaledLinesBuilder::quantizeLines(Value segment, IndexRange lines) {
@@ -287,9 +286,8 @@ void RescaledLinesBuilder::postMagnitudes(Value segment, ValueRange largest) {
                              b.remU(word, kPassed));
         b.createIf(b.less(column, getNumColumns()), [&] {
           Value pointer = kernel.getMagnitude(segment, column);
-          Value magnitude = b.load(
-              b.getI32Type(),
-              b.offsetBytes(columnMemory, b.mul(word, kWordBytes)), kWordBytes);
+          Value magnitude =
+              b.loadWord(b.offsetBytes(columnMemory, b.mul(word, kWordBytes)));
           kernel.enlarge(pointer, loadRelaxed(b, pointer), magnitude);
         });
       }

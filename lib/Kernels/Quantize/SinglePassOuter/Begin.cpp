@@ -133,10 +133,10 @@ void SinglePassOuterKernel::initializeBarriers() {
 void SinglePassOuterKernel::initializeRows() {
   for (int64_t stage : llvm::seq(tile.rowStages)) {
     kernel::MBarrierInitOp::create(b, getRowBarrier(b.i32(stage)), 1);
-    b.store(b.i32(-1), getRowNumber(b.i32(stage)), kWordBytes);
+    b.storeWord(b.i32(-1), getRowNumber(b.i32(stage)));
   }
-  b.store(b.i32(0), getTileProgress(), kWordBytes);
-  b.store(b.i32(0), getRowProgress(), kWordBytes);
+  b.storeWord(b.i32(0), getTileProgress());
+  b.storeWord(b.i32(0), getRowProgress());
   // Bulk copies arrive here.
   kernel::MBarrierInitFenceOp::create(b);
 }
@@ -159,11 +159,11 @@ void SinglePassOuterKernel::zeroEntries(Value numSlots, int64_t firstWarp,
   int64_t threads = endWarp * b.getSubgroupSize() - firstThread;
   Value thread = b.sub(b.getThread(), firstThread);
   Value threadSlot = b.divU(thread, kLineChunks);
-  Value grid = b.zeroExtend(b.getI64Type(), numBlocks);
+  Value grid = b.widen(numBlocks);
   Value chunk = b.mul(b.remU(thread, kLineChunks), kChunkBytes);
-  Value log = widen(spanLog);
+  Value log = b.widenSigned(spanLog);
   Value span = b.add(b.getBlock(), b.mul(b.shiftRight(threadSlot, log), grid));
-  Value inSpan = b.bitAnd(threadSlot, widen(b.sub(spanTiles, 1)));
+  Value inSpan = b.bitAnd(threadSlot, b.widenSigned(b.sub(spanTiles, 1)));
   Value first = b.add(b.shiftLeft(span, log), inSpan);
   Value step = b.mul(grid, threads / kLineChunks);
   b.createFor(first, numSlots, step, [&](Value slot) {

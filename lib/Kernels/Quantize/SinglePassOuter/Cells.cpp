@@ -132,7 +132,7 @@ Value ConvertBuilder::createLinesBefore(const TileRecord &record,
   for (auto [distance, lower] : kSwaps) {
     Value swapped = b.bitOr(b.shiftLeft(b.bitAnd(lines, lower), distance),
                             b.bitAnd(b.shiftRight(lines, distance), lower));
-    lines = b.select(k.isNonZero(b.bitAnd(position, distance)), swapped, lines);
+    lines = b.select(b.isNonZero(b.bitAnd(position, distance)), swapped, lines);
   }
   return lines;
 }
@@ -146,7 +146,7 @@ SmallVector<Value> ConvertBuilder::scalePackedFixUp(ArrayRef<Value> lines,
   Value own = packScales(b, scales), before = packScales(b, previous);
   SmallVector<Value> scaled;
   for (auto [index, line] : llvm::enumerate(lines)) {
-    Value isBefore = k.isNonZero(b.bitAnd(linesBefore, 1 << index));
+    Value isBefore = b.isNonZero(b.bitAnd(linesBefore, 1 << index));
     scaled.push_back(multiply(k, line, b.select(isBefore, before, own)));
   }
   return scaled;
@@ -159,7 +159,7 @@ SmallVector<Value> ConvertBuilder::scaleFixUp(ArrayRef<Value> lines,
   int64_t columns = getCellColumns();
   SmallVector<Value> values = getValues(lines);
   for (auto [i, value] : llvm::enumerate(values)) {
-    Value isBefore = k.isNonZero(b.bitAnd(linesBefore, 1 << (i / columns)));
+    Value isBefore = b.isNonZero(b.bitAnd(linesBefore, 1 << (i / columns)));
     auto getScale = [&, i = i](Value vector) {
       return b.createOrFold<vector::ExtractOp>(vector, i % columns);
     };
@@ -193,7 +193,7 @@ CellWords ConvertBuilder::createWords(ArrayRef<Value> values) {
   Value selector =
       b.bitXor(b.mul(b.bitAnd(position, 3), kEachSelector), kBytesInOrder);
   selector = b.add(selector, b.bitAnd(selector, kSecondPair));
-  Value swapsWords = k.isNonZero(b.bitAnd(position, 4));
+  Value swapsWords = b.isNonZero(b.bitAnd(position, 4));
   int64_t columns = getCellColumns();
   CellWords words;
   for (int64_t column : llvm::seq(columns)) {

@@ -38,11 +38,11 @@ SmallVector<Value> ColumnStores::getPointers(Value first, size_t columns) {
 /// The `bytes` from `index` on, a multiple of so many, of four words.
 static Value createPiece(KernelBuilder &b, ArrayRef<Value> words, Value index,
                          int64_t bytes) {
-  Value upper = b.compare(arith::CmpIPredicate::ne, b.bitAnd(index, 8), 0);
+  Value upper = b.isNonZero(b.bitAnd(index, 8));
   if (bytes == 8)
     return b.packWords({b.select(upper, words[2], words[0]),
                         b.select(upper, words[3], words[1])});
-  Value odd = b.compare(arith::CmpIPredicate::ne, b.bitAnd(index, 4), 0);
+  Value odd = b.isNonZero(b.bitAnd(index, 4));
   Value word = b.select(odd, b.select(upper, words[3], words[1]),
                         b.select(upper, words[2], words[0]));
   if (bytes == kWordBytes)
@@ -61,13 +61,13 @@ void ColumnStores::storeCutCell(const CellWords &words,
   auto storePiece = [&](int64_t bytes, bool isGrowing) {
     Value fits = b.lessEqual(b.add(at, bytes), high);
     if (isGrowing)
-      fits = k.both(fits, k.isNonZero(b.bitAnd(at, bytes)));
+      fits = k.both(fits, b.isNonZero(b.bitAnd(at, bytes)));
     at = b.createIf(
         fits,
         [&] {
           for (auto [column, pointer] : llvm::zip_equal(words, pointers))
             b.store(createPiece(b, column, at, bytes),
-                    b.offsetBytes(pointer, k.widen(at)), bytes);
+                    b.offsetBytes(pointer, b.widenSigned(at)), bytes);
           return b.add(at, bytes);
         },
         [&] { return at; });
@@ -82,8 +82,8 @@ void ColumnStores::storeAligned(const CellWords &words,
                                 const StoredRows &rows) {
   KernelBuilder::Step step(b, "store_aligned");
   Value firstRow = b.mul(position, kCellRows);
-  SmallVector<Value> pointers =
-      getPointers(b.offsetBytes(rows.pointer, k.widen(firstRow)), words.size());
+  SmallVector<Value> pointers = getPointers(
+      b.offsetBytes(rows.pointer, b.widenSigned(firstRow)), words.size());
   Value low = b.sub(rows.low, firstRow);
   Value high = b.sub(rows.high, firstRow);
   Value isWhole =
@@ -125,7 +125,7 @@ Value ColumnStores::getSharedColumn(Value index) {
 ColumnStores::Column ColumnStores::getColumn(Value pointer, Value index) {
   Value address = LLVM::PtrToIntOp::create(b, b.getI64Type(), pointer);
   return {pointer, getSharedColumn(index),
-          k.narrow(b.bitAnd(address, kChunkBytes - 1))};
+          b.narrow(b.bitAnd(address, kChunkBytes - 1))};
 }
 
 /// Stores the cells of the warp and those above.
@@ -146,7 +146,7 @@ void ColumnStores::exchangeColumns(const CellWords &words,
   Value inColumn = b.mul(b.divU(position, 2), kLaneRowsAbove);
   Value place = b.offsetBytes(exchange, b.add(firstColumn, inColumn));
   for (auto [i, word] : llvm::enumerate(above))
-    b.store(word, b.offsetBytes(place, i * kExchangeColumnBytes), kWordBytes);
+    b.storeWord(word, b.offsetBytes(place, i * kExchangeColumnBytes));
   b.syncSubgroup();
 }
 
@@ -165,7 +165,7 @@ Value ColumnStores::loadWindow(Value shared, Value first, bool mayPassEnd) {
         mayPassEnd || i == kChunkBytes
             ? b.offsetBytes(shared, b.minS(b.add(row, i), kLines - kWordBytes))
             : b.offsetBytes(place, i);
-    words.push_back(b.load(b.getI32Type(), pointer, kWordBytes));
+    words.push_back(b.loadWord(pointer));
   }
   return createFunnelShift(b, words, b.mul(b.bitAnd(first, kInWord), 8));
 }
@@ -196,7 +196,7 @@ SmallVector<Value> ColumnStores::loadWindows(ArrayRef<Column> columns) {
 
 void ColumnStores::storeWindow(const Column &column, Value window) {
   KernelBuilder::Step step(b, "store_window");
-  Value row = k.widen(b.mul(position, kCellRows));
+  Value row = b.widenSigned(b.mul(position, kCellRows));
   Value cell = b.offsetBytes(column.pointer, row);
   Value aligned =
       LLVM::PtrMaskOp::create(b, cell.getType(), cell, b.i64(-kChunkBytes));
@@ -248,10 +248,10 @@ ColumnStores::ColumnEnd ColumnStores::locateEnd(const StoredRows &rows,
                                                 int64_t numColumns) {
   assert(2 * numColumns <= kCellLanes && "windows that no lane has");
   Value index = b.divU(position, 2);
-  Value pointer =
-      b.offsetBytes(rows.pointer, b.mul(k.widen(index), k.sizes.outParallel));
+  Value pointer = b.offsetBytes(
+      rows.pointer, b.mul(b.widenSigned(index), k.sizes.outParallel));
   Column column = getColumn(pointer, index);
-  Value isLast = k.isNonZero(b.remU(position, 2));
+  Value isLast = b.isNonZero(b.remU(position, 2));
   Value high = b.minS(rows.high, kLines);
   Value begin = b.select(seams.hasAbove, b.sub(b.i32(0), column.shift),
                          b.maxS(rows.low, 0));
@@ -268,7 +268,7 @@ void ColumnStores::storePartOfWindow(const ColumnEnd &column) {
   };
   auto getWindowRow = [&](Value row) { return b.sub(row, getInWindow(row)); };
   Value inFirst = getInWindow(column.begin);
-  Value isOne = k.both(k.isNonZero(inFirst), b.equal(getWindowRow(column.begin),
+  Value isOne = k.both(b.isNonZero(inFirst), b.equal(getWindowRow(column.begin),
                                                      getWindowRow(column.end)));
   Value count = b.select(column.isLast, getInWindow(column.end),
                          b.bitAnd(b.sub(b.i32(0), inFirst), kCellRows - 1));
@@ -276,7 +276,7 @@ void ColumnStores::storePartOfWindow(const ColumnEnd &column) {
     Value row = getWindowRow(b.select(column.isLast, column.end, column.begin));
     Value window = loadWindow(column.shared, row, /*mayPassEnd=*/true);
     storePieces(b.unpackWords(window),
-                b.offsetBytes(column.pointer, k.widen(row)), count,
+                b.offsetBytes(column.pointer, b.widenSigned(row)), count,
                 column.isLast);
   });
   // Rare, so byte by byte, by the lane that has the first one.
@@ -285,7 +285,7 @@ void ColumnStores::storePartOfWindow(const ColumnEnd &column) {
         b.createFor(column.begin, column.end, b.i32(1), [&](Value row) {
           Value byte =
               b.load(b.getI8Type(), b.offsetBytes(column.shared, row), 1);
-          b.store(byte, b.offsetBytes(column.pointer, k.widen(row)), 1);
+          b.store(byte, b.offsetBytes(column.pointer, b.widenSigned(row)), 1);
         });
       });
 }
@@ -295,7 +295,7 @@ void ColumnStores::storePartOfWindow(const ColumnEnd &column) {
 void ColumnStores::storePieces(ArrayRef<Value> window, Value pointer,
                                Value count, Value areFirst) {
   for (int64_t bytes : {8, 4, 2, 1}) {
-    b.createIf(k.isNonZero(b.bitAnd(count, bytes)), [&] {
+    b.createIf(b.isNonZero(b.bitAnd(count, bytes)), [&] {
       // Behind the larger pieces, seen from the end of the window they are at.
       // From the last end, a piece begins at 16 - bytes - larger, which is a
       // XOR, as `larger` has none but these bits.
@@ -303,7 +303,7 @@ void ColumnStores::storePieces(ArrayRef<Value> window, Value pointer,
       Value place =
           b.select(areFirst, larger, b.bitXor(larger, kChunkBytes - bytes));
       b.store(createPiece(b, window, place, bytes),
-              b.offsetBytes(pointer, k.widen(place)), bytes);
+              b.offsetBytes(pointer, b.widenSigned(place)), bytes);
     });
   }
 }

@@ -60,9 +60,10 @@ ConvertBuilder::ConvertBuilder(SinglePassOuterKernel &kernel, Value warp)
 //===----------------------------------------------------------------------===//
 
 Value ConvertBuilder::getPointer(Value segment, Value column, Value row) {
-  Value element = b.add(b.add(b.mul(k.widen(segment), k.sizes.outSegment),
-                              b.mul(k.widen(column), k.sizes.outParallel)),
-                        k.widen(row));
+  Value element =
+      b.add(b.add(b.mul(b.widenSigned(segment), k.sizes.outSegment),
+                  b.mul(b.widenSigned(column), k.sizes.outParallel)),
+            b.widenSigned(row));
   return b.offsetBytes(k.output, element);
 }
 
@@ -84,7 +85,7 @@ SmallVector<Value> ConvertBuilder::loadRowsAbove(Value stage,
       stores.needRowsAbove(),
       [&] {
         return b.createIf(
-            k.isNonZero(secondRows),
+            b.isNonZero(secondRows),
             [&] { return loadRows(k.getStage(stage), lastOfUpperOffset, 2); },
             [&] {
               return loadRows(k.getRowsAbove(stage), firstAboveOffset, 1);
@@ -149,7 +150,7 @@ CellPlace ConvertBuilder::locate(const TileRecord &record) {
 
 /// As kHasAbove, of the half that begins at `secondRows`.
 Value ConvertBuilder::hasAbove(const TileRecord &record, Value secondRows) {
-  return b.select(k.isNonZero(secondRows),
+  return b.select(b.isNonZero(secondRows),
                   b.lessEqual(b.i32(kLines), getHigh(record)),
                   tile_flags::kHasAbove.isSet(b, record.flags));
 }
@@ -229,7 +230,7 @@ void ConvertBuilder::convert(const TakenTile &tile) {
 void ConvertBuilder::zeroRemainder(const EndRecord &record) {
   Value begin = record.remainder;
   int64_t padding = k.problem.outputPadding;
-  Value end = k.narrow(padding > 1 ? k.sizes.extent : k.sizes.reduction);
+  Value end = b.narrow(padding > 1 ? k.sizes.extent : k.sizes.reduction);
   Value firstTile = b.divU(begin, kLines);
   Value tiles = b.sub(b.ceilDiv(end, kLines), firstTile);
   tiles = b.select(b.less(begin, end), tiles, 0);

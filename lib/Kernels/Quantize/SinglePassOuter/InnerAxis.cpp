@@ -130,7 +130,7 @@ void RowsBuilder::loadRow(Value item) {
   kernel::ArriveExpectTxOp::create(b, barrier, bytes);
   k.announce(k.getRowNumber(stage), item);
   Value offset =
-      b.mul(b.mul(k.widen(row), k.sizes.inReduction), k.getInputBytes());
+      b.mul(b.mul(b.widenSigned(row), k.sizes.inReduction), k.getInputBytes());
   Value source = b.offsetBytes(k.input, offset);
   kernel::BulkLoadOp::create(b, k.getRowStage(stage), source, bytes, barrier);
 }
@@ -160,21 +160,21 @@ Value RowsBuilder::getMagnitude(Value largest) {
 }
 
 void RowsBuilder::storeScale(Value item, Value scale) {
-  Value row = k.widen(getRow(item));
+  Value row = b.widenSigned(getRow(item));
   Value offset = b.mul(row, k.rowOutput.scaleStride * int64_t(sizeof(float)));
-  b.store(scale, b.offsetBytes(k.rowScales, offset), sizeof(float));
+  b.storeWord(scale, b.offsetBytes(k.rowScales, offset));
 }
 
 /// Where the quantized row begins.
 Value RowsBuilder::getOutput(Value item) {
-  Value row = k.widen(getRow(item));
+  Value row = b.widenSigned(getRow(item));
   return b.offsetBytes(k.rowQuantized, b.mul(row, k.rowOutput.pitch));
 }
 
 /// Quantizes the chunk at byte `byte` of the input's row.
 void RowsBuilder::storeQuantized(Value output, Value byte, Value chunk,
                                  Value scale) {
-  Value offset = b.zeroExtend(b.getI64Type(), b.divU(byte, k.getInputBytes()));
+  Value offset = b.widen(b.divU(byte, k.getInputBytes()));
   b.store(convert(chunk, scale), b.offsetBytes(output, offset),
           kChunkBytes / k.getInputBytes());
 }

@@ -40,7 +40,8 @@ SinglePassOuterKernel::SinglePassOuterKernel(KernelBuilder &b,
   }
   sizes = bindSizes(b, problem.sizes, parameter);
   // Behind the dynamic sizes and the number of partial slots.
-  spanLog = problem.jagged ? b.i32(kSpanLog) : narrow(b.getSize(parameter + 1));
+  spanLog =
+      problem.jagged ? b.i32(kSpanLog) : b.narrow(b.getSize(parameter + 1));
   spanTiles = b.shiftLeft(b.i32(1), spanLog);
   isAligned = createVectorizable(b, output, problem.outputAlignment,
                                  /*elementBytes=*/1, sizes.outReduction,
@@ -48,13 +49,13 @@ SinglePassOuterKernel::SinglePassOuterKernel(KernelBuilder &b,
   usedStages =
       b.select(isAligned, b.i32(tile.stages), getStagesWithRowsAbove(tile));
   ring.useFirst(usedStages);
-  segments = narrow(sizes.segments);
-  rows = narrow(sizes.reduction);
-  columns = narrow(sizes.parallel);
-  lane = narrow(b.getLane());
+  segments = b.narrow(sizes.segments);
+  rows = b.narrow(sizes.reduction);
+  columns = b.narrow(sizes.parallel);
+  lane = b.narrow(b.getLane());
   isFirstLane = b.equal(lane, 0);
   warp = createUniformWarp(b);
-  block = narrow(b.getBlock());
+  block = b.narrow(b.getBlock());
   numBlocks = b.getNumBlocks();
   shared = b.getDynamicShared();
   readyBarrier = getBarrier(
@@ -88,7 +89,7 @@ Value SinglePassOuterKernel::getRowsAbove(Value stage) {
 Value SinglePassOuterKernel::getExchange(Value warp, Value group) {
   constexpr int64_t kGroups = nvidia::kWarpThreads / kGroupLanes;
   int64_t halfBytes = tile.getConvertWarps() * kExchangeBytes / 2;
-  Value hasGap = b.equal(b.bitAnd(narrow(sizes.outParallel), 3), 0);
+  Value hasGap = b.equal(b.bitAnd(b.narrow(sizes.outParallel), 3), 0);
   Value gap = b.select(hasGap, b.i32(getExchangeGap(tile)), 0);
   Value inHalf = b.add(b.mul(warp, kGroups / 2), b.divU(group, 2));
   Value half = b.mul(b.remU(group, 2), b.add(gap, halfBytes));
@@ -163,22 +164,21 @@ void SinglePassOuterKernel::storeTileRecord(Value stage,
 void SinglePassOuterKernel::storeEndRecord(Value stage,
                                            const EndRecord &record) {
   Value pointer = getTileRecord(stage);
-  b.store(b.i32(tile_flags::kEnd.getMask()), pointer, kWordBytes);
-  b.store(record.remainder, b.offsetBytes(pointer, kRemainderOffset),
-          kWordBytes);
-  b.store(record.share, b.offsetBytes(pointer, kShareOffset), kWordBytes);
+  b.storeWord(b.i32(tile_flags::kEnd.getMask()), pointer);
+  b.storeWord(record.remainder, b.offsetBytes(pointer, kRemainderOffset));
+  b.storeWord(record.share, b.offsetBytes(pointer, kShareOffset));
 }
 
 EndRecord SinglePassOuterKernel::loadEndRecord(Value stage) {
   Value pointer = getTileRecord(stage);
   auto load = [&](int64_t offset) -> Value {
-    return b.load(b.getI32Type(), b.offsetBytes(pointer, offset), kWordBytes);
+    return b.loadWord(b.offsetBytes(pointer, offset));
   };
   return {load(kRemainderOffset), load(kShareOffset)};
 }
 
 Value SinglePassOuterKernel::isEnd(Value stage) {
-  Value flags = b.load(b.getI32Type(), getTileRecord(stage), kWordBytes);
+  Value flags = b.loadWord(getTileRecord(stage));
   return tile_flags::kEnd.isSet(b, flags);
 }
 
@@ -253,8 +253,7 @@ void SinglePassOuterKernel::publishPanel(Value panel,
 }
 
 void SinglePassOuterKernel::publishEndPanel(Value panel) {
-  b.store(b.i32(-1), b.offsetBytes(getPanelRecord(panel), kWordBytes),
-          kWordBytes);
+  b.storeWord(b.i32(-1), b.offsetBytes(getPanelRecord(panel), kWordBytes));
   kernel::ArriveOp::create(b, getPublishedBarrier(panel));
 }
 
@@ -265,8 +264,7 @@ void SinglePassOuterKernel::waitForPanel(Value panel) {
 
 Value SinglePassOuterKernel::isEndPanel(Value panel) {
   Value contributors =
-      b.load(b.getI32Type(), b.offsetBytes(getPanelRecord(panel), kWordBytes),
-             kWordBytes);
+      b.loadWord(b.offsetBytes(getPanelRecord(panel), kWordBytes));
   return b.less(contributors, 0);
 }
 
@@ -327,22 +325,19 @@ void SinglePassOuterKernel::releaseStage(Value stage) {
 }
 
 Value SinglePassOuterKernel::loadEnd(Value segment) {
-  Value index = b.zeroExtend(b.getI64Type(), segment);
+  Value index = b.widen(segment);
   // Not read-only: an earlier kernel may still write there when this one
   // begins.
-  Value end =
-      b.load(b.getI32Type(), b.offsetBytes(offsets, b.mul(index, kWordBytes)),
-             kWordBytes);
+  Value end = b.loadWord(b.offsetBytes(offsets, b.mul(index, kWordBytes)));
   return b.clamp(end, 0, rows);
 }
 
 void SinglePassOuterKernel::storeScale(Value segment, Value column,
                                        Value scale) {
   KernelBuilder::Step step(b, "store_scale");
-  Value element = b.add(b.mul(widen(segment), sizes.scaleSegment),
-                        b.mul(widen(column), sizes.scaleParallel));
-  b.store(scale, b.offsetBytes(scales, b.mul(element, sizeof(float))),
-          sizeof(float));
+  Value element = b.add(b.mul(b.widenSigned(segment), sizes.scaleSegment),
+                        b.mul(b.widenSigned(column), sizes.scaleParallel));
+  b.storeWord(scale, b.offsetBytes(scales, b.mul(element, sizeof(float))));
 }
 
 //===----------------------------------------------------------------------===//

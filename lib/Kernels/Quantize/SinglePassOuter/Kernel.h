@@ -284,19 +284,12 @@ public:
   }
 
   // Short forms.
-  Value isNonZero(Value value) {
-    return b.compare(arith::CmpIPredicate::ne, value, 0);
-  }
   Value both(Value lhs, Value rhs) { return b.bitAnd(lhs, rhs); }
   Value negate(Value condition) { return b.bitXor(condition, 1); }
   Value toWord(Value condition) {
     return b.zeroExtend(b.getI32Type(), condition);
   }
-  Value widen(Value value) {
-    return b.createOrFold<arith::ExtSIOp>(b.getI64Type(), value);
-  }
-  Value narrow(Value value) { return b.truncate(b.getI32Type(), value); }
-  Value laneBit(int64_t bit) { return isNonZero(b.bitAnd(lane, bit)); }
+  Value laneBit(int64_t bit) { return b.isNonZero(b.bitAnd(lane, bit)); }
   /// The end of a segment's rows, between 0 and all rows.
   Value loadEnd(Value segment);
   void storeScale(Value segment, Value column, Value scale);

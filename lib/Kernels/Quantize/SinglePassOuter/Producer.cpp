@@ -242,7 +242,7 @@ Value ProducerBuilder::getLoadsInFlight(const LaneTile &tile) {
   if (!k.problem.jagged) {
     Value panels = b.ceilDiv(k.columns, k.getTileColumns());
     Value areSmall = haveAtMost(panels, tile.tiles, kSmallTilesPerBlock);
-    Value areInterleaved = k.isNonZero(kInterleaveBits.get(b, tile.bits));
+    Value areInterleaved = b.isNonZero(kInterleaveBits.get(b, tile.bits));
     areFew = b.bitOr(areFew, b.bitOr(areSmall, areInterleaved));
   }
   return b.select(areFew, b.i32(kFewLoadsInFlight), kLoadsInFlight);
@@ -281,7 +281,7 @@ void ProducerBuilder::loadBoxes(const TileBoxes &boxes, Value stage) {
   KernelBuilder::Step step(b, "load_boxes");
   Value first = TileBoxes::kFirst.get(b, boxes.numbers);
   Value count = TileBoxes::kCount.get(b, boxes.numbers);
-  Value isTwoRow = k.isNonZero(TileBoxes::kIsTwoRow.get(b, boxes.numbers));
+  Value isTwoRow = b.isNonZero(TileBoxes::kIsTwoRow.get(b, boxes.numbers));
   Value loadsAbove = TileBoxes::kLoadsAbove.get(b, boxes.numbers);
   Value barrier = k.ring.getFullBarrier(stage);
   kernel::ArriveExpectTxOp::create(b, barrier,
@@ -293,7 +293,7 @@ void ProducerBuilder::loadBoxes(const TileBoxes &boxes, Value stage) {
       coordinates.push_back(boxes.segment);
     kernel::TensorLoadOp::create(b, target, map, coordinates, barrier);
   };
-  b.createIf(k.isNonZero(loadsAbove), [&] {
+  b.createIf(b.isNonZero(loadsAbove), [&] {
     load(k.boxMap, b.sub(boxes.row, kBoxLines), k.getRowsAbove(stage));
   });
   Value isWhole = b.equal(count, kBoxes);
@@ -384,12 +384,12 @@ RingPosition ProducerBuilder::issueLanes(const LaneTiles &lanes,
   PreparedTile prepared = prepareTile(tile, tile.index, flags);
   PanelRecord panel = preparePanel(tile);
   Value isNewPanel = kNewPanelBit.isSet(b, tile.bits);
-  Value hasTile = k.isNonZero(b.bitAnd(b.shiftRight(lanes.acts, k.lane), 1));
+  Value hasTile = b.isNonZero(b.bitAnd(b.shiftRight(lanes.acts, k.lane), 1));
   // Rows are read as wholes where they are quantized, too.
   Value fetches =
       k.tile.hasRows()
           ? b.i1(false)
-          : k.both(hasTile, k.isNonZero(kInterleaveBits.get(b, tile.bits)));
+          : k.both(hasTile, b.isNonZero(kInterleaveBits.get(b, tile.bits)));
   Value anyFetches = b.voteAny(fetches);
   auto prefetchIf = [&](Value isNext) {
     b.createIf(anyFetches, [&] {
@@ -401,7 +401,7 @@ RingPosition ProducerBuilder::issueLanes(const LaneTiles &lanes,
   prefetchIf(k.isFirstLane);
   SmallVector<Value> result = b.createWhile(
       {position.stage, position.parity, lanes.acts},
-      [&](ValueRange carried) { return k.isNonZero(carried[2]); },
+      [&](ValueRange carried) { return b.isNonZero(carried[2]); },
       [&](ValueRange carried) {
         RingPosition position{carried[0], carried[1]};
         Value turn = LLVM::CountTrailingZerosOp::create(
@@ -412,7 +412,7 @@ RingPosition ProducerBuilder::issueLanes(const LaneTiles &lanes,
         prefetchIf(b.equal(k.lane, following));
         Value exceeds = b.bitAnd(lanes.exceeds, b.bitXor(carried[2], others));
         SmallVector<Value> next = b.createIf(
-            k.isNonZero(exceeds),
+            b.isNonZero(exceeds),
             [&] {
               LaneTile large;
               for (auto member : LaneTile::members())

@@ -121,8 +121,8 @@ void ReduceBuilder::post(const TileRecord &record, ValueRange largest) {
     word = k.createMaxWord(word, b.shuffleXor(word, mask));
   Value index = b.add(b.mul(warp, kWords), b.divU(k.lane, sharing));
   b.createIf(b.equal(b.remU(k.lane, sharing), 0), [&] {
-    Value offset = b.add(b.mul(k.widen(record.slot), kLineBytes),
-                         b.mul(k.widen(index), kWordBytes));
+    Value offset = b.add(b.mul(b.widenSigned(record.slot), kLineBytes),
+                         b.mul(b.widenSigned(index), kWordBytes));
     storeRelaxed(b, b.bitOr(word, k.getSignBits()),
                  b.offsetBytes(k.partialSlots, offset));
   });

@@ -95,9 +95,9 @@ ScaleBuilder::Reads ScaleBuilder::beginReads(Value pointer, Value distance,
       vector::BroadcastOp::create(b, b.getWordsType(), b.i32(k.getSignBits()));
   Reads reads;
   Value slot = slotOfLane;
-  Value source =
-      b.offsetBytes(pointer, b.mul(k.widen(slot), k.widen(distance)));
-  Value step = k.widen(b.mul(distance, slotsAtOnce));
+  Value source = b.offsetBytes(
+      pointer, b.mul(b.widenSigned(slot), b.widenSigned(distance)));
+  Value step = b.widenSigned(b.mul(distance, slotsAtOnce));
   for (int64_t i = 0; i < most / slotsAtOnce; ++i) {
     reads.pointers.push_back(source);
     reads.chunks.push_back(b.createIf(
@@ -141,16 +141,16 @@ Value ScaleBuilder::finishReads(const Reads &reads) {
 }
 
 Value ScaleBuilder::getPointer(Value slot) {
-  Value offset = b.add(b.mul(k.widen(slot), kLineBytes),
-                       b.mul(k.widen(chunkOfLane), kChunkBytes));
+  Value offset = b.add(b.mul(b.widenSigned(slot), kLineBytes),
+                       b.mul(b.widenSigned(chunkOfLane), kChunkBytes));
   return b.offsetBytes(k.partialSlots, offset);
 }
 
 void ScaleBuilder::relay(const PanelRecord &record) {
   Value distance = getDistance(record.interleave);
-  Value own =
-      b.offsetBytes(getPointer(record.slot),
-                    b.mul(k.widen(record.contributor), k.widen(distance)));
+  Value own = b.offsetBytes(
+      getPointer(record.slot),
+      b.mul(b.widenSigned(record.contributor), b.widenSigned(distance)));
   Value count =
       b.minS(b.sub(record.contributors, record.contributor), kTripSlots);
   Value largest = finishReads(beginReads(own, distance, count));
@@ -183,8 +183,9 @@ Value ScaleBuilder::collect(const PanelRecord &record) {
     return b.createFor(
         b.i32(0), relays, kTripSlots, b.zeroWords(),
         [&](Value begin, Value largest) {
-          Value source = b.offsetBytes(
-              pointer, b.mul(k.widen(begin), k.widen(relayDistance)));
+          Value source =
+              b.offsetBytes(pointer, b.mul(b.widenSigned(begin),
+                                           b.widenSigned(relayDistance)));
           return k.math.createMax(
               largest, finishReads(beginReads(source, relayDistance,
                                               b.sub(relays, begin))));
@@ -197,7 +198,7 @@ Value ScaleBuilder::collect(const PanelRecord &record) {
   };
   if (k.problem.jagged)
     return collectInTrips();
-  Value hasNoRelays = k.both(k.isNonZero(record.isFinal),
+  Value hasNoRelays = k.both(b.isNonZero(record.isFinal),
                              b.lessEqual(record.contributors, kFinalEntries));
   return b.createIf(
       hasNoRelays, [&] { return collectDirectly(kFinalEntries); },
@@ -211,7 +212,7 @@ SmallVector<Value> ScaleBuilder::createScales(Value chunk,
       k.createScatteredMax(b.unpackWords(chunk), b.getSubgroupSize() / 2);
   // The halves of two-row lines are the same columns.
   Value other = b.shuffleXor(word, kSlotLanes / 2);
-  word = b.select(k.isNonZero(record.isTwoRow), k.createMaxWord(word, other),
+  word = b.select(b.isNonZero(record.isTwoRow), k.createMaxWord(word, other),
                   word);
   SmallVector<Value> scales;
   for (Value magnitude : k.unpackMagnitudes(word))
@@ -222,7 +223,7 @@ SmallVector<Value> ScaleBuilder::createScales(Value chunk,
 void ScaleBuilder::handle(Value panel, const PanelRecord &record) {
   // The previous segment has usually posted already: its words are read
   // meanwhile.
-  Value needsFixUp = k.isNonZero(record.hasFixUp);
+  Value needsFixUp = b.isNonZero(record.hasFixUp);
   Reads fixUpReads;
   if (k.haveFixUps())
     fixUpReads = beginReads(
@@ -236,10 +237,8 @@ void ScaleBuilder::handle(Value panel, const PanelRecord &record) {
       b.mul(b.add(b.mul(chunkOfLane, 4), slotOfLane), perWord);
   auto storeShared = [&](ArrayRef<Value> scales, Value pointer) {
     for (auto [i, scale] : llvm::enumerate(scales))
-      b.store(
-          scale,
-          b.offsetBytes(pointer, b.mul(b.add(virtualColumn, i), sizeof(float))),
-          sizeof(float));
+      b.storeWord(scale, b.offsetBytes(pointer, b.mul(b.add(virtualColumn, i),
+                                                      sizeof(float))));
   };
   storeShared(scales, k.getPanelScales(panel));
   if (k.haveFixUps())
@@ -249,7 +248,7 @@ void ScaleBuilder::handle(Value panel, const PanelRecord &record) {
     });
   k.signalScales(panel);
 
-  Value limit = b.select(k.isNonZero(record.isTwoRow),
+  Value limit = b.select(b.isNonZero(record.isTwoRow),
                          b.i32(k.getTileColumns() / 2), k.getTileColumns());
   Value isMine =
       k.both(b.equal(record.contributor, 0), b.less(virtualColumn, limit));

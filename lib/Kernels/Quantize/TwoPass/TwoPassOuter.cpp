@@ -218,8 +218,8 @@ void TwoPassOuterBuilder::createInnerScales() {
             input, column, segment.rows, kernel.getSubgroupTeam())));
     b.createIf(b.equal(b.getLane(), 0), [&] {
       kernel.storeScale(segment, column, scale);
-      b.store(scale, b.offsetBytes(scaleMemory, b.mul(inStrip, sizeof(float))),
-              sizeof(float));
+      b.storeWord(scale,
+                  b.offsetBytes(scaleMemory, b.mul(inStrip, sizeof(float))));
     });
   });
 }
@@ -300,13 +300,12 @@ void TwoPassOuterBuilder::createOuterScales() {
     Value offset = b.mul(b.getThread(), sizeof(float));
     Value pointer = b.offsetBytes(magnitudeMemory, offset), magnitude;
     for (int64_t i : llvm::seq(getNumSubgroups())) {
-      Value part = b.load(b.getI32Type(),
-                          b.offsetBytes(pointer, i * columns * sizeof(float)),
-                          sizeof(float));
+      Value part =
+          b.loadWord(b.offsetBytes(pointer, i * columns * sizeof(float)));
       magnitude = magnitude ? b.maxU(magnitude, part) : part;
     }
     Value scale = kernel.math.createScale(magnitude);
-    b.store(scale, b.offsetBytes(scaleMemory, offset), sizeof(float));
+    b.storeWord(scale, b.offsetBytes(scaleMemory, offset));
     Value column = b.add(firstColumn, b.getThread());
     b.createIf(b.less(column, kernel.sizes.parallel),
                [&] { kernel.storeScale(segment, column, scale); });
@@ -378,7 +377,7 @@ Step TwoPassOuterBuilder::getStep(Value row) {
   auto countLeft = [&](Value end, Value origin) {
     Value left =
         b.minS(b.sub(end, origin), std::numeric_limits<int32_t>::max());
-    return b.zeroExtend(b.getI64Type(), b.truncate(b.getI32Type(), left));
+    return b.widen(b.narrow(left));
   };
   Value zero = b.i64(0);
   // A chunk that cannot be loaded at once is moved to rows or columns before
@@ -410,10 +409,7 @@ Value TwoPassOuterBuilder::clampToRows(const Step &step, Value row) {
   Value last = b.sub(step.rows.high, 1);
   if (!step.origin)
     return b.clamp(row, step.rows.low, last);
-  auto narrow = [&](Value number) {
-    return b.truncate(b.getI32Type(), number);
-  };
-  return b.zeroExtend(b.getI64Type(), b.minU(narrow(row), narrow(last)));
+  return b.widen(b.minU(b.narrow(row), b.narrow(last)));
 }
 
 SmallVector<Value>
@@ -527,8 +523,7 @@ void TwoPassOuterBuilder::storeMovedRows(Value buffer, const TileChunk &at,
     before = tile->loadChunk(b.divU(before, kChunks), at.row,
                              b.remU(before, kChunks));
     // It begins in the chunk before, `at.first` less 16.
-    Value offset =
-        b.truncate(b.getI32Type(), b.add(b.sub(start, at.first), kOutputChunk));
+    Value offset = b.narrow(b.add(b.sub(start, at.first), kOutputChunk));
     Value moved = createWordsAt(b, before, words, offset);
     b.store(moved, createElementPointer(b, output, start, at.other),
             output.vectorAlignment);
