@@ -24,7 +24,6 @@ public:
   QuantizeLaunch(const KernelInstance &instance,
                  const QuantizeOperands &operands, ProgramLowering &lowering)
       : b(instance.op->getLoc(), lowering.getBuilder()),
-        builder(lowering.getBuilder()), size(builder, b.getLoc()),
         problem(operands.problem), sizes(operands.sizes),
         buffers(operands.buffers), lowering(lowering) {}
 
@@ -45,10 +44,7 @@ public:
     return arguments;
   }
 
-  Value index(OpFoldResult value) {
-    return materializeSize(builder, b.getLoc(), value);
-  }
-  Value index(int64_t value) { return index(builder.getIndexAttr(value)); }
+  Value index(OpFoldResult value) { return HostSize(b, value).getValue(b); }
   int64_t getInputBytes() const {
     return problem.inputType.getIntOrFloatBitWidth() / 8;
   }
@@ -56,7 +52,7 @@ public:
   /// The blocks that the card holds, with so many for each multiprocessor.
   HostSize countResident(int64_t blocks) {
     Value multiprocessors =
-        plan::DeviceAttrOp::create(b, builder.getIndexType(),
+        plan::DeviceAttrOp::create(b, b.getIndexType(),
                                    plan::DeviceAttribute::Multiprocessors)
             .getResult();
     return HostSize(b, multiprocessors) * HostSize(blocks);
@@ -64,23 +60,18 @@ public:
 
   // Conditions, i1.
   Value both(Value lhs, Value rhs) {
-    return createBoth(builder, b.getLoc(), lhs, rhs);
+    return createBoth(b, b.getLoc(), lhs, rhs);
   }
-  Value compare(arith::CmpIPredicate predicate, OpFoldResult lhs, int64_t rhs) {
-    return b.createOrFold<arith::CmpIOp>(predicate, index(lhs), index(rhs));
-  }
-
   Value holds(const SizeDemand<OpFoldResult> &demand) {
     using Demand = SizeDemand<OpFoldResult>;
-    using arith::CmpIPredicate;
+    HostSize size(b, demand.size), number(demand.number);
     switch (demand.kind) {
     case Demand::MultipleOf:
-      return compare(CmpIPredicate::eq, size.rem(demand.size, demand.number),
-                     0);
+      return compare(Relation::Equal, size % number, HostSize(0)).getValue();
     case Demand::MoreThan:
-      return compare(CmpIPredicate::sgt, demand.size, demand.number);
+      return compare(Relation::More, size, number).getValue();
     case Demand::LessThan:
-      return compare(CmpIPredicate::slt, demand.size, demand.number);
+      return compare(Relation::Less, size, number).getValue();
     }
     llvm_unreachable("unknown kind of demand");
   }
@@ -97,8 +88,6 @@ public:
   }
 
   ImplicitLocOpBuilder b;
-  OpBuilder builder;
-  SizeBuilder size;
   const AxisQuantizeProblem &problem;
   const QuantizeSizes<OpFoldResult> &sizes;
   const QuantizeBuffers &buffers;

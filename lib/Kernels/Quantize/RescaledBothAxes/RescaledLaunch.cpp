@@ -75,14 +75,14 @@ void RescaledLaunch::launchKernel(StringRef name, int64_t threads,
   }
   SmallVector<int64_t> knownCounts;
   for (const HostSize &count : counts) {
-    arguments.push_back(count.getSize(builder));
+    arguments.push_back(count.getSize(b));
     knownCounts.push_back(count.getKnown().value_or(ShapedType::kDynamic));
   }
   llvm::append_range(numbers, knownCounts);
   SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
       name,
       {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),
-       builder.getDenseI64ArrayAttr(numbers)},
+       b.getDenseI64ArrayAttr(numbers)},
       [&](gpu::GPUModuleOp module, StringRef name, const TargetInfo &target) {
         KernelSignature signature = createRescaledSignature(
             kernelProblem,
@@ -103,7 +103,7 @@ void RescaledLaunch::launchKernel(StringRef name, int64_t threads,
   SmallVector<Value> operands = getRescaledPointers(
       columns, along, shared,
       source ? ArrayRef<Value>(source->pointers) : ArrayRef<Value>());
-  lowering.createLaunch(b.getLoc(), kernel, workTiles.getSize(builder), threads,
+  lowering.createLaunch(b.getLoc(), kernel, workTiles.getSize(b), threads,
                         operands, arguments, when);
 }
 
@@ -124,8 +124,7 @@ Value RescaledLaunch::launch(Value when) {
   HostSize allLines = problem.jagged ? lines : segments * lines;
   // The device counts in 32 bits.
   auto isCountable = [&](const HostSize &size) {
-    return fp8moe::compare(Relation::Less, size, HostSize(kMaxCount))
-        .getValue();
+    return compare(Relation::Less, size, HostSize(kMaxCount)).getValue();
   };
   Value applies = both(isCountable(allLines), when);
   if (problem.outputPadding > 1)

@@ -44,24 +44,27 @@ private:
   /// Segments that lie behind each other are one dimension of rows.
   bool hasSegmentDim() const { return isSegmentDim(problem); }
 
-  Value createRowCondition(const RowQuantization &rows, Value when);
-  Value createCondition(OpFoldResult partialSlots);
-  OpFoldResult countPartialSlots();
-  Value getMostBlocks();
-  OpFoldResult countTiles();
+  Value createCondition(const HostSize &partialSlots);
+  HostSize countPartialSlots();
   HostSize countPanels();
-  Value haveLongSpans(Value mostBlocks);
-  Value countBlocks(Value mostBlocks, Value areLong);
-  Value select(Value condition, int64_t ifTrue, int64_t ifFalse) {
-    return arith::SelectOp::create(b, condition, index(ifTrue), index(ifFalse));
+  HostSize countTiles();
+  Value haveLongSpans(const HostSize &mostBlocks);
+  HostSize countBlocks(const HostSize &mostBlocks, Value areLong);
+  /// No choice of HostSize, which would fold a known condition: plans keep
+  /// their form.
+  HostSize select(Value condition, int64_t ifTrue, int64_t ifFalse) {
+    return HostSize(b, arith::SelectOp::create(b, condition,
+                                               HostSize(ifTrue).getValue(b),
+                                               HostSize(ifFalse).getValue(b))
+                           .getResult());
   }
   Value createMap(int64_t columns, int64_t rows, int64_t swizzle);
   Value createSwizzledMap(int64_t columns, int64_t rows);
-  Value createScratch(OpFoldResult partialSlots);
+  Value createScratch(const HostSize &partialSlots);
 };
 } // namespace
 
-Value SinglePassOuterLaunch::createCondition(OpFoldResult partialSlots) {
+Value SinglePassOuterLaunch::createCondition(const HostSize &partialSlots) {
   Value condition = plan::AlignedOp::create(b, buffers.input,
                                             nvidia::kTensorMapAddressAlignment);
   using Demand = SizeDemand<OpFoldResult>;
@@ -71,38 +74,23 @@ Value SinglePassOuterLaunch::createCondition(OpFoldResult partialSlots) {
   for (const Demand &demand :
        getSizeDemands(sizes, getInputBytes(), hasSegmentDim()))
     require(demand);
-  require({partialSlots, Demand::LessThan, kMaxCount});
+  require({partialSlots.getSize(b), Demand::LessThan, kMaxCount});
   if (problem.outputPadding > 1)
     require({sizes.extent, Demand::LessThan, kMaxCount});
   return condition;
 }
 
 /// One for each number of a tile.
-OpFoldResult SinglePassOuterLaunch::countPartialSlots() {
+HostSize SinglePassOuterLaunch::countPartialSlots() {
   constexpr int64_t kPanelsAtOnce = 4;
-  OpFoldResult panels =
-      size.mul(size.ceilDiv(sizes.parallel, kPanelsAtOnce * getTileColumns()),
-               size.constant(kPanelsAtOnce));
-  OpFoldResult rows =
-      problem.outputPadding > 1 ? sizes.extent : sizes.reduction;
+  HostSize panels = ceilDiv(HostSize(b, sizes.parallel),
+                            HostSize(kPanelsAtOnce * getTileColumns())) *
+                    HostSize(kPanelsAtOnce);
+  HostSize rows(b, problem.outputPadding > 1 ? sizes.extent : sizes.reduction);
+  HostSize segments(b, sizes.segments);
   if (!problem.jagged)
-    rows = size.mul(rows, sizes.segments);
-  HostSize numbers = single_pass_outer::countNumbers(
-      HostSize(b, rows), HostSize(b, sizes.segments), problem.jagged);
-  return size.mul(panels, numbers.getSize(b));
-}
-
-Value SinglePassOuterLaunch::getMostBlocks() {
-  return arith::MinSIOp::create(
-      b,
-      plan::DeviceAttrOp::create(b, builder.getIndexType(),
-                                 plan::DeviceAttribute::Multiprocessors),
-      index(kMaxBarrierBlocks));
-}
-
-/// The tiles of a panel.
-OpFoldResult SinglePassOuterLaunch::countTiles() {
-  return size.ceilDiv(sizes.reduction, kLines);
+    rows = rows * segments;
+  return panels * countNumbers(rows, segments, problem.jagged);
 }
 
 HostSize SinglePassOuterLaunch::countPanels() {
@@ -111,37 +99,35 @@ HostSize SinglePassOuterLaunch::countPanels() {
                                         getInputBytes());
 }
 
+/// The tiles of a panel.
+HostSize SinglePassOuterLaunch::countTiles() {
+  return ceilDiv(HostSize(b, sizes.reduction), HostSize(kLines));
+}
+
 /// Whether there are many tiles, and panels are whole long spans of them.
-Value SinglePassOuterLaunch::haveLongSpans(Value mostBlocks) {
-  Value all = (countPanels() * HostSize(b, countTiles())).getValue(b);
-  Value areMany = arith::CmpIOp::create(
-      b, arith::CmpIPredicate::sge, all,
-      arith::MulIOp::create(b, mostBlocks, index(kLongSpanTilesPerBlock)));
-  Value areWhole =
-      compare(arith::CmpIPredicate::eq,
-              size.rem(countTiles(), int64_t(1) << kLongSpanLog), 0);
-  return both(areMany, areWhole);
+Value SinglePassOuterLaunch::haveLongSpans(const HostSize &mostBlocks) {
+  HostCondition areMany =
+      compare(Relation::AtLeast, countPanels() * countTiles(),
+              mostBlocks * HostSize(kLongSpanTilesPerBlock));
+  HostCondition areWhole = compare(
+      Relation::Equal, countTiles() % HostSize(1 << kLongSpanLog), HostSize(0));
+  return both(areMany.getValue(), areWhole.getValue());
 }
 
 /// At most `mostBlocks`, or as many fewer as leave the most spans of a block
 /// what they are: 20 spans of two tiles in 132 blocks, of which some have 19,
 /// were slower than 20 in 128 (5120x8192: 86% -> 88% of a copy).
-Value SinglePassOuterLaunch::countBlocks(Value mostBlocks, Value areLong) {
-  auto divide = [&](Value lhs, Value rhs) -> Value {
-    Value positive = b.createOrFold<arith::MaxSIOp>(rhs, index(1));
-    return arith::CeilDivSIOp::create(b, lhs, positive);
+HostSize SinglePassOuterLaunch::countBlocks(const HostSize &mostBlocks,
+                                            Value areLong) {
+  auto divide = [](const HostSize &lhs, const HostSize &rhs) {
+    return ceilDiv(lhs, maxOf(rhs, HostSize(1)));
   };
-  Value spanTiles =
-      select(areLong, int64_t(1) << kLongSpanLog, int64_t(1) << kSpanLog);
-  Value spansOfPanel =
-      arith::CeilDivSIOp::create(b, index(countTiles()), spanTiles);
-  Value spans =
-      arith::MulIOp::create(b, countPanels().getValue(b), spansOfPanel);
-  Value blocks = divide(spans, divide(spans, mostBlocks));
+  HostSize spanTiles = select(areLong, 1 << kLongSpanLog, 1 << kSpanLog);
+  HostSize spans = countPanels() * ceilDiv(countTiles(), spanTiles);
+  HostSize blocks = divide(spans, divide(spans, mostBlocks));
   // Interleaved panels share a multiple of so many.
-  Value sets = divide(blocks, index(kInterleavedPanels));
-  Value rounded = arith::MulIOp::create(b, sets, index(kInterleavedPanels));
-  return arith::MinSIOp::create(b, rounded, mostBlocks);
+  HostSize sets(kInterleavedPanels);
+  return minOf(ceilDiv(blocks, sets) * sets, mostBlocks);
 }
 
 Value SinglePassOuterLaunch::createMap(int64_t columns, int64_t rows,
@@ -163,19 +149,10 @@ Value SinglePassOuterLaunch::createSwizzledMap(int64_t columns, int64_t rows) {
   return createMap(columns, rows, /*swizzle=*/columns * getInputBytes());
 }
 
-Value SinglePassOuterLaunch::createScratch(OpFoldResult partialSlots) {
-  OpFoldResult words = size.add(
-      size.mul(partialSlots, size.constant(kLineBytes / sizeof(int32_t))),
-      size.constant(kGridBarrierBytes / sizeof(int32_t)));
-  return createWordWorkspace(b, HostSize(b, words), kScratchAlignment);
-}
-
-/// The condition under which warps of rows can run, within `when`.
-Value SinglePassOuterLaunch::createRowCondition(const RowQuantization &rows,
-                                                Value when) {
-  // A chunk's bytes of output are stored at once.
-  int64_t storeBytes = kChunkBytes / getInputBytes();
-  return both(plan::AlignedOp::create(b, rows.quantized, storeBytes), when);
+Value SinglePassOuterLaunch::createScratch(const HostSize &partialSlots) {
+  HostSize words = partialSlots * HostSize(kLineBytes / kWordBytes) +
+                   HostSize(kGridBarrierBytes / kWordBytes);
+  return createWordWorkspace(b, words, kScratchAlignment);
 }
 
 Value SinglePassOuterLaunch::launch(const SinglePassOuterTile &tile, Value when,
@@ -192,15 +169,20 @@ Value SinglePassOuterLaunch::launch(const SinglePassOuterTile &tile, Value when,
   SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
       rows ? "quantize_single_pass_both_axes" : "quantize_single_pass_outer",
       {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),
-       builder.getDenseI64ArrayAttr(numbers)},
+       b.getDenseI64ArrayAttr(numbers)},
       [&](gpu::GPUModuleOp module, StringRef name, const TargetInfo &target) {
         buildSinglePassOuterQuantize(b.getLoc(), module, name, problem, tile,
                                      rowOutput, target);
       });
 
-  OpFoldResult partialSlots = countPartialSlots();
+  HostSize partialSlots = countPartialSlots();
   Value applies = createCondition(partialSlots);
-  applies = both(applies, rows ? createRowCondition(*rows, when) : when);
+  // A chunk's bytes of the quantized row are stored at once.
+  if (rows)
+    when = both(plan::AlignedOp::create(b, rows->quantized,
+                                        kChunkBytes / getInputBytes()),
+                when);
+  applies = both(applies, when);
   // A whole tile whose lines have one row or two, a box, and what is fetched to
   // the second-level cache for several panels at once.
   SmallVector<Value> operands{
@@ -217,17 +199,18 @@ Value SinglePassOuterLaunch::launch(const SinglePassOuterTile &tile, Value when,
     operands.append({rows->quantized, rows->scales});
   for (OpFoldResult arg : args)
     operands.push_back(index(arg));
-  operands.push_back(index(partialSlots));
+  operands.push_back(partialSlots.getValue(b));
   // The spans of jagged segments are known on the device only.
-  Value blocks = getMostBlocks();
+  HostSize blocks = minOf(countResident(1), HostSize(kMaxBarrierBlocks));
   if (!problem.jagged) {
     assert(!rows && "with rows, teams do not hold what long runs need");
     Value areLong = haveLongSpans(blocks);
-    operands.push_back(select(areLong, kLongSpanLog, kSpanLog));
+    operands.push_back(select(areLong, kLongSpanLog, kSpanLog).getValue(b));
     blocks = countBlocks(blocks, areLong);
   }
   int64_t threads = tile.getThreads(lowering.getTarget().warpSize);
-  plan::LaunchOp::create(b, kernel, ValueRange{blocks, index(1), index(1)},
+  Value one = HostSize(1).getValue(b);
+  plan::LaunchOp::create(b, kernel, ValueRange{blocks.getValue(b), one, one},
                          {threads, 1, 1}, SharedMemory(tile).end, operands,
                          both(applies, isNeeded), /*cluster=*/{},
                          /*cooperative=*/true, /*programmatic=*/true);
