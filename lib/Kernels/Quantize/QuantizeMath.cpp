@@ -28,11 +28,17 @@ static Value splat(KernelBuilder &b, int64_t word) {
 Value QuantizeMath::createMax(Value lhs, Value rhs) {
   if (inputType.isF32())
     return b.createOrFold<arith::MaxUIOp>(lhs, rhs);
-  auto halves = VectorType::get(8, b.getI16Type());
+  auto vector = dyn_cast<VectorType>(lhs.getType());
+  auto bitcast = [&](Type type, Value value) -> Value {
+    if (vector)
+      return vector::BitCastOp::create(b, type, value);
+    return LLVM::BitcastOp::create(b, type, value);
+  };
+  int64_t words = vector ? vector.getNumElements() : 1;
+  auto halves = VectorType::get(2 * words, b.getI16Type());
   Value maximum =
-      arith::MaxUIOp::create(b, vector::BitCastOp::create(b, halves, lhs),
-                             vector::BitCastOp::create(b, halves, rhs));
-  return vector::BitCastOp::create(b, lhs.getType(), maximum);
+      arith::MaxUIOp::create(b, bitcast(halves, lhs), bitcast(halves, rhs));
+  return bitcast(lhs.getType(), maximum);
 }
 
 Value QuantizeMath::createAbsMax(Value accumulator, Value chunk) {
@@ -52,15 +58,16 @@ Value QuantizeMath::createLargest(Value chunk) {
 
 SmallVector<Value> QuantizeMath::unpackMagnitudes(Value chunk) {
   KernelBuilder::Step step(b, "unpack_magnitudes");
-  SmallVector<Value> words = b.unpackWords(chunk);
-  if (inputType.isF32())
-    return words;
   SmallVector<Value> bits;
-  for (Value word : words) {
-    bits.push_back(b.widenLowBF16(word));
-    bits.push_back(b.widenHighBF16(word));
-  }
+  for (Value word : b.unpackWords(chunk))
+    llvm::append_range(bits, unpackWord(word));
   return bits;
+}
+
+SmallVector<Value> QuantizeMath::unpackWord(Value word) {
+  if (inputType.isF32())
+    return {word};
+  return {b.widenLowBF16(word), b.widenHighBF16(word)};
 }
 
 SmallVector<Value> QuantizeMath::unpackValues(Value chunk) {

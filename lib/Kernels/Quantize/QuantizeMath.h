@@ -31,10 +31,13 @@ public:
   /// integers: |x| of a NaN is larger than that of an infinity, so a NaN
   /// anywhere wins (Q7).
   Value createAbsMax(Value accumulator, Value chunk);
+  /// The larger of each magnitude, in a word or a vector of words.
   Value createMax(Value lhs, Value rhs);
-  /// The f32 bits of the largest magnitude in a chunk, as i32; those of each.
+  /// The f32 bits of the largest magnitude in a chunk, as i32; those of each,
+  /// in a chunk or a word.
   Value createLargest(Value chunk);
   SmallVector<Value> unpackMagnitudes(Value chunk);
+  SmallVector<Value> unpackWord(Value word);
   /// The f32 value of each element of a chunk; exact.
   SmallVector<Value> unpackValues(Value chunk);
 

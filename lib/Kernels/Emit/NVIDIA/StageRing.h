@@ -19,6 +19,11 @@ namespace mlir::fp8moe {
 struct RingPosition {
   Value stage, parity;
 
+  /// As loops carry it.
+  SmallVector<Value> pack() const { return {stage, parity}; }
+  static RingPosition unpack(ValueRange values) {
+    return {values[0], values[1]};
+  }
   /// The position that a loop carries, named so in printed kernels.
   static RingPosition unpackNamed(KernelBuilder &b, ValueRange values) {
     return {b.named("stage", values[0]), b.named("parity", values[1])};

@@ -97,23 +97,22 @@ void SinglePassOuterKernel::initializeBarriers() {
     // TMA arrives here.
     kernel::MBarrierInitFenceOp::create(b);
   };
-  auto initializeSlots = [&](auto getBarrier, int64_t arrivals) {
+  auto initializeSlots = [&](PanelEvent event, int64_t arrivals) {
     for (int64_t slot : llvm::seq(tile.getPanelSlots()))
-      kernel::MBarrierInitOp::create(b, getBarrier(b.i32(slot)), arrivals);
+      kernel::MBarrierInitOp::create(b, getBarrier(event, b.i32(slot)),
+                                     arrivals);
   };
   auto initializePublished = [&] {
-    initializeSlots([&](Value slot) { return getPublishedBarrier(slot); }, 1);
+    initializeSlots(PanelEvent::Published, 1);
     if (tile.hasRows())
       initializeRows();
   };
   auto initializePosted = [&] {
-    initializeSlots([&](Value slot) { return getPostedBarrier(slot); },
-                    tile.reduceWarps);
+    initializeSlots(PanelEvent::Posted, tile.reduceWarps);
     kernel::MBarrierInitOp::create(b, readyBarrier, 1);
   };
   auto initializeScales = [&] {
-    initializeSlots([&](Value slot) { return getScalesBarrier(slot); },
-                    b.getSubgroupSize());
+    initializeSlots(PanelEvent::Scales, b.getSubgroupSize());
   };
   const function_ref<void()> forProducer[kProducerInitWarps] = {
       initializeRing, initializePublished};

@@ -63,7 +63,7 @@ SmallVector<Value> ConvertBuilder::getValues(ArrayRef<Value> lines) {
     for (int64_t i :
          llvm::seq(cast<VectorType>(line.getType()).getNumElements())) {
       Value word = b.createOrFold<vector::ExtractOp>(line, i);
-      for (Value bits : k.unpackValues(word))
+      for (Value bits : k.math.unpackWord(word))
         values.push_back(b.bitcast(b.getF32Type(), bits));
     }
   return values;

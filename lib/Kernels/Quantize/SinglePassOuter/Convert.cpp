@@ -195,7 +195,7 @@ void ConvertBuilder::convert(const TakenTile &tile) {
   Value firstRow = b.add(b.mul(position, kCellRows), place.secondRows);
   ArrayRef<Value> cell = ArrayRef(tile.cell).take_front(kCellRows);
 
-  k.waitForScales(record.panel);
+  k.wait(PanelEvent::Scales, record.panel);
   CellWords words = quantize(cell, record, firstRow);
   if (k.problem.outputPadding > 1)
     words = maskPadding(words, firstRow, getHigh(record));

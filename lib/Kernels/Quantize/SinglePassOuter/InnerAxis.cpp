@@ -97,7 +97,6 @@ private:
 
   void loadRow(Value item);
   Value waitForRow(Value item);
-  Value getMagnitude(Value largest);
   void storeScale(Value item, Value scale);
   Value getOutput(Value item);
   Value convert(Value chunk, Value scale);
@@ -149,16 +148,6 @@ Value RowsBuilder::waitForRow(Value item) {
   return k.getRowStage(stage);
 }
 
-/// The f32 bits of the largest magnitude that the warp has, from those of the
-/// lane's chunks.
-Value RowsBuilder::getMagnitude(Value largest) {
-  SmallVector<Value> magnitudes = k.math.unpackMagnitudes(largest);
-  Value magnitude = magnitudes.front();
-  for (Value other : ArrayRef(magnitudes).drop_front())
-    magnitude = b.maxU(magnitude, other);
-  return b.maxOfLanes(magnitude);
-}
-
 void RowsBuilder::storeScale(Value item, Value scale) {
   Value row = b.widenSigned(getRow(item));
   Value offset = b.mul(row, k.rowOutput.scaleStride * int64_t(sizeof(float)));
@@ -193,10 +182,7 @@ Value RowsBuilder::convert(Value chunk, Value scale) {
     words = k.math.createQuantize(elements,
                                   SmallVector<Value>(elements.size(), scale));
   }
-  if (words.size() == 1)
-    return words.front();
-  return vector::FromElementsOp::create(
-      b, VectorType::get(words.size(), b.getI32Type()), words);
+  return b.packWords(words);
 }
 
 /// Calls `body` with each of the lane's chunks of so many lines of the row in
@@ -250,7 +236,7 @@ void RowsBuilder::handle(Value item) {
                                      k.math.createAbsMax(carried[0], chunk)};
                                })
                       .front();
-  Value scale = k.math.createScale(getMagnitude(largest));
+  Value scale = k.math.createScale(b.maxOfLanes(k.math.createLargest(largest)));
   b.createIf(k.isFirstLane, [&] { storeScale(item, scale); });
   Value output = getOutput(item);
   forEachChunk({}, shared, [&](Value chunk, Value byte, ValueRange) {

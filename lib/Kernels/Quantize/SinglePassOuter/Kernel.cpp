@@ -150,15 +150,27 @@ Value SinglePassOuterKernel::getTileRecord(Value stage) {
       stage, getShared(SharedMemory(tile).tileRecords, stage, kRecordBytes));
 }
 
+/// Stores or loads words of a record, four at a time.
+static void storeRecord(KernelBuilder &b, Value pointer,
+                        ArrayRef<Value> words) {
+  for (; !words.empty(); words = words.drop_front(4)) {
+    b.store(b.packWords(words.take_front(4)), pointer, kVectorBytes);
+    pointer = b.offsetBytes(pointer, kVectorBytes);
+  }
+}
+static SmallVector<Value> loadRecord(KernelBuilder &b, Value pointer) {
+  SmallVector<Value> words;
+  for (int64_t i : {0, 4})
+    llvm::append_range(
+        words, b.unpackWords(b.load(b.getWordsType(),
+                                    b.offsetBytes(pointer, i * kWordBytes),
+                                    kVectorBytes)));
+  return words;
+}
+
 void SinglePassOuterKernel::storeTileRecord(Value stage,
                                             const TileRecord &record) {
-  Value pointer = getTileRecord(stage);
-  b.store(
-      b.packWords({record.flags, record.panel, record.slot, record.segment}),
-      pointer, 16);
-  b.store(
-      b.packWords({record.row, record.column, record.inputRow, record.bounds}),
-      b.offsetBytes(pointer, 16), 16);
+  storeRecord(b, getTileRecord(stage), toValues(record, TileRecord::members()));
 }
 
 void SinglePassOuterKernel::storeEndRecord(Value stage,
@@ -184,19 +196,7 @@ Value SinglePassOuterKernel::isEnd(Value stage) {
 
 TileRecord SinglePassOuterKernel::loadTileRecord(Value stage) {
   KernelBuilder::Step step(b, "load_tile_record");
-  Value pointer = getTileRecord(stage);
-  SmallVector<Value> first =
-      b.unpackWords(b.load(b.getWordsType(), pointer, 16));
-  SmallVector<Value> second =
-      b.unpackWords(b.load(b.getWordsType(), b.offsetBytes(pointer, 16), 16));
-  return {/*flags=*/first[0],
-          /*panel=*/first[1],
-          /*slot=*/first[2],
-          /*segment=*/first[3],
-          /*row=*/second[0],
-          /*column=*/second[1],
-          /*inputRow=*/second[2],
-          /*bounds=*/second[3]};
+  return fromValues(TileRecord::members(), loadRecord(b, getTileRecord(stage)));
 }
 
 //===----------------------------------------------------------------------===//
@@ -214,22 +214,23 @@ Value SinglePassOuterKernel::getPanelRecord(Value panel) {
                    kRecordBytes);
 }
 
-Value SinglePassOuterKernel::getPanelBarrier(StringRef name, int64_t offset,
-                                             Value panel) {
-  return getBarrier(
-      name, getShared(offset, getPanelSlot(panel), nvidia::kMBarrierBytes));
+Value SinglePassOuterKernel::getBarrier(PanelEvent event, Value panel) {
+  static constexpr StringLiteral kNames[] = {"published", "posted", "scales"};
+  auto index = static_cast<int64_t>(event);
+  int64_t offset = SharedMemory(tile).panelEvents +
+                   index * tile.getPanelSlots() * nvidia::kMBarrierBytes;
+  return getBarrier(kNames[index], getShared(offset, getPanelSlot(panel),
+                                             nvidia::kMBarrierBytes));
 }
 
-Value SinglePassOuterKernel::getPublishedBarrier(Value panel) {
-  return getPanelBarrier("published", SharedMemory(tile).published, panel);
+void SinglePassOuterKernel::signal(PanelEvent event, Value panel) {
+  kernel::ArriveOp::create(b, getBarrier(event, panel));
 }
 
-Value SinglePassOuterKernel::getPostedBarrier(Value panel) {
-  return getPanelBarrier("posted", SharedMemory(tile).posted, panel);
-}
-
-Value SinglePassOuterKernel::getScalesBarrier(Value panel) {
-  return getPanelBarrier("scales", SharedMemory(tile).scalesReady, panel);
+void SinglePassOuterKernel::wait(PanelEvent event, Value panel) {
+  kernel::WaitParityOp::create(
+      b, getBarrier(event, panel),
+      b.bitAnd(b.divU(panel, tile.getPanelSlots()), 1));
 }
 
 Value SinglePassOuterKernel::getPanelScales(Value panel) {
@@ -239,27 +240,22 @@ Value SinglePassOuterKernel::getPanelScales(Value panel) {
 void SinglePassOuterKernel::publishPanel(Value panel,
                                          const PanelRecord &record) {
   Value pointer = getPanelRecord(panel);
-  b.store(b.packWords({record.slot, record.contributors, record.segment,
-                       record.column}),
-          pointer, 16);
+  storeRecord(
+      b, pointer,
+      {record.slot, record.contributors, record.segment, record.column});
   Value flags = b.bitOr(b.bitOr(kIsTwoRow.place(b, record.isTwoRow),
                                 kInterleave.place(b, record.interleave)),
                         b.bitOr(kIsFinal.place(b, record.isFinal),
                                 kContributor.place(b, record.contributor)));
-  b.store(b.packWords({flags, record.hasFixUp, record.previousSlot,
-                       record.previousContributors}),
-          b.offsetBytes(pointer, 16), 16);
-  kernel::ArriveOp::create(b, getPublishedBarrier(panel));
+  storeRecord(b, b.offsetBytes(pointer, kVectorBytes),
+              {flags, record.hasFixUp, record.previousSlot,
+               record.previousContributors});
+  signal(PanelEvent::Published, panel);
 }
 
 void SinglePassOuterKernel::publishEndPanel(Value panel) {
   b.storeWord(b.i32(-1), b.offsetBytes(getPanelRecord(panel), kWordBytes));
-  kernel::ArriveOp::create(b, getPublishedBarrier(panel));
-}
-
-void SinglePassOuterKernel::waitForPanel(Value panel) {
-  kernel::WaitParityOp::create(b, getPublishedBarrier(panel),
-                               getPanelParity(panel));
+  signal(PanelEvent::Published, panel);
 }
 
 Value SinglePassOuterKernel::isEndPanel(Value panel) {
@@ -270,46 +266,23 @@ Value SinglePassOuterKernel::isEndPanel(Value panel) {
 
 PanelRecord SinglePassOuterKernel::loadPanelRecord(Value panel) {
   KernelBuilder::Step step(b, "load_panel_record");
-  Value pointer = getPanelRecord(panel);
-  SmallVector<Value> words =
-      b.unpackWords(b.load(b.getWordsType(), pointer, 16));
-  SmallVector<Value> more =
-      b.unpackWords(b.load(b.getWordsType(), b.offsetBytes(pointer, 16), 16));
+  SmallVector<Value> words = loadRecord(b, getPanelRecord(panel));
   return {/*slot=*/words[0],
-          /*interleave=*/kInterleave.get(b, more[0]),
+          /*interleave=*/kInterleave.get(b, words[4]),
           /*contributors=*/words[1],
           /*segment=*/words[2],
           /*column=*/words[3],
-          /*isFinal=*/kIsFinal.get(b, more[0]),
-          /*isTwoRow=*/kIsTwoRow.get(b, more[0]),
-          /*contributor=*/kContributor.get(b, more[0]),
-          /*hasFixUp=*/more[1],
-          /*previousSlot=*/more[2],
-          /*previousContributors=*/more[3]};
+          /*isFinal=*/kIsFinal.get(b, words[4]),
+          /*isTwoRow=*/kIsTwoRow.get(b, words[4]),
+          /*contributor=*/kContributor.get(b, words[4]),
+          /*hasFixUp=*/words[5],
+          /*previousSlot=*/words[6],
+          /*previousContributors=*/words[7]};
 }
 
 Value SinglePassOuterKernel::getFixUpScales(Value panel) {
   return getShared(SharedMemory(tile).fixUpScales, getPanelSlot(panel),
                    kScaleBytes);
-}
-
-void SinglePassOuterKernel::signalPosted(Value panel) {
-  b.createIf(isFirstLane,
-             [&] { kernel::ArriveOp::create(b, getPostedBarrier(panel)); });
-}
-
-void SinglePassOuterKernel::waitForPosted(Value panel) {
-  kernel::WaitParityOp::create(b, getPostedBarrier(panel),
-                               getPanelParity(panel));
-}
-
-void SinglePassOuterKernel::signalScales(Value panel) {
-  kernel::ArriveOp::create(b, getScalesBarrier(panel));
-}
-
-void SinglePassOuterKernel::waitForScales(Value panel) {
-  kernel::WaitParityOp::create(b, getScalesBarrier(panel),
-                               getPanelParity(panel));
 }
 
 //===----------------------------------------------------------------------===//
@@ -340,33 +313,6 @@ void SinglePassOuterKernel::storeScale(Value segment, Value column,
   b.storeWord(scale, b.offsetBytes(scales, b.mul(element, sizeof(float))));
 }
 
-//===----------------------------------------------------------------------===//
-// Magnitudes
-//===----------------------------------------------------------------------===//
-
-Value SinglePassOuterKernel::createMaxWord(Value lhs, Value rhs) {
-  if (getInputBytes() == 4)
-    return b.maxU(lhs, rhs);
-  auto halves = VectorType::get(2, b.getI16Type());
-  auto split = [&](Value word) -> Value {
-    return LLVM::BitcastOp::create(b, halves, word);
-  };
-  Value larger = arith::MaxUIOp::create(b, split(lhs), split(rhs));
-  return LLVM::BitcastOp::create(b, b.getI32Type(), larger);
-}
-
-SmallVector<Value> SinglePassOuterKernel::unpackMagnitudes(Value word) {
-  return unpackValues(b.bitAnd(word, ~getSignBits()));
-}
-
-SmallVector<Value> SinglePassOuterKernel::unpackValues(Value word) {
-  if (getInputBytes() == 4)
-    return {word};
-  // The bits of a bf16 are the upper half of the f32 with the same value.
-  constexpr int64_t kHalfBits = kWordBits / 2, kLowerHalf = 0xFFFF;
-  return {b.shiftLeft(word, kHalfBits), b.bitAnd(word, ~kLowerHalf)};
-}
-
 Value SinglePassOuterKernel::createScatteredMax(SmallVector<Value> words,
                                                 int64_t mask) {
   for (; words.size() > 1; mask /= 2) {
@@ -375,7 +321,7 @@ Value SinglePassOuterKernel::createScatteredMax(SmallVector<Value> words,
     for (size_t i : llvm::seq(half)) {
       Value kept = b.select(isUpper, words[half + i], words[i]);
       Value sent = b.select(isUpper, words[i], words[half + i]);
-      words[i] = createMaxWord(kept, b.shuffleXor(sent, mask));
+      words[i] = math.createMax(kept, b.shuffleXor(sent, mask));
     }
     words.truncate(half);
   }

@@ -114,6 +114,12 @@ struct TileRecord {
   /// write [low, paddedHigh).
   Value bounds;
   static constexpr BitField kLow{0, 10}, kHigh{10, 10}, kPaddedHigh{20, 10};
+
+  static constexpr auto members() {
+    using T = TileRecord;
+    return std::array{&T::flags, &T::panel,  &T::slot,     &T::segment,
+                      &T::row,   &T::column, &T::inputRow, &T::bounds};
+  }
 };
 
 /// The work of a convert team when there are no more tiles, all i32.
@@ -141,6 +147,11 @@ struct PanelRecord {
   /// where that segment's magnitudes are.
   Value hasFixUp, previousSlot, previousContributors;
 };
+
+/// What a panel has an mbarrier for each: its record is there; the block's
+/// reduce warps have posted their words, before which nothing of others is
+/// worth reading; its scales are there.
+enum class PanelEvent { Published, Posted, Scales };
 
 /// Progress value of a producer that has loaded everything: beyond all rows.
 constexpr int64_t kAllRead = (int64_t(1) << 31) - 1;
@@ -236,19 +247,14 @@ public:
   // Panels, and their scales in shared memory.
   void publishPanel(Value panel, const PanelRecord &record);
   void publishEndPanel(Value panel);
-  void waitForPanel(Value panel);
   Value isEndPanel(Value panel);
   PanelRecord loadPanelRecord(Value panel);
   /// The scales of a panel: an f32 for every two bytes of a line.
   Value getPanelScales(Value panel);
   /// Scales for the rows of the previous segment, where the panel has a fix-up.
   Value getFixUpScales(Value panel);
-  /// By a reduce warp that has posted its words of a panel, and by scale
-  /// warps, for which nothing is worth reading before.
-  void signalPosted(Value panel);
-  void waitForPosted(Value panel);
-  void signalScales(Value panel);
-  void waitForScales(Value panel);
+  void signal(PanelEvent event, Value panel);
+  void wait(PanelEvent event, Value panel);
   /// By the first scale warp: waits until all blocks have zeroed the partial
   /// slots that they post to, and tells the other scale warps.
   void meetOtherBlocks();
@@ -298,19 +304,11 @@ public:
     return problem.jagged && problem.outputPadding == 1;
   }
 
-  //===--------------------------------------------------------------------===//
-  // Magnitudes, as many in a word as there are in a word of input
-  //===--------------------------------------------------------------------===//
-
-  /// The sign bits of a word. Posted words have them set, empty ones do not.
+  /// The sign bits of a word of magnitudes, as many as in one of input. Posted
+  /// words have them set, empty ones do not.
   int64_t getSignBits() const {
     return getInputBytes() == 4 ? 0x80000000 : 0x80008000;
   }
-  Value createMaxWord(Value lhs, Value rhs);
-  /// The f32 bits of each magnitude in a word.
-  SmallVector<Value> unpackMagnitudes(Value word);
-  /// The f32 bits of each element in a word of input.
-  SmallVector<Value> unpackValues(Value word);
   /// Combines words over lanes that differ in the bit `mask` and in those
   /// below, one for each halving of the number of words. A lane keeps the one
   /// of n words whose number is in these lane bits, highest first.
@@ -327,18 +325,12 @@ private:
   Value getShared(int64_t offset, Value index, int64_t bytes);
   /// An mbarrier of those with this name.
   Value getBarrier(StringRef name, Value address);
-  Value getPanelBarrier(StringRef name, int64_t offset, Value panel);
+  Value getBarrier(PanelEvent event, Value panel);
   Value getTileRecord(Value stage);
   Value getPanelRecord(Value panel);
   Value getPanelSlot(Value panel) {
     return b.bitAnd(panel, tile.getPanelSlots() - 1);
   }
-  Value getPanelParity(Value panel) {
-    return b.bitAnd(b.divU(panel, tile.getPanelSlots()), 1);
-  }
-  Value getPublishedBarrier(Value panel);
-  Value getPostedBarrier(Value panel);
-  Value getScalesBarrier(Value panel);
 
   std::optional<GridBarrier> gridBarrier;
   GridBarrierState gridBarrierState;

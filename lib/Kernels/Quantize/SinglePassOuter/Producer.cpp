@@ -346,8 +346,9 @@ RingPosition ProducerBuilder::issueLargePanel(const LaneTile &tile,
   // Two stages are left for reading ahead.
   Value again = b.sub(count, b.sub(k.usedStages, 2));
   SmallVector<Value> result = b.createRareFor(
-      b.i32(0), b.add(count, again), 1, {position.stage, position.parity},
+      b.i32(0), b.add(count, again), 1, position.pack(),
       [&](Value step, ValueRange carried) {
+        RingPosition position = RingPosition::unpack(carried);
         Value isSecond = b.lessEqual(count, step);
         Value number = b.select(isSecond, b.sub(step, count), step);
         Value stays = b.lessEqual(again, step);
@@ -363,14 +364,13 @@ RingPosition ProducerBuilder::issueLargePanel(const LaneTile &tile,
         // come in another order by a whole round of the ring, a convert team
         // could take one for that of the round before: a phase is a parity.
         if (k.tile.hasRows())
-          k.ring.createWaitFull(k.ring.getBefore({carried[0], carried[1]},
-                                                 b.i32(kFewLoadsInFlight)));
-        RingPosition next = issue(prepareTile(tile, index, flags),
-                                  k.isFirstLane, {carried[0], carried[1]},
-                                  /*publish=*/nullptr);
-        return SmallVector<Value>{next.stage, next.parity};
+          k.ring.createWaitFull(
+              k.ring.getBefore(position, b.i32(kFewLoadsInFlight)));
+        return issue(prepareTile(tile, index, flags), k.isFirstLane, position,
+                     /*publish=*/nullptr)
+            .pack();
       });
-  return {result[0], result[1]};
+  return RingPosition::unpack(result);
 }
 
 /// The lanes take turns; each has prepared what it can before, and fetches its
@@ -403,7 +403,7 @@ RingPosition ProducerBuilder::issueLanes(const LaneTiles &lanes,
       {position.stage, position.parity, lanes.acts},
       [&](ValueRange carried) { return b.isNonZero(carried[2]); },
       [&](ValueRange carried) {
-        RingPosition position{carried[0], carried[1]};
+        RingPosition position = RingPosition::unpack(carried);
         Value turn = LLVM::CountTrailingZerosOp::create(
             b, b.getI32Type(), carried[2], /*is_zero_poison=*/true);
         Value others = b.bitAnd(carried[2], b.sub(carried[2], 1));
@@ -417,8 +417,7 @@ RingPosition ProducerBuilder::issueLanes(const LaneTiles &lanes,
               LaneTile large;
               for (auto member : LaneTile::members())
                 large.*member = b.shuffleIndex(tile.*member, turn);
-              RingPosition next = issueLargePanel(large, position);
-              return SmallVector<Value>{next.stage, next.parity};
+              return issueLargePanel(large, position).pack();
             },
             [&] {
               // Known to be the same in all lanes, boxes take few registers.
@@ -426,17 +425,17 @@ RingPosition ProducerBuilder::issueLanes(const LaneTiles &lanes,
               for (auto member : TileBoxes::members())
                 current.boxes.*member =
                     b.shuffleIndex(prepared.boxes.*member, turn);
-              RingPosition next =
-                  issue(current, b.equal(k.lane, turn), position, [&] {
-                    b.createIf(isNewPanel,
-                               [&] { k.publishPanel(tile.panel, panel); });
-                  });
-              return SmallVector<Value>{next.stage, next.parity};
+              auto publish = [&] {
+                b.createIf(isNewPanel,
+                           [&] { k.publishPanel(tile.panel, panel); });
+              };
+              return issue(current, b.equal(k.lane, turn), position, publish)
+                  .pack();
             });
         next.push_back(others);
         return next;
       });
-  return {result[0], result[1]};
+  return RingPosition::unpack(result);
 }
 
 /// Tells each convert team and each scale warp that there is no more; the

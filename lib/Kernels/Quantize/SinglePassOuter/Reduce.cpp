@@ -118,7 +118,7 @@ void ReduceBuilder::post(const TileRecord &record, ValueRange largest) {
   int64_t sharing = b.getSubgroupSize() / kWords;
   Value word = k.createScatteredMax(words, b.getSubgroupSize() / 2);
   for (int64_t mask = sharing / 2; mask > 0; mask /= 2)
-    word = k.createMaxWord(word, b.shuffleXor(word, mask));
+    word = k.math.createMax(word, b.shuffleXor(word, mask));
   Value index = b.add(b.mul(warp, kWords), b.divU(k.lane, sharing));
   b.createIf(b.equal(b.remU(k.lane, sharing), 0), [&] {
     Value offset = b.add(b.mul(b.widenSigned(record.slot), kLineBytes),
@@ -154,7 +154,8 @@ void ReduceBuilder::build() {
             tile_flags::kPost.isSet(b, record.flags),
             [&] {
               post(record, reduced);
-              k.signalPosted(record.panel);
+              b.createIf(k.isFirstLane,
+                         [&] { k.signal(PanelEvent::Posted, record.panel); });
               return zero;
             },
             [&] { return reduced; });

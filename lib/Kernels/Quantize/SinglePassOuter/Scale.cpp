@@ -157,7 +157,7 @@ void ScaleBuilder::relay(const PanelRecord &record) {
   SmallVector<Value> words = b.unpackWords(largest);
   for (Value &word : words)
     for (int64_t mask = b.getSubgroupSize() / 2; mask >= kSlotLanes; mask /= 2)
-      word = k.createMaxWord(word, b.shuffleXor(word, mask));
+      word = k.math.createMax(word, b.shuffleXor(word, mask));
   b.createIf(b.equal(slotOfLane, 0), [&] {
     for (auto [i, word] : llvm::enumerate(words))
       storeRelaxed(b, word, b.offsetBytes(own, kLineBytes + i * kWordBytes));
@@ -212,10 +212,11 @@ SmallVector<Value> ScaleBuilder::createScales(Value chunk,
       k.createScatteredMax(b.unpackWords(chunk), b.getSubgroupSize() / 2);
   // The halves of two-row lines are the same columns.
   Value other = b.shuffleXor(word, kSlotLanes / 2);
-  word = b.select(b.isNonZero(record.isTwoRow), k.createMaxWord(word, other),
+  word = b.select(b.isNonZero(record.isTwoRow), k.math.createMax(word, other),
                   word);
   SmallVector<Value> scales;
-  for (Value magnitude : k.unpackMagnitudes(word))
+  word = b.bitAnd(word, ~k.getSignBits());
+  for (Value magnitude : k.math.unpackWord(word))
     scales.push_back(k.math.createScale(magnitude));
   return scales;
 }
@@ -229,7 +230,7 @@ void ScaleBuilder::handle(Value panel, const PanelRecord &record) {
     fixUpReads = beginReads(
         getPointer(record.previousSlot), getDistance(/*interleave=*/b.i32(0)),
         b.select(needsFixUp, record.previousContributors, b.i32(0)));
-  k.waitForPosted(panel);
+  k.wait(PanelEvent::Posted, panel);
   SmallVector<Value> scales = createScales(collect(record), record);
   // Virtual columns count the elements of a line.
   int64_t perWord = scales.size();
@@ -246,7 +247,7 @@ void ScaleBuilder::handle(Value panel, const PanelRecord &record) {
       storeShared(createScales(finishReads(fixUpReads), record),
                   k.getFixUpScales(panel));
     });
-  k.signalScales(panel);
+  k.signal(PanelEvent::Scales, panel);
 
   Value limit = b.select(b.isNonZero(record.isTwoRow),
                          b.i32(k.getTileColumns() / 2), k.getTileColumns());
@@ -268,7 +269,7 @@ void ScaleBuilder::build() {
   b.createWhile(
       warp,
       [&](ValueRange carried) {
-        k.waitForPanel(carried[0]);
+        k.wait(PanelEvent::Published, carried[0]);
         return k.negate(k.isEndPanel(carried[0]));
       },
       [&](ValueRange carried) {

@@ -136,6 +136,8 @@ inline constexpr int64_t kScaleBytes = kLineBytes / 2 * sizeof(float);
 /// The record about a tile or a panel that warps pass to each other: eight
 /// words.
 inline constexpr int64_t kRecordBytes = 32;
+/// What is signalled of each panel, by an mbarrier each (PanelEvent).
+inline constexpr int64_t kPanelEvents = 3;
 /// Rows in shared memory begin at multiples of a line.
 inline constexpr int64_t getRowPitch(int64_t rowBytes) {
   return (rowBytes + kLineBytes - 1) / kLineBytes * kLineBytes;
@@ -159,8 +161,8 @@ inline constexpr int64_t kLeadBytes = 4 << 20;
 /// not used then.
 struct SharedMemory {
   int64_t rowsAbove, exchange, rows, scales, fixUpScales, tileRecords,
-      panelRecords, ring, published, posted, scalesReady, gridReady, rowsReady,
-      rowNumbers, progress, end;
+      panelRecords, ring, panelEvents, gridReady, rowsReady, rowNumbers,
+      progress, end;
 
   constexpr explicit SharedMemory(const SinglePassOuterTile &tile)
       : rowsAbove(getStagesWithRowsAbove(tile) * kStageBytes),
@@ -171,10 +173,9 @@ struct SharedMemory {
         tileRecords(fixUpScales + tile.getPanelSlots() * kScaleBytes),
         panelRecords(tileRecords + tile.stages * kRecordBytes),
         ring(panelRecords + tile.getPanelSlots() * kRecordBytes),
-        published(ring + tile.stages * nvidia::kStageBarrierBytes),
-        posted(published + tile.getPanelSlots() * nvidia::kMBarrierBytes),
-        scalesReady(posted + tile.getPanelSlots() * nvidia::kMBarrierBytes),
-        gridReady(scalesReady + tile.getPanelSlots() * nvidia::kMBarrierBytes),
+        panelEvents(ring + tile.stages * nvidia::kStageBarrierBytes),
+        gridReady(panelEvents +
+                  kPanelEvents * tile.getPanelSlots() * nvidia::kMBarrierBytes),
         rowsReady(gridReady + nvidia::kMBarrierBytes),
         rowNumbers(rowsReady + tile.rowStages * nvidia::kMBarrierBytes),
         progress(rowNumbers + tile.rowStages * kRowNumberBytes),
