@@ -13,17 +13,16 @@ using namespace mlir::fp8moe;
 
 QuantizeKernel::QuantizeKernel(KernelBuilder &b,
                                const AxisQuantizeProblem &problem,
-                               unsigned firstPointer, unsigned firstSize)
+                               unsigned &pointer, unsigned &size)
     : b(b), problem(problem),
       math(b, problem.inputType, problem.fp8Type, problem.powerOfTwo) {
-  unsigned pointer = firstPointer, parameter = firstSize;
   inputPointer = b.getPointer(pointer++, "input");
   if (problem.jagged)
     offsetsPointer = b.getPointer(pointer++, "group_ends");
   if (!problem.scalesOnly)
     outputPointer = b.getPointer(pointer++, "output");
   scalesPointer = b.getPointer(pointer++, "scales");
-  sizes = bindSizes(b, problem.sizes, parameter);
+  sizes = bindSizes(b, problem.sizes, size);
 }
 
 Value QuantizeKernel::getNumSegments() {

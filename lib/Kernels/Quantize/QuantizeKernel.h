@@ -45,9 +45,10 @@ struct Team {
 /// The parts from which all schedules build their kernels.
 class QuantizeKernel {
 public:
-  /// The kernel's pointers and sizes begin at these of its parameters.
+  /// The kernel's pointers and sizes begin at these of its parameters, which
+  /// are moved behind them.
   QuantizeKernel(KernelBuilder &b, const AxisQuantizeProblem &problem,
-                 unsigned firstPointer = 0, unsigned firstSize = 0);
+                 unsigned &pointer, unsigned &size);
 
   KernelBuilder &b;
   const AxisQuantizeProblem &problem;

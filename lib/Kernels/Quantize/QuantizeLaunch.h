@@ -9,14 +9,13 @@
 #ifndef FP8MOE_LIB_KERNELS_QUANTIZE_QUANTIZELAUNCH_H
 #define FP8MOE_LIB_KERNELS_QUANTIZE_QUANTIZELAUNCH_H
 
-#include "Kernels/Emit/MemoryAccess.h"
 #include "Kernels/Program/Conditions.h"
 #include "Kernels/Program/ProgramLowering.h"
 #include "Kernels/Quantize/QuantizeInstance.h"
-#include "Kernels/Quantize/SizeDemand.h"
 #include "fp8moe/Dialect/FP8MoE/IR/SizeMath.h"
 
 namespace mlir::fp8moe {
+class QuantizeKernel;
 
 /// The common part of launches of quantize kernels.
 class QuantizeLaunch {
@@ -58,33 +57,9 @@ public:
     return HostSize(b, multiprocessors) * HostSize(blocks);
   }
 
-  // Conditions, i1.
+  /// The condition (i1) under which both hold; null always holds.
   Value both(Value lhs, Value rhs) {
     return createBoth(b, b.getLoc(), lhs, rhs);
-  }
-  Value holds(const SizeDemand<OpFoldResult> &demand) {
-    using Demand = SizeDemand<OpFoldResult>;
-    HostSize size(b, demand.size), number(demand.number);
-    switch (demand.kind) {
-    case Demand::MultipleOf:
-      return compare(Relation::Equal, size % number, HostSize(0)).getValue();
-    case Demand::MoreThan:
-      return compare(Relation::More, size, number).getValue();
-    case Demand::LessThan:
-      return compare(Relation::Less, size, number).getValue();
-    }
-    llvm_unreachable("unknown kind of demand");
-  }
-
-  /// Whether columns of the result lie whole chunks apart.
-  Value areColumnsAligned() {
-    using Demand = SizeDemand<OpFoldResult>;
-    Value condition =
-        holds({sizes.outParallel, Demand::MultipleOf, kVectorBytes});
-    if (problem.jagged)
-      return condition;
-    return both(condition,
-                holds({sizes.outSegment, Demand::MultipleOf, kVectorBytes}));
   }
 
   ImplicitLocOpBuilder b;
@@ -93,6 +68,17 @@ public:
   const QuantizeBuffers &buffers;
   ProgramLowering &lowering;
 };
+
+/// The body of a kernel that takes every address, pitch and size.
+using GeneralSchedule = function_ref<void(QuantizeKernel &kernel)>;
+
+/// Builds the kernel, or finds it, and launches it with `threads` threads for
+/// each of `countWorkTiles` of segments and columns.
+void launchGeneral(
+    const QuantizeInstance &instance, StringRef name, int64_t threads,
+    GeneralSchedule schedule,
+    function_ref<HostSize(const HostSize &, const HostSize &)> countWorkTiles,
+    Value when, ProgramLowering &lowering);
 
 } // namespace mlir::fp8moe
 

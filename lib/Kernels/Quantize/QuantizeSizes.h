@@ -16,6 +16,9 @@
 
 namespace mlir::fp8moe {
 
+/// Rows, columns, segments and tiles are counted in i32, with room for sums.
+inline constexpr int64_t kMaxCount = int64_t(1) << 30;
+
 /// The sizes of a quantization and the strides of its buffers, in elements.
 /// Element (g, r, c), for a row r of segment g and a column c, lies at
 /// g * inSegment + r * inReduction + c * inParallel in the input,

@@ -357,7 +357,7 @@ TEST(QuantizeTilesTest, BothAxesNeedRowsThatFit) {
     ASSERT_TRUE(tile) << width;
     EXPECT_LE(single_pass_outer::SharedMemory(*tile).end,
               target.sharedMemoryPerBlock);
-    EXPECT_GE(tile->rowStages, tile->rowWarps);
+    EXPECT_GE(tile->rowStages, SinglePassOuterTile::kRowWarps);
   }
 }
 

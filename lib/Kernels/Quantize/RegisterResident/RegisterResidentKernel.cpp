@@ -32,7 +32,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/Quantize/GeneralLaunch.h"
+#include "Kernels/Quantize/QuantizeKernel.h"
+#include "Kernels/Quantize/QuantizeLaunch.h"
 #include "Kernels/Quantize/RegisterResident/RegisterResidentTiles.h"
 
 using namespace mlir;

@@ -9,16 +9,10 @@
 #ifndef FP8MOE_LIB_KERNELS_QUANTIZE_RESCALEDBOTHAXES_RESCALEDBOTHAXES_H
 #define FP8MOE_LIB_KERNELS_QUANTIZE_RESCALEDBOTHAXES_RESCALEDBOTHAXES_H
 
-#include "Kernels/Program/KernelLowering.h"
-#include "Kernels/Quantize/QuantizeInstance.h"
 #include "Kernels/Quantize/QuantizeKernel.h"
 #include "Kernels/Rows/RowSource.h"
 
 namespace mlir::fp8moe {
-
-/// Alignment of magnitudes in bytes: that of what is cleared at once, and more
-/// does no harm.
-inline constexpr int64_t kMagnitudeAlignment = 256;
 
 /// The operation as both kernels of #fp8moe.rescaled_both_axes see it: a tensor
 /// whose segments are quantized along their rows and along their columns. A
@@ -52,28 +46,8 @@ struct RescaledKernel {
   SegmentView createLines(Value segment);
 };
 
-/// The problem of both kernels, which keep references to it.
-struct RescaledProblem {
-  const AxisQuantizeProblem &columns, &lines;
-  std::optional<RowProblem> source;
-};
-
 /// Bytes that kernels hand on of a tile of lines.
 inline constexpr int64_t kFoundTileBytes = 2 * kVectorBytes;
-
-/// A kernel whose parameters are the tensors of both quantizations, what
-/// kernels share and those of the source, and the unknown sizes of all, before
-/// `moreSizes` others.
-KernelSignature createRescaledSignature(const RescaledProblem &problem,
-                                        unsigned moreSizes);
-RescaledKernel createRescaledKernel(KernelBuilder &b,
-                                    const RescaledProblem &problem);
-/// The pointers in this order. `shared` are magnitudes and, if the problem is
-/// jagged, tiles that were found. A source has no input; its own first pointer
-/// stands there.
-SmallVector<Value> getRescaledPointers(const QuantizeOperands &columns,
-                                       const QuantizeOperands &lines,
-                                       ValueRange shared, ValueRange ofSource);
 
 /// The pass over the input: quantizes lines, and collects the magnitudes of
 /// columns, which are zero when the kernel begins. A work tile has

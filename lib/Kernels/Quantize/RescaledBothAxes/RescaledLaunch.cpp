@@ -15,6 +15,10 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
+/// Alignment of magnitudes in bytes: that of what is cleared at once, and more
+/// does no harm.
+static constexpr int64_t kMagnitudeAlignment = 256;
+
 namespace {
 class RescaledLaunch : QuantizeLaunch {
 public:
@@ -36,12 +40,14 @@ private:
   using Body = function_ref<void(RescaledKernel &, ValueRange counts)>;
 
   /// Launches a kernel that takes `counts` besides the sizes of both
-  /// quantizations.
+  /// quantizations. `shared` are the magnitudes of columns and, if they are
+  /// jagged, tiles that were found.
   void launchKernel(StringRef name, int64_t threads, const HostSize &workTiles,
                     ArrayRef<HostSize> counts, ValueRange shared, Value when,
                     Body body);
-  /// Creates the workspaces of both kernels, as getRescaledPointers takes them.
+  /// Creates the workspaces that both kernels share.
   SmallVector<Value> createShared(const HostSize &lineTiles, Value when);
+  Value areColumnsApart();
 
   const QuantizeOperands &columns, &along;
   RescaledBothAxesTileAttr tile;
@@ -65,18 +71,27 @@ void RescaledLaunch::launchKernel(StringRef name, int64_t threads,
                                tile.getBlocks()};
   SmallVector<OpFoldResult> arguments = addSizes(numbers);
   llvm::append_range(arguments, addSizes(along.sizes, numbers));
-  RescaledProblem kernelProblem{problem, along.problem, std::nullopt};
+  // A source has no input; its own first pointer stands there.
+  Value input = source ? source->pointers.front() : columns.buffers.input;
+  SmallVector<Value> pointers{input};
+  if (problem.jagged)
+    pointers.push_back(columns.buffers.offsets);
+  pointers.append({columns.buffers.output, columns.buffers.scales, input,
+                   along.buffers.output, along.buffers.scales});
+  llvm::append_range(pointers, shared);
   if (source) {
-    kernelProblem.source = source->problem;
+    llvm::append_range(pointers, source->pointers);
     llvm::append_range(numbers, source->problem.getNumbers());
     for (auto member : RowSizes<OpFoldResult>::members())
       if (ShapedType::isDynamic(getStaticSize(source->sizes.*member)))
         arguments.push_back(source->sizes.*member);
   }
   SmallVector<int64_t> knownCounts;
+  unsigned firstCount = arguments.size();
   for (const HostSize &count : counts) {
-    arguments.push_back(count.getSize(b));
     knownCounts.push_back(count.getKnown().value_or(ShapedType::kDynamic));
+    if (!count.getKnown())
+      arguments.push_back(count.getSize(b));
   }
   llvm::append_range(numbers, knownCounts);
   SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
@@ -84,27 +99,27 @@ void RescaledLaunch::launchKernel(StringRef name, int64_t threads,
       {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),
        b.getDenseI64ArrayAttr(numbers)},
       [&](gpu::GPUModuleOp module, StringRef name, const TargetInfo &target) {
-        KernelSignature signature = createRescaledSignature(
-            kernelProblem,
-            /*moreSizes=*/llvm::count(knownCounts, ShapedType::kDynamic));
+        KernelSignature signature;
+        signature.pointers = pointers.size();
+        signature.sizes = arguments.size();
         signature.threads = threads;
-        KernelBuilder kernelBuilder(b.getLoc(), module, name, signature,
-                                    target);
-        RescaledKernel kernel =
-            createRescaledKernel(kernelBuilder, kernelProblem);
-        unsigned parameter =
-            signature.sizes - llvm::count(knownCounts, ShapedType::kDynamic);
+        KernelBuilder builder(b.getLoc(), module, name, signature, target);
+        unsigned pointer = 0, size = 0, count = firstCount;
+        RescaledKernel kernel{
+            QuantizeKernel(builder, problem, pointer, size),
+            QuantizeKernel(builder, along.problem, pointer, size),
+            builder.getPointer(pointer++, "column_magnitudes"),
+            problem.jagged ? builder.getPointer(pointer++, "tiles") : Value(),
+            std::nullopt};
+        if (source)
+          kernel.source.emplace(builder, source->problem, pointer, size);
         body(kernel, llvm::map_to_vector(knownCounts, [&](int64_t known) {
-               return ShapedType::isDynamic(known)
-                          ? kernelBuilder.getSize(parameter++)
-                          : kernelBuilder.i64(known);
+               return ShapedType::isDynamic(known) ? builder.getSize(count++)
+                                                   : builder.i64(known);
              }));
       });
-  SmallVector<Value> operands = getRescaledPointers(
-      columns, along, shared,
-      source ? ArrayRef<Value>(source->pointers) : ArrayRef<Value>());
   lowering.createLaunch(b.getLoc(), kernel, workTiles.getSize(b), threads,
-                        operands, arguments, when);
+                        pointers, arguments, when);
 }
 
 SmallVector<Value> RescaledLaunch::createShared(const HostSize &lineTiles,
@@ -120,6 +135,18 @@ SmallVector<Value> RescaledLaunch::createShared(const HostSize &lineTiles,
   return shared;
 }
 
+/// Whether columns of the result lie whole chunks apart.
+Value RescaledLaunch::areColumnsApart() {
+  auto isWhole = [&](OpFoldResult stride) {
+    return compare(Relation::Equal,
+                   HostSize(b, stride) % HostSize(kVectorBytes), HostSize(0))
+        .getValue();
+  };
+  Value condition = isWhole(sizes.outParallel);
+  return problem.jagged ? condition
+                        : both(condition, isWhole(sizes.outSegment));
+}
+
 Value RescaledLaunch::launch(Value when) {
   HostSize allLines = problem.jagged ? lines : segments * lines;
   // The device counts in 32 bits.
@@ -130,7 +157,7 @@ Value RescaledLaunch::launch(Value when) {
   if (problem.outputPadding > 1)
     applies = both(isCountable(HostSize(b, sizes.extent)), applies);
   if (!lowering.getTarget().has(Feature::UnalignedVectors))
-    applies = both(areColumnsAligned(), applies);
+    applies = both(areColumnsApart(), applies);
   HostSize lineTiles =
       rescaled::countLineTiles(problem.jagged, segments, lines);
   SmallVector<Value> shared = createShared(lineTiles, applies);

@@ -44,10 +44,11 @@ void SinglePassOuterKernel::initialize(Value numSlots) {
   auto prepareBarriersAndSlots = [&] {
     initializeBarriers();
     kernel::WaitForPrerequisitesOp::create(b);
-    Value zeroes = both(b.lessEqual(b.i32(tile.reduceWarps), warp),
-                        b.less(warp, firstScaleWarp));
+    Value zeroes =
+        both(b.lessEqual(b.i32(SinglePassOuterTile::kReduceWarps), warp),
+             b.less(warp, firstScaleWarp));
     b.createIf(zeroes, [&] {
-      zeroEntries(numSlots, tile.reduceWarps, firstScaleWarp);
+      zeroEntries(numSlots, SinglePassOuterTile::kReduceWarps, firstScaleWarp);
     });
     return none;
   };
@@ -91,9 +92,9 @@ void SinglePassOuterKernel::initializeBarriers() {
       kernel::MapPrefetchOp::create(b, map);
     // Every thread of the reduce warps and of one convert team releases a
     // stage.
-    ring.createInit(/*fullArrivals=*/1,
-                    (tile.reduceWarps + SinglePassOuterTile::kTeamWarps) *
-                        b.getSubgroupSize());
+    ring.createInit(/*fullArrivals=*/1, (SinglePassOuterTile::kReduceWarps +
+                                         SinglePassOuterTile::kTeamWarps) *
+                                            b.getSubgroupSize());
     // TMA arrives here.
     kernel::MBarrierInitFenceOp::create(b);
   };
@@ -108,7 +109,7 @@ void SinglePassOuterKernel::initializeBarriers() {
       initializeRows();
   };
   auto initializePosted = [&] {
-    initializeSlots(PanelEvent::Posted, tile.reduceWarps);
+    initializeSlots(PanelEvent::Posted, SinglePassOuterTile::kReduceWarps);
     kernel::MBarrierInitOp::create(b, readyBarrier, 1);
   };
   auto initializeScales = [&] {
@@ -118,7 +119,8 @@ void SinglePassOuterKernel::initializeBarriers() {
       initializeRing, initializePublished};
   const function_ref<void()> forOthers[kOtherInitWarps] = {initializePosted,
                                                            initializeScales};
-  assert(kProducerInitWarps + kOtherInitWarps <= tile.reduceWarps);
+  assert(kProducerInitWarps + kOtherInitWarps <=
+         SinglePassOuterTile::kReduceWarps);
   for (auto [i, part] : llvm::enumerate(
            llvm::concat<const function_ref<void()>>(forProducer, forOthers)))
     b.createIf(both(isFirstLane, b.equal(warp, i)), part);

@@ -22,22 +22,15 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-using single_pass_outer::kRowWarps;
-
 /// Each of them has a row, and loads come ahead of that: fewer do not fit.
-static constexpr int64_t kLeastRowStages = kRowWarps;
+static constexpr int64_t kLeastRowStages = SinglePassOuterTile::kRowWarps;
 /// More than this many rows are never loaded ahead.
-static constexpr int64_t kMostRowStages = 4 * kRowWarps;
+static constexpr int64_t kMostRowStages = 4 * kLeastRowStages;
 /// Tiles in the ring, most first: rows need the room, while tiles need to wait
 /// for the scales of their panel. In one run on the same chip and shape 7 took
 /// 112 us, 9 took 111 us, 10 took 114 us.
 static constexpr int64_t kMostStages = 9;
 static constexpr int64_t kLeastStages = 7;
-
-void SinglePassOuterTile::setRows(int64_t bytes) {
-  rowWarps = kRowWarps;
-  rowBytes = bytes;
-}
 
 std::optional<SinglePassOuterTile>
 fp8moe::getBothAxesOuterTile(int64_t rowBytes, const TargetInfo &target) {
@@ -45,7 +38,7 @@ fp8moe::getBothAxesOuterTile(int64_t rowBytes, const TargetInfo &target) {
       rowBytes % single_pass_outer::kRowAlignment)
     return std::nullopt;
   SinglePassOuterTile tile;
-  tile.setRows(rowBytes);
+  tile.rowBytes = rowBytes;
   for (tile.stages = kMostStages; tile.stages >= kLeastStages; --tile.stages)
     for (tile.rowStages = kMostRowStages; tile.rowStages >= kLeastRowStages;
          --tile.rowStages)

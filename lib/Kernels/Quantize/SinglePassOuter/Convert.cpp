@@ -238,29 +238,29 @@ void ConvertBuilder::zeroRemainder(const EndRecord &record) {
   CellWords zero(getCellColumns(), SmallVector<Value>(4, b.i32(0)));
   SmallVector<Value> noneAbove(getCellColumns() / 2, b.i32(0));
   Value inTile = getVirtualColumn();
-  b.createFor(b.add(k.block, b.mul(record.share, k.numBlocks)),
-              b.mul(tiles, panels), b.mul(k.numBlocks, k.tile.convertTeams),
-              [&](Value index) {
-                Value panel = b.divU(index, tiles);
-                Value tile = b.add(firstTile, b.remU(index, tiles));
-                Value column = b.add(b.mul(panel, k.getTileColumns()), inTile);
-                Value row = b.mul(tile, kLines);
-                Value low = b.sub(begin, row), high = b.sub(end, row);
-                // The rows above its first one that a tile has to write are
-                // zero, too.
-                auto isZeroAbove = [&](int64_t tileRow) {
-                  return b.lessEqual(low, tileRow - kCellRows);
-                };
-                StoredRows rows{getPointer(b.i32(0), column, row), low,
-                                getEnd(column, high)};
-                stores.store(zero, rows, [&] {
-                  Value leavesLast =
-                      k.both(b.less(b.i32(kLines), high), isZeroAbove(kLines));
-                  Value hasAbove = isZeroAbove(0);
-                  return ColumnSeams{hasAbove, leavesLast,
-                                     k.both(hasAbove, leavesLast), noneAbove};
-                });
-              });
+  b.createFor(
+      b.add(k.block, b.mul(record.share, k.numBlocks)), b.mul(tiles, panels),
+      b.mul(k.numBlocks, SinglePassOuterTile::kConvertTeams), [&](Value index) {
+        Value panel = b.divU(index, tiles);
+        Value tile = b.add(firstTile, b.remU(index, tiles));
+        Value column = b.add(b.mul(panel, k.getTileColumns()), inTile);
+        Value row = b.mul(tile, kLines);
+        Value low = b.sub(begin, row), high = b.sub(end, row);
+        // The rows above its first one that a tile has to write are
+        // zero, too.
+        auto isZeroAbove = [&](int64_t tileRow) {
+          return b.lessEqual(low, tileRow - kCellRows);
+        };
+        StoredRows rows{getPointer(b.i32(0), column, row), low,
+                        getEnd(column, high)};
+        stores.store(zero, rows, [&] {
+          Value leavesLast =
+              k.both(b.less(b.i32(kLines), high), isZeroAbove(kLines));
+          Value hasAbove = isZeroAbove(0);
+          return ColumnSeams{hasAbove, leavesLast, k.both(hasAbove, leavesLast),
+                             noneAbove};
+        });
+      });
 }
 
 /// A team that holds two tiles takes one before it converts the one before:
@@ -286,7 +286,7 @@ void ConvertBuilder::build() {
         b.createIf(tile_flags::kConvert.isSet(b, due.record.flags),
                    [&] { convert(due); });
         RingPosition next = position;
-        for (int64_t i = 0; i < k.tile.convertTeams; ++i)
+        for (int64_t i = 0; i < SinglePassOuterTile::kConvertTeams; ++i)
           next = k.ring.getNext(next);
         // The last stage is needed for what its record says.
         SmallVector<Value> result{

@@ -249,7 +249,7 @@ void RowsBuilder::handle(Value item) {
 }
 
 void RowsBuilder::build() {
-  const int64_t warps = k.tile.rowWarps;
+  const int64_t warps = SinglePassOuterTile::kRowWarps;
   b.createIf(k.isFirstLane, [&] {
     b.createFor(warp, b.minS(items, k.tile.rowStages), warps,
                 [&](Value item) { loadRow(item); });

@@ -88,7 +88,7 @@ Value SinglePassOuterKernel::getRowsAbove(Value stage) {
 
 Value SinglePassOuterKernel::getExchange(Value warp, Value group) {
   constexpr int64_t kGroups = nvidia::kWarpThreads / kGroupLanes;
-  int64_t halfBytes = tile.getConvertWarps() * kExchangeBytes / 2;
+  int64_t halfBytes = SinglePassOuterTile::kConvertWarps * kExchangeBytes / 2;
   Value hasGap = b.equal(b.bitAnd(b.narrow(sizes.outParallel), 3), 0);
   Value gap = b.select(hasGap, b.i32(getExchangeGap(tile)), 0);
   Value inHalf = b.add(b.mul(warp, kGroups / 2), b.divU(group, 2));
@@ -397,13 +397,13 @@ void fp8moe::buildSinglePassOuterQuantize(Location loc, gpu::GPUModuleOp module,
     };
   };
   SmallVector<WarpRole> roles{
-      {"reduce", tile.reduceWarps,
+      {"reduce", SinglePassOuterTile::kReduceWarps,
        bindWith(r.reduce, buildSinglePassOuterReduce)},
-      {"convert", tile.getConvertWarps(),
+      {"convert", SinglePassOuterTile::kConvertWarps,
        bindWith(r.convert, buildSinglePassOuterConvert)}};
   if (tile.hasRows())
-    roles.push_back(
-        {"rows", tile.rowWarps, bindWith(r.rows, buildSinglePassOuterRows)});
+    roles.push_back({"rows", SinglePassOuterTile::kRowWarps,
+                     bindWith(r.rows, buildSinglePassOuterRows)});
   // All others wait for the first load, and what the producer executes until
   // then runs once: as the first of the roles' code it is fetched sooner (up to
   // 2% of a small tensor's time; 16640x5120 in 16 groups takes 1% longer).
@@ -415,13 +415,14 @@ void fp8moe::buildSinglePassOuterQuantize(Location loc, gpu::GPUModuleOp module,
     setRegisters(r.scale);
     createWarpRoles(
         b, warp,
-        {{"scale", tile.scaleWarps, bind(buildSinglePassOuterScale)},
+        {{"scale", SinglePassOuterTile::kScaleWarps,
+          bind(buildSinglePassOuterScale)},
          {"producer", /*warps=*/1, bind(buildSinglePassOuterProducer)}},
         order);
   };
-  createWarpRoles(
-      b, kernel.warp,
-      {{"reduce_or_convert", tile.getFirstScaleWarp(), buildOthers},
-       {"scale_or_producer", tile.scaleWarps + 1, buildScaleAndProducer}},
-      order);
+  createWarpRoles(b, kernel.warp,
+                  {{"reduce_or_convert", tile.getFirstScaleWarp(), buildOthers},
+                   {"scale_or_producer", SinglePassOuterTile::kScaleWarps + 1,
+                    buildScaleAndProducer}},
+                  order);
 }

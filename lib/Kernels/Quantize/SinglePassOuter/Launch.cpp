@@ -24,26 +24,21 @@ static constexpr int64_t kPromotion = 128;
 static constexpr int64_t kScratchAlignment = 256;
 
 namespace {
-/// The quantization along rows that the same launch makes, and where its
-/// results are.
-struct RowQuantization {
-  RowOutput output;
-  Value quantized, scales;
-};
-
 class SinglePassOuterLaunch : QuantizeLaunch {
 public:
   using QuantizeLaunch::QuantizeLaunch;
 
-  /// Without `rows`, columns only, which may not be needed.
+  /// Without `rows`, which the same launch quantizes, columns only, which may
+  /// not be needed.
   Value launch(const SinglePassOuterTile &tile, Value when, Value isNeeded,
-               const RowQuantization *rows);
+               const QuantizeOperands *rows);
 
 private:
   int64_t getTileColumns() const { return kLineBytes / getInputBytes(); }
   /// Segments that lie behind each other are one dimension of rows.
   bool hasSegmentDim() const { return isSegmentDim(problem); }
 
+  Value holds(const SizeDemand<OpFoldResult> &demand);
   Value createCondition(const HostSize &partialSlots);
   HostSize countPartialSlots();
   HostSize countPanels();
@@ -63,6 +58,20 @@ private:
   Value createScratch(const HostSize &partialSlots);
 };
 } // namespace
+
+Value SinglePassOuterLaunch::holds(const SizeDemand<OpFoldResult> &demand) {
+  using Demand = SizeDemand<OpFoldResult>;
+  HostSize size(b, demand.size), number(demand.number);
+  switch (demand.kind) {
+  case Demand::MultipleOf:
+    return compare(Relation::Equal, size % number, HostSize(0)).getValue();
+  case Demand::MoreThan:
+    return compare(Relation::More, size, number).getValue();
+  case Demand::LessThan:
+    return compare(Relation::Less, size, number).getValue();
+  }
+  llvm_unreachable("unknown kind of demand");
+}
 
 Value SinglePassOuterLaunch::createCondition(const HostSize &partialSlots) {
   Value condition = plan::AlignedOp::create(b, buffers.input,
@@ -157,8 +166,11 @@ Value SinglePassOuterLaunch::createScratch(const HostSize &partialSlots) {
 
 Value SinglePassOuterLaunch::launch(const SinglePassOuterTile &tile, Value when,
                                     Value isNeeded,
-                                    const RowQuantization *rows) {
-  RowOutput rowOutput = rows ? rows->output : RowOutput();
+                                    const QuantizeOperands *rows) {
+  RowOutput rowOutput;
+  if (rows)
+    rowOutput = {rows->problem.sizes.outParallel,
+                 rows->problem.sizes.scaleParallel};
   SmallVector<int64_t> numbers{problem.powerOfTwo,      problem.jagged,
                                problem.outputPadding,   problem.inputAlignment,
                                problem.outputAlignment, tile.stages};
@@ -179,7 +191,7 @@ Value SinglePassOuterLaunch::launch(const SinglePassOuterTile &tile, Value when,
   Value applies = createCondition(partialSlots);
   // A chunk's bytes of the quantized row are stored at once.
   if (rows)
-    when = both(plan::AlignedOp::create(b, rows->quantized,
+    when = both(plan::AlignedOp::create(b, rows->buffers.output,
                                         kChunkBytes / getInputBytes()),
                 when);
   applies = both(applies, when);
@@ -196,7 +208,7 @@ Value SinglePassOuterLaunch::launch(const SinglePassOuterTile &tile, Value when,
   operands.append({buffers.input, buffers.output, buffers.scales,
                    createScratch(partialSlots)});
   if (rows)
-    operands.append({rows->quantized, rows->scales});
+    operands.append({rows->buffers.output, rows->buffers.scales});
   for (OpFoldResult arg : args)
     operands.push_back(index(arg));
   operands.push_back(partialSlots.getValue(b));
@@ -217,14 +229,6 @@ Value SinglePassOuterLaunch::launch(const SinglePassOuterTile &tile, Value when,
   return applies;
 }
 
-/// Along rows beside `columns`.
-static RowQuantization getRowQuantization(const QuantizeOperands &rows) {
-  const QuantizeSizes<int64_t> &sizes = rows.problem.sizes;
-  return {{sizes.outParallel, sizes.scaleParallel},
-          rows.buffers.output,
-          rows.buffers.scales};
-}
-
 namespace mlir::fp8moe {
 FailureOr<Value> launchSinglePassOuter(const KernelInstance &instance,
                                        Value when, ProgramLowering &lowering) {
@@ -239,13 +243,12 @@ FailureOr<Value> launchSinglePassBothAxes(const KernelInstance &instance,
                                           Value when,
                                           ProgramLowering &lowering) {
   const auto &both = cast<BothAxesInstance>(instance);
-  RowQuantization rows = getRowQuantization(both.rows);
   SinglePassOuterLaunch launcher(both, both.columns, lowering);
   auto attr = cast<SinglePassBothAxesTileAttr>(instance.tile);
   SinglePassOuterTile tile;
   tile.stages = attr.getStages();
-  tile.setRows(attr.getRowBytes());
+  tile.rowBytes = attr.getRowBytes();
   tile.rowStages = attr.getRowStages();
-  return launcher.launch(tile, when, /*isNeeded=*/Value(), &rows);
+  return launcher.launch(tile, when, /*isNeeded=*/Value(), &both.rows);
 }
 } // namespace mlir::fp8moe

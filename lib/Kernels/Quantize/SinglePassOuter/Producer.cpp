@@ -89,7 +89,7 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
   // tile each, spans are short (SinglePassOuterLaunch).
   static_assert((1 << kLongSpanLog) - 1 <=
                 SinglePassOuterTile().getTilesInTeams());
-  static_assert((1 << kSpanLog) - 1 <= SinglePassOuterTile().convertTeams);
+  static_assert((1 << kSpanLog) - 1 <= SinglePassOuterTile::kConvertTeams);
   Value exceeds = b.less(b.mul(k.numBlocks, k.usedStages), state.tiles);
 
   Value previous = b.shuffleIndex(firstSlot, b.maxS(b.sub(k.lane, 1), 0));
@@ -444,13 +444,13 @@ RingPosition ProducerBuilder::issueLanes(const LaneTiles &lanes,
 void ProducerBuilder::finish(Value panel, RingPosition position,
                              Value remainder) {
   b.createIf(k.isFirstLane, [&] {
-    for (int64_t team = 0; team < k.tile.convertTeams; ++team) {
+    for (int64_t team = 0; team < SinglePassOuterTile::kConvertTeams; ++team) {
       k.ring.createWaitEmpty(position);
       k.storeEndRecord(position.stage, {remainder, b.i32(team)});
       kernel::ArriveOp::create(b, k.ring.getFullBarrier(position.stage));
       position = k.ring.getNext(position);
     }
-    for (int64_t i : llvm::seq(k.tile.scaleWarps))
+    for (int64_t i : llvm::seq(SinglePassOuterTile::kScaleWarps))
       k.publishEndPanel(b.add(panel, i + 1));
     if (k.tile.hasRows())
       k.announce(k.getTileProgress(), b.i32(kAllRead));

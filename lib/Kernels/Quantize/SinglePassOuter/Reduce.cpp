@@ -27,7 +27,7 @@ using namespace mlir::fp8moe::single_pass_outer;
 static constexpr int64_t kChunks = 2;
 static constexpr int64_t kWords = kChunks * 4;
 // All warps together read whole lines.
-static_assert(SinglePassOuterTile().reduceWarps * kChunks == kLineChunks);
+static_assert(SinglePassOuterTile::kReduceWarps * kChunks == kLineChunks);
 
 namespace {
 class ReduceBuilder {
@@ -60,9 +60,7 @@ private:
 
 ReduceBuilder::ReduceBuilder(SinglePassOuterKernel &kernel, Value warp)
     : k(kernel), b(kernel.b), warp(warp),
-      lineHalf(b.divU(warp, k.tile.reduceWarps / 2)) {
-  assert(k.tile.reduceWarps * kChunks == kLineChunks &&
-         "warps do not read whole lines");
+      lineHalf(b.divU(warp, SinglePassOuterTile::kReduceWarps / 2)) {
   for (int64_t i : llvm::seq(getLinesPerLane())) {
     Value line = b.add(k.lane, i * b.getSubgroupSize());
     lines.push_back(line);
@@ -187,7 +185,8 @@ void ReduceBuilder::storeScalesOfEmptySegments() {
         Value previousEnd = b.reduceLanes(largest, /*stride=*/1, max);
         b.createIf(b.lessEqual(k.loadEnd(segment), previousEnd), [&] {
           b.createFor(
-              first, k.columns, k.tile.reduceWarps * b.getSubgroupSize(),
+              first, k.columns,
+              SinglePassOuterTile::kReduceWarps * b.getSubgroupSize(),
               [&](Value column) { k.storeScale(segment, column, scale); });
         });
         return previousEnd;

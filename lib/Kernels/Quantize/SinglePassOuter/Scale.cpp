@@ -274,7 +274,8 @@ void ScaleBuilder::build() {
       },
       [&](ValueRange carried) {
         handle(carried[0], k.loadPanelRecord(carried[0]));
-        return SmallVector<Value>{b.add(carried[0], k.tile.scaleWarps)};
+        return SmallVector<Value>{
+            b.add(carried[0], SinglePassOuterTile::kScaleWarps)};
       });
 }
 

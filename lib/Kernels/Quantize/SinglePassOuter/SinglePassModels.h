@@ -16,10 +16,37 @@
 
 #include "Kernels/Quantize/QuantizeSizes.h"
 #include "Kernels/Quantize/SinglePassOuter/SinglePassOuterTiles.h"
-#include "Kernels/Quantize/SizeDemand.h"
 #include "fp8moe/Dialect/FP8MoE/IR/SizeMath.h"
+#include "fp8moe/Kernels/Model/NominalSizes.h"
 
 namespace mlir::fp8moe {
+
+/// A requirement of a kernel on a size. The compiler has the size as an
+/// int64_t, kDynamic where it is not known, and takes the kernel for no
+/// candidate where a demand is known to fail; the host has an OpFoldResult, and
+/// asks before the launch.
+template <typename T> struct SizeDemand {
+  enum Kind { MultipleOf, MoreThan, LessThan };
+  T size;
+  Kind kind;
+  int64_t number;
+};
+
+/// False where the demand is known to fail.
+inline bool mayHold(const SizeDemand<int64_t> &demand) {
+  using Demand = SizeDemand<int64_t>;
+  if (ShapedType::isDynamic(demand.size))
+    return true;
+  switch (demand.kind) {
+  case Demand::MultipleOf:
+    return mayBeMultiple(demand.size, demand.number);
+  case Demand::MoreThan:
+    return demand.size > demand.number;
+  case Demand::LessThan:
+    return demand.size < demand.number;
+  }
+  llvm_unreachable("unknown kind of demand");
+}
 
 namespace single_pass_outer {
 /// `hasSegmentDim`: segments are a dimension of the input.

@@ -23,28 +23,27 @@ namespace mlir::fp8moe {
 struct SinglePassOuterTile {
   /// Tiles in the ring. A tile is 128 lines of 128 bytes.
   int64_t stages = 13;
-  /// Warps by role; a convert team has four.
-  int64_t reduceWarps = 4;
-  int64_t convertTeams = 2;
-  int64_t scaleWarps = 3;
-  /// Warps that quantize whole rows of the same tensor besides, none for
-  /// columns only; the bytes of a row of the input, and how many of them are in
-  /// shared memory at once.
-  int64_t rowWarps = 0;
+  /// Where whole rows of the same tensor are quantized besides: the bytes of a
+  /// row of the input, and how many rows are in shared memory at once.
   int64_t rowBytes = 0;
   int64_t rowStages = 0;
 
-  /// The warps of rows of so many bytes.
-  void setRows(int64_t bytes);
-
+  /// Warps by role.
+  static constexpr int64_t kReduceWarps = 4;
+  static constexpr int64_t kConvertTeams = 2;
   static constexpr int64_t kTeamWarps = 4;
+  static constexpr int64_t kConvertWarps = kConvertTeams * kTeamWarps;
+  static constexpr int64_t kScaleWarps = 3;
+  /// A warpgroup, as registers are given to warpgroups. Eight are not faster:
+  /// in one run on an NVIDIA H200 both took 111 us for 16640x5120 in 16 groups.
+  static constexpr int64_t kRowWarps = 4;
 
-  constexpr bool hasRows() const { return rowWarps != 0; }
+  constexpr bool hasRows() const { return rowBytes != 0; }
   /// Tiles that a convert team has in registers, where they wait for scales
   /// without a stage. Five warpgroups leave registers for one.
   constexpr int64_t getHeldTiles() const { return hasRows() ? 1 : 2; }
   constexpr int64_t getTilesInTeams() const {
-    return convertTeams * getHeldTiles();
+    return kConvertTeams * getHeldTiles();
   }
   /// Panels whose scales a block keeps. A panel is published when its first
   /// tile gets a stage, and what teams hold has none. At the end, a tile for
@@ -52,22 +51,19 @@ struct SinglePassOuterTile {
   /// more.
   constexpr int64_t getPanelSlots() const {
     int64_t atOnce =
-        stages + getTilesInTeams() + std::max(convertTeams, scaleWarps);
+        stages + getTilesInTeams() + std::max(kConvertTeams, kScaleWarps);
     int64_t slots = 1;
     while (slots < atOnce)
       slots *= 2;
     return slots;
   }
 
-  constexpr int64_t getConvertWarps() const {
-    return convertTeams * kTeamWarps;
-  }
   /// Behind reduce, convert and row warps; the producer's is the last one.
   constexpr int64_t getFirstScaleWarp() const {
-    return reduceWarps + getConvertWarps() + rowWarps;
+    return kReduceWarps + kConvertWarps + (hasRows() ? kRowWarps : 0);
   }
   constexpr int64_t getProducerWarp() const {
-    return getFirstScaleWarp() + scaleWarps;
+    return getFirstScaleWarp() + kScaleWarps;
   }
   int64_t getThreads(int64_t warpSize) const {
     return (getProducerWarp() + 1) * warpSize;
@@ -97,7 +93,8 @@ inline constexpr int64_t kExchangeBytes =
 /// rows above a tile for each of these, and the columns of all convert warps.
 inline constexpr int64_t
 getStagesWithRowsAbove(const SinglePassOuterTile &tile) {
-  return (tile.stages * kStageBytes - tile.getConvertWarps() * kExchangeBytes) /
+  return (tile.stages * kStageBytes -
+          SinglePassOuterTile::kConvertWarps * kExchangeBytes) /
          (kStageBytes + kBoxBytes);
 }
 /// Where the pitch of columns is a multiple of four, four lanes of a warp would
@@ -107,7 +104,7 @@ getStagesWithRowsAbove(const SinglePassOuterTile &tile) {
 inline constexpr int64_t getExchangeGap(const SinglePassOuterTile &tile) {
   constexpr int64_t kTwoBanks = 8;
   int64_t used = getStagesWithRowsAbove(tile) * (kStageBytes + kBoxBytes) +
-                 tile.getConvertWarps() * kExchangeBytes;
+                 SinglePassOuterTile::kConvertWarps * kExchangeBytes;
   return used + kTwoBanks <= tile.stages * kStageBytes ? kTwoBanks : 0;
 }
 /// The log2 of the tiles of a panel, one below the other, that a block takes
@@ -148,10 +145,6 @@ inline constexpr int64_t kRowAlignment = 16;
 /// it is for.
 inline constexpr int64_t kProgressBytes = 8;
 inline constexpr int64_t kRowNumberBytes = 4;
-/// Warps of rows: a warpgroup, as registers are given to warpgroups. Eight are
-/// not faster: in one run on an NVIDIA H200 both took 111 us for 16640x5120 in
-/// 16 groups.
-inline constexpr int64_t kRowWarps = 4;
 /// Bytes of the input that rows may be ahead of tiles, or tiles of rows, so
 /// that one finds in the L2 cache what the other has read.
 inline constexpr int64_t kLeadBytes = 4 << 20;

@@ -7,14 +7,15 @@
 //===----------------------------------------------------------------------===//
 
 //
-// Kind Inner: input and output are contiguous along the rows, so each slice (the rows of
-// one column of one segment) is read and written by one subgroup: once for the
-// magnitude, and, from the cache, once more to quantize. Nothing is shared
-// between subgroups. TwoPassOuter.cpp has the other kinds.
+// Kind Inner: input and output are contiguous along the rows, so each slice
+// (the rows of one column of one segment) is read and written by one subgroup:
+// once for the magnitude, and, from the cache, once more to quantize. Nothing
+// is shared between subgroups. TwoPassOuter.cpp has the other kinds.
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/Quantize/GeneralLaunch.h"
+#include "Kernels/Quantize/QuantizeKernel.h"
+#include "Kernels/Quantize/QuantizeLaunch.h"
 #include "Kernels/Quantize/TwoPass/TwoPassTiles.h"
 
 using namespace mlir;
@@ -57,8 +58,7 @@ FailureOr<Value> launchTwoPass(const KernelInstance &instance, Value when,
   QuantizeKind kind = quantize.kind;
   StringRef prefix = problem.scalesOnly ? "scale_" : "quantize_two_pass_";
   launchGeneral(
-      quantize, (prefix + stringifyQuantizeKind(kind)).str(),
-      tile.getThreads(),
+      quantize, (prefix + stringifyQuantizeKind(kind)).str(), tile.getThreads(),
       [&](QuantizeKernel &kernel) {
         if (kind == QuantizeKind::Inner)
           buildTwoPassInner(kernel, tile);
