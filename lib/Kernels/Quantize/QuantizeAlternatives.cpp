@@ -126,19 +126,26 @@ static SmallVector<size_t> chooseTiles(ArrayRef<Tiles> tiles) {
 }
 
 /// One tile for each of the lengths, as ranges.
-static SmallVector<QuantizeAlternative>
-joinRanges(ArrayRef<const QuantizeTileCost *> tiles) {
-  SmallVector<QuantizeAlternative> alternatives;
-  for (auto [length, tile] : llvm::zip_equal(kLengths, tiles)) {
-    if (!alternatives.empty() && alternatives.back().tile.tile == tile->tile)
-      alternatives.pop_back();
-    alternatives.push_back({length, *tile});
+static SmallVector<AlternativeAttr>
+joinRanges(MLIRContext *context, ArrayRef<TileAttrInterface> tiles) {
+  SmallVector<AlternativeAttr> alternatives;
+  int64_t above = 0;
+  for (auto [index, tile] : llvm::enumerate(tiles)) {
+    bool isLast = index + 1 == tiles.size();
+    if (!isLast && tiles[index + 1] == tile)
+      continue;
+    int64_t upTo = isLast ? kUnbounded : kLengths[index];
+    RangeAttr range;
+    if (above != 0 || !isLast)
+      range = RangeAttr::get(context, Quantity::MeanLength, above, upTo);
+    alternatives.push_back(
+        AlternativeAttr::get(context, tile, range, /*wave=*/0));
+    above = upTo;
   }
-  alternatives.back().upTo = std::nullopt;
   return alternatives;
 }
 
-SmallVector<QuantizeAlternative>
+SmallVector<AlternativeAttr>
 fp8moe::getQuantizeAlternatives(const QuantizeWork &work,
                                 const TargetInfo &target, bool areGeneral) {
   bool isInner = getQuantizeKind(work) == QuantizeKind::Inner;
@@ -149,7 +156,8 @@ fp8moe::getQuantizeAlternatives(const QuantizeWork &work,
       llvm::erase_if(tiles, [](const QuantizeTileCost &entry) {
         return !findKernelFamily(entry.tile)->isGeneral();
       });
-    return {{std::nullopt, chooseQuantizeTile(tiles)}};
+    return {AlternativeAttr::get(work.context, chooseQuantizeTile(tiles).tile,
+                                 RangeAttr(), /*wave=*/0)};
   }
   QuantizeWork nominal = withNominalSizes(work);
   // Others take no slices that are contiguous on both sides.
@@ -161,8 +169,8 @@ fp8moe::getQuantizeAlternatives(const QuantizeWork &work,
       if (family->isGeneral())
         family->addTiles(work, typical, target, all);
   }
-  SmallVector<const QuantizeTileCost *> chosen;
+  SmallVector<TileAttrInterface> chosen;
   for (auto [length, number] : llvm::enumerate(chooseTiles(tiles)))
-    chosen.push_back(&tiles[length][number]);
-  return joinRanges(chosen);
+    chosen.push_back(tiles[length][number].tile);
+  return joinRanges(work.context, chosen);
 }

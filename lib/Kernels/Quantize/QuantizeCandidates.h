@@ -24,19 +24,12 @@ inline constexpr double kLargestGroup = 1.45;
 /// Known sizes for those that are not.
 QuantizeWork withNominalSizes(QuantizeWork work);
 
-/// A tile and the mean lengths of slices that it is for.
-struct QuantizeAlternative {
-  /// The largest length, none for the last alternative.
-  std::optional<int64_t> upTo;
-  QuantizeTileCost tile;
-};
-
 /// The kernels to choose from at run time: one, unless the length of slices
 /// decides and is not known. Ascending lengths. General kernels take every
 /// address, every pitch and every size.
-SmallVector<QuantizeAlternative>
-getQuantizeAlternatives(const QuantizeWork &work, const TargetInfo &target,
-                        bool areGeneral);
+SmallVector<AlternativeAttr> getQuantizeAlternatives(const QuantizeWork &work,
+                                                     const TargetInfo &target,
+                                                     bool areGeneral);
 
 /// The lengths at which alternatives may change, ascending.
 ArrayRef<int64_t> getTypicalLengths();

@@ -27,35 +27,13 @@ static constexpr int64_t kLeastNominalGroupRows = 128;
 // Along one axis
 //===----------------------------------------------------------------------===//
 
-/// Appends those alternatives that take everything, or the others.
-static void addAlternatives(ArrayRef<QuantizeAlternative> kernels,
-                            bool areGeneral,
-                            SmallVectorImpl<AlternativeAttr> &alternatives) {
-  int64_t above = 0;
-  for (const QuantizeAlternative &kernel : kernels) {
-    int64_t upTo = kernel.upTo.value_or(kUnbounded);
-    TileAttrInterface tile = kernel.tile.tile;
-    MLIRContext *context = tile.getContext();
-    RangeAttr range;
-    if (above != 0 || upTo != kUnbounded)
-      range = RangeAttr::get(context, Quantity::MeanLength, above, upTo);
-    if (findKernelFamily(tile)->isGeneral() == areGeneral)
-      alternatives.push_back(
-          AlternativeAttr::get(context, tile, range, /*wave=*/0));
-    above = upTo;
-  }
-}
-
 KernelChoiceAttr fp8moe::chooseQuantizeKernels(const QuantizeWork &work,
                                                const TargetInfo &target) {
-  SmallVector<QuantizeAlternative> kernels =
+  SmallVector<AlternativeAttr> alternatives =
       getQuantizeAlternatives(work, target, /*areGeneral=*/false);
-  SmallVector<AlternativeAttr> alternatives;
-  addAlternatives(kernels, /*areGeneral=*/false, alternatives);
-  // Alternatives behind them may have other ranges.
-  if (!alternatives.empty())
-    kernels = getQuantizeAlternatives(work, target, /*areGeneral=*/true);
-  addAlternatives(kernels, /*areGeneral=*/true, alternatives);
+  if (!findKernelFamily(alternatives.front().getTile())->isGeneral())
+    llvm::append_range(alternatives, getQuantizeAlternatives(
+                                         work, target, /*areGeneral=*/true));
   return KernelChoiceAttr::get(work.context, alternatives);
 }
 
@@ -64,11 +42,10 @@ KernelChoiceAttr fp8moe::completeQuantizeKernels(KernelChoiceAttr choice,
                                                  const TargetInfo &target) {
   if (takesEverything(choice))
     return choice;
-  SmallVector<AlternativeAttr> general;
-  addAlternatives(getQuantizeAlternatives(work, target, /*areGeneral=*/true),
-                  /*areGeneral=*/true, general);
   return appendAlternatives(
-      choice, KernelChoiceAttr::get(choice.getContext(), general));
+      choice, KernelChoiceAttr::get(
+                  choice.getContext(),
+                  getQuantizeAlternatives(work, target, /*areGeneral=*/true)));
 }
 
 bool fp8moe::mayBeInRange(RangeAttr range, const QuantizeWork &work,
@@ -149,30 +126,27 @@ Cost fp8moe::estimateApart(ArrayRef<QuantizeWork> works,
   return sum;
 }
 
-std::optional<std::pair<QuantizeTileCost, RangeAttr>>
+std::optional<BothAxesAlternative>
 fp8moe::findBothAxesTile(TileAttrInterface tile, ArrayRef<QuantizeWork> works,
                          const TargetInfo &target) {
   for (const BothAxesAlternative &alternative :
        getBothAxesAlternatives(works, target))
-    for (const QuantizeTileCost &candidate : alternative.tiles)
-      if (candidate.tile == tile)
-        return {{candidate, alternative.range}};
+    if (alternative.tile.tile == tile)
+      return alternative;
   return std::nullopt;
 }
 
-/// The best tile of each alternative that is worthwhile, and may take the
-/// works.
-static SmallVector<std::pair<QuantizeTileCost, RangeAttr>>
+/// The alternatives that are worthwhile, and may take the works.
+static SmallVector<BothAxesAlternative>
 getWorthwhile(ArrayRef<QuantizeWork> works, const TargetInfo &target) {
-  SmallVector<std::pair<QuantizeTileCost, RangeAttr>> result;
-  for (const BothAxesAlternative &alternative :
-       getBothAxesAlternatives(works, target))
-    if (alternative.isWorthwhile &&
-        (!alternative.range ||
-         mayBeInRange(alternative.range, works[0], target)))
-      result.push_back(
-          {chooseQuantizeTile(alternative.tiles), alternative.range});
-  return result;
+  SmallVector<BothAxesAlternative> alternatives =
+      getBothAxesAlternatives(works, target);
+  llvm::erase_if(alternatives, [&](const BothAxesAlternative &alternative) {
+    return !alternative.isWorthwhile ||
+           (alternative.range &&
+            !mayBeInRange(alternative.range, works[0], target));
+  });
+  return alternatives;
 }
 
 std::optional<QuantizeTileCost>
@@ -186,16 +160,16 @@ fp8moe::chooseBothAxesTile(Operation *op, ArrayRef<QuantizeWork> works,
       if (RangeAttr range = alternative.getRange();
           !range || mayBeInRange(range, works[0], target))
         if (auto found = findBothAxesTile(alternative.getTile(), works, target))
-          return found->first;
+          return found->tile;
     return std::nullopt;
   }
   auto getCost = [&](const QuantizeTileCost &tile) {
     return estimateWithSource(tile, works[0], target);
   };
   std::optional<QuantizeTileCost> best;
-  for (auto &[tile, range] : getWorthwhile(works, target))
-    if (!best || getCost(tile) < getCost(*best))
-      best = tile;
+  for (const BothAxesAlternative &alternative : getWorthwhile(works, target))
+    if (!best || getCost(alternative.tile) < getCost(*best))
+      best = alternative.tile;
   return best;
 }
 
@@ -220,26 +194,25 @@ AlternativeAttr fp8moe::choosePerAxisKernels(ArrayRef<QuantizeWork> works,
 
 KernelChoiceAttr fp8moe::chooseBothAxesKernels(ArrayRef<QuantizeWork> works,
                                                const TargetInfo &target) {
-  SmallVector<std::pair<QuantizeTileCost, RangeAttr>> both =
-      getWorthwhile(works, target);
+  SmallVector<BothAxesAlternative> both = getWorthwhile(works, target);
   // Known groups take the best one. Others leave to those that follow what they
   // are not worthwhile for.
   if (!both.empty() && !ShapedType::isDynamic(getMeanLength(works.front()))) {
     auto best = *llvm::min_element(both, [&](const auto &a, const auto &b) {
-      return estimateWithSource(a.first, works[0], target) <
-             estimateWithSource(b.first, works[0], target);
+      return estimateWithSource(a.tile, works[0], target) <
+             estimateWithSource(b.tile, works[0], target);
     });
-    both = {{best.first, RangeAttr()}};
+    both = {BothAxesAlternative{best.tile, RangeAttr()}};
   }
   // Fused kernels stand first: the rows are written before all others.
   llvm::stable_sort(both, [](const auto &a, const auto &b) {
-    return computesInput(a.first.tile) > computesInput(b.first.tile);
+    return computesInput(a.tile.tile) > computesInput(b.tile.tile);
   });
   SmallVector<AlternativeAttr> alternatives;
-  for (auto &[tile, range] : both) {
-    alternatives.push_back(AlternativeAttr::get(tile.tile.getContext(),
-                                                tile.tile, range, /*wave=*/0));
-    if (!range)
+  for (const BothAxesAlternative &entry : both) {
+    alternatives.push_back(AlternativeAttr::get(
+        works[0].context, entry.tile.tile, entry.range, /*wave=*/0));
+    if (!entry.range)
       break;
   }
   alternatives.push_back(choosePerAxisKernels(works, target));

@@ -61,15 +61,15 @@ ArrayRef<const AxisQuantizeFamily *> fp8moe::getAxisQuantizeFamilies() {
 
 bool BothAxesFamily::supports(const KernelWork &work,
                               const TargetInfo &target) const {
-  return !getTiles(cast<BothAxesWork>(work).axes, target).empty();
+  return getTile(cast<BothAxesWork>(work).axes, target).has_value();
 }
 
 void BothAxesFamily::addCandidates(
     MLIRContext *context, const KernelWork &work, const TargetInfo &target,
     SmallVectorImpl<KernelCandidate> &candidates) const {
-  for (const QuantizeTileCost &tile :
-       getTiles(cast<BothAxesWork>(work).axes, target))
-    candidates.push_back(getCandidate(QuantizeKind::OuterTransposing, tile));
+  if (std::optional<QuantizeTileCost> tile =
+          getTile(cast<BothAxesWork>(work).axes, target))
+    candidates.push_back(getCandidate(QuantizeKind::OuterTransposing, *tile));
 }
 
 /// One launch along both axes must save at least so much of the time of a
@@ -85,8 +85,8 @@ static bool isClearlyLess(const QuantizeTileCost &tile, const Cost &apart,
          (apart.time + before) * (100 - kLeastGainPercent);
 }
 
-/// The first and the last of getTypicalLengths for which tiles of `family` are
-/// worthwhile, as (above, up to); none if it is none of them.
+/// The first and the last of getTypicalLengths for which the tile of `family`
+/// is worthwhile, as (above, up to); none if it is none of them.
 static std::optional<std::pair<int64_t, int64_t>>
 findWorthwhileLengths(const BothAxesFamily &family,
                       ArrayRef<QuantizeWork> works, const TargetInfo &target) {
@@ -101,12 +101,11 @@ findWorthwhileLengths(const BothAxesFamily &family,
     QuantizeWork rows = works[1];
     rows.columns = columns.rows;
     rows.segments = columns.jagged ? 1 : columns.segments;
-    SmallVector<QuantizeTileCost> tiles =
-        family.getTiles({columns, rows}, target);
+    std::optional<QuantizeTileCost> tile =
+        family.getTile({columns, rows}, target);
     Cost apart = estimateTypical(works[0], columns, target);
     apart += estimateTypical(works[1], rows, target);
-    if (!tiles.empty() &&
-        isClearlyLess(chooseQuantizeTile(tiles), apart, columns, target))
+    if (tile && isClearlyLess(*tile, apart, columns, target))
       lengths = {lengths ? lengths->first : shorter, length};
     shorter = length;
   }
@@ -117,25 +116,6 @@ findWorthwhileLengths(const BothAxesFamily &family,
   return lengths;
 }
 
-bool BothAxesFamily::isWorthwhile(ArrayRef<QuantizeWork> works,
-                                  const TargetInfo &target) const {
-  if (ShapedType::isDynamic(getMeanLength(works[0])))
-    return findWorthwhileLengths(*this, works, target).has_value();
-  return isClearlyLess(chooseQuantizeTile(getTiles(works, target)),
-                       estimateApart(works, target), works[0], target);
-}
-
-RangeAttr BothAxesFamily::getRange(ArrayRef<QuantizeWork> works,
-                                   const TargetInfo &target) const {
-  if (!ShapedType::isDynamic(getMeanLength(works[0])))
-    return {};
-  auto lengths = findWorthwhileLengths(*this, works, target);
-  if (!lengths || *lengths == std::pair<int64_t, int64_t>(0, kUnbounded))
-    return {};
-  return RangeAttr::get(works[0].context, Quantity::MeanLength, lengths->first,
-                        lengths->second);
-}
-
 SmallVector<BothAxesAlternative>
 fp8moe::getBothAxesAlternatives(ArrayRef<QuantizeWork> works,
                                 const TargetInfo &target) {
@@ -143,12 +123,26 @@ fp8moe::getBothAxesAlternatives(ArrayRef<QuantizeWork> works,
   // No kernel writes two types.
   if (works.size() != 2 || works[0].fp8Type != works[1].fp8Type)
     return alternatives;
-  for (const KernelFamily *family : getKernelFamilies())
-    if (auto *both = dyn_cast<BothAxesFamily>(family)) {
-      SmallVector<QuantizeTileCost> tiles = both->getTiles(works, target);
-      if (!tiles.empty())
-        alternatives.push_back({std::move(tiles), both->getRange(works, target),
-                                both->isWorthwhile(works, target)});
+  for (const KernelFamily *family : getKernelFamilies()) {
+    auto *both = dyn_cast<BothAxesFamily>(family);
+    std::optional<QuantizeTileCost> tile;
+    if (both)
+      tile = both->getTile(works, target);
+    if (!tile)
+      continue;
+    BothAxesAlternative &alternative = alternatives.emplace_back(
+        BothAxesAlternative{*tile, both->getRange(works, target)});
+    if (!ShapedType::isDynamic(getMeanLength(works[0]))) {
+      alternative.isWorthwhile =
+          isClearlyLess(*tile, estimateApart(works, target), works[0], target);
+      continue;
     }
+    auto lengths = findWorthwhileLengths(*both, works, target);
+    alternative.isWorthwhile = lengths.has_value();
+    if (!alternative.range && lengths &&
+        *lengths != std::pair<int64_t, int64_t>(0, kUnbounded))
+      alternative.range = RangeAttr::get(works[0].context, Quantity::MeanLength,
+                                         lengths->first, lengths->second);
+  }
   return alternatives;
 }

@@ -78,24 +78,20 @@ public:
   TypeID getClassID() const final { return TypeID::get<BothAxesFamily>(); }
   TypeID getWorkID() const final { return TypeID::get<BothAxesWork>(); }
 
-  /// See BothAxesAlternative.
-  virtual SmallVector<QuantizeTileCost>
-  getTiles(ArrayRef<QuantizeWork> works, const TargetInfo &target) const = 0;
-  /// The mean lengths of slices for which they are worthwhile; where lengths
-  /// are known, the groups that they are for. Null where it is all, and where
-  /// it is none.
+  /// The tile that is legal for the works, with its cost; none when the kernels
+  /// do not take them.
+  virtual std::optional<QuantizeTileCost>
+  getTile(ArrayRef<QuantizeWork> works, const TargetInfo &target) const = 0;
+  /// The groups that it is for; null where predicted times alone decide.
   virtual RangeAttr getRange(ArrayRef<QuantizeWork> works,
-                             const TargetInfo &target) const;
+                             const TargetInfo &target) const {
+    return {};
+  }
 
   bool supports(const KernelWork &work, const TargetInfo &target) const final;
   void addCandidates(MLIRContext *context, const KernelWork &work,
                      const TargetInfo &target,
                      SmallVectorImpl<KernelCandidate> &candidates) const final;
-
-  /// Whether they are predicted to take clearly less time than a kernel for
-  /// each axis: where lengths of slices are not known, for some length.
-  virtual bool isWorthwhile(ArrayRef<QuantizeWork> works,
-                            const TargetInfo &target) const;
 };
 
 } // namespace mlir::fp8moe

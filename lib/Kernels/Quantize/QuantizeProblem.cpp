@@ -11,19 +11,27 @@
 #include "fp8moe/Kernels/Model/KernelProblem.h"
 #include "fp8moe/Kernels/Quantize/QuantizeTiles.h"
 
+#include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
 
 namespace {
-class QuantizeProblem : public KernelProblem {
+class AxesProblem : public KernelProblem {
+public:
+  void visitWorks(Operation *op, ArrayRef<AssumedLayout> layouts,
+                  function_ref<void(const KernelWork &)> visit) const override {
+    for (const QuantizeWork &work : getQuantizeWorks(op, layouts))
+      visit(work);
+  }
+};
+
+class QuantizeProblem : public AxesProblem {
 public:
   bool matches(Operation *op) const override {
     return isa<DynamicQuantizeOp, JaggedDynamicQuantizeOp>(op);
   }
-  void visitWorks(Operation *op, ArrayRef<AssumedLayout> layouts,
-                  function_ref<void(const KernelWork &)> visit) const override;
   std::optional<Cost> estimate(Operation *op, ArrayRef<AssumedLayout> layouts,
                                const TargetInfo &target) const override {
     return estimateQuantize(op, layouts, target);
@@ -40,6 +48,23 @@ public:
   LogicalResult verifyChoice(TiledOpInterface op,
                              const TargetInfo &target) const override;
 };
+
+/// Scales without the values: the first half of the kernels that read twice,
+/// with their tiles.
+class ScaleProblem : public AxesProblem {
+public:
+  bool matches(Operation *op) const override {
+    return isa<ScaleOp, JaggedScaleOp>(op);
+  }
+  std::optional<Cost> estimate(Operation *op, ArrayRef<AssumedLayout> layouts,
+                               const TargetInfo &target) const override;
+  std::string explainChoice(Operation *op,
+                            const TargetInfo &target) const override;
+  KernelChoiceAttr choose(Operation *op,
+                          const TargetInfo &target) const override;
+  bool hasOneTile() const override { return true; }
+  StringRef getSweepPrefix() const override { return "s"; }
+};
 } // namespace
 
 /// Quantized tensors come first, then their scales.
@@ -47,13 +72,6 @@ static bool isAxisRead(Operation *op, unsigned axis) {
   unsigned axes = op->getNumResults() / 2;
   return !op->getResult(axis).use_empty() ||
          !op->getResult(axes + axis).use_empty();
-}
-
-void QuantizeProblem::visitWorks(
-    Operation *op, ArrayRef<AssumedLayout> layouts,
-    function_ref<void(const KernelWork &)> visit) const {
-  for (const QuantizeWork &work : getQuantizeWorks(op, layouts))
-    visit(work);
 }
 
 //===----------------------------------------------------------------------===//
@@ -143,7 +161,7 @@ KernelChoiceAttr QuantizeProblem::complete(TiledOpInterface op,
   AlternativeAttr &last = alternatives.back();
   if (!last.getRange() && ShapedType::isDynamic(getMeanLength(works.front())))
     if (auto found = findBothAxesTile(last.getTile(), works, target))
-      last = AlternativeAttr::get(context, last.getTile(), found->second,
+      last = AlternativeAttr::get(context, last.getTile(), found->range,
                                   /*wave=*/0);
   alternatives.push_back(choosePerAxisKernels(works, target));
   return KernelChoiceAttr::get(context, alternatives);
@@ -163,8 +181,7 @@ static LogicalResult verifyAxes(TiledOpInterface op, KernelChoiceAttr choice,
   SmallVector<TileAttrInterface> legal;
   for (const BothAxesAlternative &alternative :
        getBothAxesAlternatives(works, target))
-    for (const QuantizeTileCost &tile : alternative.tiles)
-      legal.push_back(tile.tile);
+    legal.push_back(alternative.tile.tile);
   for (AlternativeAttr alternative : ArrayRef(alternatives).drop_back()) {
     if (llvm::is_contained(legal, alternative.getTile()))
       continue;
@@ -282,4 +299,49 @@ std::string QuantizeProblem::explainChoice(Operation *op,
   return explainRanges(choice);
 }
 
+//===----------------------------------------------------------------------===//
+// Scales
+//===----------------------------------------------------------------------===//
+
+static SmallVector<KernelCandidate> rankScaleTiles(Operation *op,
+                                                   const TargetInfo &target) {
+  return rankTiles(op->getContext(), getQuantizeWorks(op).front(), target);
+}
+
+/// The input is read once and nothing else written, whatever the tile.
+std::optional<Cost> ScaleProblem::estimate(Operation *op,
+                                           ArrayRef<AssumedLayout> layouts,
+                                           const TargetInfo &target) const {
+  // The CPU reads elements in any order.
+  if (!target.isGPU())
+    return std::nullopt;
+  return llvm::TypeSwitch<Operation *, Cost>(op).Case<ScaleOp, JaggedScaleOp>(
+      [&](auto op) {
+        RankedTensorType input = op.getInput().getType();
+        // The verifiers take nothing but strided layouts.
+        int64_t read = estimateSectorBytes(
+            input, *getAssumedLayout(op.getInput(), layouts), walkAll(input),
+            target);
+        return estimateTraffic(read + estimateTensorBytes(op.getType()),
+                               target);
+      });
+}
+
+std::string ScaleProblem::explainChoice(Operation *op,
+                                        const TargetInfo &target) const {
+  KernelChoiceAttr choice = cast<TiledOpInterface>(op).getTilesAttr();
+  TileAttrInterface tile = choice ? getOnlyTile(choice) : TileAttrInterface();
+  if (!tile)
+    return "";
+  return explainTile(rankScaleTiles(op, target), tile);
+}
+
+KernelChoiceAttr ScaleProblem::choose(Operation *op,
+                                      const TargetInfo &target) const {
+  SmallVector<KernelCandidate> candidates = rankScaleTiles(op, target);
+  return KernelChoiceAttr::get(op->getContext(),
+                               chooseCandidate(candidates).tile);
+}
+
 FP8MOE_DEFINE_ROW(KernelProblem, QuantizeProblem)
+FP8MOE_DEFINE_ROW(KernelProblem, ScaleProblem)

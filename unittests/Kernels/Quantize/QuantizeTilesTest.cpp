@@ -269,19 +269,16 @@ std::string describe(const QuantizeWork &work) {
          " in " + std::to_string(work.segments);
 }
 
-/// The kernels for both axes of works whose scales are any numbers: at most one
+/// The kernel for both axes of works whose scales are any numbers: at most one
 /// family, in one launch.
-BothAxesAlternative findBothAxes(ArrayRef<QuantizeWork> works,
-                                 const TargetInfo &target) {
+std::optional<BothAxesAlternative> findBothAxes(ArrayRef<QuantizeWork> works,
+                                                const TargetInfo &target) {
   SmallVector<BothAxesAlternative> alternatives =
       getBothAxesAlternatives(works, target);
   EXPECT_LE(alternatives.size(), 1u);
-  return alternatives.empty() ? BothAxesAlternative() : alternatives.front();
-}
-
-SmallVector<QuantizeTileCost> getBothAxesTiles(ArrayRef<QuantizeWork> works,
-                                               const TargetInfo &target) {
-  return findBothAxes(works, target).tiles;
+  if (alternatives.empty())
+    return std::nullopt;
+  return alternatives.front();
 }
 
 /// Rows and columns of one tensor from one launch, as above.
@@ -297,18 +294,18 @@ TEST(QuantizeTilesTest, BothAxesAreNearTheMeasured) {
   for (auto [tokens, width, groups, time] : cases) {
     QuantizeWork works[] = {jaggedOuterTransposing(tokens, width, groups),
                             rowwise(tokens, width)};
-    SmallVector<QuantizeTileCost> both = getBothAxesTiles(works, target);
-    ASSERT_EQ(both.size(), 1u);
-    EXPECT_NEAR(both[0].cost.time / 1e6, time, 0.15 * time)
+    std::optional<BothAxesAlternative> both = findBothAxes(works, target);
+    ASSERT_TRUE(both);
+    EXPECT_NEAR(both->tile.cost.time / 1e6, time, 0.15 * time)
         << tokens << "x" << width << " in " << groups << " groups";
-    EXPECT_LT(both[0].cost.time, estimateApart(works, target).time);
+    EXPECT_LT(both->tile.cost.time, estimateApart(works, target).time);
   }
   // Groups of 33 MB are not worth it, but who asks for the tile gets it.
   QuantizeWork works[] = {jaggedOuterTransposing(131072, 2048, 16),
                           rowwise(131072, 2048)};
-  EXPECT_FALSE(
-      mayBeInRange(findBothAxes(works, target).range, works[0], target));
-  EXPECT_FALSE(getBothAxesTiles(works, target).empty());
+  std::optional<BothAxesAlternative> both = findBothAxes(works, target);
+  ASSERT_TRUE(both);
+  EXPECT_FALSE(mayBeInRange(both->range, works[0], target));
 }
 
 /// The bound that a program asks of its card equals, on the card that the
@@ -318,7 +315,7 @@ TEST(QuantizeTilesTest, BothAxesTakeThePartOfTheCacheThatIsUsable) {
   const TargetInfo &target = getTarget("sm_90a");
   QuantizeWork works[] = {jaggedOuterTransposing(16640, 5120, 16),
                           rowwise(16640, 5120)};
-  RangeAttr range = findBothAxes(works, target).range;
+  RangeAttr range = findBothAxes(works, target)->range;
   EXPECT_EQ(range.getQuantity(), Quantity::GroupBytes);
   EXPECT_TRUE(range.getPercentOfL2());
   EXPECT_EQ(range.getUpTo(), 50);
@@ -340,7 +337,7 @@ TEST(QuantizeTilesTest, BothAxesNeedRowsThatFit) {
     QuantizeWork columns = jaggedOuterTransposing(4096, width, 8);
     QuantizeWork rows = rowwise(4096, width);
     rows.outputColumnStride = pitch;
-    return !getBothAxesTiles({columns, rows}, getTarget(chip)).empty();
+    return findBothAxes({columns, rows}, getTarget(chip)).has_value();
   };
   EXPECT_TRUE(find(2048, 2048, "sm_90a"));
   // The output is stored in vectors.
@@ -384,11 +381,11 @@ TEST(QuantizeTilesTest, BandwidthDoesNotDecideWhatRuns) {
     }
     QuantizeWork works[] = {jaggedOuterTransposing(16640, 5120, 8),
                             rowwise(16640, 5120)};
-    SmallVector<QuantizeTileCost> before = getBothAxesTiles(works, target),
-                                  after = getBothAxesTiles(works, recorded);
-    ASSERT_EQ(before.size(), after.size());
-    for (auto [old, now] : llvm::zip_equal(before, after))
-      EXPECT_EQ(old.tile, now.tile);
+    std::optional<BothAxesAlternative> before = findBothAxes(works, target),
+                                       after = findBothAxes(works, recorded);
+    ASSERT_EQ(before.has_value(), after.has_value());
+    if (before)
+      EXPECT_EQ(before->tile.tile, after->tile.tile);
   }
 }
 
@@ -482,15 +479,17 @@ TEST(QuantizeTilesTest, FewKernelsServeAllLengths) {
     for (int64_t groups : {int64_t(1), int64_t(8), int64_t(64), int64_t(128),
                            ShapedType::kDynamic}) {
       QuantizeWork work = jaggedInner(ShapedType::kDynamic, columns, groups);
-      SmallVector<QuantizeAlternative> alternatives =
+      SmallVector<AlternativeAttr> alternatives =
           getQuantizeAlternatives(work, target, /*areGeneral=*/true);
       EXPECT_LE(alternatives.size(), 4u) << columns << " " << groups;
-      EXPECT_FALSE(alternatives.back().upTo.has_value());
-      for (auto [alternative, next] :
-           llvm::zip(alternatives, llvm::drop_begin(alternatives)))
-        EXPECT_TRUE(!next.upTo || *alternative.upTo < *next.upTo);
-      for (const QuantizeAlternative &alternative : alternatives)
-        EXPECT_TRUE(findKernelFamily(alternative.tile.tile)->isGeneral());
+      int64_t above = 0;
+      for (AlternativeAttr alternative : alternatives) {
+        EXPECT_TRUE(findKernelFamily(alternative.getTile())->isGeneral());
+        RangeAttr range = alternative.getRange();
+        EXPECT_EQ(range ? range.getAbove() : 0, above);
+        above = range ? range.getUpTo() : kUnbounded;
+      }
+      EXPECT_EQ(above, kUnbounded);
     }
 }
 

@@ -151,7 +151,7 @@ const QuantizeTileCost &chooseQuantizeTile(ArrayRef<QuantizeTileCost> tiles);
 /// Kernels of one family that quantize a tensor along both axes, columns and
 /// whole rows.
 struct BothAxesAlternative {
-  SmallVector<QuantizeTileCost> tiles;
+  QuantizeTileCost tile;
   /// The groups for which they are worthwhile, on each card of the target; null
   /// for all.
   RangeAttr range;
@@ -165,9 +165,8 @@ struct BothAxesAlternative {
 SmallVector<BothAxesAlternative>
 getBothAxesAlternatives(ArrayRef<QuantizeWork> works, const TargetInfo &target);
 
-/// A tile of theirs, and the range of its alternative; none for a tile that
-/// does not take the works.
-std::optional<std::pair<QuantizeTileCost, RangeAttr>>
+/// The one with a tile; none where that does not take the works.
+std::optional<BothAxesAlternative>
 findBothAxesTile(TileAttrInterface tile, ArrayRef<QuantizeWork> works,
                  const TargetInfo &target);
 

@@ -46,9 +46,9 @@ class RescaledBothAxesFamily : public BothAxesFamily {
 public:
   RescaledBothAxesFamily() : BothAxesFamily("rescaled_both_axes") {}
 
-  SmallVector<QuantizeTileCost>
-  getTiles(ArrayRef<QuantizeWork> works,
-           const TargetInfo &target) const override;
+  std::optional<QuantizeTileCost>
+  getTile(ArrayRef<QuantizeWork> works,
+          const TargetInfo &target) const override;
 
 protected:
   StringRef describeReads(const QuantizeTileCost &tile) const override {
@@ -92,14 +92,14 @@ static bool canRescale(const QuantizeWork &columns, const QuantizeWork &rows,
                         rescaled::kTile % columns.outputPadding == 0));
 }
 
-/// The tiles where groups are those of `columns`. Sizes are nominal.
-static SmallVector<QuantizeTileCost> rankTiles(const QuantizeWork &columns,
-                                               const TargetInfo &target) {
+/// The tile where groups are those of `columns`. Sizes are nominal.
+static std::optional<QuantizeTileCost> estimateTile(const QuantizeWork &columns,
+                                                    const TargetInfo &target) {
   const RescaledCalibration *calibration = getRescaledCalibration(target.chip);
   int64_t chunks = columns.columns / kOutputChunk;
   int64_t perThread = llvm::divideCeil(chunks, kMostThreads);
   if (!calibration || perThread > kMostChunks)
-    return {};
+    return std::nullopt;
   QuantizeTileCost tile{};
   bool fused = columns.sourceBytes.has_value();
   int64_t threads =
@@ -144,15 +144,15 @@ static SmallVector<QuantizeTileCost> rankTiles(const QuantizeWork &columns,
       std::max(tile.trafficTime, tile.latencyTime) +
       static_cast<int64_t>(std::min(edges, 1e18)) +
       estimateUnalignedStores(columns, *calibration->unalignedStoreTime);
-  return {tile};
+  return tile;
 }
 
-SmallVector<QuantizeTileCost>
-RescaledBothAxesFamily::getTiles(ArrayRef<QuantizeWork> works,
-                                 const TargetInfo &target) const {
+std::optional<QuantizeTileCost>
+RescaledBothAxesFamily::getTile(ArrayRef<QuantizeWork> works,
+                                const TargetInfo &target) const {
   if (works.size() != 2 || !canRescale(works[0], works[1], target))
-    return {};
-  return rankTiles(withNominalSizes(works[0]), target);
+    return std::nullopt;
+  return estimateTile(withNominalSizes(works[0]), target);
 }
 
 FP8MOE_DEFINE_ROW(KernelFamily, RescaledBothAxesFamily)

@@ -53,9 +53,9 @@ class SinglePassBothAxesFamily : public BothAxesFamily {
 public:
   SinglePassBothAxesFamily() : BothAxesFamily("single_pass_both_axes") {}
 
-  SmallVector<QuantizeTileCost>
-  getTiles(ArrayRef<QuantizeWork> works,
-           const TargetInfo &target) const override;
+  std::optional<QuantizeTileCost>
+  getTile(ArrayRef<QuantizeWork> works,
+          const TargetInfo &target) const override;
   RangeAttr getRange(ArrayRef<QuantizeWork> works,
                      const TargetInfo &target) const override;
 
@@ -76,13 +76,13 @@ RangeAttr SinglePassBothAxesFamily::getRange(ArrayRef<QuantizeWork> works,
                         target.l2.usablePercent, /*percent_of_l2=*/true);
 }
 
-SmallVector<QuantizeTileCost>
-SinglePassBothAxesFamily::getTiles(ArrayRef<QuantizeWork> works,
-                                   const TargetInfo &target) const {
+std::optional<QuantizeTileCost>
+SinglePassBothAxesFamily::getTile(ArrayRef<QuantizeWork> works,
+                                  const TargetInfo &target) const {
   if (works.size() != 2 || !works[0].jagged ||
       works[0].fp8Type != works[1].fp8Type ||
       !target.has(Feature::RegisterReallocation))
-    return {};
+    return std::nullopt;
   const QuantizeWork &columns = works[0], &rows = works[1];
   QuantizeWork nominal = withNominalSizes(columns);
   SmallVector<QuantizeTileCost> outer;
@@ -90,11 +90,11 @@ SinglePassBothAxesFamily::getTiles(ArrayRef<QuantizeWork> works,
   if (outer.empty() || rows.jagged || ShapedType::isDynamic(rows.rows) ||
       rows.inputRowStride != 1 || rows.outputRowStride != 1 ||
       ShapedType::isDynamic(rows.outputColumnStride))
-    return {};
+    return std::nullopt;
   // The output of each copied piece of the input is stored at once.
   if (rows.outputColumnStride %
       (single_pass_outer::kRowAlignment / rows.inputBytes))
-    return {};
+    return std::nullopt;
   // Rows of more bytes than can be counted do not fit either.
   int64_t rowBytes = multiplySizes(rows.rows, rows.inputBytes);
   std::optional<SinglePassOuterTile> tile =
@@ -102,7 +102,7 @@ SinglePassBothAxesFamily::getTiles(ArrayRef<QuantizeWork> works,
   const SinglePassOuterCalibration *calibration =
       getSinglePassOuterCalibration(target.chip);
   if (!tile || !calibration)
-    return {};
+    return std::nullopt;
 
   QuantizeTileCost result = outer.front();
   result.tile = SinglePassBothAxesTileAttr::get(
@@ -129,7 +129,7 @@ SinglePassBothAxesFamily::getTiles(ArrayRef<QuantizeWork> works,
       std::max(result.trafficTime, result.latencyTime) +
       estimateUnalignedStores(nominal, *calibration->shiftedStoreTime) +
       nominal.segments * *calibration->segmentTime;
-  return {result};
+  return result;
 }
 
 FP8MOE_DEFINE_ROW(KernelFamily, SinglePassBothAxesFamily)
