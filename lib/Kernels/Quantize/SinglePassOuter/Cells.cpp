@@ -97,26 +97,45 @@ static Value multiply(SinglePassOuterKernel &k, Value words, Value factors) {
       words, vector::BitCastOp::create(k.b, elements, factors));
 }
 
-/// Lines times the scales of their columns, exact in bf16.
-SmallVector<Value> ConvertBuilder::scalePacked(ArrayRef<Value> lines,
-                                               Value scales) {
-  KernelBuilder::Step step(b, "scale_packed");
-  Value factors = packScales(b, scales);
-  return llvm::map_to_vector(
-      lines, [&](Value line) { return multiply(k, line, factors); });
+/// i1: whether a line belongs to the segment before; null where none does.
+static Value isBefore(KernelBuilder &b, const FixUp &fixUp, int64_t line) {
+  return fixUp.lines ? b.isNonZero(b.bitAnd(fixUp.lines, 1 << line)) : Value();
 }
 
-/// The elements of lines times the scales of their columns (f32).
-SmallVector<Value> ConvertBuilder::scaleLines(ArrayRef<Value> lines,
-                                              Value scales) {
-  KernelBuilder::Step step(b, "scale_lines");
-  if (k.math.scalesPacked())
-    return getValues(scalePacked(lines, scales));
+/// Lines times the scales of their columns, exact in bf16.
+SmallVector<Value> ConvertBuilder::scalePacked(ArrayRef<Value> lines,
+                                               Value scales,
+                                               const FixUp &fixUp) {
+  KernelBuilder::Step step(b, "scale_packed");
+  Value own = packScales(b, scales), before;
+  if (fixUp.lines)
+    before = packScales(b, fixUp.scales);
+  SmallVector<Value> scaled;
+  for (auto [index, line] : llvm::enumerate(lines)) {
+    Value condition = isBefore(b, fixUp, index);
+    scaled.push_back(
+        multiply(k, line, condition ? b.select(condition, before, own) : own));
+  }
+  return scaled;
+}
+
+/// The elements of lines times the scales of their columns, products in f32.
+SmallVector<Value> ConvertBuilder::scaleValues(ArrayRef<Value> lines,
+                                               Value scales,
+                                               const FixUp &fixUp) {
+  KernelBuilder::Step step(b, "scale_values");
   int64_t columns = cast<VectorType>(scales.getType()).getNumElements();
   SmallVector<Value> values = getValues(lines);
-  for (auto [i, value] : llvm::enumerate(values))
-    value = arith::MulFOp::create(
-        b, value, b.createOrFold<vector::ExtractOp>(scales, i % columns));
+  for (auto [i, value] : llvm::enumerate(values)) {
+    auto getScale = [&, i = i](Value vector) {
+      return b.createOrFold<vector::ExtractOp>(vector, i % columns);
+    };
+    Value condition = isBefore(b, fixUp, i / columns);
+    Value scale = condition ? b.select(condition, getScale(fixUp.scales),
+                                       getScale(scales))
+                            : getScale(scales);
+    value = arith::MulFOp::create(b, value, scale);
+  }
   return values;
 }
 
@@ -135,38 +154,6 @@ Value ConvertBuilder::createLinesBefore(const TileRecord &record,
     lines = b.select(b.isNonZero(b.bitAnd(position, distance)), swapped, lines);
   }
   return lines;
-}
-
-/// As scalePacked, where some lines have the scales `previous`.
-SmallVector<Value> ConvertBuilder::scalePackedFixUp(ArrayRef<Value> lines,
-                                                    Value scales,
-                                                    Value previous,
-                                                    Value linesBefore) {
-  KernelBuilder::Step step(b, "scale_packed_fix_up");
-  Value own = packScales(b, scales), before = packScales(b, previous);
-  SmallVector<Value> scaled;
-  for (auto [index, line] : llvm::enumerate(lines)) {
-    Value isBefore = b.isNonZero(b.bitAnd(linesBefore, 1 << index));
-    scaled.push_back(multiply(k, line, b.select(isBefore, before, own)));
-  }
-  return scaled;
-}
-
-/// As scaleLines, where some lines have the scales `previous`.
-SmallVector<Value> ConvertBuilder::scaleFixUp(ArrayRef<Value> lines,
-                                              Value scales, Value previous,
-                                              Value linesBefore) {
-  int64_t columns = getCellColumns();
-  SmallVector<Value> values = getValues(lines);
-  for (auto [i, value] : llvm::enumerate(values)) {
-    Value isBefore = b.isNonZero(b.bitAnd(linesBefore, 1 << (i / columns)));
-    auto getScale = [&, i = i](Value vector) {
-      return b.createOrFold<vector::ExtractOp>(vector, i % columns);
-    };
-    value = arith::MulFOp::create(
-        b, value, b.select(isBefore, getScale(previous), getScale(scales)));
-  }
-  return values;
 }
 
 //===----------------------------------------------------------------------===//
@@ -205,10 +192,8 @@ CellWords ConvertBuilder::createWords(ArrayRef<Value> values) {
     for (int64_t line = 0; line < kCellRows; line += kWordBytes)
       read.push_back(
           b.permuteBytes(getPair(line), getPair(line + 2), selector));
-    SmallVector<Value> ordered;
     for (size_t i : llvm::seq(read.size()))
-      ordered.push_back(b.select(swapsWords, read[i ^ 1], read[i]));
-    words.push_back(ordered);
+      words.push_back(b.select(swapsWords, read[i ^ 1], read[i]));
   }
   return words;
 }
@@ -223,25 +208,19 @@ CellWords ConvertBuilder::quantize(ArrayRef<Value> cell,
     return loadScales(scales, getVirtualColumn(), getCellColumns());
   };
   Value scales = loadOfCell(k.getPanelScales(record.panel));
-  auto loadPrevious = [&] {
-    return loadOfCell(k.getFixUpScales(record.panel));
+  auto getFixUp = [&]() -> FixUp {
+    Value previous = loadOfCell(k.getFixUpScales(record.panel));
+    return {previous, createLinesBefore(record, firstRow)};
   };
   if (k.math.scalesPacked())
     return createWords(getValues(b.createIf(
         needsFixUp(record),
-        [&] {
-          return keepApart(
-              b, scalePackedFixUp(cell, scales, loadPrevious(),
-                                  createLinesBefore(record, firstRow)));
-        },
+        [&] { return keepApart(b, scalePacked(cell, scales, getFixUp())); },
         [&] { return scalePacked(cell, scales); })));
-  return createChoice(
+  return b.createIf(
       needsFixUp(record),
-      [&] {
-        return createWords(scaleFixUp(cell, scales, loadPrevious(),
-                                      createLinesBefore(record, firstRow)));
-      },
-      [&] { return createWords(scaleLines(cell, scales)); });
+      [&] { return createWords(scaleValues(cell, scales, getFixUp())); },
+      [&] { return createWords(scaleValues(cell, scales)); });
 }
 
 /// Zeroes the rows from `high` on.
@@ -249,7 +228,7 @@ CellWords ConvertBuilder::maskPadding(const CellWords &words, Value firstRow,
                                       Value high) {
   KernelBuilder::Step step(b, "mask_padding");
   Value data = b.sub(high, firstRow);
-  return createChoice(
+  return b.createIf(
       b.lessEqual(b.i32(kCellRows), data), [&] { return words; },
       [&] {
         CellWords masked = words;
@@ -258,8 +237,8 @@ CellWords ConvertBuilder::maskPadding(const CellWords &words, Value firstRow,
           Value below =
               b.sub(b.shiftLeft(b.i32(1), b.mul(b.minS(bytes, 3), 8)), 1);
           Value mask = b.select(b.equal(bytes, 4), b.i32(-1), below);
-          for (SmallVector<Value> &column : masked)
-            column[i] = b.bitAnd(column[i], mask);
+          for (size_t word = i; word < masked.size(); word += kCellWords)
+            masked[word] = b.bitAnd(masked[word], mask);
         }
         return masked;
       });

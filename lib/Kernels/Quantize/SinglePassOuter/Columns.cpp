@@ -28,9 +28,10 @@ void ColumnStores::store(const CellWords &words, const StoredRows &rows,
 }
 
 /// The pointer of each column, from that of the first one.
-SmallVector<Value> ColumnStores::getPointers(Value first, size_t columns) {
+SmallVector<Value> ColumnStores::getPointers(Value first,
+                                             const CellWords &words) {
   SmallVector<Value> pointers{first};
-  while (pointers.size() < columns)
+  while (pointers.size() < words.size() / kCellWords)
     pointers.push_back(b.offsetBytes(pointers.back(), k.sizes.outParallel));
   return pointers;
 }
@@ -65,8 +66,8 @@ void ColumnStores::storeCutCell(const CellWords &words,
     at = b.createIf(
         fits,
         [&] {
-          for (auto [column, pointer] : llvm::zip_equal(words, pointers))
-            b.store(createPiece(b, column, at, bytes),
+          for (auto [column, pointer] : llvm::enumerate(pointers))
+            b.store(createPiece(b, getColumnWords(words, column), at, bytes),
                     b.offsetBytes(pointer, b.widenSigned(at)), bytes);
           return b.add(at, bytes);
         },
@@ -82,8 +83,8 @@ void ColumnStores::storeAligned(const CellWords &words,
                                 const StoredRows &rows) {
   KernelBuilder::Step step(b, "store_aligned");
   Value firstRow = b.mul(position, kCellRows);
-  SmallVector<Value> pointers = getPointers(
-      b.offsetBytes(rows.pointer, b.widenSigned(firstRow)), words.size());
+  SmallVector<Value> pointers =
+      getPointers(b.offsetBytes(rows.pointer, b.widenSigned(firstRow)), words);
   Value low = b.sub(rows.low, firstRow);
   Value high = b.sub(rows.high, firstRow);
   Value isWhole =
@@ -91,8 +92,9 @@ void ColumnStores::storeAligned(const CellWords &words,
   b.createIf(
       isWhole,
       [&] {
-        for (auto [column, pointer] : llvm::zip_equal(words, pointers))
-          b.store(b.packWords(column), pointer, kChunkBytes);
+        for (auto [column, pointer] : llvm::enumerate(pointers))
+          b.store(b.packWords(getColumnWords(words, column)), pointer,
+                  kChunkBytes);
       },
       [&] {
         Value first = b.maxS(low, 0);
@@ -135,12 +137,11 @@ void ColumnStores::exchangeColumns(const CellWords &words,
   // Others may still read those of the tile before.
   b.syncSubgroup();
   Value row = b.mul(position, kCellRows);
-  for (auto [index, cell] : llvm::enumerate(words))
-    for (int64_t i : {0, 2}) {
-      Value place = b.offsetBytes(getSharedColumn(b.i32(index)),
-                                  b.add(row, i * kWordBytes));
-      b.store(b.packWords({cell[i], cell[i + 1]}), place, 2 * kWordBytes);
-    }
+  for (size_t i = 0; i < words.size(); i += 2) {
+    Value place = b.offsetBytes(getSharedColumn(b.i32(i / kCellWords)),
+                                b.add(row, i % kCellWords * kWordBytes));
+    b.store(b.packWords({words[i], words[i + 1]}), place, 2 * kWordBytes);
+  }
   Value firstColumn =
       b.mul(b.remU(position, 2), above.size() * kExchangeColumnBytes);
   Value inColumn = b.mul(b.divU(position, 2), kLaneRowsAbove);
@@ -175,7 +176,7 @@ void ColumnStores::storeShifted(const CellWords &words, const StoredRows &rows,
   exchangeColumns(words, seams.above);
   SmallVector<Column> columns;
   for (auto [index, pointer] :
-       llvm::enumerate(getPointers(rows.pointer, words.size())))
+       llvm::enumerate(getPointers(rows.pointer, words)))
     columns.push_back(getColumn(pointer, b.i32(index)));
   b.createIf(
       seams.ownsSeams, [&] { storeWhole(columns, rows.high); },

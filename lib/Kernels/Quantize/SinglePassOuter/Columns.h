@@ -31,8 +31,13 @@ static_assert(kCellRows == kBoxLines, "rows above a tile are a cell");
 constexpr int64_t kLaneRowsAbove = kCellRows / (kCellLanes / 2);
 static_assert(kLaneRowsAbove == kWordBytes);
 
-/// The output bytes of a thread: four words for each of its columns.
-using CellWords = SmallVector<SmallVector<Value>>;
+/// The output bytes of a thread: four words for each of its columns, one column
+/// after the other.
+using CellWords = SmallVector<Value>;
+constexpr size_t kCellWords = kCellRows / kWordBytes;
+inline ArrayRef<Value> getColumnWords(const CellWords &words, size_t column) {
+  return ArrayRef(words).slice(column * kCellWords, kCellWords);
+}
 
 /// The rows of a cell's columns that are stored: among the rows of the tile, or
 /// of its half, those in [low, high), which may begin before and end behind
@@ -81,7 +86,7 @@ private:
     Value isLast, hasRows, begin, end;
   };
 
-  SmallVector<Value> getPointers(Value first, size_t columns);
+  SmallVector<Value> getPointers(Value first, const CellWords &words);
   void storeAligned(const CellWords &words, const StoredRows &rows);
   void storeCutCell(const CellWords &words, ArrayRef<Value> pointers, Value low,
                     Value high);

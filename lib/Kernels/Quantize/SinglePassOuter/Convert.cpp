@@ -101,16 +101,16 @@ SmallVector<Value> ConvertBuilder::loadRowsAbove(Value stage,
 /// of the columns that the lane has.
 SmallVector<Value> ConvertBuilder::createWordsAbove(ArrayRef<Value> lines,
                                                     Value scales) {
-  SmallVector<Value> values = scaleLines(lines, scales);
+  SmallVector<Value> values = k.math.scalesPacked()
+                                  ? getValues(scalePacked(lines, scales))
+                                  : scaleValues(lines, scales);
   size_t columns = values.size() / kLaneRowsAbove;
   SmallVector<Value> words;
   for (size_t column : llvm::seq(columns)) {
     SmallVector<Value> rows;
     for (size_t row : llvm::seq(kLaneRowsAbove))
       rows.push_back(values[row * columns + column]);
-    llvm::append_range(
-        words,
-        kernel::PackFP8Op::create(b, rows, k.problem.fp8Type).getWords());
+    llvm::append_range(words, k.math.createFP8(rows));
   }
   return words;
 }
@@ -235,7 +235,7 @@ void ConvertBuilder::zeroRemainder(const EndRecord &record) {
   Value tiles = b.sub(b.ceilDiv(end, kLines), firstTile);
   tiles = b.select(b.less(begin, end), tiles, 0);
   Value panels = b.ceilDiv(k.columns, k.getTileColumns());
-  CellWords zero(getCellColumns(), SmallVector<Value>(4, b.i32(0)));
+  CellWords zero(getCellColumns() * kCellWords, b.i32(0));
   SmallVector<Value> noneAbove(getCellColumns() / 2, b.i32(0));
   Value inTile = getVirtualColumn();
   b.createFor(

@@ -29,6 +29,12 @@ struct CellPlace {
   Value virtualColumn, column, secondRows;
 };
 
+/// Scales of lines that belong to the segment before, and which of the lines do
+/// (bits of an i32); null where a tile has none.
+struct FixUp {
+  Value scales, lines;
+};
+
 /// A tile in registers: what is to be done with it, and the thread's cell.
 struct TakenTile {
   TileRecord record;
@@ -69,13 +75,11 @@ private:
   SmallVector<Value> loadCell(Value stage, Value isTwoRow);
   SmallVector<Value> getValues(ArrayRef<Value> lines);
   Value loadScales(Value scales, Value column, int64_t columns);
-  SmallVector<Value> scalePacked(ArrayRef<Value> lines, Value scales);
-  SmallVector<Value> scaleLines(ArrayRef<Value> lines, Value scales);
+  SmallVector<Value> scalePacked(ArrayRef<Value> lines, Value scales,
+                                 const FixUp &fixUp = {});
+  SmallVector<Value> scaleValues(ArrayRef<Value> lines, Value scales,
+                                 const FixUp &fixUp = {});
   Value createLinesBefore(const TileRecord &record, Value firstRow);
-  SmallVector<Value> scalePackedFixUp(ArrayRef<Value> lines, Value scales,
-                                      Value previous, Value linesBefore);
-  SmallVector<Value> scaleFixUp(ArrayRef<Value> lines, Value scales,
-                                Value previous, Value linesBefore);
   Value createPair(Value low, Value high);
   CellWords createWords(ArrayRef<Value> values);
   CellWords quantize(ArrayRef<Value> cell, const TileRecord &record,
@@ -108,26 +112,6 @@ private:
                     b.i32(std::numeric_limits<int32_t>::min() / 2));
   }
   void zeroRemainder(const EndRecord &record);
-
-  CellWords fromFlat(ArrayRef<Value> flat) {
-    CellWords words;
-    for (int64_t column : llvm::seq(getCellColumns()))
-      words.push_back(llvm::to_vector(flat.slice(column * 4, 4)));
-    return words;
-  }
-  SmallVector<Value> toFlat(const CellWords &words) {
-    SmallVector<Value> flat;
-    for (ArrayRef<Value> column : words)
-      llvm::append_range(flat, column);
-    return flat;
-  }
-  /// `ifTrue` or `ifFalse`, which compute words.
-  CellWords createChoice(Value condition, function_ref<CellWords()> ifTrue,
-                         function_ref<CellWords()> ifFalse) {
-    return fromFlat(b.createIf(
-        condition, [&] { return toFlat(ifTrue()); },
-        [&] { return toFlat(ifFalse()); }));
-  }
 
   SinglePassOuterKernel &k;
   KernelBuilder &b;
