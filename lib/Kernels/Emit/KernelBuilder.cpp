@@ -496,3 +496,30 @@ Value KernelBuilder::load(Type type, Value pointer, int64_t alignment,
 void KernelBuilder::store(Value value, Value pointer, int64_t alignment) {
   LLVM::StoreOp::create(*this, value, pointer, alignment);
 }
+
+Value KernelBuilder::loadAtomic(Value pointer, LLVM::AtomicOrdering ordering) {
+  return LLVM::LoadOp::create(*this, getI32Type(), pointer, kWordBytes,
+                              /*isVolatile=*/false, /*isNonTemporal=*/false,
+                              /*isInvariant=*/false, /*isInvariantGroup=*/false,
+                              ordering, target.getDeviceScope());
+}
+
+Value KernelBuilder::loadRelaxed(Value pointer) {
+  return loadAtomic(pointer, LLVM::AtomicOrdering::monotonic);
+}
+
+Value KernelBuilder::loadAcquire(Value pointer) {
+  return loadAtomic(pointer, LLVM::AtomicOrdering::acquire);
+}
+
+void KernelBuilder::storeRelaxed(Value word, Value pointer) {
+  LLVM::StoreOp::create(*this, word, pointer, kWordBytes, /*isVolatile=*/false,
+                        /*isNonTemporal=*/false, /*isInvariantGroup=*/false,
+                        LLVM::AtomicOrdering::monotonic,
+                        target.getDeviceScope());
+}
+
+void KernelBuilder::createDeviceFence() {
+  LLVM::FenceOp::create(*this, LLVM::AtomicOrdering::acq_rel,
+                        target.getDeviceScope());
+}

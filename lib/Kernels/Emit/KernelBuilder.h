@@ -328,7 +328,21 @@ public:
     store(word, pointer, kWordBytes);
   }
 
+  // Atomic accesses of an i32 at the scope of the device. Relaxed ones order
+  // nothing else; fences do.
+
+  Value loadRelaxed(Value pointer);
+  /// An acquire load: writes that the word's writer released before it are
+  /// visible afterwards. Takes less time than a fence.
+  Value loadAcquire(Value pointer);
+  void storeRelaxed(Value word, Value pointer);
+  /// Orders this thread's earlier accesses, and those of others that it has
+  /// seen through barriers, before its later ones, for every thread of the
+  /// device.
+  void createDeviceFence();
+
 private:
+  Value loadAtomic(Value pointer, LLVM::AtomicOrdering ordering);
   /// The values that a body returns.
   template <typename Body> static SmallVector<Value> collect(Body body) {
     using Result = std::invoke_result_t<Body>;

@@ -6,8 +6,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/Emit/AtomicWords.h"
-
 #include "KernelFixture.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
@@ -70,11 +68,10 @@ void expectOnAMD(function_ref<Value(KernelBuilder &)> build,
 
 TEST(VocabularyTest, AtomicWords) {
   auto build = [](KernelBuilder &b) {
-    storeRelaxed(
-        b,
-        b.add(loadRelaxed(b, b.getPointer(0)), loadAcquire(b, b.getPointer(0))),
+    b.storeRelaxed(
+        b.add(b.loadRelaxed(b.getPointer(0)), b.loadAcquire(b.getPointer(0))),
         b.getPointer(0));
-    createDeviceFence(b);
+    b.createDeviceFence();
     return Value();
   };
   expectLowered("sm_90a", build,

@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "Kernels/Emit/NVIDIA/GridBarrier.h"
-#include "Kernels/Emit/AtomicWords.h"
 #include "Kernels/Emit/NVIDIA/BoundedWait.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -71,7 +70,7 @@ Value GridBarrier::getFirstBlock(int64_t index) {
 }
 
 GridBarrierState GridBarrier::createBegin() {
-  Value release = loadRelaxed(b, memory);
+  Value release = b.loadRelaxed(memory);
   GridBarrierState state{release};
   state.append(b.createIf(
       isLeader(),
@@ -84,7 +83,7 @@ GridBarrierState GridBarrier::createBegin() {
       },
       [&] {
         // In all words, for the same types as block 0 has.
-        Value last = loadRelaxed(b, getArrival(block));
+        Value last = b.loadRelaxed(getArrival(block));
         Value words = vector::BroadcastOp::create(b, b.getWordsType(), last);
         return SmallVector<Value>(kVectors, words);
       }));
@@ -123,19 +122,19 @@ void GridBarrier::lead(Value old, ArrayRef<Value> first) {
   // what all of them did.
   b.syncSubgroup();
   b.createIf(b.equal(lane, 0), [&] {
-    createDeviceFence(b);
-    storeRelaxed(b, b.add(old, 1), memory);
+    b.createDeviceFence();
+    b.storeRelaxed(b.add(old, 1), memory);
   });
 }
 
 void GridBarrier::follow(Value old, Value last) {
   b.createIf(b.equal(lane, 0), [&] {
-    createDeviceFence(b);
+    b.createDeviceFence();
     createBoundedWait(
         b, b.add(last, 1),
         [&](ValueRange next) {
-          storeRelaxed(b, next[0], getArrival(block));
-          return b.equal(loadAcquire(b, memory), old);
+          b.storeRelaxed(next[0], getArrival(block));
+          return b.equal(b.loadAcquire(memory), old);
         },
         [&](ValueRange next) { return SmallVector<Value>{b.add(next[0], 1)}; });
   });

@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "Kernels/Emit/NVIDIA/Meeting.h"
-#include "Kernels/Emit/AtomicWords.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -46,7 +45,7 @@ void Meeting::wait(Value count) {
   SmallVector<Value> last = b.createWhile(
       b.i32(0), {b.getI32Type(), b.getI32Type()},
       [&](ValueRange looks) {
-        Value seen = loadRelaxed(b, word);
+        Value seen = b.loadRelaxed(word);
         Value goesOn =
             b.bitAnd(isMissing(seen), b.less(looks.front(), kMostLooks));
         return std::pair(goesOn, SmallVector<Value>{looks.front(), seen});

@@ -21,7 +21,6 @@
 
 #include "Kernels/Quantize/RescaledBothAxes/RescaledBothAxes.h"
 
-#include "Kernels/Emit/AtomicWords.h"
 #include "Kernels/Emit/SegmentBounds.h"
 
 using namespace mlir;
@@ -288,7 +287,7 @@ void RescaledLinesBuilder::postMagnitudes(Value segment, ValueRange largest) {
           Value pointer = kernel.getMagnitude(segment, column);
           Value magnitude =
               b.loadWord(b.offsetBytes(columnMemory, b.mul(word, kWordBytes)));
-          kernel.enlarge(pointer, loadRelaxed(b, pointer), magnitude);
+          kernel.enlarge(pointer, b.loadRelaxed(pointer), magnitude);
         });
       }
     }

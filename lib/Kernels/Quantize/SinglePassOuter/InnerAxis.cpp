@@ -30,7 +30,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/Emit/AtomicWords.h"
 #include "Kernels/Emit/NVIDIA/BoundedWait.h"
 #include "Kernels/Quantize/SinglePassOuter/Kernel.h"
 
@@ -64,7 +63,7 @@ Value SinglePassOuterKernel::getRowOfTile(Value index, Value count, Value start,
 void SinglePassOuterKernel::keepPace(Value own, Value row, Value other) {
   announce(own, row);
   Value least = b.sub(row, getRowLead());
-  createBoundedWait(b, [&] { return b.less(loadRelaxed(b, other), least); });
+  createBoundedWait(b, [&] { return b.less(b.loadRelaxed(other), least); });
 }
 
 void SinglePassOuterKernel::advanceTiles(Value row) {
@@ -140,7 +139,7 @@ Value RowsBuilder::waitForRow(Value item) {
   // The producer of the row has read the one before it in the stage, so that
   // the parity means this one.
   createBoundedWait(b, [&] {
-    Value number = loadRelaxed(b, k.getRowNumber(stage));
+    Value number = b.loadRelaxed(k.getRowNumber(stage));
     return b.compare(arith::CmpIPredicate::ne, number, item);
   });
   kernel::WaitParityOp::create(b, k.getRowBarrier(stage),

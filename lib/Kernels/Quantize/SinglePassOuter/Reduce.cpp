@@ -14,7 +14,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/Emit/AtomicWords.h"
 #include "Kernels/Quantize/SinglePassOuter/Kernel.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -121,8 +120,8 @@ void ReduceBuilder::post(const TileRecord &record, ValueRange largest) {
   b.createIf(b.equal(b.remU(k.lane, sharing), 0), [&] {
     Value offset = b.add(b.mul(b.widenSigned(record.slot), kLineBytes),
                          b.mul(b.widenSigned(index), kWordBytes));
-    storeRelaxed(b, b.bitOr(word, k.getSignBits()),
-                 b.offsetBytes(k.partialSlots, offset));
+    b.storeRelaxed(b.bitOr(word, k.getSignBits()),
+                   b.offsetBytes(k.partialSlots, offset));
   });
 }
 

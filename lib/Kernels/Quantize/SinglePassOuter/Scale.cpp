@@ -18,7 +18,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/Emit/AtomicWords.h"
 #include "Kernels/Emit/NVIDIA/BoundedWait.h"
 #include "Kernels/Quantize/SinglePassOuter/Kernel.h"
 
@@ -160,7 +159,7 @@ void ScaleBuilder::relay(const PanelRecord &record) {
       word = k.math.createMax(word, b.shuffleXor(word, mask));
   b.createIf(b.equal(slotOfLane, 0), [&] {
     for (auto [i, word] : llvm::enumerate(words))
-      storeRelaxed(b, word, b.offsetBytes(own, kLineBytes + i * kWordBytes));
+      b.storeRelaxed(word, b.offsetBytes(own, kLineBytes + i * kWordBytes));
   });
 }
 
