@@ -11,7 +11,7 @@
 
 #include "Kernels/Program/KernelLowering.h"
 
-#include "Kernels/Quantize/AxisQuantizeProblem.h"
+#include "Kernels/Quantize/QuantizeSizes.h"
 
 namespace mlir::fp8moe {
 

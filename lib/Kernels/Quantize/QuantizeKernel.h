@@ -11,8 +11,8 @@
 
 #include "Kernels/Emit/MemoryAccess.h"
 #include "Kernels/Emit/SegmentBounds.h"
-#include "Kernels/Quantize/AxisQuantizeProblem.h"
 #include "Kernels/Quantize/QuantizeMath.h"
+#include "Kernels/Quantize/QuantizeSizes.h"
 
 namespace mlir::fp8moe {
 

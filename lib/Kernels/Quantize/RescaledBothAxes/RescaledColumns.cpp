@@ -8,7 +8,7 @@
 
 //
 // A block takes a tile of lines and columns in FP8, moves it to the scales of
-// its columns (RescaledBytes.h) and transposes it. The 16 neighbours of what
+// its columns (RescaledBytes) and transposes it. The 16 neighbours of what
 // cannot be moved are listed, and quantized from the input.
 //
 //===----------------------------------------------------------------------===//
@@ -17,8 +17,9 @@
 
 #include "Kernels/Emit/SegmentBounds.h"
 #include "Kernels/Emit/TransposeTile.h"
-#include "Kernels/Quantize/RescaledBothAxes/RescaledBytes.h"
 #include "Kernels/Quantize/RescaledBothAxes/RescaledTiles.h"
+#include "fp8moe/Conversion/F32Bits.h"
+#include "llvm/ADT/APFloat.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -41,6 +42,89 @@ static constexpr int64_t kChunksOfLine = kTile / kOutputChunk;
 static constexpr int64_t kListBytes = kTile * kChunksOfLine * kWordBytes;
 
 namespace {
+/// Moves the bytes of a line to the scales of their columns.
+///
+/// Scales are powers of two, so a number has the same fraction in FP8 whatever
+/// its scale is: rounding depends on the exponent only where it is subnormal.
+/// The byte for the scale of its column is that for the scale of its line with
+/// the difference between the scales' exponents added to its own:
+///
+///   line     x * 2^l = 1.fff * 2^(e - bias)              s eeee fff
+///   column   x * 2^c = 1.fff * 2^(e + c - l - bias)      s eeee fff + (c - l)
+///
+/// That is so where both are normal, and the one of the line is not the least
+/// such number, to which a subnormal one may have been rounded. All other
+/// numbers have to be quantized from the input: they are few where numbers are
+/// distributed normally, as they are 2^15 times smaller than the largest.
+///
+/// Four bytes are rescaled at once. With S = 2^(bits of fff) and m the seven
+/// bits behind the sign, m + S * (c - l) + (128 - S) has bit 7 set where the
+/// result is normal, and the sum of no byte reaches the next one: the scale of
+/// a column covers each of its elements. So bytes that are none of them, as
+/// those behind the last line, must not share a word with others.
+class RescaledBytes {
+public:
+  /// Further from the exponent of any scale than those are from each other, and
+  /// differently so for lines and for columns: what has such a scale, a NaN or
+  /// zero, is not rescaled.
+  static constexpr int64_t kNoLine = -1024, kNoColumn = 1024;
+  static constexpr int64_t kSigns = 0x80808080;
+
+  RescaledBytes(KernelBuilder &b, Type fp8Type)
+      : b(b),
+        step(int64_t(1) << (APFloat::semanticsPrecision(
+                                cast<FloatType>(fp8Type).getFloatSemantics()) -
+                            1)) {}
+
+  /// The exponent (i32) of a scale's bits, or `otherwise` for what is no power
+  /// of two.
+  static Value getExponent(KernelBuilder &b, Value bits, int64_t otherwise) {
+    Value isZero = b.equal(bits, 0);
+    Value isNaN = b.compare(arith::CmpIPredicate::uge, bits, f32::kInfinity);
+    return b.select(b.bitOr(isZero, isNaN), b.i32(otherwise),
+                    b.shiftRight(bits, f32::kMantissaBits));
+  }
+
+  /// i1: whether the exponent of a line is so near those of columns, from the
+  /// least to the largest, that no sum leaves its byte.
+  Value createIsNear(Value exponent, Value least, Value largest) {
+    const int64_t most = getBias() / step;
+    return b.bitAnd(b.lessEqual(b.sub(largest, exponent), b.i32(most)),
+                    b.lessEqual(b.sub(exponent, least), b.i32(most)));
+  }
+
+  /// The term that the exponent of a line subtracts from each byte of a word,
+  /// biased so that no sum reaches the next byte.
+  Value createLineTerm(Value exponent) {
+    return b.mul(b.sub(b.mul(exponent, step), getBias()), kEachByte);
+  }
+
+  /// Four bytes of a line, for columns with these exponents (the low bytes of
+  /// each, in a word), and a word that has all of kSigns where they are right.
+  std::pair<Value, Value> createWord(Value word, Value exponents,
+                                     Value lineTerm) {
+    Value magnitude = b.bitAnd(word, kMagnitudes);
+    Value sum = b.add(magnitude, b.sub(b.mul(exponents, step), lineTerm));
+    Value aboveLeast = b.add(magnitude, (kMagnitude - step) * kEachByte);
+    Value result = b.add(b.bitAnd(sum, kMagnitudes), step * kEachByte);
+    return {b.bitOr(result, b.bitAnd(word, kSigns)), b.bitAnd(sum, aboveLeast)};
+  }
+
+private:
+  /// The number in each byte of a word; the bits of a byte behind its sign, and
+  /// those of each byte.
+  static constexpr int64_t kEachByte = 0x01010101;
+  static constexpr int64_t kMagnitude = 0x7F;
+  static constexpr int64_t kMagnitudes = kMagnitude * kEachByte;
+
+  /// The addend with which normal sums have bit 7.
+  int64_t getBias() const { return 0x80 - step; }
+
+  KernelBuilder &b;
+  /// The difference between the bytes of a number and of its double.
+  int64_t step;
+};
+
 /// Scales of the columns of a thread's chunks as their exponents: those of four
 /// columns in a word, the least and the largest one.
 struct ColumnExponents {

@@ -32,8 +32,8 @@
 #include "Kernels/Emit/MemoryAccess.h"
 #include "Kernels/Emit/NVIDIA/GridBarrier.h"
 #include "Kernels/Emit/NVIDIA/StageRing.h"
-#include "Kernels/Quantize/AxisQuantizeProblem.h"
 #include "Kernels/Quantize/QuantizeMath.h"
+#include "Kernels/Quantize/QuantizeSizes.h"
 #include "Kernels/Quantize/SinglePassOuter/SinglePassOuterTiles.h"
 
 namespace mlir::fp8moe {

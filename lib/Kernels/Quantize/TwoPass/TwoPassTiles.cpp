@@ -111,116 +111,94 @@ enumerateTiles(QuantizeKind kind, const TargetInfo &target) {
 // Cost
 //===----------------------------------------------------------------------===//
 
-namespace {
-/// The terms of one tile's cost; `work` has nominal sizes.
-class TileCost {
-public:
-  TileCost(const QuantizeWork &work, TwoPassTileAttr tile, QuantizeKind kind,
-           int64_t residentBlocks, const TwoPassCalibration &calibration,
-           const TargetInfo &target)
-      : work(work), tile(tile), kind(kind), calibration(calibration),
-        target(target), resident(residentBlocks * target.multiprocessors) {}
-
-  QuantizeTileCost get() const;
-
-private:
-  int64_t getRowsPerSegment() const { return getMeanLength(work); }
-  int64_t getElements() const {
-    return llvm::SaturatingMultiply<uint64_t>(
-        llvm::SaturatingMultiply<uint64_t>(work.rows, work.columns),
-        work.jagged ? 1 : work.segments);
-  }
-  /// Input bytes of a work tile; the last strip of a segment may be narrower.
-  int64_t getWorkTileBytes() const {
-    return getRowsPerSegment() * std::min(tile.getColumns(), work.columns) *
-           work.inputBytes;
-  }
-  /// Neighbours in memory that a block touches at once.
-  int64_t getContiguousBytes(int64_t rowStride, int64_t columnStride,
-                             bool transposed) const {
+/// Bytes of the sectors that the kernel reads the first time, and of those that
+/// it writes.
+static std::pair<int64_t, int64_t> countBytes(const QuantizeWork &work,
+                                              TwoPassTileAttr tile,
+                                              QuantizeKind kind,
+                                              const TargetInfo &target) {
+  // Neighbours in memory that a block touches at once.
+  auto getContiguous = [&](int64_t rowStride, int64_t columnStride,
+                           bool transposed) -> int64_t {
     if (isAlongRows(rowStride, columnStride, work.columns))
       return std::min(transposed ? two_pass::kTileRowBytes
                                  : target.warpSize * kOutputChunk,
-                      getRowsPerSegment());
+                      getMeanLength(work));
     return columnStride == 1 ? std::min(tile.getColumns(), work.columns) : 1;
-  }
-  int64_t getTraffic(bool rereadsFromCache) const;
-  int64_t getWorkTileLatency(bool rereadsFromCache) const;
-
-  const QuantizeWork &work;
-  TwoPassTileAttr tile;
-  QuantizeKind kind;
-  const TwoPassCalibration &calibration;
-  const TargetInfo &target;
-  int64_t resident;
-};
-} // namespace
-
-int64_t TileCost::getTraffic(bool rereadsFromCache) const {
-  int64_t elements = getElements();
+  };
+  int64_t elements = llvm::SaturatingMultiply<uint64_t>(
+      llvm::SaturatingMultiply<uint64_t>(work.rows, work.columns),
+      work.jagged ? 1 : work.segments);
   int64_t read = countSectorBytes(
       llvm::SaturatingMultiply<uint64_t>(elements, work.inputBytes),
-      getContiguousBytes(work.inputRowStride, work.inputColumnStride,
-                         /*transposed=*/false) *
+      getContiguous(work.inputRowStride, work.inputColumnStride,
+                    /*transposed=*/false) *
           work.inputBytes,
       target);
   int64_t written = countSectorBytes(
       elements,
-      getContiguousBytes(work.outputRowStride, work.outputColumnStride,
-                         kind == QuantizeKind::OuterTransposing),
+      getContiguous(work.outputRowStride, work.outputColumnStride,
+                    kind == QuantizeKind::OuterTransposing),
       target);
   int64_t scales = work.segments * work.columns * sizeof(float);
-  return (rereadsFromCache ? 1 : 2) * read + written + scales;
+  return {read, written + scales};
 }
 
-int64_t TileCost::getWorkTileLatency(bool rereadsFromCache) const {
-  int64_t perChunk = kOutputChunk * work.inputBytes;
-  bool isOuter =
-      kind == QuantizeKind::Outer || kind == QuantizeKind::OuterTransposing;
-  bool isTransposed = kind == QuantizeKind::OuterTransposing ||
-                      kind == QuantizeKind::InnerTransposing;
-  int64_t firstPass = isOuter ? kOuterBytesInFlight : perChunk;
-  int64_t secondPass =
-      isTransposed ? kTileElements * work.inputBytes : perChunk;
-  auto countTrips = [&](int64_t bytesPerThread) -> int64_t {
-    return llvm::divideCeil(getWorkTileBytes(),
-                            tile.getThreads() * bytesPerThread);
-  };
-  // One group has no other one's end to wait for.
-  int64_t others =
-      work.jagged && work.segments > 1 ? *calibration.jaggedRoundTrips : 0;
-  return (others + countTrips(firstPass)) * *calibration.memoryLatency +
-         countTrips(secondPass) * (rereadsFromCache
-                                       ? *calibration.cacheLatency
-                                       : *calibration.memoryLatency);
-}
-
-QuantizeTileCost TileCost::get() const {
+/// The cost of one tile; `work` has nominal sizes.
+static QuantizeTileCost estimate(const QuantizeWork &work, TwoPassTileAttr tile,
+                                 QuantizeKind kind, int64_t residentBlocks,
+                                 const TwoPassCalibration &calibration,
+                                 const TargetInfo &target) {
   QuantizeTileCost result;
   result.tile = tile;
   result.workTiles = two_pass::countWorkTiles(
       tile, kind, work.segments, work.columns, /*withRemainder=*/false);
-  result.residentWorkTiles = resident;
+  result.residentWorkTiles = residentBlocks * target.multiprocessors;
+  // The last strip of a segment may be narrower.
+  int64_t workTileBytes = getMeanLength(work) *
+                          std::min(tile.getColumns(), work.columns) *
+                          work.inputBytes;
   result.rereadsFromCache =
-      std::min(result.workTiles, resident) * getWorkTileBytes() <=
+      std::min(result.workTiles, result.residentWorkTiles) * workTileBytes <=
       target.l2.getUsableBytes();
+
+  bool isTransposed = kind == QuantizeKind::OuterTransposing ||
+                      kind == QuantizeKind::InnerTransposing;
+  bool isOuter =
+      kind == QuantizeKind::Outer || kind == QuantizeKind::OuterTransposing;
+  bool hasManyGroups = work.jagged && work.segments > 1;
+  auto countTrips = [&](int64_t bytesPerThread) -> int64_t {
+    return llvm::divideCeil(workTileBytes, tile.getThreads() * bytesPerThread);
+  };
+  int64_t perChunk = kOutputChunk * work.inputBytes;
+  // One group has no other one's end to wait for.
+  int64_t firstTrips = (hasManyGroups ? *calibration.jaggedRoundTrips : 0) +
+                       countTrips(isOuter ? kOuterBytesInFlight : perChunk);
+  int64_t secondTrips =
+      countTrips(isTransposed ? kTileElements * work.inputBytes : perChunk);
+  result.latencyTime =
+      result.getWaves() *
+      (firstTrips * *calibration.memoryLatency +
+       secondTrips * (result.rereadsFromCache ? *calibration.cacheLatency
+                                              : *calibration.memoryLatency));
+  bool overlaps =
+      kind == QuantizeKind::Inner || kind == QuantizeKind::OuterTransposing;
+  if (overlaps && hasManyGroups)
+    result.latencyTime =
+        static_cast<int64_t>(result.latencyTime * kLargestGroup);
+
   // Bytes say how well sectors are used, so reading twice is a matter of time.
-  result.cost.bytes = getTraffic(/*rereadsFromCache=*/true);
+  auto [read, written] = countBytes(work, tile, kind, target);
+  result.cost.bytes = read + written;
+  int64_t moved = result.cost.bytes;
+  if (!result.rereadsFromCache)
+    moved += read;
   int64_t launch = estimateTraffic(0, target).time;
-  result.trafficTime =
-      estimateTraffic(getTraffic(result.rereadsFromCache), target).time -
-      launch;
+  result.trafficTime = estimateTraffic(moved, target).time - launch;
   if (kind == QuantizeKind::OuterTransposing)
     result.trafficTime =
         result.trafficTime * 100 / *calibration.transposedSpeedPercent +
         estimateUnalignedStores(work, *calibration.unalignedStoreTime);
-  result.latencyTime =
-      result.getWaves() * getWorkTileLatency(result.rereadsFromCache);
-  bool overlaps =
-      kind == QuantizeKind::Inner || kind == QuantizeKind::OuterTransposing;
-  if (overlaps && work.jagged && work.segments > 1)
-    result.latencyTime =
-        static_cast<int64_t>(result.latencyTime * kLargestGroup);
   result.cost.time =
       launch + (overlaps ? overlapTimes(result.trafficTime, result.latencyTime)
                          : std::max(result.trafficTime, result.latencyTime));
@@ -263,9 +241,8 @@ void TwoPassFamily::addTiles(const QuantizeWork &known,
     if (int64_t blocks =
             countResidentBlocks(threads, registers, memory.getTotal(), target))
       tiles.push_back(
-          TileCost(work, TwoPassTileAttr::get(work.context, columns, threads),
-                   kind, blocks, *calibration, target)
-              .get());
+          estimate(work, TwoPassTileAttr::get(work.context, columns, threads),
+                   kind, blocks, *calibration, target));
   }
 }
 
