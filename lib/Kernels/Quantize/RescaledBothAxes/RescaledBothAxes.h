@@ -14,6 +14,9 @@
 
 namespace mlir::fp8moe {
 
+/// Bytes that kernels hand on of a tile of lines.
+inline constexpr int64_t kFoundTileBytes = 2 * kVectorBytes;
+
 /// The operation as both kernels of #fp8moe.rescaled_both_axes see it: a tensor
 /// whose segments are quantized along their rows and along their columns. A
 /// line is a row of a segment: `columns` reduces over lines, and a line is a
@@ -24,7 +27,8 @@ struct RescaledKernel {
   QuantizeKernel columns, lines;
   /// The largest magnitude of each column of each segment as f32 bits (i32).
   Value magnitudes;
-  /// Jagged only: of each tile of lines, what findSegment says. The kernel that
+  /// Jagged only: of each tile of lines, what findSegment says, as words: the
+  /// segment and its bounds, then its first row in tiles. The kernel that
   /// quantizes lines finds it once for all tiles with these lines.
   Value foundTiles;
   /// Computes lines of the input, which is no tensor then.
@@ -32,22 +36,23 @@ struct RescaledKernel {
 
   KernelBuilder &getBuilder() { return columns.b; }
   /// Where that of a column lies.
-  Value getMagnitude(Value segment, Value column);
-  /// Sets the one at `pointer`, where `found` (i32) was a moment ago, to
-  /// `magnitude` where that is larger. Most blocks find that another one has
-  /// had a larger one, for which they need no atomic operation.
-  void enlarge(Value pointer, Value found, Value magnitude);
-  /// Jagged only: finds a tile's segment and stores it, or loads what was
-  /// found.
-  void storeFoundTile(Value lineTile);
-  FoundSegment loadFoundTile(Value lineTile);
+  Value getMagnitude(Value segment, Value column) {
+    KernelBuilder &b = getBuilder();
+    Value word = b.add(b.mul(segment, columns.sizes.parallel), column);
+    return b.offsetBytes(magnitudes, b.mul(word, kWordBytes));
+  }
+  /// Where a tile of lines has its words.
+  Value getFoundTile(Value lineTile) {
+    KernelBuilder &b = getBuilder();
+    return b.offsetBytes(foundTiles, b.mul(lineTile, kFoundTileBytes));
+  }
   /// The lines of a segment as the quantization along them sees it: jagged
   /// segments lie in one matrix.
-  SegmentView createLines(Value segment);
+  SegmentView createLines(Value segment) {
+    return lines.createSegment(columns.problem.jagged ? getBuilder().i64(0)
+                                                      : segment);
+  }
 };
-
-/// Bytes that kernels hand on of a tile of lines.
-inline constexpr int64_t kFoundTileBytes = 2 * kVectorBytes;
 
 /// The pass over the input: quantizes lines, and collects the magnitudes of
 /// columns, which are zero when the kernel begins. A work tile has

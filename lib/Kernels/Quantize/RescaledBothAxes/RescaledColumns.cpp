@@ -160,6 +160,7 @@ public:
 private:
   bool isPadded() const { return columns.problem.outputPadding > 1; }
 
+  FoundSegment loadFoundTile(Value lineTile);
   Tile createTile(Value lineTile, Value firstColumn, Value isLast);
   void createScales(const Tile &tile);
   void storeExponents(Value scale, Value column);
@@ -233,6 +234,19 @@ void RescaledColumnsBuilder::build(Value lineTiles) {
 // Tiles
 //===----------------------------------------------------------------------===//
 
+FoundSegment RescaledColumnsBuilder::loadFoundTile(Value lineTile) {
+  KernelBuilder::Step step(b, "load_found_tile");
+  Value pointer = kernel.getFoundTile(lineTile);
+  SmallVector<Value> words = b.unpackWords(
+      b.load(b.getWordsType(), pointer, kVectorBytes, /*readOnly=*/true));
+  Value firstTileRow =
+      b.loadWord(b.offsetBytes(pointer, kVectorBytes), /*readOnly=*/true);
+  return {b.widen(b.uniform(words[0])),
+          b.widen(b.uniform(firstTileRow)),
+          {b.widen(b.uniform(words[1])), b.widen(b.uniform(words[2])),
+           b.widen(b.uniform(words[3]))}};
+}
+
 /// Tiles begin at multiples of 32 lines of the output, the first one of a
 /// jagged segment at or before it. Empty segments have one, for their scales.
 Tile RescaledColumnsBuilder::createTile(Value lineTile, Value firstColumn,
@@ -252,7 +266,7 @@ Tile RescaledColumnsBuilder::createTile(Value lineTile, Value firstColumn,
     tile.moved = b.i64(0);
     return tile;
   }
-  auto [segment, firstTileRow, bounds] = kernel.loadFoundTile(lineTile);
+  auto [segment, firstTileRow, bounds] = loadFoundTile(lineTile);
   Value before = b.sub(b.mul(lineTile, kTile), firstTileRow);
   tile.segment = segment;
   tile.view = columns.createSegment(segment, bounds);

@@ -22,6 +22,7 @@
 #include "Kernels/Quantize/RescaledBothAxes/RescaledBothAxes.h"
 
 #include "Kernels/Emit/SegmentBounds.h"
+#include "Kernels/Quantize/RescaledBothAxes/RescaledTiles.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -49,6 +50,8 @@ private:
   /// The first column of a chunk of the thread, or of the last one there is.
   Value getChunkColumn(int64_t chunk);
 
+  /// Finds the segment of a tile of lines, for the kernel of columns.
+  void storeFoundTile(Value lineTile);
   /// The segment that a line of those of all segments is in, and its end.
   std::pair<Value, Value> findSegmentOf(Value line);
   void quantizeLines(Value segment, IndexRange lines);
@@ -81,8 +84,7 @@ void RescaledLinesBuilder::build(Value linesPerTile, Value lineTiles) {
   const QuantizeSizes<Value> &sizes = kernel.columns.sizes;
   bool jagged = kernel.columns.problem.jagged;
   if (jagged)
-    b.forEachWorkTile(lineTiles,
-                      [&](Value tile) { kernel.storeFoundTile(tile); });
+    b.forEachWorkTile(lineTiles, [&](Value tile) { storeFoundTile(tile); });
   Value total =
       jagged ? sizes.reduction : b.mul(sizes.segments, sizes.reduction);
   b.forEachWorkTile(b.ceilDiv(total, linesPerTile), [&](Value workTile) {
@@ -108,6 +110,27 @@ void RescaledLinesBuilder::build(Value linesPerTile, Value lineTiles) {
 //===----------------------------------------------------------------------===//
 // Segments
 //===----------------------------------------------------------------------===//
+
+void RescaledLinesBuilder::storeFoundTile(Value lineTile) {
+  KernelBuilder::Step step(b, "store_found_tile");
+  const AxisQuantizeProblem &problem = kernel.columns.problem;
+  SegmentTiling tiling{rescaled::kTile, /*emptyHaveTile=*/true};
+  tiling.outputPadding = problem.outputPadding;
+  if (problem.outputPadding <= 1)
+    tiling.alignment = rescaled::kLineAlignment;
+  FoundSegment found = findSegment(b, kernel.columns.getOffsets(), lineTile,
+                                   kernel.columns.sizes.segments,
+                                   kernel.columns.sizes.reduction, tiling);
+  Value pointer = kernel.getFoundTile(lineTile);
+  b.createIf(b.equal(b.getThread(), 0), [&] {
+    b.store(b.packWords({b.narrow(found.index), b.narrow(found.bounds.start),
+                         b.narrow(found.bounds.length),
+                         b.narrow(found.bounds.paddedStart)}),
+            pointer, kVectorBytes);
+    b.storeWord(b.narrow(found.firstTileRow),
+                b.offsetBytes(pointer, kVectorBytes));
+  });
+}
 
 std::pair<Value, Value> RescaledLinesBuilder::findSegmentOf(Value line) {
   const QuantizeSizes<Value> &sizes = kernel.columns.sizes;
@@ -287,7 +310,16 @@ void RescaledLinesBuilder::postMagnitudes(Value segment, ValueRange largest) {
           Value pointer = kernel.getMagnitude(segment, column);
           Value magnitude =
               b.loadWord(b.offsetBytes(columnMemory, b.mul(word, kWordBytes)));
-          kernel.enlarge(pointer, b.loadRelaxed(pointer), magnitude);
+          // Most blocks find that another one has had a larger magnitude, for
+          // which they need no atomic operation.
+          Value isLarger = b.compare(arith::CmpIPredicate::ugt, magnitude,
+                                     b.loadRelaxed(pointer));
+          b.createIf(isLarger, [&] {
+            LLVM::AtomicRMWOp::create(b, LLVM::AtomicBinOp::umax, pointer,
+                                      magnitude,
+                                      LLVM::AtomicOrdering::monotonic,
+                                      b.getTarget().getDeviceScope());
+          });
         });
       }
     }
