@@ -238,8 +238,8 @@ void CDNAEpilogue::storeRuns(ArrayRef<Value> accumulators, bool isRagged) {
             int64_t place = number * kRun + k;
             Value sums = accumulators[(quadrant * rowTiles + i) * columnTiles +
                                       place / results];
-            run.values.push_back(LLVM::ExtractElementOp::create(
-                b, sums, b.i32(place % results)));
+            run.values.push_back(
+                vector::ExtractOp::create(b, sums, place % results));
           }
           scale(run);
           accumulate(run, isRagged);

@@ -33,7 +33,7 @@ Value Mfma::getPart(KernelBuilder &b, const MfmaFragment &fragment,
                                    fragment.chunks[part]);
   Value halves = LLVM::BitcastOp::create(b, VectorType::get(2, b.getI64Type()),
                                          fragment.chunks[part / 2]);
-  Value half = LLVM::ExtractElementOp::create(b, halves, b.i32(part % 2));
+  Value half = vector::ExtractOp::create(b, halves, part % 2);
   if (!column.isBF16())
     return half;
   return LLVM::BitcastOp::create(b, VectorType::get(4, b.getI16Type()), half);

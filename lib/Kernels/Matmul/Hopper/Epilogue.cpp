@@ -255,7 +255,7 @@ SmallVector<Value> MatmulEpilogue::scalePair(const Tile &tile,
                                                eight * 4 + half * 2 + i);
     Value columnScale;
     if (columnScales)
-      columnScale = LLVM::ExtractElementOp::create(b, columnScales, b.i32(i));
+      columnScale = vector::ExtractOp::create(b, columnScales, i);
     for (Value scale : {rows.scales[half], columnScale})
       if (scale)
         value = arith::MulFOp::create(b, value, scale);
