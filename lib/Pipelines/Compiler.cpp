@@ -78,7 +78,6 @@ LogicalResult fp8moe::runKernelEmission(ModuleOp module,
     functions.addPass(arith::createIntRangeOptimizationsPass());
     functions.addPass(createRemoveDeadValuesPass());
     functions.addPass(createCanonicalizerPass());
-    functions.addPass(createCSEPass());
   });
 }
 
@@ -86,6 +85,8 @@ LogicalResult fp8moe::runKernelOutlining(ModuleOp module,
                                          const PassManagerHook &hook) {
   return run(module, hook, [](OpPassManager &pm, const TargetInfo &) {
     pm.addNestedPass<gpu::GPUModuleOp>(kernel::createOutlineRepeats());
+    // Not before: the second time that a step computes a value would be gone.
+    pm.addPass(createCSEPass());
   });
 }
 

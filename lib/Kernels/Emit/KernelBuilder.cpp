@@ -73,13 +73,17 @@ Value KernelBuilder::getPointer(unsigned index, StringRef name) {
 Value KernelBuilder::named(StringRef name, Value value) {
   if (name.empty())
     return value;
-  Location loc = NameLoc::get(getStringAttr(name), getLoc());
   Operation *op = value.getDefiningOp();
-  if (!op)
-    value.setLoc(loc);
-  else if (op->getNumResults() == 1 && !matchPattern(op, m_Constant()))
-    op->setLoc(loc);
+  if (!op || (op->getNumResults() == 1 && !matchPattern(op, m_Constant())))
+    value.setLoc(NameLoc::get(getStringAttr(name), value.getLoc()));
   return value;
+}
+
+KernelBuilder::Step::Step(KernelBuilder &b, StringRef name)
+    : b(b), outer(b.getLoc()) {
+  // A step that is emitted twice is two steps, side by side or not.
+  auto step = DistinctAttr::create(b.getStringAttr(name));
+  b.setLoc(FusedLoc::get(b.getContext(), {outer}, step));
 }
 
 Value KernelBuilder::getSubgroup() { return divU(thread, getSubgroupSize()); }
@@ -398,6 +402,7 @@ std::pair<Value, Value> KernelBuilder::exchange(Value value, int64_t mask) {
 
 Value KernelBuilder::reduceLanes(Value value, int64_t stride,
                                  function_ref<Value(Value, Value)> combine) {
+  Step step(*this, "reduce_lanes");
   for (int64_t mask = stride; mask < getSubgroupSize(); mask *= 2)
     value = std::apply(combine, exchange(value, mask));
   return value;

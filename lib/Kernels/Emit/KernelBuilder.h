@@ -91,9 +91,7 @@ public:
   /// kernels call functions by the names of steps.
   class Step {
   public:
-    Step(KernelBuilder &b, StringRef name) : b(b), outer(b.getLoc()) {
-      b.setLoc(FusedLoc::get(b.getContext(), {outer}, b.getStringAttr(name)));
-    }
+    Step(KernelBuilder &b, StringRef name);
     ~Step() { b.setLoc(outer); }
 
   private:

@@ -140,6 +140,7 @@ static SmallVector<Value> loadInLoop(KernelBuilder &b, const Plane &plane,
   const int64_t step = wordByWord ? kWordBytes / plane.elementBytes : 1;
   Value last = b.sub(range.high, 1);
   auto loadStep = [&](Value begin, Value other) {
+    KernelBuilder::Step named(b, "load_word");
     SmallVector<Value> elements;
     for (int64_t i : llvm::seq(step)) {
       Value index = b.clamp(b.add(begin, i), range.low, last);
@@ -191,6 +192,7 @@ SmallVector<Value> fp8moe::loadChunks(KernelBuilder &b, const Plane &plane,
   auto loadVectors = [&] {
     SmallVector<Value> loaded;
     for (Value other : others) {
+      KernelBuilder::Step step(b, "load_line");
       Value pointer = createChunkPointer(b, plane, first, other);
       for (int64_t chunk : llvm::seq(chunks))
         loaded.push_back(b.load(b.getWordsType(),
@@ -209,6 +211,7 @@ SmallVector<Value> fp8moe::loadChunks(KernelBuilder &b, const Plane &plane,
       indices.push_back(b.widenSigned(index));
     }
     for (Value other : others) {
+      KernelBuilder::Step step(b, "load_elements");
       Plane row = plane;
       row.base = createElementPointer(b, plane, first, other);
       SmallVector<Value> elements;
@@ -402,6 +405,7 @@ void fp8moe::zeroChunk(KernelBuilder &b, const Plane &plane, Value first,
     Value stride = b.mul(plane.vectorStride, plane.elementBytes);
     Value element = pointer;
     for (int64_t i : llvm::seq(plane.getChunk())) {
+      KernelBuilder::Step step(b, "zero_element");
       Value inside = b.bitAnd(b.lessEqual(low, i), b.less(b.i32(i), high));
       b.createIf(inside, [&] { b.store(zero, element, plane.elementBytes); });
       element = b.offsetBytes(element, stride);

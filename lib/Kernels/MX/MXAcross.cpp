@@ -77,6 +77,7 @@ SmallVector<Value> MXAcross::getMax(ArrayRef<Value> lhs, ArrayRef<Value> rhs) {
 /// have the block's lines: the largest of all of them. In each step a lane
 /// gives away the half of its words that the lane opposite will have.
 Value MXAcross::exchangeMagnitudes(Value lane, ArrayRef<Value> chunks) {
+  KernelBuilder::Step step(b, "exchange_magnitudes");
   SmallVector<Value> words = packMagnitudes(chunks);
   for (int64_t mask = words.size() / 2; mask > 0; mask /= 2) {
     Value isUpper = b.equal(b.bitAnd(b.divU(lane, mask), 1), 1);
@@ -135,6 +136,7 @@ void MXAcross::putFactors(const MXTile &tile, Value line, Value block,
 }
 
 void MXAcross::putBlock(Value line, Value block, ArrayRef<Value> chunks) {
+  KernelBuilder::Step step(b, "put_block");
   Value firstPosition = b.mul(block, kMXBlock);
   output.putBlock(line, block, chunks, [&](Value chunk) {
     Value first = b.add(firstPosition, b.mul(chunk, kPositions));

@@ -79,6 +79,7 @@ void MXKernel::forEachTile(MXKernel *across,
 }
 
 MXKernel::Scales MXKernel::createScales(ArrayRef<Value> magnitudes) {
+  KernelBuilder::Step step(b, "create_scales");
   Scales scales;
   for (Value magnitude : magnitudes) {
     Value byte = createMXScaleByte(b, magnitude, problem.fp8Type, problem.mode);
@@ -127,6 +128,7 @@ void MXKernel::putScale(const MXTile &tile, Value memory, Value lineInTile,
 
 void MXKernel::storeScale(const MXTile &tile, Value lineInTile,
                           Value blockInTile, Value byte) {
+  KernelBuilder::Step step(b, "store_scale");
   if (problem.tiledScales)
     return putScale(tile, getScaleTile(tile), lineInTile, blockInTile, byte);
   b.createIf(isBlock(tile, lineInTile, blockInTile), [&] {

@@ -158,6 +158,7 @@ SmallVector<Value> OuterBuilder::maskBlock(const MXTile &tile,
 /// One chunk of them, element by element. Lines and positions behind the last
 /// one repeat it.
 Value OuterBuilder::loadElements(const MXTile &tile, Value chunk) {
+  KernelBuilder::Step step(b, "load_elements");
   const Plane &plane = tile.input;
   auto elementType = b.getIntegerType(plane.elementBytes * 8);
   Value first = b.add(getFirstElement(tile), b.mul(chunk, kPositions));
@@ -177,6 +178,7 @@ Value OuterBuilder::loadElements(const MXTile &tile, Value chunk) {
 }
 
 SmallVector<Value> OuterBuilder::packBlock(ArrayRef<Value> words) {
+  KernelBuilder::Step step(b, "pack_block");
   SmallVector<Value> chunks;
   for (int64_t i : llvm::seq(kChunks))
     chunks.push_back(b.packWords(words.slice(i * kPositions, kPositions)));

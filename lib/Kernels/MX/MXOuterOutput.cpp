@@ -27,6 +27,7 @@ OuterOutput::OuterOutput(MXKernel &kernel, int64_t numLines, bool isAlong,
 
 /// The bytes of a chunk: a word for each line, or the words of the positions.
 SmallVector<Value> OuterOutput::convert(Value chunk, ArrayRef<Value> factors) {
+  KernelBuilder::Step step(b, "convert_chunk");
   if (kernel.packsFactors) {
     chunk = kernel.createProduct(chunk, factors);
     factors = {};

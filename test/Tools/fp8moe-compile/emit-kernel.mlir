@@ -20,11 +20,11 @@
 // CHECK-NEXT:    // shared {{[0-9]+}} + 8 * stage: empty "operands"
 // CHECK-NEXT:    gpu.func @grouped_matmul_0(%a_map: !llvm.ptr {fp8moe_plan.tensor_map}, {{.*}}
 
-// No value is carried that nobody reads, and what repeats is a function after its step.
+// No value is carried that nobody reads, and a step that is repeated is a function whose parameters have names.
 
 //      CHECK:{{ *}}%find_tile:4 = func.call @find_tile({{.*}}
 //  CHECK-NOT:{{.*}}%padded_begin{{.*}}
-//      CHECK:    func.func private @find_tile({{.*}}
+//      CHECK:    func.func private @find_tile(%group: i32, %first_tile: i32, %begin: i32, %end: i32, {{.*}}
 func.func @matmul(
       %a: tensor<?x2048x!fp8moe.e4m3> {fp8moe.name = "a"},
       %b: tensor<8x2048x1536x!fp8moe.e4m3, #fp8moe.strided<[0, 2, 1]>> {fp8moe.name = "b"},

@@ -449,6 +449,7 @@ Value RegisterResidentBuilder::getOutputPointer(Value row) {
 }
 
 SmallVector<Value> RegisterResidentBuilder::loadChunk(Value pointer) {
+  KernelBuilder::Step step(b, "load_chunk");
   SmallVector<Value> words;
   for (int64_t i : llvm::seq(kernel.getInputChunks(kOutputChunk)))
     words.push_back(b.load(b.getWordsType(),
@@ -493,6 +494,7 @@ SmallVector<Element> RegisterResidentBuilder::getEdges(IndexRange rows,
 
 /// The elements in the form of an input chunk, zero where there are none.
 Value RegisterResidentBuilder::loadElements(ArrayRef<Element> elements) {
+  KernelBuilder::Step step(b, "load_elements");
   if (elements.empty())
     return b.zeroWords();
   IntegerType type = b.getIntegerType(getInputBytes() * 8);
@@ -532,6 +534,7 @@ void RegisterResidentBuilder::storeElements(ArrayRef<Element> elements,
 //===----------------------------------------------------------------------===//
 
 Value RegisterResidentBuilder::combineTeam(Value magnitude) {
+  KernelBuilder::Step step(b, "combine_threads");
   int64_t lanes = std::min(team.threads, b.getSubgroupSize());
   for (int64_t mask = 1; mask < lanes; mask *= 2)
     magnitude =

@@ -56,12 +56,13 @@ def CheckSynchronization
 
 def OutlineRepeats
     : Pass<"fp8moe-outline-repeats", "::mlir::gpu::GPUModuleOp"> {
-  let summary = "Make functions of what kernels repeat, for readers";
+  let summary = "Make functions of steps that kernels repeat, for readers";
   let description = [{
-    A kernel is unrolled while it is built, so the same lines stand in it many times. The
-    pass makes each such sequence a function behind the kernel, where that saves ten lines
-    or more. Values that are not the same at all places are parameters. A function has the
-    name of a step, which the kernel's builder gave, or is a `part`.
+    A kernel is unrolled while it is built, so the same lines stand in it many times. Its
+    builder tells steps apart by their locations: `loc(fused<distinct[0]<"swizzle">>[...])`.
+    Steps of one name whose operations are equal become calls of a function behind the
+    kernel, where that saves ten lines or more. Values that differ are parameters, equal
+    constants are not. A parameter has the name of those values that have one.
 
     Before that, elements that are taken one by one become results of one
     `vector.to_elements` or `builtin.unrealized_conversion_cast`, so that places differ in
