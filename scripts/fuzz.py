@@ -22,8 +22,8 @@ import xml.etree.ElementTree as ElementTree
 from concurrent.futures import ThreadPoolExecutor
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-# The share of inputs of each target. Most code is in the compiler, where an input also costs most.
-SHARES = {"ir": 0.4, "pipeline": 0.15, "manifest": 0.2, "binary": 0.05, "safetensors": 0.2}
+# The share of inputs of each target. An input of the compiler costs most.
+SHARES = {"ir": 0.16, "pipeline": 0.06, "manifest": 0.4, "safetensors": 0.38}
 # One input may use so many seconds and so much memory, on a machine that may be busy.
 LIMITS = ["-timeout=60", "-rss_limit_mb=4096", "-len_control=0"]
 # Modules with more programs are only read in parts: dozens of kernels take as long as a hang.
@@ -32,6 +32,9 @@ MOST_PROGRAMS = 2
 MOST_SEEDS = 400
 # Options of fp8moe-opt in tests that are no passes, and passes that only tests have.
 NO_PASSES = "split-input|verify-diag|allow-|mlir-|emit-bytecode|remark|test-"
+# Pieces of JSON, for libFuzzer's mutators: numbers at the edges of what sizes and indices can be, and structure.
+PIECES = [str(sign * 2**bits - less) for bits in (0, 8, 16, 31, 32, 62, 63, 64) for sign in (1, -1) for less in (0, 1)]
+PIECES += ["1.0e+400", "null", "true", "[]", "{}", '{"value": 0}', '{"dim": [0, 0]}', '{"stride": [0, 0]}']
 # The only binary of all manifests, which fp8moe-manifest-fuzzer has.
 BINARY = {"file": "kernels", "xxh3": "3356b483afc5064e"}
 
@@ -116,8 +119,15 @@ def sample(seeds, number):
     return [min(pair, key=len) for pair in pairs] if len(seeds) >= 2 * MOST_SEEDS else seeds[:MOST_SEEDS]
 
 
+def write_dictionary(folder, path):
+    """Writes PIECES and the names in the seeds of JSON in a folder as a dictionary of libFuzzer."""
+    names = set().union(*(re.findall(rb'"[A-Za-z_0-9]+"', seed.read_bytes()) for seed in folder.iterdir()))
+    words = [*PIECES, *sorted(name.decode() for name in names)]
+    path.write_text("".join('"' + word.replace('"', '\\"') + '"\n' for word in words))
+
+
 def write_seeds(names, build, folder, choose):
-    """Writes those seeds of each target that `choose` returns to folder/TARGET."""
+    """Writes those seeds of each target that `choose` returns to folder/TARGET, and dictionaries to folder/TARGET.dict."""
     seeds = {name: {} for name in SHARES}
     if "ir" in names or "pipeline" in names:
         make_seeds_of_compiler(seeds)
@@ -132,6 +142,8 @@ def write_seeds(names, build, folder, choose):
         for i, content in enumerate(choose(list(seeds[name]))):
             data = content if isinstance(content, bytes) else content.encode()
             (folder / name / f"{i:05}").write_bytes(data)
+        if name in ("manifest", "safetensors"):
+            write_dictionary(folder / name, folder / f"{name}.dict")
 
 
 def keep_addresses():
@@ -150,6 +162,8 @@ def run_target(name, args, seeds):
     count = len(list((seeds / name).iterdir()))
     target = args.build / "bin" / f"fp8moe-{name}-fuzzer"
     command = [*keep_addresses(), target, f"-seed={args.seed}", f"-runs={count + int(args.inputs * SHARES[name])}", *LIMITS]
+    if (dictionary := seeds / f"{name}.dict").exists():
+        command.append(f"-dict={dictionary}")
     command += [f"-artifact_prefix={finds}/{name}-", "-print_final_stats=1", seeds / name]
     # libFuzzer adds what it finds new to the first folder.
     with tempfile.TemporaryDirectory() as scratch:
@@ -183,7 +197,7 @@ def main():
     parser.add_argument("results", type=pathlib.Path, help="folder of fuzz-finds and fuzz.xml")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "asan", help="folder of the preset asan")
     parser.add_argument("--seed", type=int, default=1, help="libFuzzer's seed (default: 1)")
-    parser.add_argument("--inputs", type=int, default=10000, help="inputs in all, beside seeds (default: 10000)")
+    parser.add_argument("--inputs", type=int, default=25000, help="inputs in all, beside seeds (default: 25000)")
     parser.add_argument("--targets", default=",".join(SHARES), help="names, with commas between them (default: all)")
     parser.add_argument("--only-seeds", action="store_true", help="write RESULTS/fuzz-seeds, and stop")
     args = parser.parse_args()

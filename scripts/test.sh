@@ -13,7 +13,7 @@
 #                                 the project has AddressSanitizer, leaks included, and
 #                                 UndefinedBehaviorSanitizer; without comparisons of compilations,
 #                                 scripts and documents
-#   fuzz                          10,000 hostile inputs on build/asan; FP8MOE_FUZZ_SEED chooses others
+#   fuzz                          25,000 hostile inputs on build/asan; FP8MOE_FUZZ_SEED chooses others
 #   tsan                          the runtime's unit tests on build/tsan, with ThreadSanitizer
 #   torch                         the tests of fp8moe.torch, which python skips, on build/release with torch in
 #                                 build/torch-env (scripts/setup_torch.sh), after all others; skipped, with
@@ -193,7 +193,7 @@ if wants fuzz; then
   # A fixed seed begins with the same inputs every time; what they cover decides on later ones.
   seed="${FP8MOE_FUZZ_SEED:-20261122}"
   say "FP8MOE_FUZZ_SEED=$seed"
-  run_suite fuzz "$VENV/bin/python" scripts/fuzz.py --seed="$seed" --inputs=10000 "$RESULTS"
+  run_suite fuzz "$VENV/bin/python" scripts/fuzz.py --seed="$seed" "$RESULTS"
 fi
 if wants tsan; then
   build_preset tsan FP8MoERuntimeTests

@@ -118,17 +118,24 @@ std::pair<StringRef, StringRef> fuzz::splitInput(StringRef input) {
   return {line.ltrim('/').trim(), rest};
 }
 
+extern "C" size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t maxSize);
+
+/// Puts `text` in place of an input, and returns its size.
+static size_t putInput(StringRef text, uint8_t *data, size_t maxSize) {
+  return llvm::copy(text.take_front(maxSize), data) - data;
+}
+
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size,
                                           size_t maxSize, unsigned seed) {
-  auto mutate = [](StringRef input, Random &random) {
-    auto [choice, text] = splitInput(input);
-    // Most inputs keep one of both, which another change would hide.
-    std::string line =
-        random.oneIn(4) ? mutateChoice(choice, "", random) : choice.str();
-    return "// " + line + "\n" +
-           (random.oneIn(8) ? text.str() : mutateText(text, random));
-  };
-  return mutateInput(data, size, maxSize, seed, mutate);
+  Random random(seed);
+  if (random.oneIn(32))
+    return LLVMFuzzerMutate(data, size, maxSize);
+  auto [choice, text] = splitInput(toText(data, size));
+  // Most inputs keep one of both, which another change would hide.
+  std::string line =
+      random.oneIn(4) ? mutateChoice(choice, "", random) : choice.str();
+  std::string changed = random.oneIn(8) ? text.str() : mutateText(text, random);
+  return putInput("// " + line + "\n" + changed, data, maxSize);
 }
 
 extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t *data, size_t size,

@@ -36,9 +36,6 @@ private:
   std::mt19937_64 engine;
 };
 
-/// A number at an edge of what sizes, indices and integers can be.
-llvm::StringRef drawBoundary(Random &random);
-
 /// Makes one to a handful of changes to IR or a pipeline, such that the
 /// verifier still accepts many: equal sizes, types and attributes often change
 /// together.
@@ -47,13 +44,6 @@ std::string mutateText(llvm::StringRef text, Random &random);
 /// Puts a piece of `other` where `text` has one of the same kind, or behind an
 /// equal token: another rounding behind `rounding`, an operation behind `=`.
 std::string crossOverText(llvm::StringRef text, llvm::StringRef other,
-                          Random &random);
-
-/// Changes values and structure of JSON; other text stays as it is.
-std::string mutateJson(llvm::StringRef text, Random &random);
-
-/// Puts a value of `other` in place of one of `text`.
-std::string crossOverJson(llvm::StringRef text, llvm::StringRef other,
                           Random &random);
 
 } // namespace fuzz

@@ -13,12 +13,9 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <cstdlib>
-#include <cstring>
 
 using namespace fuzz;
 using llvm::StringRef;
-
-extern "C" size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t maxSize);
 
 /// As cmake/Sanitizers.cmake says, and with a stack for the report of one that
 /// overflows: no other thread ends here.
@@ -59,19 +56,4 @@ void fuzz::writeFile(const std::string &path, StringRef contents) {
   if (error)
     llvm::report_fatal_error(llvm::Twine("cannot write ") + path);
   os << contents;
-}
-
-size_t fuzz::putInput(StringRef text, uint8_t *data, size_t maxSize) {
-  text = text.take_front(maxSize);
-  std::memcpy(data, text.data(), text.size());
-  return text.size();
-}
-
-size_t
-fuzz::mutateInput(uint8_t *data, size_t size, size_t maxSize, unsigned seed,
-                  llvm::function_ref<std::string(StringRef, Random &)> mutate) {
-  Random random(seed);
-  if (random.oneIn(32))
-    return LLVMFuzzerMutate(data, size, maxSize);
-  return putInput(mutate(toText(data, size), random), data, maxSize);
 }

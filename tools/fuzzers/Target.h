@@ -11,7 +11,7 @@
 
 #include "Mutators.h"
 
-#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/Twine.h"
 
 #include <string>
 
@@ -34,15 +34,6 @@ llvm::StringRef getInput(const uint8_t *data, size_t size);
 const std::string &getScratch();
 
 void writeFile(const std::string &path, llvm::StringRef contents);
-
-/// Puts in place of the input what `mutate` makes of it or, now and then, what
-/// libFuzzer makes of its bytes. Returns the new size, at most `maxSize`.
-size_t
-mutateInput(uint8_t *data, size_t size, size_t maxSize, unsigned seed,
-            llvm::function_ref<std::string(llvm::StringRef, Random &)> mutate);
-
-/// Puts `text` in place of an input, and returns its size.
-size_t putInput(llvm::StringRef text, uint8_t *data, size_t maxSize);
 
 /// Loads the artifact, resolves its programs with shapes that follow from
 /// `seed`, and describes the calls. Nothing runs, because an artifact is code.

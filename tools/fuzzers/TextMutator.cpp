@@ -23,7 +23,8 @@ static StringRef drawWord(StringRef list, Random &random) {
   return random.pick(words);
 }
 
-StringRef fuzz::drawBoundary(Random &random) {
+/// A number at an edge of what sizes, indices and integers can be.
+static StringRef drawBoundary(Random &random) {
   return drawWord("0 1 -1 2 127 128 255 256 65535 65536 2147483647 2147483648 "
                   "4294967295 4294967296 1099511627776 4611686018427387903 "
                   "4611686018427387904 9223372036854775807 9223372036854775808 "

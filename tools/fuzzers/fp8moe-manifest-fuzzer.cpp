@@ -26,18 +26,3 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   readArtifact(getScratch(), seed % 4 ? "none" : "cpu", seed);
   return 0;
 }
-
-extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size,
-                                          size_t maxSize, unsigned seed) {
-  return mutateInput(data, size, maxSize, seed, mutateJson);
-}
-
-extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t *data, size_t size,
-                                            const uint8_t *otherData,
-                                            size_t otherSize, uint8_t *result,
-                                            size_t maxSize, unsigned seed) {
-  Random random(seed);
-  return putInput(
-      crossOverJson(toText(data, size), toText(otherData, otherSize), random),
-      result, maxSize);
-}

@@ -10,10 +10,7 @@
 
 #include "fp8moe/Support/Safetensors.h"
 
-#include <cstring>
-
 using namespace fuzz;
-using llvm::StringRef;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   using namespace ::fp8moe::support;
@@ -34,29 +31,4 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
       reportBroken("a tensor is found by its name", tensor.name);
   }
   return 0;
-}
-
-/// The header of a file is JSON behind its length.
-static std::string mutate(StringRef file, Random &random) {
-  uint64_t length = 0;
-  if (file.size() < sizeof(length))
-    return file.str();
-  std::memcpy(&length, file.data(), sizeof(length));
-  StringRef rest = file.drop_front(sizeof(length));
-  std::string header = rest.take_front(length).str();
-  std::string data = rest.drop_front(header.size()).str();
-  if (!random.oneIn(4))
-    header = mutateJson(header, random);
-  if (random.oneIn(4))
-    data.resize(random.below(data.size() + 2));
-  length = header.size();
-  if (random.oneIn(8))
-    length ^= uint64_t(1) << random.below(64);
-  return std::string(reinterpret_cast<const char *>(&length), sizeof(length)) +
-         header + data;
-}
-
-extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size,
-                                          size_t maxSize, unsigned seed) {
-  return mutateInput(data, size, maxSize, seed, mutate);
 }

@@ -10,7 +10,6 @@
 #include "Tokens.h"
 
 #include "fp8moe/InitAll.h"
-#include "fp8moe/Support/Json.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
@@ -41,9 +40,6 @@ func.func @cast(%x: tensor<8x64xf32>) -> tensor<64x8xf32> {
 }
 )mlir";
 
-static constexpr llvm::StringLiteral kJson =
-    R"({"programs": [{"name": "f", "sizes": [1, 2.5, null]}], "schema": 3})";
-
 static constexpr unsigned kSeeds = 500;
 
 /// How many of the texts that `change` makes the parser, and with `verifies`
@@ -64,7 +60,7 @@ static unsigned countAccepted(bool verifies, Change change) {
 }
 
 TEST(Tokens, JoinToTheirText) {
-  for (llvm::StringRef text : {kModule, kOther, kJson})
+  for (llvm::StringRef text : {kModule, kOther})
     EXPECT_EQ(join(tokenize(text)), text);
   Random random(0);
   for (unsigned i = 0; i < kSeeds; ++i) {
@@ -116,20 +112,4 @@ TEST(TextMutator, TakesAnyText) {
       (void)crossOverText(text, kOther, random);
       (void)crossOverText(kOther, text, random);
     }
-}
-
-TEST(JsonMutator, KeepsMostJsonValid) {
-  unsigned valid = 0, changed = 0;
-  for (unsigned seed = 0; seed < kSeeds; ++seed) {
-    Random random(seed);
-    std::string text = mutateJson(kJson, random);
-    changed += text != kJson;
-    valid += fp8moe::support::Json::accept(text);
-    EXPECT_TRUE(fp8moe::support::Json::accept(
-        crossOverJson(kJson, "{\"a\": []}", random)));
-  }
-  EXPECT_GE(valid, kSeeds * 95 / 100);
-  EXPECT_GE(changed, kSeeds * 9 / 10);
-  Random random(0);
-  EXPECT_EQ(crossOverJson("{", kJson, random), "{");
 }
