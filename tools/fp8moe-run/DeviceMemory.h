@@ -14,27 +14,51 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace fp8moe::run {
 
 /// Allocation and copies on one device. Allocations are freed with the object.
 class DeviceMemory {
 public:
-  virtual ~DeviceMemory() = default;
+  /// `device` is "cpu", "cuda:N" or "hip:N": one that an artifact has been
+  /// loaded on, so that its driver is ready.
+  static llvm::Expected<std::unique_ptr<DeviceMemory>>
+  create(const std::string &device);
+  ~DeviceMemory();
 
   /// At least `bytes` bytes at a multiple of 256; null for no bytes. The
   /// contents are the byte 0xA5, so that what a kernel forgot to write is seen.
-  virtual llvm::Expected<void *> allocate(uint64_t bytes) = 0;
-  virtual llvm::Error copyToDevice(void *device, const void *host,
-                                   uint64_t bytes) = 0;
-  virtual llvm::Error copyToHost(void *host, const void *device,
-                                 uint64_t bytes) = 0;
+  llvm::Expected<void *> allocate(uint64_t bytes);
+  llvm::Error copyToDevice(void *to, const void *from, uint64_t bytes);
+  llvm::Error copyToHost(void *to, const void *from, uint64_t bytes);
   /// Returns when everything launched on the default stream has finished.
-  virtual llvm::Error synchronize() = 0;
+  llvm::Error synchronize();
 
-  /// `device` is "cpu", "cuda:N" or "hip:N", as for fp8moe_artifact_load.
-  static llvm::Expected<std::unique_ptr<DeviceMemory>>
-  create(const std::string &device);
+private:
+  /// Functions of a driver, or of the host; 0 is success. Device pointers are
+  /// integers in CUDA and `void *` in HIP: the same in the calling convention
+  /// of every 64-bit host.
+  struct Functions {
+    int (*allocate)(void **, size_t);
+    int (*free)(void *);
+    int (*fill)(void *, unsigned char, size_t);
+    int (*copyToDevice)(void *, const void *, size_t);
+    int (*copyToHost)(void *, const void *, size_t);
+    int (*synchronize)();
+  };
+
+  DeviceMemory(const std::string &device, const Functions &functions)
+      : device(device), functions(functions) {}
+  DeviceMemory(const DeviceMemory &) = delete;
+
+  static Functions getHostFunctions();
+  static llvm::Expected<Functions> openDriver(bool isCuda, int ordinal);
+  llvm::Error check(int code, const llvm::Twine &action) const;
+
+  std::string device;
+  Functions functions;
+  std::vector<void *> blocks;
 };
 
 } // namespace fp8moe::run
