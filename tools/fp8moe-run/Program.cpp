@@ -10,6 +10,7 @@
 
 #include "RandomInputs.h"
 #include "StridedCopy.h"
+#include "fp8moe/Support/Safetensors.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -29,12 +30,10 @@ using llvm::Twine;
 /// So often are inputs laid out anew until the program takes them.
 static constexpr int kMaxTried = 10000;
 
-static llvm::Error makeError(const Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
-
 /// The runtime's message for the function that just failed.
-static llvm::Error runtimeError() { return makeError(fp8moe_last_error()); }
+static llvm::Error runtimeError() {
+  return llvm::createStringError(Twine(fp8moe_last_error()));
+}
 
 static ArrayRef<int64_t> shapeOf(const fp8moe_buffer &buffer) {
   return ArrayRef(buffer.shape, buffer.rank);
@@ -92,35 +91,36 @@ llvm::Expected<Program> Program::load(const std::string &path,
     return result;
   }
   if (count == 0)
-    return makeError("the artifact has no programs");
+    return llvm::createStringError("the artifact has no programs");
   std::string names;
   for (size_t i = 0; i < count; ++i) {
     names += i ? ", " : "";
     names += fp8moe_program_name(fp8moe_artifact_program(artifact, i));
   }
-  return makeError("the artifact has " + Twine(count) +
-                   " programs; choose one with --program=NAME: " + names);
+  return llvm::createStringError(
+      "the artifact has " + Twine(count) +
+      " programs; choose one with --program=NAME: " + names);
 }
 
 //===----------------------------------------------------------------------===//
 // Inputs
 //===----------------------------------------------------------------------===//
 
-llvm::Error Program::checkInput(const HostTensor &tensor,
-                                const fp8moe_buffer &input) const {
+/// An error where the program does not take the tensor.
+static llvm::Error checkInput(const HostTensor &tensor,
+                              const fp8moe_buffer &input) {
   bool fits = tensor.shape.size() == static_cast<size_t>(input.rank);
   for (auto [extent, wanted] : llvm::zip(tensor.shape, shapeOf(input)))
     fits &= wanted == FP8MOE_DYNAMIC || extent == wanted;
   if (fits && tensor.dtype->code == input.dtype)
     return llvm::Error::success();
-  return makeError(Twine("input '") + input.name + "' is " + tensor.describe() +
-                   ", expected " + input.dtype_name + " " +
-                   formatShape(shapeOf(input)));
+  return llvm::createStringError(
+      Twine("input '") + input.name + "' is " + tensor.describe() +
+      ", expected " + input.dtype_name + " " + formatShape(shapeOf(input)));
 }
 
-llvm::Expected<HostTensor>
-Program::readInput(const support::SafetensorsTensor &found,
-                   const fp8moe_buffer &input) const {
+static llvm::Expected<HostTensor>
+readInput(const support::SafetensorsTensor &found, const fp8moe_buffer &input) {
   HostTensor tensor;
   tensor.name = input.name;
   tensor.dtype = found.dtype;
@@ -132,52 +132,16 @@ Program::readInput(const support::SafetensorsTensor &found,
   return tensor;
 }
 
-static std::string listNames(const support::SafetensorsFile &file) {
-  return llvm::join(
-      llvm::map_range(file.tensors(), [](auto &t) { return t.name; }), ", ");
-}
-
-llvm::Expected<std::vector<HostTensor>>
-Program::readInputs(const std::string &path,
-                    const std::optional<RandomOptions> &random) const {
-  std::string error;
-  auto file = support::SafetensorsFile::open(path, error);
-  if (!file)
-    return makeError(error);
-  std::vector<HostTensor> inputs;
-  for (size_t i = 0; i < fp8moe_program_num_inputs(program); ++i) {
-    const fp8moe_buffer &input = *fp8moe_program_input(program, i);
-    const support::SafetensorsTensor *found = file->find(input.name);
-    if (!found && random)
-      continue;
-    if (!found)
-      return makeError(
-          path + ": no tensor '" + input.name +
-          "', which the program reads; the file has: " + listNames(*file) +
-          " (with --random=SEED, what it lacks is random)");
-    auto tensor = readInput(*found, input);
-    if (!tensor)
-      return makeError(path + ": " + llvm::toString(tensor.takeError()));
-    inputs.push_back(std::move(*tensor));
-  }
-  if (inputs.empty() && random && fp8moe_program_num_inputs(program) != 0)
-    return makeError(path +
-                     ": no tensor that the program reads; the file has: " +
-                     listNames(*file));
-  return random ? addRandomInputs(std::move(inputs), *random)
-                : std::move(inputs);
-}
-
 /// The extent of a dimension that the program leaves open.
 llvm::Expected<int64_t>
 Program::chooseExtent(const fp8moe_buffer &input, int32_t dim,
                       const RandomOptions &options) const {
   if (!options.tokens)
-    return makeError(Twine("input '") + input.name + "' is " +
-                     formatShape(shapeOf(input)) +
-                     ": give the extents with --tokens=N (for every '?') or "
-                     "--shape=" +
-                     input.name + "=AxB");
+    return llvm::createStringError(
+        Twine("input '") + input.name + "' is " + formatShape(shapeOf(input)) +
+        ": give the extents with --tokens=N (for every '?') or "
+        "--shape=" +
+        input.name + "=AxB");
   auto numGroups = [&](llvm::StringRef ends) -> int64_t {
     if (auto given = options.shapes.find(ends);
         given != options.shapes.end() && !given->second.empty())
@@ -193,24 +157,6 @@ Program::chooseExtent(const fp8moe_buffer &input, int32_t dim,
       .value_or(*options.tokens);
 }
 
-llvm::Expected<SmallVector<int64_t>>
-Program::chooseShape(const fp8moe_buffer &input,
-                     const RandomOptions &options) const {
-  auto given = options.shapes.find(input.name);
-  if (given != options.shapes.end())
-    return given->second;
-  SmallVector<int64_t> shape(shapeOf(input));
-  for (auto [dim, extent] : llvm::enumerate(shape)) {
-    if (extent != FP8MOE_DYNAMIC)
-      continue;
-    auto chosen = chooseExtent(input, static_cast<int32_t>(dim), options);
-    if (!chosen)
-      return chosen.takeError();
-    extent = *chosen;
-  }
-  return shape;
-}
-
 /// The bytes of a tensor that is not allocated yet, at most 2^64 - 1.
 static uint64_t countBytes(const HostTensor &tensor) {
   uint64_t bytes = tensor.dtype->bytes;
@@ -224,78 +170,118 @@ static uint64_t getMachineMemory() {
          static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-/// One that is to be filled, of the shape that the options say.
+/// A tensor that is to be filled, of the shape that the options say.
 llvm::Expected<HostTensor>
 Program::makeInput(const fp8moe_buffer &input,
                    const RandomOptions &options) const {
-  auto shape = chooseShape(input, options);
-  if (!shape)
-    return shape.takeError();
   HostTensor tensor;
   tensor.name = input.name;
   tensor.dtype = support::findDataType(input.dtype);
-  tensor.shape = *shape;
-  if (llvm::Error mismatch = checkInput(tensor, input))
-    return mismatch;
+  if (auto given = options.shapes.find(input.name);
+      given != options.shapes.end()) {
+    tensor.shape = given->second;
+    if (llvm::Error mismatch = checkInput(tensor, input))
+      return mismatch;
+    return tensor;
+  }
+  for (auto [dim, extent] : llvm::enumerate(shapeOf(input))) {
+    tensor.shape.push_back(extent);
+    if (extent != FP8MOE_DYNAMIC)
+      continue;
+    auto chosen = chooseExtent(input, static_cast<int32_t>(dim), options);
+    if (!chosen)
+      return chosen.takeError();
+    tensor.shape.back() = *chosen;
+  }
   return tensor;
 }
 
-llvm::Expected<std::vector<HostTensor>>
-Program::addRandomInputs(std::vector<HostTensor> given,
-                         const RandomOptions &options) const {
+/// Makes the values of the inputs in `made`.
+llvm::Error Program::fillInputs(llvm::MutableArrayRef<HostTensor> inputs,
+                                const llvm::StringSet<> &made,
+                                const RandomOptions &options) const {
+  for (llvm::StringRef name : options.shapes.keys()) {
+    auto hasName = [&](const HostTensor &input) { return input.name == name; };
+    if (llvm::none_of(inputs, hasName))
+      return llvm::createStringError("--shape: the program has no input '" +
+                                     name + "'");
+    if (!made.contains(name))
+      return llvm::createStringError(
+          "--shape: input '" + name +
+          "' is of the file of --inputs, which has its shape");
+  }
+  if (options.onlyShapes)
+    return llvm::Error::success();
+
   uint64_t bytes = 0;
-  std::vector<HostTensor> inputs;
-  // Inputs that are given come in the order of the program.
-  size_t numGiven = 0;
-  llvm::StringMap<bool> isGiven;
   std::optional<int64_t> rows = options.tokens;
+  for (auto [i, tensor] : llvm::enumerate(inputs)) {
+    if (made.contains(tensor.name))
+      bytes = llvm::SaturatingAdd(bytes, countBytes(tensor));
+    // Without --tokens the groups divide what the first free dimension holds.
+    ArrayRef<int64_t> wanted = shapeOf(*fp8moe_program_input(program, i));
+    if (const int64_t *open = llvm::find(wanted, FP8MOE_DYNAMIC);
+        !rows && open != wanted.end())
+      rows = tensor.shape[open - wanted.begin()];
+  }
+  if (bytes > getMachineMemory())
+    return llvm::createStringError(
+        "the inputs need " + Twine(bytes) + " bytes, but this machine has " +
+        Twine(getMachineMemory()) +
+        " bytes of memory; give smaller --tokens or --shape");
+
+  std::mt19937_64 engine(options.seed);
+  for (HostTensor &tensor : inputs)
+    if (made.contains(tensor.name) &&
+        !fillRandom(tensor, padded.limitRows(tensor, rows, inputs), engine))
+      return llvm::createStringError(
+          "--random makes no " + Twine(tensor.dtype->name) +
+          " values, which input '" + tensor.name + "' needs; use --inputs");
+  for (HostTensor &tensor : inputs)
+    if (made.contains(tensor.name))
+      padded.clearPadding(tensor, inputs);
+  return llvm::Error::success();
+}
+
+llvm::Expected<std::vector<HostTensor>>
+Program::getInputs(const std::string &path,
+                   const std::optional<RandomOptions> &random) const {
+  std::optional<support::SafetensorsFile> file;
+  std::string error, names;
+  if (!path.empty()) {
+    file = support::SafetensorsFile::open(path, error);
+    if (!file)
+      return llvm::createStringError(Twine(error));
+    names = llvm::join(
+        llvm::map_range(file->tensors(), [](auto &t) { return t.name; }), ", ");
+  }
+  std::vector<HostTensor> inputs;
+  llvm::StringSet<> made;
   for (size_t i = 0; i < fp8moe_program_num_inputs(program); ++i) {
     const fp8moe_buffer &input = *fp8moe_program_input(program, i);
-    bool hasTensor =
-        numGiven < given.size() && given[numGiven].name == input.name;
-    isGiven[input.name] = hasTensor;
-    if (hasTensor) {
-      inputs.push_back(std::move(given[numGiven++]));
-    } else {
-      auto made = makeInput(input, options);
-      if (!made)
-        return made.takeError();
-      inputs.push_back(std::move(*made));
-      bytes = llvm::SaturatingAdd(bytes, countBytes(inputs.back()));
-    }
-    // Without --tokens the groups divide what the first free dimension holds.
-    for (auto [extent, wanted] : llvm::zip(inputs.back().shape, shapeOf(input)))
-      if (!rows && wanted == FP8MOE_DYNAMIC)
-        rows = extent;
+    const support::SafetensorsTensor *found =
+        file ? file->find(input.name) : nullptr;
+    if (!found && !random)
+      return llvm::createStringError(
+          path + ": no tensor '" + input.name +
+          "', which the program reads; the file has: " + names +
+          " (with --random=SEED, what it lacks is random)");
+    auto tensor = found ? readInput(*found, input) : makeInput(input, *random);
+    if (!tensor && found)
+      return llvm::createStringError(path + ": " +
+                                     llvm::toString(tensor.takeError()));
+    if (!tensor)
+      return tensor.takeError();
+    if (!found)
+      made.insert(input.name);
+    inputs.push_back(std::move(*tensor));
   }
-  for (const auto &shape : options.shapes) {
-    if (!isGiven.contains(shape.first()))
-      return makeError("--shape: the program has no input '" + shape.first() +
-                       "'");
-    if (isGiven[shape.first()])
-      return makeError("--shape: input '" + shape.first() +
-                       "' is of the file of --inputs, which has its shape");
-  }
-
-  if (options.onlyShapes)
-    return inputs;
-  if (bytes > getMachineMemory())
-    return makeError("the inputs need " + Twine(bytes) +
-                     " bytes, but this machine has " +
-                     Twine(getMachineMemory()) +
-                     " bytes of memory; give smaller --tokens or --shape");
-
-  RandomInputs random(options.seed);
-  for (HostTensor &tensor : inputs)
-    if (!isGiven[tensor.name] &&
-        !random.fill(*tensor.dtype, tensor.numElements(),
-                     padded.limitRows(tensor, rows, inputs), tensor.data))
-      return makeError("--random makes no " + Twine(tensor.dtype->name) +
-                       " values, which input '" + tensor.name +
-                       "' needs; use --inputs");
-  for (HostTensor &tensor : inputs)
-    if (!isGiven[tensor.name])
-      padded.clearPadding(tensor, inputs);
+  if (file && !inputs.empty() && made.size() == inputs.size())
+    return llvm::createStringError(
+        path + ": no tensor that the program reads; the file has: " + names);
+  if (random)
+    if (llvm::Error failure = fillInputs(inputs, made, *random))
+      return failure;
   return inputs;
 }
 
@@ -333,7 +319,7 @@ llvm::Error Program::resolve(ArrayRef<HostTensor> inputs) {
     if (input == chosen.size())
       break;
   }
-  return makeError(*message);
+  return llvm::createStringError(Twine(*message));
 }
 
 llvm::Expected<std::string> Program::describe() const {
@@ -350,8 +336,9 @@ static llvm::Expected<void *> upload(const HostTensor &tensor,
                                      const fp8moe_buffer &buffer,
                                      DeviceMemory &memory) {
   std::vector<uint8_t> staging(buffer.bytes);
-  denseToStrided(tensor.data.data(), staging.data(), shapeOf(buffer),
-                 stridesOf(buffer), tensor.dtype->bytes);
+  copyElements(tensor.shape, tensor.dtype->bytes, tensor.data.data(),
+               getDenseStrides(tensor.shape), staging.data(),
+               stridesOf(buffer));
   auto pointer = memory.allocate(buffer.bytes);
   if (!pointer)
     return pointer.takeError();
@@ -371,8 +358,9 @@ static llvm::Expected<HostTensor> download(const void *pointer,
   if (auto error = memory.copyToHost(staging.data(), pointer, buffer.bytes))
     return error;
   tensor.data.resize(tensor.numElements() * tensor.dtype->bytes);
-  stridedToDense(staging.data(), tensor.data.data(), shapeOf(buffer),
-                 stridesOf(buffer), tensor.dtype->bytes);
+  copyElements(tensor.shape, tensor.dtype->bytes, staging.data(),
+               stridesOf(buffer), tensor.data.data(),
+               getDenseStrides(tensor.shape));
   return tensor;
 }
 
@@ -433,6 +421,6 @@ llvm::Error fp8moe::run::writeTensors(const std::string &path,
                        tensor.data.size()});
   std::string error;
   if (!support::writeSafetensors(path, std::move(entries), {}, error))
-    return makeError(error);
+    return llvm::createStringError(Twine(error));
   return llvm::Error::success();
 }

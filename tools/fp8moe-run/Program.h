@@ -14,9 +14,9 @@
 #include "PaddedGroups.h"
 
 #include "fp8moe-c/Runtime.h"
-#include "fp8moe/Support/Safetensors.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Error.h"
 
 #include <cstdint>
@@ -49,16 +49,11 @@ public:
 
   const char *name() const { return fp8moe_program_name(program); }
 
-  /// The inputs of the program from a file, which may hold more tensors; with
-  /// options, those that it lacks are random.
+  /// The inputs of the program: those in the file `path`, which may hold more
+  /// tensors, unless it is empty. With options, those that it lacks are random.
   llvm::Expected<std::vector<HostTensor>>
-  readInputs(const std::string &path,
-             const std::optional<RandomOptions> &random) const;
-
-  /// All inputs: those that are given, in their order, and random ones.
-  llvm::Expected<std::vector<HostTensor>>
-  addRandomInputs(std::vector<HostTensor> given,
-                  const RandomOptions &options) const;
+  getInputs(const std::string &path,
+            const std::optional<RandomOptions> &random) const;
 
   /// Binds the shapes of `inputs`.
   llvm::Error resolve(llvm::ArrayRef<HostTensor> inputs);
@@ -80,14 +75,11 @@ private:
 
   llvm::Expected<int64_t> chooseExtent(const fp8moe_buffer &input, int32_t dim,
                                        const RandomOptions &options) const;
-  llvm::Expected<llvm::SmallVector<int64_t>>
-  chooseShape(const fp8moe_buffer &input, const RandomOptions &options) const;
   llvm::Expected<HostTensor> makeInput(const fp8moe_buffer &input,
                                        const RandomOptions &options) const;
-  llvm::Expected<HostTensor> readInput(const support::SafetensorsTensor &found,
-                                       const fp8moe_buffer &input) const;
-  llvm::Error checkInput(const HostTensor &tensor,
-                         const fp8moe_buffer &input) const;
+  llvm::Error fillInputs(llvm::MutableArrayRef<HostTensor> inputs,
+                         const llvm::StringSet<> &made,
+                         const RandomOptions &options) const;
 
   std::unique_ptr<fp8moe_artifact, Deleter> artifact;
   const fp8moe_program *program = nullptr;

@@ -29,8 +29,7 @@ static uint16_t toBF16(float value) {
   return static_cast<uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
 }
 
-float RandomInputs::nextFloat() {
-  uint64_t bits = engine();
+static float drawFloat(uint64_t bits) {
   // The sum of four 12-bit numbers is close enough to a bell curve.
   int32_t sum = 0;
   for (int i = 0; i < 4; ++i)
@@ -42,8 +41,8 @@ float RandomInputs::nextFloat() {
   return std::ldexp(bell, exponent);
 }
 
-void RandomInputs::fillGroupEnds(int64_t count, int64_t rows,
-                                 std::vector<uint8_t> &data) {
+static void fillGroupEnds(int64_t count, int64_t rows, std::mt19937_64 &engine,
+                          std::vector<uint8_t> &data) {
   std::vector<int32_t> ends(count);
   for (int32_t &end : ends)
     end = static_cast<int32_t>(engine() % (static_cast<uint64_t>(rows) + 1));
@@ -55,20 +54,22 @@ void RandomInputs::fillGroupEnds(int64_t count, int64_t rows,
     store(data, i, ends[i]);
 }
 
-bool RandomInputs::fill(const support::DataType &dtype, int64_t count,
-                        int64_t rows, std::vector<uint8_t> &data) {
-  data.assign(static_cast<size_t>(count) * dtype.bytes, 0);
-  switch (dtype.code) {
+bool fp8moe::run::fillRandom(HostTensor &tensor, int64_t rows,
+                             std::mt19937_64 &engine) {
+  int64_t count = tensor.numElements();
+  std::vector<uint8_t> &data = tensor.data;
+  data.assign(static_cast<size_t>(count) * tensor.dtype->bytes, 0);
+  switch (tensor.dtype->code) {
   case FP8MOE_DTYPE_I32:
-    fillGroupEnds(count, rows, data);
+    fillGroupEnds(count, rows, engine, data);
     return true;
   case FP8MOE_DTYPE_BF16:
     for (int64_t i = 0; i < count; ++i)
-      store(data, i, toBF16(nextFloat()));
+      store(data, i, toBF16(drawFloat(engine())));
     return true;
   case FP8MOE_DTYPE_F32:
     for (int64_t i = 0; i < count; ++i)
-      store(data, i, nextFloat());
+      store(data, i, drawFloat(engine()));
     return true;
   case FP8MOE_DTYPE_F8_E4M3:
   case FP8MOE_DTYPE_F8_E5M2:

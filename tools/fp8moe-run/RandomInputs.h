@@ -9,36 +9,20 @@
 #ifndef FP8MOE_TOOLS_RUN_RANDOMINPUTS_H
 #define FP8MOE_TOOLS_RUN_RANDOMINPUTS_H
 
-#include "fp8moe/Support/DataType.h"
+#include "HostTensor.h"
 
-#include <cstdint>
 #include <random>
-#include <vector>
 
 namespace fp8moe::run {
 
-/// Random tensors for `fp8moe-run --random`. The same seed gives the same bytes
+/// Fills a tensor for `fp8moe-run --random`. The same seed gives the same bytes
 /// on every machine: only integer arithmetic and exact float operations are
-/// used.
-class RandomInputs {
-public:
-  explicit RandomInputs(uint64_t seed) : engine(seed) {}
-
-  /// Fills `data` with `count` elements. Floats are bell-shaped around zero
-  /// with some larger by orders of magnitude, as gradients are; FP8 and E8M0
-  /// are codes that are not NaN; a 32-bit integer is the end of a group of
-  /// `rows` rows: ends do not decrease, a quarter of the groups is empty, and
-  /// rows may be left after the last one. Returns false for an element type
-  /// that has no such convention.
-  bool fill(const support::DataType &dtype, int64_t count, int64_t rows,
-            std::vector<uint8_t> &data);
-
-private:
-  float nextFloat();
-  void fillGroupEnds(int64_t count, int64_t rows, std::vector<uint8_t> &data);
-
-  std::mt19937_64 engine;
-};
+/// used. Floats are bell-shaped around zero with some larger by orders of
+/// magnitude, as gradients are; FP8 and E8M0 are codes that are not NaN; a
+/// 32-bit integer is the end of a group of `rows` rows: ends do not decrease, a
+/// quarter of the groups is empty, and rows may be left after the last one.
+/// Returns false for an element type that has no such convention.
+bool fillRandom(HostTensor &tensor, int64_t rows, std::mt19937_64 &engine);
 
 } // namespace fp8moe::run
 

@@ -42,9 +42,10 @@ static int64_t findStride(int64_t extent,
   return inner;
 }
 
-SmallVector<int64_t> fp8moe::run::chooseStrides(ArrayRef<int64_t> shape,
-                                                ArrayRef<int64_t> wanted,
-                                                ArrayRef<size_t> order) {
+/// Strides as above, where the dimensions of `order` follow one another.
+static SmallVector<int64_t> chooseStrides(ArrayRef<int64_t> shape,
+                                          ArrayRef<int64_t> wanted,
+                                          ArrayRef<size_t> order) {
   SmallVector<int64_t> strides(wanted);
   SmallVector<std::pair<int64_t, int64_t>> placed;
   for (auto [extent, stride] : llvm::zip_equal(shape, wanted))
@@ -75,46 +76,28 @@ fp8moe::run::listStrides(ArrayRef<int64_t> shape, ArrayRef<int64_t> wanted) {
   return result;
 }
 
-/// Calls `copy` with the offsets in bytes of every element.
-template <typename Fn>
-static void forEachElement(ArrayRef<int64_t> shape, ArrayRef<int64_t> strides,
-                           uint64_t elementBytes, Fn copy) {
+SmallVector<int64_t> fp8moe::run::getDenseStrides(ArrayRef<int64_t> shape) {
+  SmallVector<int64_t> strides(shape.size(), 1);
+  for (size_t dim = shape.size(); dim-- > 1;)
+    strides[dim - 1] = multiply(strides[dim], shape[dim]);
+  return strides;
+}
+
+void fp8moe::run::copyElements(ArrayRef<int64_t> shape, uint64_t elementBytes,
+                               const uint8_t *from,
+                               ArrayRef<int64_t> fromStrides, uint8_t *to,
+                               ArrayRef<int64_t> toStrides) {
+  bool isRow = shape.size() == 1 && fromStrides[0] == 1 && toStrides[0] == 1;
+  if (shape.empty() || isRow) {
+    std::memcpy(to, from, (isRow ? shape[0] : 1) * elementBytes);
+    return;
+  }
+  // The other extents of an empty tensor may be of any size.
   if (llvm::is_contained(shape, 0))
     return;
-  if (shape.empty())
-    return copy(/*dense=*/0, /*strided=*/0);
-  ArrayRef<int64_t> outer = shape.drop_back();
-  SmallVector<int64_t> index(outer.size(), 0);
-  for (uint64_t dense = 0;;) {
-    uint64_t strided = 0;
-    for (auto [position, stride] : llvm::zip_first(index, strides))
-      strided += position * stride;
-    for (int64_t i = 0; i < shape.back(); ++i, dense += elementBytes)
-      copy(dense, (strided + i * strides.back()) * elementBytes);
-    size_t dim = outer.size();
-    while (dim > 0 && ++index[dim - 1] == outer[dim - 1])
-      index[--dim] = 0;
-    if (dim == 0)
-      return;
-  }
-}
-
-void fp8moe::run::denseToStrided(const void *dense, void *strided,
-                                 ArrayRef<int64_t> shape,
-                                 ArrayRef<int64_t> strides,
-                                 uint64_t elementBytes) {
-  forEachElement(shape, strides, elementBytes, [&](uint64_t from, uint64_t to) {
-    std::memcpy(static_cast<char *>(strided) + to,
-                static_cast<const char *>(dense) + from, elementBytes);
-  });
-}
-
-void fp8moe::run::stridedToDense(const void *strided, void *dense,
-                                 ArrayRef<int64_t> shape,
-                                 ArrayRef<int64_t> strides,
-                                 uint64_t elementBytes) {
-  forEachElement(shape, strides, elementBytes, [&](uint64_t to, uint64_t from) {
-    std::memcpy(static_cast<char *>(dense) + to,
-                static_cast<const char *>(strided) + from, elementBytes);
-  });
+  for (int64_t i = 0; i < shape.front(); ++i)
+    copyElements(
+        shape.drop_front(), elementBytes,
+        from + i * fromStrides.front() * elementBytes, fromStrides.drop_front(),
+        to + i * toStrides.front() * elementBytes, toStrides.drop_front());
 }

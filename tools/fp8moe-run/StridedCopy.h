@@ -24,27 +24,20 @@
 namespace fp8moe::run {
 
 /// Strides for an input of extents `shape` whose program accepts `wanted`, in
-/// which FP8MOE_DYNAMIC leaves the choice: known strides are kept, and the
-/// dimensions of `order` follow densely, one after the other.
-llvm::SmallVector<int64_t> chooseStrides(llvm::ArrayRef<int64_t> shape,
-                                         llvm::ArrayRef<int64_t> wanted,
-                                         llvm::ArrayRef<size_t> order);
-
-/// As above in different orders, the last dimension innermost first. A manifest
-/// says what the strides of a dense tensor must be by conditions on them, so
-/// which order it means shows when they are tried.
+/// which FP8MOE_DYNAMIC leaves the choice: known strides are kept, and other
+/// dimensions follow densely, in different orders, the last one innermost
+/// first. A manifest says what the strides of a dense tensor must be by
+/// conditions on them, so which order it means shows when they are tried.
 std::vector<llvm::SmallVector<int64_t>>
 listStrides(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> wanted);
 
-/// Copies every element from dense row-major memory to the strided one.
-void denseToStrided(const void *dense, void *strided,
-                    llvm::ArrayRef<int64_t> shape,
-                    llvm::ArrayRef<int64_t> strides, uint64_t elementBytes);
+/// The strides of a tensor that is dense and row-major.
+llvm::SmallVector<int64_t> getDenseStrides(llvm::ArrayRef<int64_t> shape);
 
-/// The other way.
-void stridedToDense(const void *strided, void *dense,
-                    llvm::ArrayRef<int64_t> shape,
-                    llvm::ArrayRef<int64_t> strides, uint64_t elementBytes);
+/// Copies every element from one place to another.
+void copyElements(llvm::ArrayRef<int64_t> shape, uint64_t elementBytes,
+                  const uint8_t *from, llvm::ArrayRef<int64_t> fromStrides,
+                  uint8_t *to, llvm::ArrayRef<int64_t> toStrides);
 
 } // namespace fp8moe::run
 

@@ -100,10 +100,6 @@ Examples:
       print the launches as JSON, without a GPU
 )";
 
-static llvm::Error makeError(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
-
 /// Parses "grad=4096x2048", or "scale=" of a tensor without dimensions.
 static llvm::Error parseShape(llvm::StringRef text, RandomOptions &options) {
   auto [name, extents] = text.split('=');
@@ -116,13 +112,14 @@ static llvm::Error parseShape(llvm::StringRef text, RandomOptions &options) {
     isValid &=
         !part.getAsInteger(10, shape.emplace_back()) && shape.back() >= 0;
   if (!isValid)
-    return makeError("--shape: '" + text +
-                     "' is not of the form NAME=AxB, for example "
-                     "grad=4096x2048");
+    return llvm::createStringError("--shape: '" + text +
+                                   "' is not of the form NAME=AxB, for example "
+                                   "grad=4096x2048");
   if (name.empty())
-    return makeError("--shape: '" + text + "' names no input");
+    return llvm::createStringError("--shape: '" + text + "' names no input");
   if (!options.shapes.try_emplace(name, shape).second)
-    return makeError("--shape: input '" + name + "' is given twice");
+    return llvm::createStringError("--shape: input '" + name +
+                                   "' is given twice");
   return llvm::Error::success();
 }
 
@@ -150,28 +147,35 @@ static bool areOneFile(llvm::StringRef lhs, llvm::StringRef rhs) {
 static llvm::Error checkOptions() {
   bool random = randomSeed.getNumOccurrences() > 0;
   if (!random && inputsPath.empty())
-    return makeError("give the inputs with --inputs=FILE, with --random=SEED, "
-                     "or with both: what the file lacks is random");
+    return llvm::createStringError(
+        "give the inputs with --inputs=FILE, with --random=SEED, "
+        "or with both: what the file lacks is random");
   if (!random && (tokens.getNumOccurrences() || !shapes.empty()))
-    return makeError("--tokens and --shape belong to --random; with --inputs "
-                     "the file has the shapes");
+    return llvm::createStringError(
+        "--tokens and --shape belong to --random; with --inputs "
+        "the file has the shapes");
   if (outputsPath == "-" || saveInputs == "-")
-    return makeError("'-' is no file; --outputs and --save-inputs write "
-                     "safetensors to one");
+    return llvm::createStringError(
+        "'-' is no file; --outputs and --save-inputs write "
+        "safetensors to one");
   if (!outputsPath.empty() && areOneFile(outputsPath, saveInputs))
-    return makeError("--outputs and --save-inputs are one file, '" +
-                     outputsPath + "'");
+    return llvm::createStringError(
+        "--outputs and --save-inputs are one file, '" + outputsPath + "'");
   if (describe && !outputsPath.empty())
-    return makeError("--describe does not run, so there are no --outputs");
+    return llvm::createStringError(
+        "--describe does not run, so there are no --outputs");
   if (device == "none" && !describe)
-    return makeError("--device=none has no memory to run in; --describe prints "
-                     "the launches");
+    return llvm::createStringError(
+        "--device=none has no memory to run in; --describe prints "
+        "the launches");
   if (llvm::StringRef(target).contains(','))
-    return makeError("--target: '" + target +
-                     "' names several chips, but a program runs on one");
+    return llvm::createStringError(
+        "--target: '" + target +
+        "' names several chips, but a program runs on one");
   if (!target.empty() && llvm::sys::fs::is_directory(inputPath))
-    return makeError("--target: the artifact is compiled already; it belongs "
-                     "to IR");
+    return llvm::createStringError(
+        "--target: the artifact is compiled already; it belongs "
+        "to IR");
   return llvm::Error::success();
 }
 
@@ -191,8 +195,7 @@ getInputs(const Program &program) {
       return options.takeError();
     random = std::move(*options);
   }
-  return inputsPath.empty() ? program.addRandomInputs({}, *random)
-                            : program.readInputs(inputsPath, random);
+  return program.getInputs(inputsPath, random);
 }
 
 /// Calls `onLoad` when the files of the artifact are no longer needed.
@@ -245,8 +248,8 @@ static llvm::Error runProgram(const std::string &artifact,
 /// Compiles the IR and runs it; false after the compiler has reported an error.
 static llvm::Expected<bool> compileAndRun(const char *self) {
   if (device != "cpu" && target.empty())
-    return makeError("IR for --device=" + device +
-                     " needs --target=CHIP, such as sm_90a");
+    return llvm::createStringError("IR for --device=" + device +
+                                   " needs --target=CHIP, such as sm_90a");
   auto compiler = findCompiler(self);
   if (!compiler)
     return compiler.takeError();
@@ -277,15 +280,16 @@ static llvm::Error checkIsArtifact(llvm::StringRef folder) {
     if (hasManifest(entry->path()))
       artifacts.push_back(entry->path());
   if (artifacts.empty())
-    return makeError("'" + folder +
-                     "' is no artifact, as it has no manifest.json; pass a "
-                     "folder that fp8moe-compile -o wrote for one target");
+    return llvm::createStringError(
+        "'" + folder +
+        "' is no artifact, as it has no manifest.json; pass a "
+        "folder that fp8moe-compile -o wrote for one target");
   llvm::sort(artifacts);
-  return makeError("'" + folder + "' is no artifact, but has " +
-                   (artifacts.size() == 1
-                        ? "one; pass "
-                        : "one for each target; pass one of ") +
-                   llvm::join(artifacts, ", "));
+  return llvm::createStringError("'" + folder + "' is no artifact, but has " +
+                                 (artifacts.size() == 1
+                                      ? "one; pass "
+                                      : "one for each target; pass one of ") +
+                                 llvm::join(artifacts, ", "));
 }
 
 int main(int argc, char **argv) {
