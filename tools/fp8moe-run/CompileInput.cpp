@@ -14,6 +14,7 @@
 
 #include "CompileInput.h"
 
+#include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -22,32 +23,13 @@
 
 #include <atomic>
 
-using namespace fp8moe::run;
 namespace fs = llvm::sys::fs;
 
 static constexpr llvm::StringLiteral kCompiler = "fp8moe-compile";
 
 static std::atomic<bool> wasInterrupted = false;
 
-llvm::Error TemporaryFolder::create() {
-  llvm::sys::SetInterruptFunction([] { wasInterrupted = true; });
-  llvm::SmallString<128> unique;
-  if (std::error_code code = fs::createUniqueDirectory("fp8moe-run", unique))
-    return llvm::createStringError(code, "cannot make a temporary folder: " +
-                                             code.message());
-  folder = std::string(unique);
-  return llvm::Error::success();
-}
-
-void TemporaryFolder::remove() {
-  if (folder.empty())
-    return;
-  fs::remove_directories(folder);
-  folder.clear();
-  llvm::sys::SetInterruptFunction(nullptr);
-}
-
-llvm::Expected<std::string> fp8moe::run::findCompiler(const char *self) {
+static llvm::Expected<std::string> findCompiler(const char *self) {
   static int anchor;
   std::string tool = fs::getMainExecutable(self, &anchor);
   llvm::StringRef folder = llvm::sys::path::parent_path(tool);
@@ -60,27 +42,42 @@ llvm::Expected<std::string> fp8moe::run::findCompiler(const char *self) {
       "' nor in PATH; compile elsewhere and give the artifact's folder");
 }
 
-llvm::Expected<std::string>
-fp8moe::run::compileInput(const std::string &compiler, const std::string &path,
-                          const std::string &target,
-                          const std::string &folder) {
-  std::string chip =
-      target.empty() ? "--default-target=cpu" : "--target=" + target;
+llvm::Expected<bool> fp8moe::run::compileInput(
+    const char *self, const std::string &path, const std::string &target,
+    llvm::function_ref<llvm::Error(const std::string &,
+                                   llvm::function_ref<void()>)>
+        run) {
+  auto compiler = findCompiler(self);
+  if (!compiler)
+    return compiler.takeError();
+  llvm::sys::SetInterruptFunction([] { wasInterrupted = true; });
+  llvm::SmallString<128> folder;
+  if (std::error_code code = fs::createUniqueDirectory("fp8moe-run", folder))
+    return llvm::createStringError(code, "cannot make a temporary folder: " +
+                                             code.message());
+  auto remove = [&] {
+    fs::remove_directories(folder);
+    llvm::sys::SetInterruptFunction(nullptr);
+  };
+  llvm::scope_exit removeAtEnd(remove);
   // The compiler reports at the IR's locations, in the same streams.
-  std::string problem;
-  int code = llvm::sys::ExecuteAndWait(
-      compiler, {compiler, chip, "-o", folder, "--", path},
+  std::string problem,
+      chip = target.empty() ? "--default-target=cpu" : "--target=" + target;
+  int status = llvm::sys::ExecuteAndWait(
+      *compiler, {*compiler, chip, "-o", folder, "--", path},
       /*Env=*/std::nullopt, /*Redirects=*/{}, /*SecondsToWait=*/0,
       /*MemoryLimit=*/0, &problem);
   if (wasInterrupted)
     return llvm::createStringError("interrupted");
-  if (code < 0)
-    return llvm::createStringError("cannot run " + compiler + ": " + problem);
-  if (code > 0)
-    return std::string();
+  if (status < 0)
+    return llvm::createStringError("cannot run " + *compiler + ": " + problem);
+  if (status > 0)
+    return false;
   std::error_code error;
   fs::directory_iterator artifact(folder, error);
   if (error)
     return llvm::createStringError(error, folder + ": " + error.message());
-  return artifact->path();
+  if (llvm::Error failure = run(artifact->path(), remove))
+    return failure;
+  return true;
 }

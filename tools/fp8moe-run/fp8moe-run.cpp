@@ -245,27 +245,6 @@ static llvm::Error runProgram(const std::string &artifact,
   return llvm::Error::success();
 }
 
-/// Compiles the IR and runs it; false after the compiler has reported an error.
-static llvm::Expected<bool> compileAndRun(const char *self) {
-  if (device != "cpu" && target.empty())
-    return llvm::createStringError("IR for --device=" + device +
-                                   " needs --target=CHIP, such as sm_90a");
-  auto compiler = findCompiler(self);
-  if (!compiler)
-    return compiler.takeError();
-  TemporaryFolder folder;
-  if (llvm::Error error = folder.create())
-    return error;
-  auto artifact = compileInput(*compiler, inputPath, target, folder.path());
-  if (!artifact)
-    return artifact.takeError();
-  if (artifact->empty())
-    return false;
-  if (llvm::Error error = runProgram(*artifact, [&] { folder.remove(); }))
-    return error;
-  return true;
-}
-
 /// An error that names the artifacts in a folder that is none itself.
 static llvm::Error checkIsArtifact(llvm::StringRef folder) {
   auto hasManifest = [](const llvm::Twine &path) {
@@ -315,7 +294,10 @@ int main(int argc, char **argv) {
       return report(std::move(error));
     return 0;
   }
-  auto succeeded = compileAndRun(argv[0]);
+  if (device != "cpu" && target.empty())
+    return report(llvm::createStringError(
+        "IR for --device=" + device + " needs --target=CHIP, such as sm_90a"));
+  auto succeeded = compileInput(argv[0], inputPath, target, runProgram);
   if (!succeeded)
     return report(succeeded.takeError());
   return *succeeded ? 0 : 1;
