@@ -13,8 +13,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "CompileInput.h"
+#include "Fail.h"
 
-#include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -23,61 +23,67 @@
 
 #include <atomic>
 
+using namespace fp8moe::run;
 namespace fs = llvm::sys::fs;
 
 static constexpr llvm::StringLiteral kCompiler = "fp8moe-compile";
 
 static std::atomic<bool> wasInterrupted = false;
 
-static llvm::Expected<std::string> findCompiler(const char *self) {
+namespace {
+struct TemporaryFolder {
+  llvm::SmallString<128> path;
+
+  ~TemporaryFolder() { remove(); }
+  void remove() {
+    if (path.empty())
+      return;
+    fs::remove_directories(path);
+    path.clear();
+    llvm::sys::SetInterruptFunction(nullptr);
+  }
+};
+} // namespace
+
+static TemporaryFolder folder;
+
+void fp8moe::run::removeCompiled() { folder.remove(); }
+
+static std::string findCompiler(const char *self) {
   static int anchor;
   std::string tool = fs::getMainExecutable(self, &anchor);
-  llvm::StringRef folder = llvm::sys::path::parent_path(tool);
-  if (auto beside = llvm::sys::findProgramByName(kCompiler, {folder}))
+  llvm::StringRef own = llvm::sys::path::parent_path(tool);
+  if (auto beside = llvm::sys::findProgramByName(kCompiler, {own}))
     return *beside;
   if (auto inPath = llvm::sys::findProgramByName(kCompiler))
     return *inPath;
-  return llvm::createStringError(
-      "IR needs " + kCompiler + ", which is neither in '" + folder +
-      "' nor in PATH; compile elsewhere and give the artifact's folder");
+  fail("IR needs " + kCompiler + ", which is neither in '" + own +
+       "' nor in PATH; compile elsewhere and give the artifact's folder");
 }
 
-llvm::Expected<bool> fp8moe::run::compileInput(
-    const char *self, const std::string &path, const std::string &target,
-    llvm::function_ref<llvm::Error(const std::string &,
-                                   llvm::function_ref<void()>)>
-        run) {
-  auto compiler = findCompiler(self);
-  if (!compiler)
-    return compiler.takeError();
+std::string fp8moe::run::compileInput(const char *self, const std::string &path,
+                                      const std::string &target) {
+  std::string compiler = findCompiler(self);
   llvm::sys::SetInterruptFunction([] { wasInterrupted = true; });
-  llvm::SmallString<128> folder;
-  if (std::error_code code = fs::createUniqueDirectory("fp8moe-run", folder))
-    return llvm::createStringError(code, "cannot make a temporary folder: " +
-                                             code.message());
-  auto remove = [&] {
-    fs::remove_directories(folder);
-    llvm::sys::SetInterruptFunction(nullptr);
-  };
-  llvm::scope_exit removeAtEnd(remove);
+  if (std::error_code code =
+          fs::createUniqueDirectory("fp8moe-run", folder.path))
+    fail("cannot make a temporary folder: " + code.message());
   // The compiler reports at the IR's locations, in the same streams.
   std::string problem,
       chip = target.empty() ? "--default-target=cpu" : "--target=" + target;
   int status = llvm::sys::ExecuteAndWait(
-      *compiler, {*compiler, chip, "-o", folder, "--", path},
+      compiler, {compiler, chip, "-o", folder.path, "--", path},
       /*Env=*/std::nullopt, /*Redirects=*/{}, /*SecondsToWait=*/0,
       /*MemoryLimit=*/0, &problem);
   if (wasInterrupted)
-    return llvm::createStringError("interrupted");
+    fail("interrupted");
   if (status < 0)
-    return llvm::createStringError("cannot run " + *compiler + ": " + problem);
+    fail("cannot run " + compiler + ": " + problem);
   if (status > 0)
-    return false;
+    exit(1);
   std::error_code error;
-  fs::directory_iterator artifact(folder, error);
+  fs::directory_iterator artifact(folder.path, error);
   if (error)
-    return llvm::createStringError(error, folder + ": " + error.message());
-  if (llvm::Error failure = run(artifact->path(), remove))
-    return failure;
-  return true;
+    fail(folder.path + ": " + error.message());
+  return artifact->path();
 }

@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "DeviceMemory.h"
+#include "Fail.h"
 
 #include "llvm/ADT/StringRef.h"
-#include "llvm/ADT/Twine.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -26,40 +26,34 @@ DeviceMemory::~DeviceMemory() {
     functions.free(block);
 }
 
-llvm::Error DeviceMemory::check(int code, const Twine &action) const {
-  if (code == 0)
-    return llvm::Error::success();
-  return llvm::createStringError(device + ": error " + Twine(code) + " while " +
-                                 action);
+void DeviceMemory::check(int code, const Twine &action) const {
+  if (code)
+    fail(device + ": error " + Twine(code) + " while " + action);
 }
 
-llvm::Expected<void *> DeviceMemory::allocate(uint64_t bytes) {
+void *DeviceMemory::allocate(uint64_t bytes) {
   if (bytes == 0)
     return nullptr;
   void *block = nullptr;
-  if (auto error = check(functions.allocate(&block, bytes),
-                         "allocating " + Twine(bytes) + " bytes"))
-    return error;
+  check(functions.allocate(&block, bytes),
+        "allocating " + Twine(bytes) + " bytes");
   blocks.push_back(block);
-  if (auto error = check(functions.fill(block, kPoison, bytes), "filling"))
-    return error;
+  check(functions.fill(block, kPoison, bytes), "filling");
   return block;
 }
 
-llvm::Error DeviceMemory::copyToDevice(void *to, const void *from,
-                                       uint64_t bytes) {
-  return check(bytes ? functions.copyToDevice(to, from, bytes) : 0,
-               "copying an input");
+void DeviceMemory::copyToDevice(void *to, const void *from, uint64_t bytes) {
+  if (bytes)
+    check(functions.copyToDevice(to, from, bytes), "copying an input");
 }
 
-llvm::Error DeviceMemory::copyToHost(void *to, const void *from,
-                                     uint64_t bytes) {
-  return check(bytes ? functions.copyToHost(to, from, bytes) : 0,
-               "copying an output");
+void DeviceMemory::copyToHost(void *to, const void *from, uint64_t bytes) {
+  if (bytes)
+    check(functions.copyToHost(to, from, bytes), "copying an output");
 }
 
-llvm::Error DeviceMemory::synchronize() {
-  return check(functions.synchronize(), "running the program");
+void DeviceMemory::synchronize() {
+  check(functions.synchronize(), "running the program");
 }
 
 DeviceMemory::Functions DeviceMemory::getHostFunctions() {
@@ -85,8 +79,8 @@ DeviceMemory::Functions DeviceMemory::getHostFunctions() {
 
 /// Makes the primary context of a device current, which is the one that the
 /// runtime uses, and finds the functions.
-llvm::Expected<DeviceMemory::Functions> DeviceMemory::openDriver(bool isCuda,
-                                                                 int ordinal) {
+DeviceMemory::Functions DeviceMemory::openDriver(bool isCuda,
+                                                 int ordinal) const {
   const char *library =
       std::getenv(isCuda ? "FP8MOE_CUDA_DRIVER" : "FP8MOE_HIP_RUNTIME");
   void *driver = nullptr;
@@ -116,28 +110,19 @@ llvm::Expected<DeviceMemory::Functions> DeviceMemory::openDriver(bool isCuda,
   find("cuMemcpyDtoH_v2", "hipMemcpyDtoH", functions.copyToHost);
   find("cuCtxSynchronize", "hipDeviceSynchronize", functions.synchronize);
   if (missing)
-    return llvm::createStringError(Twine("the GPU's driver has no ") + missing);
-  int device = 0;
+    fail(Twine("the GPU's driver has no ") + missing);
+  int number = 0;
   void *context = nullptr;
-  int code = getDevice(&device, ordinal);
-  if (!code)
-    code = retainContext(&context, device);
-  if (!code)
-    code = setContext(context);
-  if (code)
-    return llvm::createStringError("driver error " + Twine(code) +
-                                   " while entering the device's context");
+  check(getDevice(&number, ordinal), "opening the device");
+  check(retainContext(&context, number), "opening the context");
+  check(setContext(context), "setting the context");
   return functions;
 }
 
-llvm::Expected<std::unique_ptr<DeviceMemory>>
-DeviceMemory::create(const std::string &device) {
+DeviceMemory::DeviceMemory(const std::string &device) : device(device) {
   auto [kind, number] = llvm::StringRef(device).split(':');
   int ordinal = 0;
   number.getAsInteger(10, ordinal);
-  llvm::Expected<Functions> functions =
+  functions =
       kind == "cpu" ? getHostFunctions() : openDriver(kind == "cuda", ordinal);
-  if (!functions)
-    return functions.takeError();
-  return std::unique_ptr<DeviceMemory>(new DeviceMemory(device, *functions));
 }

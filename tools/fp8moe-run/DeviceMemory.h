@@ -9,10 +9,9 @@
 #ifndef FP8MOE_TOOLS_RUN_DEVICEMEMORY_H
 #define FP8MOE_TOOLS_RUN_DEVICEMEMORY_H
 
-#include "llvm/Support/Error.h"
+#include "llvm/ADT/Twine.h"
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,17 +22,17 @@ class DeviceMemory {
 public:
   /// `device` is "cpu", "cuda:N" or "hip:N": one that an artifact has been
   /// loaded on, so that its driver is ready.
-  static llvm::Expected<std::unique_ptr<DeviceMemory>>
-  create(const std::string &device);
+  explicit DeviceMemory(const std::string &device);
+  DeviceMemory(const DeviceMemory &) = delete;
   ~DeviceMemory();
 
   /// At least `bytes` bytes at a multiple of 256; null for no bytes. The
   /// contents are the byte 0xA5, so that what a kernel forgot to write is seen.
-  llvm::Expected<void *> allocate(uint64_t bytes);
-  llvm::Error copyToDevice(void *to, const void *from, uint64_t bytes);
-  llvm::Error copyToHost(void *to, const void *from, uint64_t bytes);
+  void *allocate(uint64_t bytes);
+  void copyToDevice(void *to, const void *from, uint64_t bytes);
+  void copyToHost(void *to, const void *from, uint64_t bytes);
   /// Returns when everything launched on the default stream has finished.
-  llvm::Error synchronize();
+  void synchronize();
 
 private:
   /// Functions of a driver, or of the host; 0 is success. Device pointers are
@@ -48,13 +47,9 @@ private:
     int (*synchronize)();
   };
 
-  DeviceMemory(const std::string &device, const Functions &functions)
-      : device(device), functions(functions) {}
-  DeviceMemory(const DeviceMemory &) = delete;
-
   static Functions getHostFunctions();
-  static llvm::Expected<Functions> openDriver(bool isCuda, int ordinal);
-  llvm::Error check(int code, const llvm::Twine &action) const;
+  Functions openDriver(bool isCuda, int ordinal) const;
+  void check(int code, const llvm::Twine &action) const;
 
   std::string device;
   Functions functions;

@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Program.h"
-
+#include "Fail.h"
 #include "RandomInputs.h"
 #include "StridedCopy.h"
 #include "fp8moe/Support/Safetensors.h"
@@ -30,10 +30,8 @@ using llvm::Twine;
 /// So often are inputs laid out anew until the program takes them.
 static constexpr int kMaxTried = 10000;
 
-/// The runtime's message for the function that just failed.
-static llvm::Error runtimeError() {
-  return llvm::createStringError(Twine(fp8moe_last_error()));
-}
+/// Reports why the runtime's function has just failed.
+[[noreturn]] static void failInRuntime() { fail(fp8moe_last_error()); }
 
 static ArrayRef<int64_t> shapeOf(const fp8moe_buffer &buffer) {
   return ArrayRef(buffer.shape, buffer.rank);
@@ -71,13 +69,12 @@ std::string HostTensor::describe() const {
 // Loading
 //===----------------------------------------------------------------------===//
 
-llvm::Expected<Program> Program::load(const std::string &path,
-                                      const std::string &device,
-                                      const std::string &name) {
+Program Program::load(const std::string &path, const std::string &device,
+                      const std::string &name) {
   Program result;
   fp8moe_artifact *artifact = nullptr;
   if (fp8moe_artifact_load(path.c_str(), device.c_str(), &artifact))
-    return runtimeError();
+    failInRuntime();
   result.artifact.reset(artifact);
 
   size_t count = fp8moe_artifact_num_programs(artifact);
@@ -86,62 +83,59 @@ llvm::Expected<Program> Program::load(const std::string &path,
                          ? fp8moe_artifact_program(artifact, 0)
                          : fp8moe_artifact_find_program(artifact, name.c_str());
     if (!result.program)
-      return runtimeError();
+      failInRuntime();
     result.padded = PaddedGroups(path, result.name());
     return result;
   }
   if (count == 0)
-    return llvm::createStringError("the artifact has no programs");
+    fail("the artifact has no programs");
   std::string names;
   for (size_t i = 0; i < count; ++i) {
     names += i ? ", " : "";
     names += fp8moe_program_name(fp8moe_artifact_program(artifact, i));
   }
-  return llvm::createStringError(
-      "the artifact has " + Twine(count) +
-      " programs; choose one with --program=NAME: " + names);
+  fail("the artifact has " + Twine(count) +
+       " programs; choose one with --program=NAME: " + names);
 }
 
 //===----------------------------------------------------------------------===//
 // Inputs
 //===----------------------------------------------------------------------===//
 
-/// An error where the program does not take the tensor.
-static llvm::Error checkInput(const HostTensor &tensor,
-                              const fp8moe_buffer &input) {
+/// Ends the process where the program does not take the tensor, which is of the
+/// file `path` or of the options.
+static void checkInput(const HostTensor &tensor, const fp8moe_buffer &input,
+                       const std::string &path = "") {
   bool fits = tensor.shape.size() == static_cast<size_t>(input.rank);
   for (auto [extent, wanted] : llvm::zip(tensor.shape, shapeOf(input)))
     fits &= wanted == FP8MOE_DYNAMIC || extent == wanted;
-  if (fits && tensor.dtype->code == input.dtype)
-    return llvm::Error::success();
-  return llvm::createStringError(
-      Twine("input '") + input.name + "' is " + tensor.describe() +
-      ", expected " + input.dtype_name + " " + formatShape(shapeOf(input)));
+  if (!fits || tensor.dtype->code != input.dtype)
+    fail(path + (path.empty() ? "" : ": ") + "input '" + input.name + "' is " +
+         tensor.describe() + ", expected " + input.dtype_name + " " +
+         formatShape(shapeOf(input)));
 }
 
-static llvm::Expected<HostTensor>
-readInput(const support::SafetensorsTensor &found, const fp8moe_buffer &input) {
+static HostTensor readInput(const support::SafetensorsTensor &found,
+                            const fp8moe_buffer &input,
+                            const std::string &path) {
   HostTensor tensor;
   tensor.name = input.name;
   tensor.dtype = found.dtype;
   tensor.shape.assign(found.shape.begin(), found.shape.end());
-  if (llvm::Error mismatch = checkInput(tensor, input))
-    return mismatch;
+  checkInput(tensor, input, path);
   const auto *bytes = static_cast<const uint8_t *>(found.data);
   tensor.data.assign(bytes, bytes + found.bytes);
   return tensor;
 }
 
 /// The extent of a dimension that the program leaves open.
-llvm::Expected<int64_t>
-Program::chooseExtent(const fp8moe_buffer &input, int32_t dim,
-                      const RandomOptions &options) const {
+int64_t Program::chooseExtent(const fp8moe_buffer &input, int32_t dim,
+                              const RandomOptions &options) const {
   if (!options.tokens)
-    return llvm::createStringError(
-        Twine("input '") + input.name + "' is " + formatShape(shapeOf(input)) +
-        ": give the extents with --tokens=N (for every '?') or "
-        "--shape=" +
-        input.name + "=AxB");
+    fail(Twine("input '") + input.name + "' is " + formatShape(shapeOf(input)) +
+         ": give the extents with --tokens=N (for every '?') or "
+         "--shape=" +
+         input.name + "=AxB");
   auto numGroups = [&](llvm::StringRef ends) -> int64_t {
     if (auto given = options.shapes.find(ends);
         given != options.shapes.end() && !given->second.empty())
@@ -171,47 +165,37 @@ static uint64_t getMachineMemory() {
 }
 
 /// A tensor that is to be filled, of the shape that the options say.
-llvm::Expected<HostTensor>
-Program::makeInput(const fp8moe_buffer &input,
-                   const RandomOptions &options) const {
+HostTensor Program::makeInput(const fp8moe_buffer &input,
+                              const RandomOptions &options) const {
   HostTensor tensor;
   tensor.name = input.name;
   tensor.dtype = support::findDataType(input.dtype);
   if (auto given = options.shapes.find(input.name);
       given != options.shapes.end()) {
     tensor.shape = given->second;
-    if (llvm::Error mismatch = checkInput(tensor, input))
-      return mismatch;
+    checkInput(tensor, input);
     return tensor;
   }
-  for (auto [dim, extent] : llvm::enumerate(shapeOf(input))) {
-    tensor.shape.push_back(extent);
-    if (extent != FP8MOE_DYNAMIC)
-      continue;
-    auto chosen = chooseExtent(input, static_cast<int32_t>(dim), options);
-    if (!chosen)
-      return chosen.takeError();
-    tensor.shape.back() = *chosen;
-  }
+  for (auto [dim, extent] : llvm::enumerate(shapeOf(input)))
+    tensor.shape.push_back(
+        extent == FP8MOE_DYNAMIC ? chooseExtent(input, dim, options) : extent);
   return tensor;
 }
 
 /// Makes the values of the inputs in `made`.
-llvm::Error Program::fillInputs(llvm::MutableArrayRef<HostTensor> inputs,
-                                const llvm::StringSet<> &made,
-                                const RandomOptions &options) const {
+void Program::fillInputs(llvm::MutableArrayRef<HostTensor> inputs,
+                         const llvm::StringSet<> &made,
+                         const RandomOptions &options) const {
   for (llvm::StringRef name : options.shapes.keys()) {
     auto hasName = [&](const HostTensor &input) { return input.name == name; };
     if (llvm::none_of(inputs, hasName))
-      return llvm::createStringError("--shape: the program has no input '" +
-                                     name + "'");
+      fail("--shape: the program has no input '" + name + "'");
     if (!made.contains(name))
-      return llvm::createStringError(
-          "--shape: input '" + name +
-          "' is of the file of --inputs, which has its shape");
+      fail("--shape: input '" + name +
+           "' is of the file of --inputs, which has its shape");
   }
   if (options.onlyShapes)
-    return llvm::Error::success();
+    return;
 
   uint64_t bytes = 0;
   std::optional<int64_t> rows = options.tokens;
@@ -225,25 +209,22 @@ llvm::Error Program::fillInputs(llvm::MutableArrayRef<HostTensor> inputs,
       rows = tensor.shape[open - wanted.begin()];
   }
   if (bytes > getMachineMemory())
-    return llvm::createStringError(
-        "the inputs need " + Twine(bytes) + " bytes, but this machine has " +
-        Twine(getMachineMemory()) +
-        " bytes of memory; give smaller --tokens or --shape");
+    fail("the inputs need " + Twine(bytes) + " bytes, but this machine has " +
+         Twine(getMachineMemory()) +
+         " bytes of memory; give smaller --tokens or --shape");
 
   std::mt19937_64 engine(options.seed);
   for (HostTensor &tensor : inputs)
     if (made.contains(tensor.name) &&
         !fillRandom(tensor, padded.limitRows(tensor, rows, inputs), engine))
-      return llvm::createStringError(
-          "--random makes no " + Twine(tensor.dtype->name) +
-          " values, which input '" + tensor.name + "' needs; use --inputs");
+      fail("--random makes no " + Twine(tensor.dtype->name) +
+           " values, which input '" + tensor.name + "' needs; use --inputs");
   for (HostTensor &tensor : inputs)
     if (made.contains(tensor.name))
       padded.clearPadding(tensor, inputs);
-  return llvm::Error::success();
 }
 
-llvm::Expected<std::vector<HostTensor>>
+std::vector<HostTensor>
 Program::getInputs(const std::string &path,
                    const std::optional<RandomOptions> &random) const {
   std::optional<support::SafetensorsFile> file;
@@ -251,7 +232,7 @@ Program::getInputs(const std::string &path,
   if (!path.empty()) {
     file = support::SafetensorsFile::open(path, error);
     if (!file)
-      return llvm::createStringError(Twine(error));
+      fail(error);
     names = llvm::join(
         llvm::map_range(file->tensors(), [](auto &t) { return t.name; }), ", ");
   }
@@ -262,26 +243,18 @@ Program::getInputs(const std::string &path,
     const support::SafetensorsTensor *found =
         file ? file->find(input.name) : nullptr;
     if (!found && !random)
-      return llvm::createStringError(
-          path + ": no tensor '" + input.name +
-          "', which the program reads; the file has: " + names +
-          " (with --random=SEED, what it lacks is random)");
-    auto tensor = found ? readInput(*found, input) : makeInput(input, *random);
-    if (!tensor && found)
-      return llvm::createStringError(path + ": " +
-                                     llvm::toString(tensor.takeError()));
-    if (!tensor)
-      return tensor.takeError();
+      fail(path + ": no tensor '" + input.name +
+           "', which the program reads; the file has: " + names +
+           " (with --random=SEED, what it lacks is random)");
+    inputs.push_back(found ? readInput(*found, input, path)
+                           : makeInput(input, *random));
     if (!found)
       made.insert(input.name);
-    inputs.push_back(std::move(*tensor));
   }
   if (file && !inputs.empty() && made.size() == inputs.size())
-    return llvm::createStringError(
-        path + ": no tensor that the program reads; the file has: " + names);
+    fail(path + ": no tensor that the program reads; the file has: " + names);
   if (random)
-    if (llvm::Error failure = fillInputs(inputs, made, *random))
-      return failure;
+    fillInputs(inputs, made, *random);
   return inputs;
 }
 
@@ -289,7 +262,7 @@ Program::getInputs(const std::string &path,
 // Running
 //===----------------------------------------------------------------------===//
 
-llvm::Error Program::resolve(ArrayRef<HostTensor> inputs) {
+void Program::resolve(ArrayRef<HostTensor> inputs) {
   std::vector<std::vector<SmallVector<int64_t>>> choices;
   for (auto [i, tensor] : llvm::enumerate(inputs))
     choices.push_back(listStrides(
@@ -309,7 +282,7 @@ llvm::Error Program::resolve(ArrayRef<HostTensor> inputs) {
     if (!fp8moe_program_resolve(program, tensors.data(), tensors.size(),
                                 &resolved)) {
       call.reset(resolved);
-      return llvm::Error::success();
+      return;
     }
     if (!message)
       message = fp8moe_last_error();
@@ -319,44 +292,38 @@ llvm::Error Program::resolve(ArrayRef<HostTensor> inputs) {
     if (input == chosen.size())
       break;
   }
-  return llvm::createStringError(Twine(*message));
+  fail(*message);
 }
 
-llvm::Expected<std::string> Program::describe() const {
+std::string Program::describe() const {
   char *json = nullptr;
   if (fp8moe_call_describe(call.get(), &json))
-    return runtimeError();
+    failInRuntime();
   std::string text(json);
   fp8moe_string_free(json);
   return text;
 }
 
 /// Brings a tensor from a file's form into the program's.
-static llvm::Expected<void *> upload(const HostTensor &tensor,
-                                     const fp8moe_buffer &buffer,
-                                     DeviceMemory &memory) {
+static void *upload(const HostTensor &tensor, const fp8moe_buffer &buffer,
+                    DeviceMemory &memory) {
   std::vector<uint8_t> staging(buffer.bytes);
   copyElements(tensor.shape, tensor.dtype->bytes, tensor.data.data(),
                getDenseStrides(tensor.shape), staging.data(),
                stridesOf(buffer));
-  auto pointer = memory.allocate(buffer.bytes);
-  if (!pointer)
-    return pointer.takeError();
-  if (auto error = memory.copyToDevice(*pointer, staging.data(), buffer.bytes))
-    return error;
-  return *pointer;
+  void *pointer = memory.allocate(buffer.bytes);
+  memory.copyToDevice(pointer, staging.data(), buffer.bytes);
+  return pointer;
 }
 
-static llvm::Expected<HostTensor> download(const void *pointer,
-                                           const fp8moe_buffer &buffer,
-                                           DeviceMemory &memory) {
+static HostTensor download(const void *pointer, const fp8moe_buffer &buffer,
+                           DeviceMemory &memory) {
   HostTensor tensor;
   tensor.name = buffer.name;
   tensor.dtype = support::findDataType(buffer.dtype);
   tensor.shape.assign(buffer.shape, buffer.shape + buffer.rank);
   std::vector<uint8_t> staging(buffer.bytes);
-  if (auto error = memory.copyToHost(staging.data(), pointer, buffer.bytes))
-    return error;
+  memory.copyToHost(staging.data(), pointer, buffer.bytes);
   tensor.data.resize(tensor.numElements() * tensor.dtype->bytes);
   copyElements(tensor.shape, tensor.dtype->bytes, staging.data(),
                stridesOf(buffer), tensor.data.data(),
@@ -364,54 +331,40 @@ static llvm::Expected<HostTensor> download(const void *pointer,
   return tensor;
 }
 
-llvm::Expected<std::vector<HostTensor>>
-Program::run(ArrayRef<HostTensor> inputs, DeviceMemory &memory, unsigned repeat,
-             double &seconds) {
+std::vector<HostTensor> Program::run(ArrayRef<HostTensor> inputs,
+                                     DeviceMemory &memory, unsigned repeat,
+                                     double &seconds) {
   SmallVector<const void *> inputPointers;
-  for (auto [i, tensor] : llvm::enumerate(inputs)) {
-    auto pointer = upload(tensor, *fp8moe_call_input(call.get(), i), memory);
-    if (!pointer)
-      return pointer.takeError();
-    inputPointers.push_back(*pointer);
-  }
-  size_t numOutputs = fp8moe_program_num_outputs(program);
+  for (auto [i, tensor] : llvm::enumerate(inputs))
+    inputPointers.push_back(
+        upload(tensor, *fp8moe_call_input(call.get(), i), memory));
   SmallVector<void *> outputPointers;
-  for (size_t i = 0; i < numOutputs; ++i) {
-    auto pointer = memory.allocate(fp8moe_call_output(call.get(), i)->bytes);
-    if (!pointer)
-      return pointer.takeError();
-    outputPointers.push_back(*pointer);
-  }
+  for (size_t i = 0; i < fp8moe_program_num_outputs(program); ++i)
+    outputPointers.push_back(
+        memory.allocate(fp8moe_call_output(call.get(), i)->bytes));
   uint64_t workspaceBytes = fp8moe_call_workspace_bytes(call.get());
-  auto workspace = memory.allocate(workspaceBytes);
-  if (!workspace)
-    return workspace.takeError();
+  void *workspace = memory.allocate(workspaceBytes);
 
   for (unsigned i = 0; i < repeat; ++i) {
     auto start = std::chrono::steady_clock::now();
     if (fp8moe_call_run(call.get(), inputPointers.data(), outputPointers.data(),
-                        *workspace, workspaceBytes, /*stream=*/nullptr))
-      return runtimeError();
-    if (auto error = memory.synchronize())
-      return error;
+                        workspace, workspaceBytes, /*stream=*/nullptr))
+      failInRuntime();
+    memory.synchronize();
     std::chrono::duration<double> time =
         std::chrono::steady_clock::now() - start;
     seconds = i == 0 ? time.count() : std::min(seconds, time.count());
   }
 
   std::vector<HostTensor> outputs;
-  for (size_t i = 0; i < numOutputs; ++i) {
-    auto tensor =
-        download(outputPointers[i], *fp8moe_call_output(call.get(), i), memory);
-    if (!tensor)
-      return tensor.takeError();
-    outputs.push_back(std::move(*tensor));
-  }
+  for (auto [i, pointer] : llvm::enumerate(outputPointers))
+    outputs.push_back(
+        download(pointer, *fp8moe_call_output(call.get(), i), memory));
   return outputs;
 }
 
-llvm::Error fp8moe::run::writeTensors(const std::string &path,
-                                      ArrayRef<HostTensor> tensors) {
+void fp8moe::run::writeTensors(const std::string &path,
+                               ArrayRef<HostTensor> tensors) {
   std::vector<support::SafetensorsTensor> entries;
   for (const HostTensor &tensor : tensors)
     entries.push_back({tensor.name,
@@ -421,6 +374,5 @@ llvm::Error fp8moe::run::writeTensors(const std::string &path,
                        tensor.data.size()});
   std::string error;
   if (!support::writeSafetensors(path, std::move(entries), {}, error))
-    return llvm::createStringError(Twine(error));
-  return llvm::Error::success();
+    fail(error);
 }

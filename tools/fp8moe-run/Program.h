@@ -17,9 +17,9 @@
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
-#include "llvm/Support/Error.h"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -43,29 +43,28 @@ class Program {
 public:
   /// Loads the artifact in `path` and takes the program `name`, or the only one
   /// when `name` is empty. `device` as in Runtime.h.
-  static llvm::Expected<Program> load(const std::string &path,
-                                      const std::string &device,
-                                      const std::string &name);
+  static Program load(const std::string &path, const std::string &device,
+                      const std::string &name);
 
   const char *name() const { return fp8moe_program_name(program); }
 
   /// The inputs of the program: those in the file `path`, which may hold more
   /// tensors, unless it is empty. With options, those that it lacks are random.
-  llvm::Expected<std::vector<HostTensor>>
+  std::vector<HostTensor>
   getInputs(const std::string &path,
             const std::optional<RandomOptions> &random) const;
 
   /// Binds the shapes of `inputs`.
-  llvm::Error resolve(llvm::ArrayRef<HostTensor> inputs);
+  void resolve(llvm::ArrayRef<HostTensor> inputs);
 
   /// The resolved call as JSON.
-  llvm::Expected<std::string> describe() const;
+  std::string describe() const;
 
   /// Runs `repeat` times; returns the outputs and sets `seconds` to the
   /// shortest time of one run.
-  llvm::Expected<std::vector<HostTensor>> run(llvm::ArrayRef<HostTensor> inputs,
-                                              DeviceMemory &memory,
-                                              unsigned repeat, double &seconds);
+  std::vector<HostTensor> run(llvm::ArrayRef<HostTensor> inputs,
+                              DeviceMemory &memory, unsigned repeat,
+                              double &seconds);
 
 private:
   struct Deleter {
@@ -73,13 +72,13 @@ private:
     void operator()(fp8moe_call *c) const { fp8moe_call_destroy(c); }
   };
 
-  llvm::Expected<int64_t> chooseExtent(const fp8moe_buffer &input, int32_t dim,
-                                       const RandomOptions &options) const;
-  llvm::Expected<HostTensor> makeInput(const fp8moe_buffer &input,
-                                       const RandomOptions &options) const;
-  llvm::Error fillInputs(llvm::MutableArrayRef<HostTensor> inputs,
-                         const llvm::StringSet<> &made,
-                         const RandomOptions &options) const;
+  int64_t chooseExtent(const fp8moe_buffer &input, int32_t dim,
+                       const RandomOptions &options) const;
+  HostTensor makeInput(const fp8moe_buffer &input,
+                       const RandomOptions &options) const;
+  void fillInputs(llvm::MutableArrayRef<HostTensor> inputs,
+                  const llvm::StringSet<> &made,
+                  const RandomOptions &options) const;
 
   std::unique_ptr<fp8moe_artifact, Deleter> artifact;
   const fp8moe_program *program = nullptr;
@@ -88,8 +87,7 @@ private:
 };
 
 /// Writes `tensors` to a safetensors file.
-llvm::Error writeTensors(const std::string &path,
-                         llvm::ArrayRef<HostTensor> tensors);
+void writeTensors(const std::string &path, llvm::ArrayRef<HostTensor> tensors);
 
 } // namespace fp8moe::run
 

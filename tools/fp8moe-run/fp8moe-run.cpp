@@ -8,6 +8,7 @@
 
 #include "../CommandLine.h"
 #include "CompileInput.h"
+#include "Fail.h"
 #include "Program.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -100,8 +101,13 @@ Examples:
       print the launches as JSON, without a GPU
 )";
 
+void fp8moe::run::fail(const llvm::Twine &message) {
+  llvm::WithColor::error(llvm::errs(), "fp8moe-run") << message << "\n";
+  exit(1);
+}
+
 /// Parses "grad=4096x2048", or "scale=" of a tensor without dimensions.
-static llvm::Error parseShape(llvm::StringRef text, RandomOptions &options) {
+static void parseShape(llvm::StringRef text, RandomOptions &options) {
   auto [name, extents] = text.split('=');
   llvm::SmallVector<llvm::StringRef> parts;
   if (!extents.empty())
@@ -112,26 +118,23 @@ static llvm::Error parseShape(llvm::StringRef text, RandomOptions &options) {
     isValid &=
         !part.getAsInteger(10, shape.emplace_back()) && shape.back() >= 0;
   if (!isValid)
-    return llvm::createStringError("--shape: '" + text +
-                                   "' is not of the form NAME=AxB, for example "
-                                   "grad=4096x2048");
+    fail("--shape: '" + text +
+         "' is not of the form NAME=AxB, for example "
+         "grad=4096x2048");
   if (name.empty())
-    return llvm::createStringError("--shape: '" + text + "' names no input");
+    fail("--shape: '" + text + "' names no input");
   if (!options.shapes.try_emplace(name, shape).second)
-    return llvm::createStringError("--shape: input '" + name +
-                                   "' is given twice");
-  return llvm::Error::success();
+    fail("--shape: input '" + name + "' is given twice");
 }
 
-static llvm::Expected<RandomOptions> getRandomOptions() {
+static RandomOptions getRandomOptions() {
   RandomOptions options;
   options.seed = randomSeed;
   options.onlyShapes = describe && saveInputs.empty();
   if (tokens.getNumOccurrences())
     options.tokens = tokens;
   for (const std::string &shape : shapes)
-    if (llvm::Error error = parseShape(shape, options))
-      return error;
+    parseShape(shape, options);
   return options;
 }
 
@@ -144,39 +147,30 @@ static bool areOneFile(llvm::StringRef lhs, llvm::StringRef rhs) {
   return paths[0] == paths[1] || llvm::sys::fs::equivalent(lhs, rhs);
 }
 
-static llvm::Error checkOptions() {
+static void checkOptions() {
   bool random = randomSeed.getNumOccurrences() > 0;
   if (!random && inputsPath.empty())
-    return llvm::createStringError(
-        "give the inputs with --inputs=FILE, with --random=SEED, "
-        "or with both: what the file lacks is random");
+    fail("give the inputs with --inputs=FILE, with --random=SEED, "
+         "or with both: what the file lacks is random");
   if (!random && (tokens.getNumOccurrences() || !shapes.empty()))
-    return llvm::createStringError(
-        "--tokens and --shape belong to --random; with --inputs "
-        "the file has the shapes");
+    fail("--tokens and --shape belong to --random; with --inputs "
+         "the file has the shapes");
   if (outputsPath == "-" || saveInputs == "-")
-    return llvm::createStringError(
-        "'-' is no file; --outputs and --save-inputs write "
-        "safetensors to one");
+    fail("'-' is no file; --outputs and --save-inputs write "
+         "safetensors to one");
   if (!outputsPath.empty() && areOneFile(outputsPath, saveInputs))
-    return llvm::createStringError(
-        "--outputs and --save-inputs are one file, '" + outputsPath + "'");
+    fail("--outputs and --save-inputs are one file, '" + outputsPath + "'");
   if (describe && !outputsPath.empty())
-    return llvm::createStringError(
-        "--describe does not run, so there are no --outputs");
+    fail("--describe does not run, so there are no --outputs");
   if (device == "none" && !describe)
-    return llvm::createStringError(
-        "--device=none has no memory to run in; --describe prints "
-        "the launches");
+    fail("--device=none has no memory to run in; --describe prints "
+         "the launches");
   if (llvm::StringRef(target).contains(','))
-    return llvm::createStringError(
-        "--target: '" + target +
-        "' names several chips, but a program runs on one");
+    fail("--target: '" + target +
+         "' names several chips, but a program runs on one");
   if (!target.empty() && llvm::sys::fs::is_directory(inputPath))
-    return llvm::createStringError(
-        "--target: the artifact is compiled already; it belongs "
-        "to IR");
-  return llvm::Error::success();
+    fail("--target: the artifact is compiled already; it belongs "
+         "to IR");
 }
 
 static void printTensors(llvm::StringRef role,
@@ -186,72 +180,44 @@ static void printTensors(llvm::StringRef role,
                                   tensor.describe());
 }
 
-static llvm::Expected<std::vector<HostTensor>>
-getInputs(const Program &program) {
+static void runProgram(const std::string &artifact) {
+  Program program = Program::load(
+      artifact, describe ? "none" : device.getValue(), programName);
+  removeCompiled();
   std::optional<RandomOptions> random;
-  if (randomSeed.getNumOccurrences()) {
-    auto options = getRandomOptions();
-    if (!options)
-      return options.takeError();
-    random = std::move(*options);
-  }
-  return program.getInputs(inputsPath, random);
-}
-
-/// Calls `onLoad` when the files of the artifact are no longer needed.
-static llvm::Error runProgram(const std::string &artifact,
-                              llvm::function_ref<void()> onLoad) {
-  auto program = Program::load(artifact, describe ? "none" : device.getValue(),
-                               programName);
-  if (!program)
-    return program.takeError();
-  onLoad();
-
-  auto inputs = getInputs(*program);
-  if (!inputs)
-    return inputs.takeError();
-  if (llvm::Error error = program->resolve(*inputs))
-    return error;
+  if (randomSeed.getNumOccurrences())
+    random = getRandomOptions();
+  std::vector<HostTensor> inputs = program.getInputs(inputsPath, random);
+  program.resolve(inputs);
   if (!saveInputs.empty())
-    if (llvm::Error error = writeTensors(saveInputs, *inputs))
-      return error;
-
+    writeTensors(saveInputs, inputs);
   if (describe) {
-    auto json = program->describe();
-    if (!json)
-      return json.takeError();
-    llvm::outs() << *json << "\n";
-    return llvm::Error::success();
+    llvm::outs() << program.describe() << "\n";
+    return;
   }
 
-  auto memory = DeviceMemory::create(device);
-  if (!memory)
-    return memory.takeError();
+  DeviceMemory memory(device);
   double seconds = 0;
-  auto outputs = program->run(*inputs, **memory, repeat, seconds);
-  if (!outputs)
-    return outputs.takeError();
+  std::vector<HostTensor> outputs =
+      program.run(inputs, memory, repeat, seconds);
   if (!outputsPath.empty())
-    if (llvm::Error error = writeTensors(outputsPath, *outputs))
-      return error;
-
-  printTensors("input", *inputs);
-  printTensors("output", *outputs);
-  llvm::outs() << llvm::formatv("{0} ran on {1} in {2:f3} ms", program->name(),
+    writeTensors(outputsPath, outputs);
+  printTensors("input", inputs);
+  printTensors("output", outputs);
+  llvm::outs() << llvm::formatv("{0} ran on {1} in {2:f3} ms", program.name(),
                                 device, seconds * 1e3);
   if (repeat > 1)
     llvm::outs() << " (the shortest of " << repeat << ")";
   llvm::outs() << "\n";
-  return llvm::Error::success();
 }
 
-/// An error that names the artifacts in a folder that is none itself.
-static llvm::Error checkIsArtifact(llvm::StringRef folder) {
+/// Names the artifacts in a folder that is none itself, and ends the process.
+static void checkIsArtifact(llvm::StringRef folder) {
   auto hasManifest = [](const llvm::Twine &path) {
     return llvm::sys::fs::exists(path + "/manifest.json");
   };
   if (hasManifest(folder))
-    return llvm::Error::success();
+    return;
   llvm::SmallVector<std::string> artifacts;
   std::error_code ignored;
   for (llvm::sys::fs::directory_iterator entry(folder, ignored), end;
@@ -259,16 +225,14 @@ static llvm::Error checkIsArtifact(llvm::StringRef folder) {
     if (hasManifest(entry->path()))
       artifacts.push_back(entry->path());
   if (artifacts.empty())
-    return llvm::createStringError(
-        "'" + folder +
-        "' is no artifact, as it has no manifest.json; pass a "
-        "folder that fp8moe-compile -o wrote for one target");
+    fail("'" + folder +
+         "' is no artifact, as it has no manifest.json; pass a "
+         "folder that fp8moe-compile -o wrote for one target");
   llvm::sort(artifacts);
-  return llvm::createStringError("'" + folder + "' is no artifact, but has " +
-                                 (artifacts.size() == 1
-                                      ? "one; pass "
-                                      : "one for each target; pass one of ") +
-                                 llvm::join(artifacts, ", "));
+  fail("'" + folder + "' is no artifact, but has " +
+       (artifacts.size() == 1 ? "one; pass "
+                              : "one for each target; pass one of ") +
+       llvm::join(artifacts, ", "));
 }
 
 int main(int argc, char **argv) {
@@ -277,28 +241,14 @@ int main(int argc, char **argv) {
   tools::setVersionPrinter("fp8moe-run");
   cl::ParseCommandLineOptions(argc, argv, kOverview);
 
-  auto report = [](llvm::Error error) {
-    llvm::handleAllErrors(std::move(error), [](llvm::ErrorInfoBase &info) {
-      llvm::WithColor::error(llvm::errs(), "fp8moe-run")
-          << info.message() << "\n";
-    });
-    return 1;
-  };
-  if (llvm::Error error = checkOptions())
-    return report(std::move(error));
-
+  checkOptions();
   if (llvm::sys::fs::is_directory(inputPath)) {
-    if (llvm::Error error = checkIsArtifact(inputPath))
-      return report(std::move(error));
-    if (llvm::Error error = runProgram(inputPath, [] {}))
-      return report(std::move(error));
+    checkIsArtifact(inputPath);
+    runProgram(inputPath);
     return 0;
   }
   if (device != "cpu" && target.empty())
-    return report(llvm::createStringError(
-        "IR for --device=" + device + " needs --target=CHIP, such as sm_90a"));
-  auto succeeded = compileInput(argv[0], inputPath, target, runProgram);
-  if (!succeeded)
-    return report(succeeded.takeError());
-  return *succeeded ? 0 : 1;
+    fail("IR for --device=" + device + " needs --target=CHIP, such as sm_90a");
+  runProgram(compileInput(argv[0], inputPath, target));
+  return 0;
 }
