@@ -45,9 +45,13 @@ struct TemporaryFolder {
 };
 } // namespace
 
-static TemporaryFolder folder;
+/// The folder of this process, which is removed at its end.
+static TemporaryFolder &getFolder() {
+  static TemporaryFolder folder;
+  return folder;
+}
 
-void fp8moe::run::removeCompiled() { folder.remove(); }
+void fp8moe::run::removeCompiled() { getFolder().remove(); }
 
 static std::string findCompiler(const char *self) {
   static int anchor;
@@ -64,6 +68,7 @@ static std::string findCompiler(const char *self) {
 std::string fp8moe::run::compileInput(const char *self, const std::string &path,
                                       const std::string &target) {
   std::string compiler = findCompiler(self);
+  TemporaryFolder &folder = getFolder();
   llvm::sys::SetInterruptFunction([] { wasInterrupted = true; });
   if (std::error_code code =
           fs::createUniqueDirectory("fp8moe-run", folder.path))
