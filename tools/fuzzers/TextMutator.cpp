@@ -59,17 +59,6 @@ static bool isShapedType(const Tokens &tokens, size_t i) {
          llvm::is_contained(names, tokens[i].text);
 }
 
-/// Whether the token is a type of elements: `bf16`, `i32`, `!fp8moe.e4m3`.
-static bool isElementType(const Token &token) {
-  StringRef word = token.text;
-  if (token.kind != TokenKind::Word)
-    return token.kind == TokenKind::Type;
-  return word == "index" || word == "bf16" ||
-         ((word.consume_front("si") || word.consume_front("ui") ||
-           word.consume_front("i") || word.consume_front("f")) &&
-          !word.empty() && llvm::isDigit(word.front()));
-}
-
 /// Whether the token is a size of a shape.
 static bool isSize(const Tokens &tokens, size_t i) {
   return i + 1 < tokens.size() && tokens[i + 1].text == "x" &&
@@ -148,27 +137,6 @@ static void changeSize(Tokens &tokens, Random &random) {
       tokens[i].text = text;
 }
 
-static void changeElementType(Tokens &tokens, Random &random) {
-  static constexpr StringRef types =
-      "bf16 f16 f32 f64 f8E4M3FN f8E5M2 f8E8M0FNU f8E4M3FNUZ f8E5M2FNUZ "
-      "f4E2M1FN !fp8moe.e4m3 !fp8moe.e5m2 i1 i3 i8 ui8 i32 si32 i64 index";
-  if (auto place = drawPlace(
-          tokens, random, [&](size_t i) { return isElementType(tokens[i]); }))
-    replaceGroup(tokens, *place, drawWord(types, random), random);
-}
-
-/// Gives the tensor at `place` the layout `encoding`, or none.
-static void setEncoding(Tokens &tokens, size_t place, StringRef encoding,
-                        Random &random) {
-  size_t end = getGroupEnd(tokens, place), comma = place;
-  while (comma < end && tokens[comma].text != ",")
-    ++comma;
-  std::string text = join(tokens, place, std::min(comma, end - 1));
-  if (!encoding.empty())
-    text += ", " + encoding.str();
-  replaceGroup(tokens, place, text + ">", random);
-}
-
 /// Puts a piece of `other`, which may be `tokens` itself, in place of one that
 /// stands for the same kind of thing.
 static void exchange(Tokens &tokens, const Tokens &other, Random &random) {
@@ -179,18 +147,8 @@ static void exchange(Tokens &tokens, const Tokens &other, Random &random) {
   if (random.oneIn(3)) {
     to = drawPlace(tokens, random,
                    [&](size_t i) { return isShapedType(tokens, i); });
-    // Half of the time only the layout.
-    bool isEncoding = random.oneIn(2);
-    from = drawPlace(other, random, [&](size_t i) {
-      return isEncoding ? other[i].kind == TokenKind::Attribute
-                        : isShapedType(other, i);
-    });
-    if (to && isEncoding)
-      return setEncoding(tokens, *to,
-                         from && !random.oneIn(4)
-                             ? join(other, *from, getGroupEnd(other, *from))
-                             : "",
-                         random);
+    from = drawPlace(other, random,
+                     [&](size_t i) { return isShapedType(other, i); });
   } else {
     TokenKind kind = random.pick(kinds);
     to = drawKind(tokens, kind, random);
@@ -203,37 +161,6 @@ static void exchange(Tokens &tokens, const Tokens &other, Random &random) {
 
 static void changeWithin(Tokens &tokens, Random &random) {
   exchange(tokens, Tokens(tokens), random);
-}
-
-/// Exchanges, repeats or removes elements of a list such as `[1, 0]`.
-static void changeList(Tokens &tokens, Random &random) {
-  auto place = drawPlace(tokens, random, [&](size_t i) {
-    return tokens[i].text == "[" || tokens[i].text == "(";
-  });
-  if (!place)
-    return;
-  size_t end = getGroupEnd(tokens, *place);
-  if (end < *place + 2)
-    return;
-  std::vector<std::string> elements(1);
-  for (size_t i = *place + 1, next; i + 1 < end; i = next) {
-    next = getGroupEnd(tokens, i);
-    if (tokens[i].text == ",")
-      elements.emplace_back();
-    else
-      elements.back() += join(tokens, i, next);
-  }
-  size_t a = random.below(elements.size()), b = random.below(elements.size());
-  if (random.oneIn(4))
-    elements.erase(elements.begin() + a);
-  else if (random.oneIn(3))
-    elements.insert(elements.begin() + a, std::string(elements[b]));
-  else
-    std::swap(elements[a], elements[b]);
-  replaceGroup(tokens, *place,
-               tokens[*place].text + llvm::join(elements, ",") +
-                   tokens[end - 1].text,
-               random);
 }
 
 /// Removes a group or some tokens, puts them elsewhere, or both.
@@ -275,10 +202,11 @@ std::string fuzz::mutateText(StringRef text, Random &random) {
     void (*apply)(Tokens &, Random &);
     unsigned weight;
   };
-  static constexpr Change changes[] = {
-      {changeNumber, 8},  {changeSize, 40}, {changeElementType, 6},
-      {changeWithin, 24}, {changeList, 5},  {moveTokens, 3},
-      {changeLines, 6}};
+  static constexpr Change changes[] = {{changeNumber, 8},
+                                       {changeSize, 40},
+                                       {changeWithin, 28},
+                                       {moveTokens, 4},
+                                       {changeLines, 6}};
   unsigned total = 0;
   for (const Change &change : changes)
     total += change.weight;
