@@ -9,6 +9,7 @@
 #include "DeviceMemory.h"
 #include "Fail.h"
 
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 
 #include <cstdlib>
@@ -35,8 +36,9 @@ void *DeviceMemory::allocate(uint64_t bytes) {
   if (bytes == 0)
     return nullptr;
   void *block = nullptr;
-  check(functions.allocate(&block, bytes),
-        "allocating " + Twine(bytes) + " bytes");
+  if (int code = functions.allocate(&block, bytes))
+    fail(device + " has no " + Twine(bytes) + " bytes of memory (error " +
+         Twine(code) + ")");
   blocks.push_back(block);
   check(functions.fill(block, kPoison, bytes), "filling");
   return block;
@@ -84,11 +86,17 @@ DeviceMemory::Functions DeviceMemory::openDriver(bool isCuda,
   const char *library =
       std::getenv(isCuda ? "FP8MOE_CUDA_DRIVER" : "FP8MOE_HIP_RUNTIME");
   void *driver = nullptr;
-  for (const char *name : {library, isCuda ? "libcuda.so.1" : "libamdhip64.so",
-                           "libamdhip64.so.7", "libamdhip64.so.6"})
+  llvm::SmallVector<const char *, 4> names{library};
+  if (isCuda)
+    names.push_back("libcuda.so.1");
+  else
+    names.append({"libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6"});
+  for (const char *name : names)
     if (!driver && name)
       driver = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
-  const char *missing = driver ? nullptr : "driver";
+  if (!driver)
+    fail(device + ": the GPU's driver cannot be opened");
+  const char *missing = nullptr;
   auto find = [&](const char *ofCuda, const char *ofHip, auto &function) {
     const char *name = isCuda ? ofCuda : ofHip;
     void *symbol = missing ? nullptr : ::dlsym(driver, name);
