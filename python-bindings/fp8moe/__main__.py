@@ -21,9 +21,10 @@ import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from . import __version__, _advise, _inputs, _prepare_model, _safetensors
+from ._folder import write
 from ._library import Error
 from ._program import Program
-from .runtime import load
+from .runtime import find_folders, load
 
 if TYPE_CHECKING:
     from ._cache_entries import Entry
@@ -43,8 +44,7 @@ def _write(path: str, data: bytes) -> None:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
         return
-    with open(path, "wb") as file:
-        file.write(data)
+    write(path, [data])
 
 
 _CARD_HELP = "the card whose times the report predicts, such as h100; what is compiled is the same"
@@ -202,6 +202,9 @@ def _report(options: argparse.Namespace) -> None:
     if options.html and (options.input == "-" or os.path.isdir(options.input)):
         raise Error("--html plots tiles over tokens, for which it needs a file of IR; found a folder of artifacts or standard input")
     if os.path.isdir(options.input):
+        for name in ("target", "card", "tokens"):
+            if getattr(options, name) not in (None, []):
+                raise Error(f"--{name}: the artifact is compiled already; it belongs to IR")
         _report_folder(options.input, options.json)
         return
     from . import compiler
@@ -219,8 +222,6 @@ def _report(options: argparse.Namespace) -> None:
 
 def _report_folder(folder: str, as_json: bool) -> None:
     """Decisions, as the manifests have them; needs no compiler."""
-    from .runtime import find_folders
-
     targets = []
     for path in find_folders(folder):
         artifact = load(path, device="none")  # checks all of it
@@ -303,6 +304,10 @@ def _check_run(options: argparse.Namespace) -> None:
         raise Error("--target: the artifact is compiled already; it belongs to IR")
     if options.repeat == 0:
         raise Error("--repeat: a program runs at least once")
+    found = find_folders(options.input)
+    if found != [options.input]:
+        which = "one; pass" if len(found) == 1 else "one for each target; pass one of"
+        raise Error(f"'{options.input}' is no artifact, but has {which} {', '.join(found)}")
 
 
 def _compile_input(options: argparse.Namespace) -> Any:

@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Folders that live as long as something of this process needs their files."""
+"""Folders that live as long as something of this process needs their files, and files that are written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,17 @@ import pathlib
 import shutil
 import tempfile
 import weakref
-from typing import Any, Dict
+from typing import Any, Dict, Iterable, Union
+
+
+def write(path: Union[str, "os.PathLike[str]"], parts: Iterable[bytes]) -> None:
+    """Writes a file. Errors of writing have its name, as those of opening do."""
+    try:
+        with open(path, "wb") as file:
+            file.writelines(parts)
+    except OSError as error:
+        error.filename = error.filename or os.fspath(path)
+        raise
 
 
 class TemporaryFolder:

@@ -9,6 +9,8 @@ import html
 import os
 from typing import Iterable, Sequence, Union
 
+from ._folder import write
+
 STYLE = """
 :root { color-scheme: light dark; }
 body { font: 15px/1.5 Helvetica, Arial, sans-serif; max-width: 1080px; margin: 2em auto; padding: 0 1em; }
@@ -74,6 +76,5 @@ def make(title: str, parts: Iterable[object], path: Union[str, "os.PathLike[str]
     body = "\n".join(map(str, [heading(1, title), *parts]))
     page = f'<!doctype html>\n<html lang="en">{head}\n<body>\n{body}\n</body></html>\n'
     if path is not None:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(page)
+        write(path, [page.encode()])
     return page

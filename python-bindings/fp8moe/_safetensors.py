@@ -6,11 +6,13 @@ header of that length, and the tensors' bytes, row-major."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import struct
 from typing import Any, Dict, Mapping, Union
 
+from ._folder import write as write_file
 from ._library import Error
 from ._tensors import numpy_dtype, require_dtype
 
@@ -56,7 +58,5 @@ def write(path: _Path, arrays: Mapping[str, Any]) -> None:
         offset += array.nbytes
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text)
-        for array in arrays.values():
-            file.write(np.ascontiguousarray(array).tobytes())
+    data = (np.ascontiguousarray(array).tobytes() for array in arrays.values())
+    write_file(path, itertools.chain([struct.pack("<Q", len(text)), text], data))

@@ -29,7 +29,7 @@ import time
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
 
 from ._diagnostics import CompilerError, Diagnostic, warn
-from ._folder import TemporaryFolder
+from ._folder import TemporaryFolder, write
 from ._library import Error
 from ._ptxas import find_ptxas
 from ._trust import Untrusted, list_above, require_own, require_trusted
@@ -408,8 +408,7 @@ def _compile(request: Request, compiler: _Compiler, folder: str) -> str:
         raise CompilerError((first, *error.diagnostics)) from None
     made = artifact.folder(request.chip)
     for name, make in request.carries:
-        with open(os.path.join(made, name), "w", encoding="utf-8") as file:
-            file.write(make())
+        write(os.path.join(made, name), [make().encode()])
     return made
 
 

@@ -83,6 +83,16 @@ def test_run_refuses_what_the_tool_refuses(compiled, options, message, capsys):
     assert capsys.readouterr().err == f"fp8moe run: error: {message}\n"
 
 
+@pytest.mark.parametrize("targets", [["cpu"], ["cpu", "sm_90a"]])
+def test_run_needs_the_artifact_of_one_target(compiled, tmp_path, targets, capsys):
+    for target in targets:
+        (tmp_path / target).symlink_to(compiled / target)
+    assert main(["run", str(tmp_path), "--random=1", "--tokens=5"]) == 1
+    which = "one; pass" if len(targets) == 1 else "one for each target; pass one of"
+    found = ", ".join(f"{tmp_path / target}" for target in targets)
+    assert capsys.readouterr() == ("", f"fp8moe run: error: '{tmp_path}' is no artifact, but has {which} {found}\n")
+
+
 def test_run_completes_a_file(compiled, tmp_path, capsys):
     """Random is what the file lacks, and nothing else."""
     command = ["run", str(compiled / "cpu")]
@@ -304,9 +314,26 @@ def test_report(compiled, capsys):
     assert json.loads(capsys.readouterr().out)["targets"][0]["chip"] == "sm_90a"
 
 
+@pytest.mark.parametrize("option", ["--target=cpu", "--card=h100", "--tokens=5"])
+def test_options_of_reports_of_ir(compiled, option, capsys):
+    assert main(["report", str(compiled), option]) == 1
+    name = option.partition("=")[0]
+    assert capsys.readouterr() == ("", f"fp8moe report: error: {name}: the artifact is compiled already; it belongs to IR\n")
+
+
+@pytest.mark.parametrize("options", [
+    ["compile", EXAMPLE, "--target=cpu", "--emit=tensor", "-o"],
+    ["report", EXAMPLE, "--target=cpu", "--html"],
+    ["run", EXAMPLE, "--random=1", "--tokens=5", "--outputs"],
+], ids=["text", "page", "tensors"])  # fmt: skip
+def test_errors_of_writing_name_the_file(ir, options, capsys):
+    assert main([*options, "/dev/full"]) == 1
+    assert capsys.readouterr().err == f"fp8moe {options[0]}: error: /dev/full: No space left on device\n"
+
+
 def test_outputs_that_cannot_be_written(compiled, tmp_path, capsys):
     """Refused before the run, whose results would be lost."""
-    command = ["run", str(compiled), "--random=1", "--tokens=50"]
+    command = ["run", str(compiled / "cpu"), "--random=1", "--tokens=50"]
     for path, problem in ((tmp_path / "none" / "f", "No such file or directory"), (tmp_path, "Is a directory")):
         assert main([*command, f"--outputs={path}"]) == 1
         assert capsys.readouterr() == ("", f"fp8moe run: error: {path}: {problem}\n")
