@@ -36,7 +36,10 @@ def _positive(text: str) -> int:
 
 
 def run(options: argparse.Namespace) -> None:
-    model = make_model(options.model, options.recipe)
+    try:
+        model = make_model(options.model, options.recipe)
+    except ImportError as error:
+        raise Error(f"{error} For sizes that you know, 'python -m fp8moe prepare grouped_mm --sizes=K,N,E' needs no torch.") from None
     divide_experts(model, options.ep, options.tp)
     from .torch._grouped_mm import chip_of
     from .torch._prepare import list_requests
@@ -58,9 +61,9 @@ def _find_chip(chip_of: Any) -> str:
 
 def make_model(path: str, recipe: Optional[recipes.Recipe]) -> Any:
     """The model that a config.json describes, on the device "meta", with experts of `fp8moe.torch`."""
-    import torch
+    from .torch import transformers  # says that torch is missing
 
-    from .torch import transformers
+    import torch
 
     name = "fp8moe_prepare"
     transformers.register(name, recipe=recipe or "auto")

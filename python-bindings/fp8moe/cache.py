@@ -174,7 +174,7 @@ def put(request: Request, folder: Union[str, "os.PathLike[str]", None] = None) -
     root = next(iter(folders()), "") if folder is None else os.path.abspath(folder)
     path, problem = _make(root, request, compiler)
     if problem:
-        raise CacheError(_explain(root, problem))
+        raise CacheError(_explain(root, problem, None if folder is None else "name another folder with -o"))
     return path
 
 
@@ -203,8 +203,10 @@ def _leave_out(root: str, error: OSError) -> None:
         warn(f"fp8moe: {_explain(root, error)}. Until then each process compiles, for itself, what no other folder has", RuntimeWarning)
 
 
-def _explain(root: str, error: OSError) -> str:
-    instead = "set FP8MOE_CACHE to a folder of your own that can be written"
+def _explain(root: str, error: OSError, instead: Optional[str] = None) -> str:
+    instead = instead or "set FP8MOE_CACHE to a folder of your own that can be written"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        instead += ", or free space"
     if isinstance(error, Untrusted):
         return f"{root} is not used, because an artifact is code: {error}, or {instead}"
     return f"{root or 'the compile cache'} cannot be written or read ({error}); {instead}"

@@ -227,7 +227,8 @@ def test_a_full_file_system(folder, size):
     folder.mkdir()
     mount = f'mount -t tmpfs -o size={size},mode=755 none "$0" && "$@" && find "$0" -type f -size +0'
     path, said = run_get(*unshare("-m"), "bash", "-c", mount, folder)
-    assert not path.startswith(str(folder)) and len(said) == 1 and "[Errno 28]" in said[0] and "set FP8MOE_CACHE" in said[0]
+    assert not path.startswith(str(folder)) and len(said) == 1 and "[Errno 28]" in said[0]
+    assert "set FP8MOE_CACHE" in said[0] and ", or free space. " in said[0]
 
 
 @pytest.mark.parametrize("size", ["4k", "16k"])
@@ -261,6 +262,14 @@ def test_put_does_not_fall_back(folder):
     folder.parent.chmod(0o777)
     with pytest.raises(cache.CacheError, match="others can rename"):
         cache.put(REQUEST)
+
+
+def test_put_asks_for_another_folder(folder, tmp_path):
+    """FP8MOE_CACHE does not say where the command's -o writes."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(cache.CacheError, match="file cannot be written or read .*; name another folder with -o$"):
+        cache.put(REQUEST, tmp_path / "file")
+    assert not folder.exists()
 
 
 def test_no_home(folder, monkeypatch):

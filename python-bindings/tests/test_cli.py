@@ -255,6 +255,15 @@ def test_prepare(ir, tmp_path, capsys, monkeypatch, program):
     assert "--sizes: '8x16' is not of the form K,N,E" in capsys.readouterr().err
 
 
+def test_prepare_a_model_without_torch():
+    """Says what may be done without it."""
+    code = "import sys; sys.modules['torch'] = None; from fp8moe.__main__ import main; sys.exit(main())"
+    command = [sys.executable, "-c", code, "prepare", "--model", "config.json", "--target=sm_90a"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 1 and result.stderr.startswith("fp8moe prepare: error: fp8moe.torch needs PyTorch, which cannot be imported here ")
+    assert "install torch" in result.stderr and "--sizes=K,N,E' needs no torch.\n" in result.stderr
+
+
 def test_prepare_moe(ir, tmp_path, capsys, monkeypatch):
     """What is between the matmuls of a layer, its matmuls, and bf16 where the number of rows decides."""
     from fp8moe import cache, moe_programs
