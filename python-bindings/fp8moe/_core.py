@@ -122,7 +122,7 @@ def caller_location(context: _mlir.Context) -> Location:
 
 def element(name: ElementName, context: Optional[_mlir.Context] = None) -> Type:
     """The element type of that name."""
-    return Type.element(context or current_context(), name)
+    return Type.element(context or current_context(), name if isinstance(name, str) else repr(name))
 
 
 def _order_of(layout: Any) -> List[int]:
@@ -210,7 +210,7 @@ def unit(is_set: bool) -> Optional[Attribute]:
 
 def type_attribute(value: Union[Type, str]) -> Attribute:
     if not isinstance(value, Type):
-        value = Type.element(current_context(), value)
+        value = element(cast(ElementName, value))
     return Attribute.of(value.context, value)
 
 

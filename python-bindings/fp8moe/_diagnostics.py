@@ -38,13 +38,14 @@ class Diagnostic(NamedTuple):
 
 
 class CompilerError(Error):
-    """The IR, or what is asked of it, is not valid; `diagnostics` says where."""
+    """The IR, or what is asked of it, is not valid; `diagnostics` says where. The text has errors first, and no remarks."""
 
     diagnostics: Tuple[Diagnostic, ...]
 
     def __init__(self, diagnostics: Sequence[Diagnostic], failure: str = "") -> None:
         self.diagnostics = tuple(diagnostics)
-        super().__init__("\n".join(map(str, diagnostics)) or failure)
+        shown = sorted((each for each in diagnostics if each.severity != "remark"), key=lambda each: each.severity != "error")
+        super().__init__("\n".join(map(str, shown)) or failure)
 
     def __reduce__(self) -> Any:
         return CompilerError, (self.diagnostics, str(self))

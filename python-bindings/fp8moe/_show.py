@@ -132,12 +132,15 @@ def _blocked_offset(shape: Sequence[int], index: Sequence[int]) -> int:
 
 def _describe_order(shape: _Extents, strides: _Extents) -> str:
     used = [dim for dim, extent in enumerate(shape) if extent != 1]
-    if None in [strides[dim] for dim in used] and len(used) > 2:
+    pitches = [strides[dim] for dim in used]
+    if None in pitches and len(used) > 2:
         return f"strides {_text(strides)}"
     big = 1 << 62
     order = sorted(used, key=lambda dim: -(big if strides[dim] is None else strides[dim] or 0))
     name = ""
-    if order == sorted(order):
+    if any(pitch is not None and pitch <= 0 for pitch in pitches):
+        name = "strided, "
+    elif order == sorted(order):
         name = "row-major, "
     elif len(order) == 2:
         name = "column-major, "

@@ -31,7 +31,9 @@ def copy_module(ir, ops):
         (([-1], "bf16"), ValueError, "at least 0"),
         (([1.5], "bf16"), TypeError, "an integer or None, found 1.5"),
         (([4, 4], "bf16", "rows"), TypeError, "such as \\[1, 0\\], or None; found 'rows'"),
-        (([4], "bf17"), ValueError, "unknown element type 'bf17'"),
+        (([4], "bf17"), ValueError, "unknown element type 'bf17'; the element types are e4m3, "),
+        (([4], ml_dtypes.bfloat16), ValueError, "unknown element type '<class '.*bfloat16'>'; the element types are e4m3, "),
+        (([4], None), ValueError, "unknown element type 'None'; the element types are e4m3, "),
     ],
 )
 def test_no_tensor_types(ir, arguments, error, message):
@@ -116,6 +118,13 @@ def test_pickled_errors(ir):
         ir.tensor([4, 4], "bf16", [0, 0])
     again = pickle.loads(pickle.dumps(info.value))
     assert (again.diagnostics, str(again)) == (info.value.diagnostics, str(info.value))
+
+
+def test_errors_come_first_and_remarks_are_no_errors():
+    said = [fp8moe.ir.Diagnostic(severity, f"m{i}", "loc(unknown)", "f", i, 1) for i, severity in enumerate(["remark", "warning", "error"], 1)]
+    error = fp8moe.CompilerError(said)
+    assert str(error) == "f:3:1: error: m3\nf:2:1: warning: m2" and error.diagnostics == tuple(said)
+    assert str(fp8moe.CompilerError(said[:1], "it failed")) == "it failed"
 
 
 def copies(value):

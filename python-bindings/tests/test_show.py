@@ -56,6 +56,13 @@ def test_arrays_need_no_compiler():
         picture(3)
 
 
+def test_rows_that_are_reversed_or_repeated():
+    array = np.zeros((5, 64), np.float32)
+    for each, strides in ((array[::-1], "(-64, 1)"), (array[:, ::-1].T, "(-1, 64)"), (np.broadcast_to(array[:1], (5, 64)), "(0, 1)")):
+        assert str(picture(each)).splitlines()[1] == f"  strided, strides {strides} in elements"
+    assert str(picture(array[::2])).splitlines()[1] == "  row-major, strides (128, 1) in elements"
+
+
 def test_offsets_are_right_for_numpy():
     array = np.arange(24, dtype=np.int32).reshape(2, 3, 4).transpose(0, 2, 1)
     found = picture(array)
