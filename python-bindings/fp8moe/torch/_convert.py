@@ -15,7 +15,7 @@ from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 from .. import recipes
 from ._auto import why_not_device
 from ._grouped_mm import chip_of
-from ._linear import LEAST_ROWS, MULTIPLE, Linear, check_options, convert_linear, local_shape, share_inputs
+from ._linear import LEAST_ROWS, MULTIPLE, Linear, check_counts, check_options, convert_linear, local_shape, share_inputs
 
 #: Layers whose errors cost more than others', by the last part of their names: those of logits, and of where tokens go.
 _SENSITIVE = {
@@ -110,13 +110,16 @@ def convert(
             bytes more for each weight.
 
     Raises:
-        TypeError: the model is no module.
-        ValueError: the recipe, or `keep`, is not known, or fully_shard was called before.
+        TypeError: the model is no module, the filter no function, or a number of rows no whole number.
+        ValueError: the recipe, or `keep`, is not known, a number of rows is too small, or fully_shard was called before.
         ImportError: `tokens` are given, and the compiler is not installed.
     """
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"convert: model is of type {type(model).__name__}, expected a torch.nn.Module")
-    check_options("convert", recipe or "bf16", keep)
+    check_options("convert", recipe or "bf16", keep, least_rows)
+    check_counts("convert", 1, tokens=tokens)
+    if filter is not None and not callable(filter):
+        raise TypeError(f"convert: filter is {filter!r}, expected a function, as lambda module, name: name != 'lm_head'")
     found = list_layers(model)
     if least_rows is None:
         least_rows = LEAST_ROWS if tokens is None else min(tokens, LEAST_ROWS)

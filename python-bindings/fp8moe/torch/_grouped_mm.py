@@ -41,10 +41,10 @@ def grouped_mm(
         x: bf16 [M, K], rows sorted by expert. On GPUs K and N are multiples of 16.
         weights: bf16 [E, K, N]: a dense [E, N, K] seen transposed, or dense; others are copied. Or what
             `quantize_weights` made of them.
-        offsets: i32 [E], ascending, at most M, on the device of x; i64 is converted there. Nothing waits for them.
+        offsets: i32 [E], ascending, at most M, on the device of x; i64 is converted there, modulo 2^32. Nothing waits for them.
         offs: another name of offsets, that of torch.nn.functional.grouped_mm.
         bias: [E, N], added to the rows of each group, and not to those past the last offset.
-        out_dtype: of the result, whose numbers are those of bf16.
+        out_dtype: of the result, whose numbers are those of bf16: torch.bfloat16, torch.float16 or torch.float32.
         recipe: "auto" is FP8 or bf16 by the number of rows, for each use of the weights, as the compiler predicts it. Or what
             the caller has chosen: a mix of fp8moe.recipes.MIXES, as "rowwise" (FP8 throughout), "forward_only" or "bf16", or from how
             many rows on uses are FP8, as "forward>=16384 grad_weights>=8192".
@@ -67,6 +67,8 @@ def grouped_mm(
         if offsets is not None:
             raise TypeError("grouped_mm: both offsets and offs are given, expected one of them")
         offsets = offs
+    if out_dtype is not None and out_dtype not in _OUT_DTYPES:
+        raise ValueError(f"grouped_mm: out_dtype is {out_dtype!r}, expected one of {', '.join(map(str, _OUT_DTYPES))}, or None")
     offsets = convert_offsets(offsets)
     if bias is not None:
         _require_local_tensor("grouped_mm", "x", x, "[M, K]")
@@ -81,7 +83,7 @@ def grouped_mm(
 
 
 def convert_offsets(offsets: Any) -> Any:
-    """Converts i64 offsets, as torch.cumsum gives them, to i32."""
+    """Converts i64 offsets, as torch.cumsum gives them, to i32: modulo 2^32, as nothing reads them on the host."""
     is_long = isinstance(offsets, torch.Tensor) and offsets.dtype == torch.int64
     return offsets.to(torch.int32) if is_long else offsets
 
@@ -93,6 +95,8 @@ def to_autocast(result: torch.Tensor) -> torch.Tensor:
 
 
 _Weights = Union[torch.Tensor, QuantizedWeights]
+#: Types that a result is cast to.
+_OUT_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 
 
 def find_shape(weights: Any) -> Optional[torch.Size]:

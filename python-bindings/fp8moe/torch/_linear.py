@@ -9,6 +9,7 @@ import functools
 import math
 import warnings
 import weakref
+from numbers import Integral
 from typing import Any, Callable, Dict, List, Literal, NamedTuple, Optional, Set, Tuple, Type
 
 import torch
@@ -70,7 +71,7 @@ class Linear(torch.nn.Linear):
         keep: Optional[Literal["step"]] = None,
     ) -> None:
         super().__init__(in_features, out_features, bias, device, dtype)
-        check_options("Linear", recipe, keep)
+        check_options("Linear", recipe, keep, least_rows)
         self.fp8moe_recipe, self.fp8moe_least_rows, self.fp8moe_keep = recipe, least_rows, keep
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
@@ -114,7 +115,7 @@ def convert_linear(
         TypeError: the module is no torch.nn.Linear, or has a forward of its own (`why_not` says so before).
         ValueError: the recipe, or `keep`, is not known.
     """
-    check_options("convert_linear", recipe, keep)
+    check_options("convert_linear", recipe, keep, least_rows)
     if not isinstance(module, Linear):
         if not isinstance(module, torch.nn.Linear) or type(module).forward is not torch.nn.Linear.forward:
             raise TypeError(
@@ -131,11 +132,20 @@ def convert_linear(
     return module
 
 
-def check_options(function: str, recipe: str, keep: Optional[str]) -> None:
-    """Raises ValueError for options that are not known."""
+def check_options(function: str, recipe: str, keep: Optional[str], least_rows: Optional[int] = None) -> None:
+    """Raises ValueError for options that are not known, and errors as check_counts."""
     linear_programs.list_bf16_uses(recipe)
     if keep not in (None, "step"):
         raise ValueError(f"{function}: keep is {keep!r}, expected 'step' or None")
+    check_counts(function, 0, least_rows=least_rows)
+
+
+def check_counts(function: str, least: int, **counts: Any) -> None:
+    """Raises TypeError for what is no whole number, and ValueError for one below `least`. None is no count."""
+    for name, count in counts.items():
+        is_whole = isinstance(count, Integral) and not isinstance(count, bool)
+        if count is not None and not (is_whole and count >= least):
+            raise (ValueError if is_whole else TypeError)(f"{function}: {name} is {count!r}, expected a whole number, at least {least}")
 
 
 @functools.lru_cache(maxsize=None)

@@ -427,6 +427,7 @@ def test_threads():
         (dict(weights=torch.zeros(K, N).bfloat16()), r"weights has shape \(64, 96\), expected \[E, K, N\]; .* passed as \[None\]"),
         (dict(weights=torch.zeros(E, K, N, device="meta").bfloat16()), r"weights is on meta, but x is on cpu"),
         (dict(recipe="mxfp8"), r"recipe is 'mxfp8', expected one of rowwise"),
+        *((dict(out_dtype=dtype), rf"out_dtype is '?{dtype}'?, expected one of torch.bfloat16, .*, or None") for dtype in ("bf16", torch.int32, torch.complex64)),
         (dict(recipe=["rowwise"]), r"recipe is \['rowwise'\], expected one of rowwise"),
         (dict(x=torch.zeros(3, K).bfloat16().to_sparse()), r"x has layout torch.sparse_coo, .* call .to_dense\(\)"),
         (dict(weights=torch.zeros(E, K, N).bfloat16().to_sparse()), r"weights has layout torch.sparse_coo"),

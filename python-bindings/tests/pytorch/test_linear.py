@@ -538,6 +538,28 @@ def test_filters_recipes_and_converting_again():
         convert_linear(model.own)
 
 
+@pytest.mark.parametrize(
+    "arguments, error, message",
+    [
+        (dict(least_rows=-1), ValueError, "least_rows is -1, expected a whole number, at least 0"),
+        (dict(least_rows=0.5), TypeError, "least_rows is 0.5, expected a whole number, at least 0"),
+        (dict(least_rows="x"), TypeError, "least_rows is 'x', expected a whole number, at least 0"),
+        (dict(tokens="8"), TypeError, "tokens is '8', expected a whole number, at least 1"),
+        (dict(tokens=True), TypeError, "tokens is True, expected a whole number, at least 1"),
+        (dict(tokens=0), ValueError, "tokens is 0, expected a whole number, at least 1"),
+        (dict(filter="lm_head"), TypeError, "filter is 'lm_head', expected a function"),
+    ],
+)
+def test_convert_refuses(arguments, error, message):
+    model = Model()
+    with pytest.raises(error, match=f"convert: {message}"):
+        convert(model, **arguments)
+    assert not any(isinstance(module, Linear) for module in model.modules())
+    if "least_rows" in arguments:
+        with pytest.raises(error, match=f"convert_linear: {message}"):
+            convert_linear(model.sub, **arguments)
+
+
 def test_tied_weights_are_left_alone():
     model = Model()
     model.lm_head.weight = model.embed.weight
