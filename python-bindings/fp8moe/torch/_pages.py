@@ -25,7 +25,7 @@ _USES = ("forward", "grad of x", "grad of weights")
 # --- Plans ----------------------------------------------------------------------------
 
 
-def write_plan(title: str, matmuls: Sequence[PlannedMatmul], rules: Sequence[Tuple[str, str]], path: _Path) -> str:
+def write_plan(title: str, matmuls: Sequence[PlannedMatmul], rules: Sequence[Tuple[str, str]], notes: Sequence[str], path: _Path) -> str:
     """`matmuls` are those that the table of the plan shows: with its rules."""
     has_reasons = any(matmul.reason for matmul in matmuls)
     head = ["matmul", "layers", "experts x in x out", "rows", *_USES, "recipe"]
@@ -40,7 +40,7 @@ def write_plan(title: str, matmuls: Sequence[PlannedMatmul], rules: Sequence[Tup
     if planned:
         parts.append(paragraph(f"All layers: {bf16 / 1e3:.2f} ms in bf16, {planned / 1e3:.2f} ms as planned, {bf16 / planned:.2f}x as fast."))
         parts += [heading(2, "Time of all layers"), _draw_times(matmuls)]
-    parts += [heading(2, "Decisions"), table]
+    parts += [heading(2, "Decisions"), table, *map(paragraph, notes)]
     if rules:
         parts += [heading(2, "Rules"), *(paragraph(f"{pattern}: {recipe}") for pattern, recipe in rules)]
     return _page.make(title, parts, path)

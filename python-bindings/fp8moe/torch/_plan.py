@@ -11,19 +11,23 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import os
+import pathlib
 import re
+import reprlib
 import sys
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from html import escape
-from typing import Any, Dict, List, Literal, Optional, Sequence, Set, Tuple, Union, cast
+from typing import Any, Dict, List, Literal, Optional, Sequence, Set, Tuple, Union, cast, get_args, get_origin, get_type_hints
 
 import torch
 
 from .. import linear_programs, programs, recipes
+from .._folder import write
 from . import _convert, _pages, torchao, transformers
-from ._linear import LEAST_ROWS, check_options
+from ._linear import LEAST_ROWS, check_counts, check_options
 from ._prepare import find_weights
 
 __all__ = ["Applied", "Plan", "PlannedMatmul", "apply", "plan"]
@@ -50,8 +54,8 @@ class PlannedMatmul:
     #: As grouped_mm takes it.
     recipe: recipes.Recipe
     #: Predicted microseconds of one call by use, None where nothing is predicted.
-    bf16_us: Tuple[Optional[float], ...]
-    fp8_us: Tuple[Optional[float], ...]
+    bf16_us: Tuple[Optional[float], Optional[float], Optional[float]]
+    fp8_us: Tuple[Optional[float], Optional[float], Optional[float]]
     #: Why a linear layer is in bf16, whatever rules say.
     reason: str = ""
 
@@ -81,7 +85,8 @@ class Plan:
         """Gives all matmuls whose names fit `pattern` a recipe: `plan.set("model.layers.0.**", "bf16")`. `*` is any text without a dot, `**`
         any text, `?` a character. Where several patterns fit a name, the one with the most other characters counts, and of such the last.
 
-        Raises ValueError for a recipe that is not known."""
+        Raises ValueError for a pattern that is no text, and for a recipe that is not known."""
+        _read(str, pattern, "Plan.set: pattern")
         recipes.check("Plan.set", recipe)
         self.rules.append((pattern, recipe))
         return self
@@ -100,29 +105,20 @@ class Plan:
     # --- As JSON --------------------------------------------------------------------
 
     def save(self, path: Union[str, "os.PathLike[str]"]) -> None:
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump({"version": _VERSION, **asdict(self)}, file, indent=1)
-            file.write("\n")
+        write(path, [f"{json.dumps({'version': _VERSION, **asdict(self)}, indent=1)}\n".encode()])
 
     @staticmethod
     def load(path: Union[str, "os.PathLike[str]"]) -> "Plan":
         """Raises ValueError for what `save` has not written, and for recipes that are not known."""
-        with open(path, encoding="utf-8") as file:
-            data = json.load(file)
+        text = pathlib.Path(path).read_bytes()
         try:
-            version = data.pop("version")
+            data = json.loads(text)
+            version = data.pop("version", "missing") if isinstance(data, dict) else _VERSION
             if version != _VERSION:
-                raise ValueError(f"its version is {version}, expected {_VERSION}")
-            matmuls = [
-                PlannedMatmul(**{**entry, "bf16_us": tuple(entry["bf16_us"]), "fp8_us": tuple(entry["fp8_us"])})
-                for entry in data.pop("matmuls")
-            ]
-            loaded = Plan(matmuls=matmuls, **{**data, "rules": [(pattern, recipe) for pattern, recipe in data.pop("rules")]})
-            for name, recipe in [*((matmul.name, matmul.recipe) for matmul in matmuls), *loaded.rules]:
-                recipes.check(name, recipe)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+                raise ValueError(f"version is {version}, expected {_VERSION}")
+            return cast(Plan, _read(Plan, data))
+        except (RecursionError, ValueError) as error:
             raise ValueError(f"{os.fspath(path)} is no plan: {error}") from None
-        return loaded
 
     # --- For people -------------------------------------------------------------------
 
@@ -142,7 +138,7 @@ class Plan:
         planned = sum(matmul.count * matmul.planned_us() for matmul in shown)
         if planned:
             lines.append(f"all layers: {bf16 / 1e3:.2f} ms in bf16, {planned / 1e3:.2f} ms as planned, {bf16 / planned:.2f}x as fast")
-        lines += [f"rule: {pattern} is {recipe}" for pattern, recipe in self.rules]
+        lines += [*self._list_notes(), *(f"rule: {pattern} is {recipe}" for pattern, recipe in self.rules)]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -151,11 +147,16 @@ class Plan:
     def html(self, path: Union[str, "os.PathLike[str]", None] = None) -> str:
         """The plan as a page: times of all layers as a plot, and the table. It is written to `path` if there is one."""
         shown = [self._apply_rules(matmul) for matmul in self.matmuls]
-        return _pages.write_plan(f"Plan for {self._describe()}", shown, self.rules, path)
+        return _pages.write_plan(f"Plan for {self._describe()}", shown, self.rules, self._list_notes(), path)
 
     def _describe(self) -> str:
         share = f", weights quantized once for {self.microbatches} microbatches" if self.microbatches > 1 else ""
         return f"{self.card}: {self.tokens} tokens, ep {self.ep}, tp {self.tp}{share}"
+
+    def _list_notes(self) -> List[str]:
+        """Says which matrices `plan` has left whole."""
+        names = dict.fromkeys(matmul.name for matmul in self.matmuls if matmul.name.rpartition(".")[2] not in _COLUMN_WISE | _ROW_WISE)
+        return [f"not divided by tp {self.tp}, as their names do not say how: {', '.join(names)}"] if names and self.tp > 1 else []
 
     def _apply_rules(self, matmul: PlannedMatmul) -> PlannedMatmul:
         """As the table shows a line: a rule for some of its layers leaves it, and so do rules for what cannot be in FP8."""
@@ -163,6 +164,39 @@ class Plan:
             return matmul
         recipe = self._find_rule(matmul.name)
         return matmul if recipe is None else replace(matmul, recipe=recipe)
+
+
+#: Types of JSON, as messages call them.
+_KINDS = {int: "a whole number", float: "a number", str: "text", type(None): "null"}
+
+
+def _read(kind: Any, value: Any, key: str = "") -> Any:
+    """The object of type `kind` that was saved as `value`. Raises ValueError that names the key where there is none."""
+    origin, of = get_origin(kind), get_args(kind)
+    if kind == recipes.Recipe:
+        recipes.check(key, value)
+        return value
+    if isinstance(kind, type) and is_dataclass(kind):
+        types = get_type_hints(kind)
+        if isinstance(value, dict):
+            for name in sorted(value.keys() ^ types.keys()):
+                raise ValueError(f"{key or 'the file'} has {'an unknown' if name in value else 'no'} key '{name}', expected {', '.join(types)}")
+            return kind(**{name: _read(types[name], each, f"{key}.{name}".lstrip(".")) for name, each in value.items()})
+        expected = "an object"
+    elif origin is list or origin is tuple:
+        if isinstance(value, list) and (origin is list or len(value) == len(of)):
+            return origin(_read(each, part, f"{key}[{i}]") for i, (each, part) in enumerate(zip(itertools.cycle(of), value)))
+        expected = "a list" if origin is list else f"a list of {len(of)}"
+    elif origin is Literal:
+        if value in of:
+            return value
+        expected = f"one of {', '.join(of)}"
+    else:
+        kinds = of or (kind,)
+        if type(value) in kinds or (type(value) is int and float in kinds):
+            return value
+        expected = " or ".join(_KINDS[each] for each in kinds)
+    raise ValueError(f"{key or 'the file'} is {reprlib.repr(value)}, expected {expected}")
 
 
 _WILD = r"(\*\*|\*|\?)"
@@ -210,7 +244,8 @@ def plan(
         tokens: on a rank, in one microbatch; with tensor parallelism those that its ranks share.
         microbatches: that share weights which are quantized once (quantize_weights, keep_gathered).
         ep: ranks that experts are divided between. Each gets as many rows as without it, for fewer experts.
-        tp: ranks that each matrix is divided between: results of q_proj, w1 and the like, inputs of o_proj, w2 and the like.
+        tp: ranks that each matrix is divided between: results of q_proj, w1 and the like, inputs of o_proj, w2 and the like. The plan
+            says which matrices have other names, and are not divided.
             Parameters that are DTensors already count as they are.
         card: a key of fp8moe.recipes.CARDS, such as "h100".
         expert_rows: of all experts of a rank together; by default the tokens times the experts of each token.
@@ -222,9 +257,7 @@ def plan(
 
     if card not in recipes.CARDS:
         raise ValueError(f"plan: card is {card!r}, expected one of {', '.join(recipes.CARDS)}")
-    for what, ranks in (("ep", ep), ("tp", tp)):
-        if ranks < 1:
-            raise ValueError(f"plan: {what} is {ranks}, expected at least 1")
+    check_counts("plan", 1, ep=ep, tp=tp)
     whole = _list_matmuls(model)
     if not whole:
         raise ValueError("plan: the model has no matmuls: no linear layer, and no experts (parameters with three dimensions)")
@@ -245,7 +278,7 @@ def plan(
                 recipe = recipes.describe(recipes.predict(matmul.K, matmul.N, matmul.experts, "sm_90a", card)[kind])
             else:
                 recipe = "bf16" if reason else _convert.choose_recipe(lines)
-            bf16_us, fp8_us = tuple(line.bf16_us for line in lines), tuple(line.fp8_us for line in lines)
+            bf16_us, fp8_us = cast(Any, zip(*((line.bf16_us, line.fp8_us) for line in lines)))
             rows = expert_rows if matmul.experts else tokens
             assert rows is not None
             planned.append(

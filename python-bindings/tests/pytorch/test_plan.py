@@ -123,6 +123,68 @@ def test_saved_and_edited_by_hand(tmp_path):
             fp8moe.torch.Plan.load(tmp_path / "plan.json")
 
 
+def change_matmul(data, **keys):
+    return {**data, "matmuls": [{**data["matmuls"][0], **keys}]}
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda data: "no JSON", "Expecting value: line 1"),
+        (lambda data: {}, "version is missing, expected 1"),
+        (lambda data: [1], r"the file is \[1\], expected an object"),
+        (lambda data: {**data, "rules": {"l": "bf16"}}, "rules is {'l': 'bf16'}, expected a list"),
+        (lambda data: {**data, "rules": [[3, "bf16"]]}, r"rules\[0\]\[0\] is 3, expected text"),
+        (lambda data: {**data, "rules": [["*"]]}, r"rules\[0\] is \['\*'\], expected a list of 2"),
+        (lambda data: {**data, "matmuls": None}, "matmuls is None, expected a list"),
+        (lambda data: {**data, "card": "b200"}, "card is 'b200', expected one of h200, "),
+        (lambda data: {**data, "tokns": 3}, "the file has an unknown key 'tokns', expected card, tokens, "),
+        (lambda data: change_matmul(data, size=3), r"matmuls\[0\] has an unknown key 'size', expected name, K, "),
+        (lambda data: {key: data[key] for key in data if key != "tp"}, "the file has no key 'tp', expected card, "),
+        (lambda data: change_matmul(data, name=3), r"matmuls\[0\].name is 3, expected text"),
+        (lambda data: change_matmul(data, K="512"), r"matmuls\[0\].K is '512', expected a whole number"),
+        (lambda data: change_matmul(data, K=True), r"matmuls\[0\].K is True, expected a whole number"),
+        (lambda data: change_matmul(data, recipe="fp4"), r"matmuls\[0\].recipe: recipe is 'fp4', expected one of rowwise"),
+        (lambda data: change_matmul(data, bf16_us=[1]), r"matmuls\[0\].bf16_us is \[1\], expected a list of 3"),
+        (lambda data: change_matmul(data, fp8_us=[1, None, "x"]), r"matmuls\[0\].fp8_us\[2\] is 'x', expected a number or null"),
+    ],
+)
+def test_files_that_are_no_plans(tmp_path, change, message):
+    path = tmp_path / "plan.json"
+    fp8moe.torch.plan(qwen(1), tokens=8192, expert_rows=8192).save(path)
+    changed = change(json.loads(path.read_text()))
+    path.write_text(changed if isinstance(changed, str) else json.dumps(changed))
+    with pytest.raises(ValueError, match=f"plan.json is no plan: {message}"):
+        fp8moe.torch.Plan.load(path)
+
+
+def test_patterns_are_text():
+    plan = fp8moe.torch.plan([("wq", 64, 64)], tokens=32)
+    for pattern in (None, 3):
+        with pytest.raises(ValueError, match=f"Plan.set: pattern is {pattern}, expected text"):
+            plan.set(pattern, "bf16")
+    assert not plan.rules
+
+
+def test_errors_of_saving_name_the_file():
+    plan = fp8moe.torch.plan([("wq", 64, 64)], tokens=32)
+    for write in (plan.save, plan.html):
+        with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
+            write("/dev/full")
+
+
+def test_matrices_that_tensor_parallelism_does_not_divide(tmp_path):
+    """Of names that do not say which of their sizes it divides."""
+    plan = fp8moe.torch.plan([("a.gate_up", 96, 64, 4), ("a.wq", 64, 64), ("a.own", 64, 64)], tokens=32, expert_rows=32, tp=2)
+    assert {m.name: (m.N, m.K) for m in plan.matmuls} == {"a.gate_up": (96, 64), "a.wq": (32, 64), "a.own": (64, 64)}
+    note = "not divided by tp 2, as their names do not say how: a.gate_up, a.own"
+    assert note in str(plan).splitlines() and note in read_page(plan.html()).paragraphs
+    for divided in (fp8moe.torch.plan([("a.wq", 64, 64)], tokens=32, tp=2), fp8moe.torch.plan([("a.own", 64, 64)], tokens=32)):
+        assert "not divided" not in str(divided)
+    with pytest.raises(TypeError, match="plan: tp is '2', expected a whole number, at least 1"):
+        fp8moe.torch.plan([("wq", 64, 64)], tokens=32, tp="2")
+
+
 def test_apply_to_own_modules():
     """First and last layers in bf16; the others as the plan says."""
     model = Model()
