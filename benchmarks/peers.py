@@ -17,7 +17,8 @@ one NVIDIA GPU. Peers that are not installed are left out.
 fp8moe is recipe "auto", "fp8moe, FP8" is recipe "rowwise", and "fp8moe, kept" reads weights that were quantized before. Peers cannot be captured in
 CUDA graphs, so calls are queued: each time is the median of nine blocks of five calls, in random turns, from events. Each output and gradient of x is
 compared with torch's in bf16. Peak memory is beside that of inputs and weights. "least" is a whole layer, in FP8 or bf16, whose matmuls take as long as
-dense ones of the same size, and whose other kernels move each operand once at the speed of a copy, all measured in the same run. SonicMoE compiles for minutes in its first call. transformer_engine (2.20.2) and sonic-moe (0.1.2, bf16 only) come as wheels.
+dense ones of the same size, and whose other kernels move each operand once at the speed of a copy, all measured in the same run; --least prints these parts, and
+the time of the router, which is not among them. SonicMoE compiles for minutes in its first call. transformer_engine (2.20.2) and sonic-moe (0.1.2, bf16 only) come as wheels.
 """
 
 import argparse
@@ -140,8 +141,8 @@ def measure_copy():
     return 4 * source.numel() / time_queued({"copy": lambda: target.copy_(source)}, random.Random(7))["copy"]
 
 
-def find_least(shape, bytes_per_us):
-    """Microseconds of a layer in FP8 or in bf16, whichever is faster."""
+def find_parts(shape, bytes_per_us):
+    """Microseconds of matmuls and of all else in a layer, in FP8 or in bf16, whichever is faster in all."""
     us = measure_matmuls(list_matmuls(shape))
 
     def multiply(size, element):
@@ -149,9 +150,31 @@ def find_least(shape, bytes_per_us):
         moved = element * (m * k + matrices * n * k) + 2 * m * n
         return max(us[m, n, k, element], moved / bytes_per_us)
 
-    return min(
-        sum(list_copies(shape, element)) / bytes_per_us + sum(multiply(size, element) for size in list_matmuls(shape)) for element in (1, 2)
-    )
+    parts = [
+        (sum(multiply(size, element) for size in list_matmuls(shape)), sum(list_copies(shape, element)) / bytes_per_us) for element in (1, 2)
+    ]
+    return min(parts, key=sum)
+
+
+def make_router(tokens, width, experts, top):
+    """Scores, top-k and their gradient, and the order of rows, as every layer here computes them."""
+    x = torch.randn(tokens, width, device="cuda", dtype=torch.bfloat16).requires_grad_()
+    router = torch.randn(experts, width, device="cuda", dtype=torch.bfloat16) * width**-0.5
+
+    def choose(x):
+        scores, chosen = torch.topk(x @ router.t(), top, dim=-1)
+        return torch.softmax(scores.float(), -1).to(torch.bfloat16), route(chosen, experts)
+
+    compiled = torch.compile(choose, dynamic=False)
+    return lambda: torch.autograd.grad(compiled(x)[0], x, torch.ones(tokens, top, device="cuda", dtype=torch.bfloat16))
+
+
+def print_parts(name, shape, bytes_per_us):
+    torch.compiler.reset()
+    tokens, width, _, experts, top = shape
+    matmuls, copies = find_parts(shape, bytes_per_us)
+    router = time_queued({"router": make_router(tokens, width, experts, top)}, random.Random(7))["router"]
+    print(f"{name:<26} dense matmuls {matmuls:6.0f} us, copies {copies:5.0f} us, router {router:4.0f} us", flush=True)
 
 
 def make_weights(experts, hidden, width):
@@ -280,7 +303,7 @@ def measure(name, shape, make, options, rng, bytes_per_us):
     row = {"model": name, "shape": shape, "torch bf16 us": round(us.pop("torch bf16"))}
     row |= {each: round(row["torch bf16 us"] / time, 2) for each, time in us.items()}
     if make is make_layer:
-        row["least"] = round(row["torch bf16 us"] / find_least(shape, bytes_per_us), 2)
+        row["least"] = round(row["torch bf16 us"] / sum(find_parts(shape, bytes_per_us)), 2)
     row["peak GiB"] = {each: round(peak / 2**30, 2) for each, peak in peaks.items()}
     print(row, flush=True)
     return row
@@ -291,6 +314,7 @@ def main():
     parser.add_argument("--sizes", action="store_true", help="print what `python3 -m fp8moe prepare grouped_mm` is to be given")
     parser.add_argument("--layers", action="store_true", help="print what `python3 -m fp8moe prepare moe` is to be given")
     parser.add_argument("--kernels", type=int, default=0, metavar="N", help="print the N kernels that take longest in each step of fp8moe")
+    parser.add_argument("--least", action="store_true", help='print what "least" is the sum of, and the time of the router, and measure nothing else')
     parser.add_argument("--only", default="", metavar="REGEX", help='cases whose "make_experts MODEL" or "make_layer MODEL" has it (default: all)')
     parser.add_argument("--json", help="save speeds over torch's bf16")
     options = parser.parse_args()
@@ -298,15 +322,18 @@ def main():
         return print(list_sizes())
     if options.layers:
         return print(list_layers())
-    global torch, fp8moe, timing  # --sizes needs none of them
+    global torch, fp8moe, timing, route  # --sizes needs none of them
     import timing  # isort: skip, as it finds fp8moe
     import torch
     import fp8moe.torch
+    from fp8moe.torch._permute import route
 
     cases = [(*case, make_experts) for case in EXPERTS.items()] + [(*case, make_layer) for case in LAYERS.items()]
     rng = random.Random(7)
     bytes_per_us = measure_copy()
     print(f"a copy: {bytes_per_us / 1e6:.2f} TB/s", flush=True)
+    if options.least:
+        return [print_parts(name, shape, bytes_per_us) for name, shape in LAYERS.items() if re.search(options.only, f"make_layer {name}")]
     rows = [measure(*case, options, rng, bytes_per_us) for case in cases if re.search(options.only, f"{case[2].__name__} {case[0]}")]
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
