@@ -207,11 +207,13 @@ gpu.module @kernels {
   // CHECK: llvm.extractvalue %{{.*}}[0] : !llvm.array<2 x i32>
   // CHECK: vector.extract %{{.*}}[%{{.*}}] : f32 from vector<4xf32>
   // CHECK: vector.extract %{{.*}}[0] : f32 from vector<[4]xf32>
+  // CHECK: vector.extract %{{.*}}[-1] : f32 from vector<4xf32>
   // CHECK-NEXT: gpu.return
   gpu.func @other_aggregates(%array: !llvm.array<2 x i32>, %vector: vector<4xf32>, %scalable: vector<[4]xf32>, %i: index) {
     %0 = llvm.extractvalue %array[0] : !llvm.array<2 x i32>
     %1 = vector.extract %vector[%i] : f32 from vector<4xf32>
     %2 = vector.extract %scalable[0] : f32 from vector<[4]xf32>
+    %3 = vector.extract %vector[-1] : f32 from vector<4xf32> loc(fused<distinct[99]<42 : i32>>["file":1:1])
     gpu.return
   }
 }

@@ -1,4 +1,4 @@
-//===- CheckMBarriers.cpp - Check arrivals and waits --------------------===//
+//===- CheckMBarriers.cpp - Check arrivals and waits ----------------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

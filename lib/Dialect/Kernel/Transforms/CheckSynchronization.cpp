@@ -1,4 +1,4 @@
-//===- CheckSynchronization.cpp - Check the order of accesses -----------===//
+//===- CheckSynchronization.cpp - Check the order of accesses -------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -56,15 +56,17 @@ static void takeAllElements(Operation *kernel) {
     auto [entry, isNew] = elements.try_emplace(op->getOperand(0));
     if (isNew)
       entry->second = createElements(builder, op->getOperand(0));
-    if (entry->second.empty())
+    // -1 is an element of which nothing is known.
+    size_t element = position.front();
+    if (element >= entry->second.size())
       return;
-    op->getResult(0).replaceAllUsesWith(entry->second[position.front()]);
+    op->getResult(0).replaceAllUsesWith(entry->second[element]);
     op->erase();
   });
 }
 
 namespace {
-/// What a step of the kernel emitted into one block: operations one after
+/// The operations that a step of the kernel emitted into one block: one after
 /// another, but for constants.
 struct Place {
   /// The location that the builder of the kernel gave them.
@@ -182,6 +184,11 @@ func::FuncOp Repeat::outline(SymbolTable &symbols) const {
       builder, body.step, body.getName(),
       builder.getFunctionType({}, ValueRange(getOutputs(body)).getTypes()));
   function.setPrivate();
+  auto isTaken = [&](StringRef name) { return symbols.lookup(name); };
+  unsigned next = 2;
+  if (isTaken(body.getName()))
+    function.setName(
+        SymbolTable::generateSymbolName<32>(body.getName(), isTaken, next));
   symbols.insert(function);
   builder.setInsertionPointToStart(function.addEntryBlock());
   // The parameters in the function. One that is the same constant at all places
@@ -238,7 +245,8 @@ static void findPlaces(Block *block, SmallVectorImpl<Place> &places) {
     if (op.hasTrait<OpTrait::ConstantLike>())
       continue;
     op.getLoc()->walk([&](Location loc) {
-      if (auto step = dyn_cast<FusedLocWith<DistinctAttr>>(loc)) {
+      auto step = dyn_cast<FusedLocWith<DistinctAttr>>(loc);
+      if (step && isa<StringAttr>(step.getMetadata().getReferencedAttr())) {
         Place &place = found.try_emplace(loc, Place{step, {}}).first->second;
         if (place.ops.empty() || place.ops.back() == previous)
           place.ops.push_back(&op);
@@ -264,8 +272,8 @@ static Repeat findBest(ArrayRef<Operation *> functions) {
     });
     if (repeat == repeats.end())
       repeat = repeats.insert(repeats.end(), Repeat());
-    // A step that is all of another one of its name is the same place.
-    else if (repeat->places.back().ops.front() == place.ops.front())
+    // A pattern that joins two operations gives the result the steps of both.
+    else if (repeat->places.back().contains(place.ops.front()))
       continue;
     repeat->places.push_back(std::move(place));
   }
