@@ -13,6 +13,7 @@
 #include "fp8moe/Support/Safetensors.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/MathExtras.h"
@@ -236,9 +237,15 @@ Program::getInputs(const std::string &path,
     names = llvm::join(
         llvm::map_range(file->tensors(), [](auto &t) { return t.name; }), ", ");
   }
+  auto indices = llvm::seq<size_t>(0, fp8moe_program_num_inputs(program));
+  auto isMissing = [&](size_t i) {
+    return !file->find(fp8moe_program_input(program, i)->name);
+  };
+  if (file && random && !indices.empty() && llvm::all_of(indices, isMissing))
+    fail(path + ": no tensor that the program reads; the file has: " + names);
   std::vector<HostTensor> inputs;
   llvm::StringSet<> made;
-  for (size_t i = 0; i < fp8moe_program_num_inputs(program); ++i) {
+  for (size_t i : indices) {
     const fp8moe_buffer &input = *fp8moe_program_input(program, i);
     const support::SafetensorsTensor *found =
         file ? file->find(input.name) : nullptr;
@@ -251,8 +258,6 @@ Program::getInputs(const std::string &path,
     if (!found)
       made.insert(input.name);
   }
-  if (file && !inputs.empty() && made.size() == inputs.size())
-    fail(path + ": no tensor that the program reads; the file has: " + names);
   if (random)
     fillInputs(inputs, made, *random);
   return inputs;

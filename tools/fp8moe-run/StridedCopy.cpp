@@ -87,14 +87,14 @@ void fp8moe::run::copyElements(ArrayRef<int64_t> shape, uint64_t elementBytes,
                                const uint8_t *from,
                                ArrayRef<int64_t> fromStrides, uint8_t *to,
                                ArrayRef<int64_t> toStrides) {
+  // The other extents of an empty tensor may be of any size.
+  if (llvm::is_contained(shape, 0))
+    return;
   bool isRow = shape.size() == 1 && fromStrides[0] == 1 && toStrides[0] == 1;
   if (shape.empty() || isRow) {
     std::memcpy(to, from, (isRow ? shape[0] : 1) * elementBytes);
     return;
   }
-  // The other extents of an empty tensor may be of any size.
-  if (llvm::is_contained(shape, 0))
-    return;
   for (int64_t i = 0; i < shape.front(); ++i)
     copyElements(
         shape.drop_front(), elementBytes,
