@@ -155,7 +155,7 @@ public:
   /// Conversions to a wider (zero-extended) or narrower integer.
   Value zeroExtend(Type type, Value value);
   Value truncate(Type type, Value value);
-  /// Those between i32 and i64.
+  /// Conversions between i32 and i64.
   Value widen(Value value) { return zeroExtend(getI64Type(), value); }
   Value widenSigned(Value value);
   Value narrow(Value value) { return truncate(getI32Type(), value); }

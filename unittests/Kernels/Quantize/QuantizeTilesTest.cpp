@@ -315,7 +315,9 @@ TEST(QuantizeTilesTest, BothAxesTakeThePartOfTheCacheThatIsUsable) {
   const TargetInfo &target = getTarget("sm_90a");
   QuantizeWork works[] = {jaggedOuterTransposing(16640, 5120, 16),
                           rowwise(16640, 5120)};
-  RangeAttr range = findBothAxes(works, target)->range;
+  auto bothAxes = findBothAxes(works, target);
+  ASSERT_TRUE(bothAxes);
+  RangeAttr range = bothAxes->range;
   EXPECT_EQ(range.getQuantity(), Quantity::GroupBytes);
   EXPECT_TRUE(range.getPercentOfL2());
   EXPECT_EQ(range.getUpTo(), 50);

@@ -47,7 +47,7 @@ private:
                     Body body);
   /// Creates the workspaces that both kernels share.
   SmallVector<Value> createShared(const HostSize &lineTiles, Value when);
-  Value areColumnsApart();
+  Value areColumnsAligned();
 
   const QuantizeOperands &columns, &along;
   RescaledBothAxesTileAttr tile;
@@ -136,7 +136,7 @@ SmallVector<Value> RescaledLaunch::createShared(const HostSize &lineTiles,
 }
 
 /// Whether columns of the result lie whole chunks apart.
-Value RescaledLaunch::areColumnsApart() {
+Value RescaledLaunch::areColumnsAligned() {
   auto isWhole = [&](OpFoldResult stride) {
     return compare(Relation::Equal,
                    HostSize(b, stride) % HostSize(kVectorBytes), HostSize(0))
@@ -157,7 +157,7 @@ Value RescaledLaunch::launch(Value when) {
   if (problem.outputPadding > 1)
     applies = both(isCountable(HostSize(b, sizes.extent)), applies);
   if (!lowering.getTarget().has(Feature::UnalignedVectors))
-    applies = both(areColumnsApart(), applies);
+    applies = both(areColumnsAligned(), applies);
   HostSize lineTiles =
       rescaled::countLineTiles(problem.jagged, segments, lines);
   SmallVector<Value> shared = createShared(lineTiles, applies);

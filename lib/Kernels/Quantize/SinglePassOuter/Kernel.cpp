@@ -216,6 +216,7 @@ Value SinglePassOuterKernel::getPanelRecord(Value panel) {
 
 Value SinglePassOuterKernel::getBarrier(PanelEvent event, Value panel) {
   static constexpr StringLiteral kNames[] = {"published", "posted", "scales"};
+  static_assert(std::size(kNames) == single_pass_outer::kPanelEvents);
   auto index = static_cast<int64_t>(event);
   int64_t offset = SharedMemory(tile).panelEvents +
                    index * tile.getPanelSlots() * nvidia::kMBarrierBytes;

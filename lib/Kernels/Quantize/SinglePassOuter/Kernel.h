@@ -148,7 +148,7 @@ struct PanelRecord {
   Value hasFixUp, previousSlot, previousContributors;
 };
 
-/// What a panel has an mbarrier for each: its record is there; the block's
+/// Events of a panel, each with an mbarrier: its record is there; the block's
 /// reduce warps have posted their words, before which nothing of others is
 /// worth reading; its scales are there.
 enum class PanelEvent { Published, Posted, Scales };

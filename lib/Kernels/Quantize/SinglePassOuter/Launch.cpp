@@ -115,11 +115,12 @@ HostSize SinglePassOuterLaunch::countTiles() {
 
 /// Whether there are many tiles, and panels are whole long spans of them.
 Value SinglePassOuterLaunch::haveLongSpans(const HostSize &mostBlocks) {
-  HostCondition areMany =
-      compare(Relation::AtLeast, countPanels() * countTiles(),
-              mostBlocks * HostSize(kLongSpanTilesPerBlock));
+  HostSize panels = countPanels(), tiles = countTiles();
+  HostSize all = panels * tiles;
+  HostCondition areMany = compare(
+      Relation::AtLeast, all, mostBlocks * HostSize(kLongSpanTilesPerBlock));
   HostCondition areWhole = compare(
-      Relation::Equal, countTiles() % HostSize(1 << kLongSpanLog), HostSize(0));
+      Relation::Equal, tiles % HostSize(1 << kLongSpanLog), HostSize(0));
   return both(areMany.getValue(), areWhole.getValue());
 }
 
@@ -132,7 +133,8 @@ HostSize SinglePassOuterLaunch::countBlocks(const HostSize &mostBlocks,
     return ceilDiv(lhs, maxOf(rhs, HostSize(1)));
   };
   HostSize spanTiles = select(areLong, 1 << kLongSpanLog, 1 << kSpanLog);
-  HostSize spans = countPanels() * ceilDiv(countTiles(), spanTiles);
+  HostSize panels = countPanels();
+  HostSize spans = panels * ceilDiv(countTiles(), spanTiles);
   HostSize blocks = divide(spans, divide(spans, mostBlocks));
   // Interleaved panels share a multiple of so many.
   HostSize sets(kInterleavedPanels);

@@ -133,7 +133,7 @@ inline constexpr int64_t kScaleBytes = kLineBytes / 2 * sizeof(float);
 /// The record about a tile or a panel that warps pass to each other: eight
 /// words.
 inline constexpr int64_t kRecordBytes = 32;
-/// What is signalled of each panel, by an mbarrier each (PanelEvent).
+/// Events of a panel (PanelEvent), each with an mbarrier.
 inline constexpr int64_t kPanelEvents = 3;
 /// Rows in shared memory begin at multiples of a line.
 inline constexpr int64_t getRowPitch(int64_t rowBytes) {
