@@ -174,7 +174,7 @@ def put(request: Request, folder: Union[str, "os.PathLike[str]", None] = None) -
     root = next(iter(folders()), "") if folder is None else os.path.abspath(folder)
     path, problem = _make(root, request, compiler)
     if problem:
-        raise CacheError(_explain(root, problem, None if folder is None else "name another folder with -o"))
+        raise CacheError(_explain(root, problem, None if folder is None else "name another folder (-o of the command)"))
     return path
 
 

@@ -116,13 +116,15 @@ def convert(
     """
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"convert: model is of type {type(model).__name__}, expected a torch.nn.Module")
-    check_options("convert", recipe or "bf16", keep, least_rows)
-    check_counts("convert", 1, tokens=tokens)
+    check_options("convert", recipe or "bf16", keep)
+    if tokens is not None:
+        check_counts("convert", 1, tokens=tokens)
     if filter is not None and not callable(filter):
         raise TypeError(f"convert: filter is {filter!r}, expected a function, as lambda module, name: name != 'lm_head'")
     found = list_layers(model)
     if least_rows is None:
         least_rows = LEAST_ROWS if tokens is None else min(tokens, LEAST_ROWS)
+    check_counts("convert", 0, least_rows=least_rows)
     reasons = find_reasons(model, filter, _LEAST_WIDTH if tokens is None else 0)
     require_not_sharded("convert", model)
     suited = [(name, *local_shape(module.weight)) for name, module in found if reasons[name] is None]

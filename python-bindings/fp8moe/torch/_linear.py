@@ -71,7 +71,8 @@ class Linear(torch.nn.Linear):
         keep: Optional[Literal["step"]] = None,
     ) -> None:
         super().__init__(in_features, out_features, bias, device, dtype)
-        check_options("Linear", recipe, keep, least_rows)
+        check_options("Linear", recipe, keep)
+        check_counts("Linear", 0, least_rows=least_rows)
         self.fp8moe_recipe, self.fp8moe_least_rows, self.fp8moe_keep = recipe, least_rows, keep
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
@@ -115,7 +116,8 @@ def convert_linear(
         TypeError: the module is no torch.nn.Linear, or has a forward of its own (`why_not` says so before).
         ValueError: the recipe, or `keep`, is not known.
     """
-    check_options("convert_linear", recipe, keep, least_rows)
+    check_options("convert_linear", recipe, keep)
+    check_counts("convert_linear", 0, least_rows=least_rows)
     if not isinstance(module, Linear):
         if not isinstance(module, torch.nn.Linear) or type(module).forward is not torch.nn.Linear.forward:
             raise TypeError(
@@ -132,19 +134,18 @@ def convert_linear(
     return module
 
 
-def check_options(function: str, recipe: str, keep: Optional[str], least_rows: Optional[int] = None) -> None:
-    """Raises ValueError for options that are not known, and errors as check_counts."""
+def check_options(function: str, recipe: str, keep: Optional[str]) -> None:
+    """Raises ValueError for options that are not known."""
     linear_programs.list_bf16_uses(recipe)
     if keep not in (None, "step"):
         raise ValueError(f"{function}: keep is {keep!r}, expected 'step' or None")
-    check_counts(function, 0, least_rows=least_rows)
 
 
 def check_counts(function: str, least: int, **counts: Any) -> None:
-    """Raises TypeError for what is no whole number, and ValueError for one below `least`. None is no count."""
+    """Raises TypeError for what is no whole number, and ValueError for one below `least`."""
     for name, count in counts.items():
         is_whole = isinstance(count, Integral) and not isinstance(count, bool)
-        if count is not None and not (is_whole and count >= least):
+        if not (is_whole and count >= least):
             raise (ValueError if is_whole else TypeError)(f"{function}: {name} is {count!r}, expected a whole number, at least {least}")
 
 
@@ -341,7 +342,8 @@ def _is_kept(layer: Linear, weight: torch.Tensor, is_sharded: bool) -> bool:
 
 def _multiply(layer: Linear, x: torch.Tensor, rows: torch.Tensor, weights: torch.Tensor, is_kept: bool) -> torch.Tensor:
     read = _find_forms(layer, weights.requires_grad and torch.is_grad_enabled())
-    if read.with_columns and not torch.compiler.is_compiling() and is_transformed():
+    is_differentiated = torch.is_grad_enabled() and (rows.requires_grad or weights.requires_grad)
+    if is_differentiated and not torch.compiler.is_compiling() and is_transformed():
         raise Error(
             "fp8moe.torch.Linear does not train in torch.func (grad, vjp, vmap); backward() and torch.autograd.grad give its gradients, "
             "and an input may have any leading dimensions"

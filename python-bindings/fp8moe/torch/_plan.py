@@ -18,7 +18,7 @@ import pathlib
 import re
 import reprlib
 import sys
-from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass, replace
 from html import escape
 from typing import Any, Dict, List, Literal, Optional, Sequence, Set, Tuple, Union, cast, get_args, get_origin, get_type_hints
 
@@ -179,7 +179,8 @@ def _read(kind: Any, value: Any, key: str = "") -> Any:
     if isinstance(kind, type) and is_dataclass(kind):
         types = get_type_hints(kind)
         if isinstance(value, dict):
-            for name in sorted(value.keys() ^ types.keys()):
+            optional = {each.name for each in fields(kind) if each.default is not MISSING}
+            for name in sorted((value.keys() ^ types.keys()) - (optional - value.keys())):
                 raise ValueError(f"{key or 'the file'} has {'an unknown' if name in value else 'no'} key '{name}', expected {', '.join(types)}")
             return kind(**{name: _read(types[name], each, f"{key}.{name}".lstrip(".")) for name, each in value.items()})
         expected = "an object"
@@ -257,7 +258,7 @@ def plan(
 
     if card not in recipes.CARDS:
         raise ValueError(f"plan: card is {card!r}, expected one of {', '.join(recipes.CARDS)}")
-    check_counts("plan", 1, ep=ep, tp=tp)
+    check_counts("plan", 1, microbatches=microbatches, ep=ep, tp=tp)
     whole = _list_matmuls(model)
     if not whole:
         raise ValueError("plan: the model has no matmuls: no linear layer, and no experts (parameters with three dimensions)")

@@ -590,6 +590,9 @@ def test_training_under_torch_func_is_refused():
     x = torch.randn(2, 16, 64, dtype=torch.bfloat16)
     with pytest.raises(fp8moe.Error, match=r"does not train in torch.func .* backward\(\)"):
         torch.vmap(layer)(x)
+    for transform in (torch.func.grad, lambda function: torch.func.vjp(function, x[0])):
+        with pytest.raises(fp8moe.Error, match=r"does not train in torch.func .* backward\(\)"):
+            transform(lambda x: layer(x).sum())(x[0])
     with torch.no_grad():
         assert torch.equal(torch.vmap(layer)(x), torch.stack([layer(each) for each in x]))
 

@@ -174,7 +174,7 @@ def test_errors_of_saving_name_the_file():
 
 
 def test_matrices_that_tensor_parallelism_does_not_divide(tmp_path):
-    """Of names that do not say which of their sizes it divides."""
+    """Their names do not say which of their sizes it divides."""
     plan = fp8moe.torch.plan([("a.gate_up", 96, 64, 4), ("a.wq", 64, 64), ("a.own", 64, 64)], tokens=32, expert_rows=32, tp=2)
     assert {m.name: (m.N, m.K) for m in plan.matmuls} == {"a.gate_up": (96, 64), "a.wq": (32, 64), "a.own": (64, 64)}
     note = "not divided by tp 2, as their names do not say how: a.gate_up, a.own"
