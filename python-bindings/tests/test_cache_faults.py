@@ -267,7 +267,7 @@ def test_put_does_not_fall_back(folder):
 def test_put_asks_for_another_folder(folder, tmp_path):
     """FP8MOE_CACHE does not say where the command's -o writes."""
     (tmp_path / "file").write_text("")
-    with pytest.raises(cache.CacheError, match="file cannot be written or read .*; name another folder with -o$"):
+    with pytest.raises(cache.CacheError, match="file cannot be written or read .*; name another folder .-o of the command.$"):
         cache.put(REQUEST, tmp_path / "file")
     assert not folder.exists()
 
