@@ -239,8 +239,7 @@ static SmallVector<Value> transposeLanes(KernelBuilder &b,
                                          int64_t lanes) {
   const size_t wordsPerPart = words.size() / lanes;
   for (int64_t mask = 1; mask < lanes; mask *= 2) {
-    Value isUpper =
-        b.compare(arith::CmpIPredicate::ne, b.bitAnd(lane, mask), 0);
+    Value isUpper = b.isNonZero(b.bitAnd(lane, mask));
     for (size_t i : llvm::seq(words.size())) {
       if (i / wordsPerPart & mask)
         continue;

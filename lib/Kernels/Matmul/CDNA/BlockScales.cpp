@@ -30,10 +30,9 @@ Value CDNABlockScales::createLineBytes(BlockScales layout) {
   if (!kernel.problem.isMGrouped()) {
     Value tiles =
         createGroupScaleTiles(b, kernel.sizes.contraction, kernel.sizes.groups);
-    return b.mul(kernel.narrow(tiles), kScaleTileBytes);
+    return b.mul(b.narrow(tiles), kScaleTileBytes);
   }
-  Value numBlocks =
-      b.ceilDiv(kernel.narrow(kernel.sizes.contraction), kMXBlock);
+  Value numBlocks = b.ceilDiv(b.narrow(kernel.sizes.contraction), kMXBlock);
   if (layout == BlockScales::Lines)
     return numBlocks;
   return b.mul(b.ceilDiv(numBlocks, kScaleTileBlocks), kScaleTileBytes);
@@ -48,7 +47,7 @@ CDNABlockScales::Scales CDNABlockScales::createScales(bool isOfA) {
   if (isOfA && problem.isMGrouped() && layout == BlockScales::GroupTiles)
     first = tile.scaleRow;
   Value lines = b.minS(isOfA ? tile.rowsLeft : tile.columnsLeft, tileLines);
-  Value columns = kernel.narrow(kernel.sizes.columns);
+  Value columns = b.narrow(kernel.sizes.columns);
 
   // Lines are single ones, or those of tiles; `place` is where the tile of the
   // result begins in its first one.
@@ -59,16 +58,16 @@ CDNABlockScales::Scales CDNABlockScales::createScales(bool isOfA) {
     lines = b.ceilDiv(b.add(place, lines), kSegmentTile);
     expertLines = b.ceilDiv(columns, kSegmentTile);
   }
-  Value before = kernel.widen(firstLine);
+  Value before = b.widen(firstLine);
   // Each expert's scales are a matrix.
   if (!isOfA && problem.hasExperts()) {
-    Value group = kernel.widen(tile.group);
-    before = b.add(before, b.mul(group, kernel.widen(expertLines)));
+    Value group = b.widen(tile.group);
+    before = b.add(before, b.mul(group, b.widen(expertLines)));
   }
   Value pointer = isOfA ? kernel.scaleA : kernel.scaleB;
   // Scales of a group of the contraction begin inside each line.
-  Value inLine = kernel.widen(b.mul(tile.firstScaleTile, kScaleTileBytes));
-  Value pitch = kernel.widen(lineBytes);
+  Value inLine = b.widen(b.mul(tile.firstScaleTile, kScaleTileBytes));
+  Value pitch = b.widen(lineBytes);
   Value base = b.offsetBytes(pointer, b.add(b.mul(before, pitch), inLine));
 
   for (MatmulHalf half : {MatmulHalf::Rows0, MatmulHalf::Rows1,
@@ -87,7 +86,7 @@ CDNABlockScales::Scales CDNABlockScales::createScales(bool isOfA) {
           b.add(b.mul(line, lineBytes), block));
     }
   }
-  Value bytes = b.sub(b.mul(kernel.widen(lines), pitch), inLine);
+  Value bytes = b.sub(b.mul(b.widen(lines), pitch), inLine);
   return {BufferRange(b, base, bytes),
           layout == BlockScales::Lines ? kStageBlocks : kScaleTileBytes};
 }

@@ -31,14 +31,12 @@ CDNAEpilogue::CDNAEpilogue(CDNAMatmulKernel &kernel, const CDNATile &tile)
 
 /// The tile's part of a tensor like the result.
 BufferRange CDNAEpilogue::getRange(Value base, Value pitch, Value groupStride) {
-  Value first =
-      b.add(b.mul(kernel.widen(tile.row), pitch), kernel.widen(tile.column));
+  Value first = b.add(b.mul(b.widen(tile.row), pitch), b.widen(tile.column));
   if (!kernel.problem.isMGrouped())
-    first = b.add(first, b.mul(kernel.widen(tile.group), groupStride));
+    first = b.add(first, b.mul(b.widen(tile.group), groupStride));
   int64_t bytes = kernel.problem.getResultBytes();
-  Value before =
-      kernel.widen(b.sub(b.minS(tile.rowsLeft, kernel.config.rows), 1));
-  Value columns = kernel.widen(tile.columnsLeft);
+  Value before = b.widen(b.sub(b.minS(tile.rowsLeft, kernel.config.rows), 1));
+  Value columns = b.widen(tile.columnsLeft);
   return BufferRange(b, b.offsetBytes(base, b.mul(first, bytes)),
                      b.mul(b.add(b.mul(before, pitch), columns), bytes));
 }
@@ -59,16 +57,16 @@ void CDNAEpilogue::loadScales() {
   if (!kernel.problem.hasScalesA)
     return;
   const CDNAMatmulConfig &config = kernel.config;
-  Value group = kernel.widen(tile.group);
-  Value row = kernel.widen(tile.row);
+  Value group = b.widen(tile.group);
+  Value row = b.widen(tile.row);
   if (!kernel.problem.isMGrouped())
     row = b.add(row, b.mul(group, kernel.sizes.rows));
   Value column =
-      b.add(b.mul(group, kernel.sizes.columns), kernel.widen(tile.column));
+      b.add(b.mul(group, kernel.sizes.columns), b.widen(tile.column));
   auto getRange = [&](Value base, Value first, Value count) {
     constexpr int64_t bytes = sizeof(float);
     return BufferRange(b, b.offsetBytes(base, b.mul(first, bytes)),
-                       b.mul(kernel.widen(count), bytes));
+                       b.mul(b.widen(count), bytes));
   };
   BufferRange rows = getRange(kernel.scaleA, row, tile.rowsLeft);
   std::optional<BufferRange> columns;
@@ -151,7 +149,7 @@ Value CDNAEpilogue::getOffset(const Run &run, int64_t element, Value pitch) {
   Value column = b.add(run.column, element);
   Value isInside = b.bitAnd(b.less(run.row, tile.rowsLeft),
                             b.less(column, tile.columnsLeft));
-  Value place = b.add(b.mul(run.row, kernel.narrow(pitch)), column);
+  Value place = b.add(b.mul(run.row, b.narrow(pitch)), column);
   return b.select(isInside, b.mul(place, kernel.problem.getResultBytes()),
                   BufferRange::kOutside);
 }
@@ -256,8 +254,7 @@ void CDNAEpilogue::storeTile(ArrayRef<Value> accumulators) {
     storeRuns(accumulators, /*isRagged=*/false);
     return;
   }
-  Value isPart = b.compare(arith::CmpIPredicate::ne,
-                           b.bitAnd(tile.columnsLeft, kRun - 1), 0);
+  Value isPart = b.isNonZero(b.bitAnd(tile.columnsLeft, kRun - 1));
   Value isRagged =
       b.bitAnd(isPart, b.less(tile.columnsLeft, kernel.config.columns));
   b.createIf(

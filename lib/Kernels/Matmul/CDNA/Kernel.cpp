@@ -39,7 +39,7 @@ CDNAMatmulKernel::CDNAMatmulKernel(KernelBuilder &b,
   this->strides = bindSizes(b, strides, parameter);
 
   shared = b.allocateShared(config.getSharedBytes(), "stages");
-  thread = narrow(b.getThread());
+  thread = b.narrow(b.getThread());
   wave = b.uniform(b.divU(thread, CDNAMatmulConfig::kWaveLanes));
   lane = b.remU(thread, CDNAMatmulConfig::kWaveLanes);
   int64_t alongColumns = config.getWavesAlongColumns();

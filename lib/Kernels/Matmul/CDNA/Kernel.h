@@ -42,8 +42,6 @@ struct CDNAMatmulKernel {
 
   int64_t getElementBytes() const { return problem.getElementBytes(); }
   Value getBytes(Value elements) { return b.mul(elements, getElementBytes()); }
-  Value widen(Value value) { return b.zeroExtend(b.getI64Type(), value); }
-  Value narrow(Value value) { return b.truncate(b.getI32Type(), value); }
 
   /// Whether the contraction of a tile may begin or end inside a chunk of 16
   /// bytes, so that what is beside it must be masked.

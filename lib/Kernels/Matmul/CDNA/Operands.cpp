@@ -94,8 +94,8 @@ SmallVector<Value> fp8moe::createLaneLines(CDNAMatmulKernel &kernel,
 Value fp8moe::createOperandBase(CDNAMatmulKernel &kernel, const CDNATile &tile,
                                 bool isRows) {
   KernelBuilder &b = kernel.b;
-  Value line = kernel.widen(isRows ? tile.row : tile.column);
-  Value first = kernel.widen(tile.firstByte);
+  Value line = b.widen(isRows ? tile.row : tile.column);
+  Value first = b.widen(tile.firstByte);
   Value pitch =
       kernel.getBytes(isRows ? kernel.strides.pitchA : kernel.strides.pitchB);
   Value base = isRows ? kernel.operandA : kernel.operandB;
@@ -109,8 +109,8 @@ Value fp8moe::createOperandBase(CDNAMatmulKernel &kernel, const CDNATile &tile,
   }
   if (isRows || !kernel.problem.hasExperts())
     return base;
-  return b.offsetBytes(base, b.mul(kernel.widen(tile.group),
-                                   kernel.getBytes(kernel.strides.bGroup)));
+  return b.offsetBytes(
+      base, b.mul(b.widen(tile.group), kernel.getBytes(kernel.strides.bGroup)));
 }
 
 CDNAOperands::CDNAOperands(CDNAMatmulKernel &kernel, const CDNATile &tile)
@@ -157,10 +157,10 @@ void CDNAOperands::createAddresses(bool isRows) {
   // The last chunk, or the last word of shifted lines, is read whole: its other
   // bytes are masked. All further words of a chunk are outside, word by word.
   bool isShifted = config.shiftsLines;
-  Value end = kernel.widen(isShifted ? b.add(tile.endBytes, tile.shiftBytes)
-                                     : b.roundUp(tile.endBytes, kChunkBytes));
+  Value end = b.widen(isShifted ? b.add(tile.endBytes, tile.shiftBytes)
+                                : b.roundUp(tile.endBytes, kChunkBytes));
   Value left = isRows ? tile.rowsLeft : tile.columnsLeft;
-  Value before = kernel.widen(b.sub(b.minS(left, lines), 1));
+  Value before = b.widen(b.sub(b.minS(left, lines), 1));
   Value bytes = b.add(b.mul(before, pitch), end);
   (isRows ? rangeA : rangeB) =
       BufferRange(b, createOperandBase(kernel, tile, isRows),
@@ -171,7 +171,7 @@ void CDNAOperands::createAddresses(bool isRows) {
   Value chunk =
       b.mul(b.bitXor(place, createSwizzle(kernel, isRows, row)), kChunkBytes);
   (isRows ? chunkA : chunkB) = chunk;
-  pitch = kernel.narrow(pitch);
+  pitch = b.narrow(pitch);
   // Lines of a lane are apart by multiples of words.
   if (isShifted)
     (isRows ? shiftA : shiftB) = b.mul(
@@ -372,15 +372,14 @@ SmallVector<MfmaFragment> CDNAOperands::read(MatmulHalf half, Value stage) {
 Value CDNAOperands::createHasMask(Value step) {
   Value hasMask;
   if (kernel.needsTailMask()) {
-    Value isPart = b.compare(
-        arith::CmpIPredicate::ne,
-        b.bitAnd(tile.endBytes, CDNAMatmulConfig::kChunkBytes - 1), 0);
+    Value isPart =
+        b.isNonZero(b.bitAnd(tile.endBytes, CDNAMatmulConfig::kChunkBytes - 1));
     Value isLast =
         b.lessEqual(b.sub(tile.endBytes, step), kernel.config.stepBytes);
     hasMask = b.bitAnd(isPart, isLast);
   }
   if (kernel.needsHeadMask()) {
-    Value isPart = b.compare(arith::CmpIPredicate::ne, tile.headBytes, 0);
+    Value isPart = b.isNonZero(tile.headBytes);
     Value isHead = b.bitAnd(isPart, b.equal(step, 0));
     hasMask = hasMask ? b.bitOr(hasMask, isHead) : isHead;
   }
@@ -390,8 +389,8 @@ Value CDNAOperands::createHasMask(Value step) {
 /// The lowest `bytes` bytes of a word, from none to all four.
 static Value createLowMask(KernelBuilder &b, Value bytes) {
   Value bits = b.mul(b.clamp(bytes, 0, kWordBytes), 8);
-  Value one = b.shiftLeft(b.i64(1), b.zeroExtend(b.getI64Type(), bits));
-  return b.truncate(b.getI32Type(), b.sub(one, 1));
+  Value one = b.shiftLeft(b.i64(1), b.widen(bits));
+  return b.narrow(b.sub(one, 1));
 }
 
 /// The bits of the chunk that begins `begin` bytes into the contraction that

@@ -68,8 +68,7 @@ private:
 /// there are `endBlock` blocks of `blockSize`.
 Group TileFinder::findGroup(Value count, Value extent, int64_t blockSize,
                             function_ref<Value(Value, Value)> isBehind) {
-  Value bytes =
-      kernel.widen(b.mul(kernel.narrow(kernel.sizes.groups), sizeof(int32_t)));
+  Value bytes = b.widen(b.mul(b.narrow(kernel.sizes.groups), sizeof(int32_t)));
   BufferRange offsets(b, kernel.offsets, bytes);
   Value zero = b.i32(0), lastLane = b.i32(CDNAMatmulConfig::kWaveLanes - 1);
   bool countsScaleTiles =
@@ -110,9 +109,8 @@ Group TileFinder::findGroup(Value count, Value extent, int64_t blockSize,
         }
         Value lanes =
             b.ballot(b.bitAnd(isBehind(group, endBlock), b.less(group, count)));
-        Value isNew = b.bitAnd(b.compare(arith::CmpIPredicate::ne, lanes, 0),
-                               b.equal(found.index, -1));
-        Value lane = kernel.narrow(LLVM::CountTrailingZerosOp::create(
+        Value isNew = b.bitAnd(b.isNonZero(lanes), b.equal(found.index, -1));
+        Value lane = b.narrow(LLVM::CountTrailingZerosOp::create(
             b, lanes.getType(), lanes, /*is_zero_poison=*/false));
         lane = b.bitAnd(lane, CDNAMatmulConfig::kWaveLanes - 1);
         Value here[] = {group, start, end, b.sub(endBlock, blocks),
@@ -137,9 +135,9 @@ Group TileFinder::findGroup(Value count, Value extent, int64_t blockSize,
 
 std::pair<Value, Value> TileFinder::findPlace() {
   int64_t dies = kernel.config.dies;
-  Value block = kernel.narrow(b.getBlock());
+  Value block = b.narrow(b.getBlock());
   Value alongColumns =
-      kernel.narrow(b.ceilDiv(kernel.sizes.columns, kernel.config.columns));
+      b.narrow(b.ceilDiv(kernel.sizes.columns, kernel.config.columns));
   Value inDie = b.divU(block, dies);
   Value rowBlocks = b.divU(b.getNumBlocks(), b.mul(alongColumns, dies));
   Value bandTiles = b.mul(rowBlocks, kBandTiles);
@@ -153,8 +151,8 @@ std::pair<Value, Value> TileFinder::findPlace() {
 std::pair<CDNATile, Value> TileFinder::findForward(Value rowBlock,
                                                    Value column) {
   int64_t tileRows = kernel.config.rows;
-  Value rows = kernel.narrow(kernel.sizes.rows);
-  Value groups = kernel.narrow(kernel.sizes.groups);
+  Value rows = b.narrow(kernel.sizes.rows);
+  Value groups = b.narrow(kernel.sizes.groups);
   // All rows of a dense matmul are one group, whose end nobody has to read.
   bool isDense = kernel.problem.dense;
   Group group =
@@ -171,19 +169,19 @@ std::pair<CDNATile, Value> TileFinder::findForward(Value rowBlock,
   // Behind the last group come the rows of none.
   tile.rowsLeft = b.sub(b.select(tile.isZero, rows, group.end), tile.row);
   tile.column = column;
-  tile.columnsLeft = b.sub(kernel.narrow(kernel.sizes.columns), column);
+  tile.columnsLeft = b.sub(b.narrow(kernel.sizes.columns), column);
   tile.firstScaleTile = b.i32(0);
   tile.firstByte = tile.headBytes = tile.shiftBytes = b.i32(0);
-  Value bytes = kernel.narrow(kernel.getBytes(kernel.sizes.contraction));
+  Value bytes = b.narrow(kernel.getBytes(kernel.sizes.contraction));
   tile.endBytes = b.select(tile.isZero, b.i32(0), bytes);
   return {tile, b.less(b.i32(0), tile.rowsLeft)};
 }
 
 std::pair<CDNATile, Value> TileFinder::findGradient(Value rowBlock,
                                                     Value column) {
-  Value rows = kernel.narrow(kernel.sizes.rows);
-  Value groups = kernel.narrow(kernel.sizes.groups);
-  Value extent = kernel.narrow(kernel.sizes.contraction);
+  Value rows = b.narrow(kernel.sizes.rows);
+  Value groups = b.narrow(kernel.sizes.groups);
+  Value extent = b.narrow(kernel.sizes.contraction);
   Value alongRows = b.ceilDiv(rows, kernel.config.rows);
   Value index = b.divU(rowBlock, alongRows);
   Value exists = b.less(index, groups);
@@ -196,7 +194,7 @@ std::pair<CDNATile, Value> TileFinder::findGradient(Value rowBlock,
   tile.row = b.mul(b.remU(rowBlock, alongRows), kernel.config.rows);
   tile.rowsLeft = b.sub(rows, tile.row);
   tile.column = column;
-  tile.columnsLeft = b.sub(kernel.narrow(kernel.sizes.columns), column);
+  tile.columnsLeft = b.sub(b.narrow(kernel.sizes.columns), column);
   Value length = b.sub(group.end, group.start);
   tile.isZero = b.equal(length, 0);
   tile.firstScaleTile = group.firstScaleTile;

@@ -67,7 +67,7 @@ CDNATransposedLoads::CDNATransposedLoads(CDNAMatmulKernel &kernel,
     Value position = b.add(b.mul(chunk, CDNAMatmulConfig::kChunkBytes / bytes),
                            b.mul(word, kPair));
     for (int64_t i : llvm::seq(kPair))
-      offsets.push_back(b.add(b.mul(b.add(position, i), kernel.narrow(pitch)),
+      offsets.push_back(b.add(b.mul(b.add(position, i), b.narrow(pitch)),
                               b.mul(b.add(waveLine, line), bytes)));
     // The line that is stored first.
     Value stored = b.bitOr(line, parity);
@@ -101,9 +101,9 @@ BufferRange CDNATransposedLoads::createRange(Value step) {
   Value left = b.minS(isRows ? tile.rowsLeft : tile.columnsLeft, lines);
   // Pitches are multiples of a chunk, and bases are.
   Value width = b.roundUp(b.mul(left, bytes), CDNAMatmulConfig::kChunkBytes);
-  Value size = b.add(b.mul(b.sub(positions, 1), kernel.narrow(pitch)), width);
-  Value first = b.mul(kernel.widen(b.divU(step, bytes)), pitch);
-  return BufferRange(b, b.offsetBytes(base, first), kernel.widen(size))
+  Value size = b.add(b.mul(b.sub(positions, 1), b.narrow(pitch)), width);
+  Value first = b.mul(b.widen(b.divU(step, bytes)), pitch);
+  return BufferRange(b, b.offsetBytes(base, first), b.widen(size))
       .onlyIf(b, b.less(step, tile.endBytes));
 }
 

@@ -44,11 +44,9 @@ public:
               kernel.problem.mnMajorA, kernel.problem.mnMajorB},
         numRowBlocks(kernel.config.getConsumerRows() / kWgmmaRows) {
     isFirstLane = b.named("is_first_lane", b.equal(kernel.lane, 0));
-    thread = b.bitAnd(b.truncate(b.getI32Type(), b.getThread()),
-                      kWarpgroupThreads - 1);
+    thread = b.bitAnd(b.narrow(b.getThread()), kWarpgroupThreads - 1);
     Value base =
-        b.truncate(b.getI32Type(),
-                   LLVM::PtrToIntOp::create(b, b.getI64Type(), kernel.shared));
+        b.narrow(LLVM::PtrToIntOp::create(b, b.getI64Type(), kernel.shared));
     descriptorA = b.named(
         "descriptor_a", createWgmmaDescriptor(
                             b, b.add(base, getOffsetA(b.i32(0))),
@@ -349,8 +347,7 @@ Consumer::Product Consumer::multiplyWholeStages(const Tile &tile,
         for (Value sum : sums)
           b.named("sums", sum);
         ring.createWaitFull(here);
-        Value isFurther = b.named(
-            "is_further", b.compare(arith::CmpIPredicate::ne, count, 0));
+        Value isFurther = b.named("is_further", b.isNonZero(count));
         maskHead(here.stage, b.bitAnd(b.bitXor(isFurther, 1), part.beginsTile),
                  tile);
         if (!kernel.endsInsideStages())
@@ -391,8 +388,7 @@ Consumer::Product Consumer::multiplyLastStage(const Tile &tile,
       [&](Value step, ValueRange carried) {
         Value offsetA = b.mul(step, kernel.getStepBytesA());
         Value offsetB = b.mul(step, kernel.getStepBytesB());
-        Value isFurther =
-            b.compare(arith::CmpIPredicate::ne, b.add(before, step), 0);
+        Value isFurther = b.isNonZero(b.add(before, step));
         // Inside of the loop, so that LLVM does not unroll it.
         kernel::WgmmaFenceOp::create(b);
         SmallVector<Value> next;
@@ -411,7 +407,7 @@ Consumer::Product Consumer::multiplyLastStage(const Tile &tile,
   // unless what comes before it is still under way.
   passTurn();
   kernel::WgmmaWaitOp::create(b, 1);
-  release(product.lastStage, b.compare(arith::CmpIPredicate::ne, before, 0));
+  release(product.lastStage, b.isNonZero(before));
   return {sums, position.stage, Value()};
 }
 
@@ -433,8 +429,8 @@ void Consumer::maskChunk(Value stage, Value chunk, Value low, Value high) {
     // The bits of a word before a byte of the chunk.
     auto getLowBits = [&](Value byte) {
       Value bytes = b.clamp(b.sub(byte, word * 4), 0, 4);
-      Value bits = b.zeroExtend(b.getI64Type(), b.mul(bytes, 8));
-      return b.truncate(b.getI32Type(), b.sub(b.shiftLeft(b.i64(1), bits), 1));
+      Value bits = b.widen(b.mul(bytes, 8));
+      return b.narrow(b.sub(b.shiftLeft(b.i64(1), bits), 1));
     };
     masks.push_back(b.bitAnd(getLowBits(high), b.bitXor(getLowBits(low), -1)));
   }
@@ -510,7 +506,7 @@ void Consumer::maskHead(Value stage, Value isFirst, const Tile &tile) {
   KernelBuilder::Step step(b, "mask_head");
   if (!kernel.needsHeadMask())
     return;
-  Value hasHead = b.compare(arith::CmpIPredicate::ne, tile.headBytes, 0);
+  Value hasHead = b.isNonZero(tile.headBytes);
   b.createIf(b.bitAnd(isFirst, hasHead), [&] {
     Value odd = b.bitAnd(thread, 1);
     Value low = b.select(b.equal(odd, 0), tile.headBytes, 0);

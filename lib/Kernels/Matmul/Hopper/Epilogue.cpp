@@ -34,8 +34,7 @@ static constexpr int64_t kMatrixColumns = 16;
 MatmulEpilogue::MatmulEpilogue(GroupedMatmulKernel &kernel, Value consumer)
     : kernel(kernel), b(kernel.b), consumer(consumer),
       thread(b.named("thread_of_warpgroup",
-                     b.bitAnd(b.truncate(b.getI32Type(), b.getThread()),
-                              kWarpgroupThreads - 1))),
+                     b.bitAnd(b.narrow(b.getThread()), kWarpgroupThreads - 1))),
       warp(b.named("warp_of_warpgroup",
                    b.bitAnd(kernel.warp, kWarpgroupWarps - 1))),
       isLeader(b.named("is_first_lane", b.equal(kernel.lane, 0))),
@@ -84,14 +83,13 @@ SmallVector<Value> MatmulEpilogue::loadScales(const Tile &tile) {
   SmallVector<Value> scales;
   if (!kernel.problem.hasScalesA)
     return scales;
-  auto widen = [&](Value value) { return b.zeroExtend(b.getI64Type(), value); };
   // Beyond the last row or column the last one is repeated: nobody stores what
   // it scales.
   auto load = [&](Value pointer, Value groupStart, Value first, Value size,
                   int64_t count) {
     for (int64_t step : getScaleSteps(count)) {
       Value inTile = b.add(b.add(first, thread), step);
-      Value index = b.add(groupStart, widen(b.minS(inTile, b.sub(size, 1))));
+      Value index = b.add(groupStart, b.widen(b.minS(inTile, b.sub(size, 1))));
       // A read-only load could be moved to its use, which waits for it.
       scales.push_back(b.named(
           "scale", b.load(b.getF32Type(),
@@ -99,15 +97,15 @@ SmallVector<Value> MatmulEpilogue::loadScales(const Tile &tile) {
                           sizeof(float))));
     }
   };
-  Value group = widen(tile.group);
+  Value group = b.widen(tile.group);
   Value groupRows = kernel.problem.isMGrouped()
                         ? b.i64(0)
-                        : b.mul(group, widen(kernel.sizes.rows));
+                        : b.mul(group, b.widen(kernel.sizes.rows));
   load(kernel.scaleA, groupRows, tile.row, kernel.sizes.rows,
        kernel.config.getConsumerRows());
   if (kernel.problem.hasScalesB)
-    load(kernel.scaleB, b.mul(group, widen(kernel.sizes.columns)), tile.column,
-         kernel.sizes.columns, kernel.config.columns);
+    load(kernel.scaleB, b.mul(group, b.widen(kernel.sizes.columns)),
+         tile.column, kernel.sizes.columns, kernel.config.columns);
   return scales;
 }
 
@@ -217,12 +215,11 @@ SmallVector<Value> MatmulEpilogue::loadAddends(const Tile &tile,
   Value isInside =
       b.bitAnd(b.less(row, tile.rowEnd ? tile.rowEnd : kernel.sizes.rows),
                b.less(column, kernel.sizes.columns));
-  auto widen = [&](Value value) { return b.zeroExtend(b.getI64Type(), value); };
-  Value element =
-      b.add(b.mul(widen(row), widen(kernel.sizes.addendRow)), widen(column));
+  Value element = b.add(b.mul(b.widen(row), b.widen(kernel.sizes.addendRow)),
+                        b.widen(column));
   if (!kernel.problem.isMGrouped())
     element =
-        b.add(element, b.mul(widen(tile.group), kernel.sizes.addendGroup));
+        b.add(element, b.mul(b.widen(tile.group), kernel.sizes.addendGroup));
   Value pointer = b.offsetBytes(
       kernel.addend, b.mul(element, kernel.problem.getResultBytes()));
   Value pair = b.createIf(
@@ -391,7 +388,6 @@ void MatmulEpilogue::storeRows(const Tile &tile, const RowBlock &rows,
       b.add(b.add(tile.column, firstColumn), b.mul(chunk, chunkColumns));
   // Rows of the result are multiples of 16 bytes.
   Value hasColumns = b.less(column, kernel.sizes.columns);
-  auto widen = [&](Value value) { return b.zeroExtend(b.getI64Type(), value); };
   for (int64_t first = 0; first < ResultBox::kRows; first += rowsAtOnce) {
     Value row = b.add(b.divU(kernel.lane, chunksPerRow), first);
     Value isInside = b.bitAnd(hasColumns, b.less(row, rows.rowsLeft));
@@ -404,8 +400,8 @@ void MatmulEpilogue::storeRows(const Tile &tile, const RowBlock &rows,
       Value words =
           b.load(b.getWordsType(), getStaged(from), kSwizzleChunkBytes);
       Value element = b.add(
-          b.mul(widen(b.add(rows.row, row)), widen(kernel.sizes.resultRow)),
-          widen(column));
+          b.mul(b.widen(b.add(rows.row, row)), b.widen(kernel.sizes.resultRow)),
+          b.widen(column));
       Value to = b.offsetBytes(kernel.result, b.mul(element, resultBytes));
       if (addsInMemory(kernel.problem))
         words = addFloats(b, words,

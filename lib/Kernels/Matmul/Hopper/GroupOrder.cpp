@@ -53,7 +53,7 @@ Value GroupOrder::getPointer(Value rank, int64_t word) {
 }
 
 void GroupOrder::create() {
-  Value own = b.truncate(b.getI32Type(), b.getThread());
+  Value own = b.narrow(b.getThread());
   auto forEachGroup =
       [&](SmallVector<Value> init,
           function_ref<SmallVector<Value>(Value group, Value begin, Value end,

@@ -58,18 +58,18 @@ GroupedMatmulKernel::GroupedMatmulKernel(KernelBuilder &b,
         ShapedType::isDynamic(size) ? b.getSize(parameter++) : b.i64(size);
     // Only a stride of whole groups may need more than 32 bits.
     bool isWide = to == &GroupedMatmulSizes<Value>::addendGroup;
-    sizes.*to = isWide ? value : b.truncate(b.getI32Type(), value);
+    sizes.*to = isWide ? value : b.narrow(value);
   }
   shared = b.getDynamicShared();
   warp = b.named("warp", createUniformWarp(b));
-  lane = b.named("lane", b.truncate(b.getI32Type(), b.getLane()));
-  block = b.named("block", b.truncate(b.getI32Type(), b.getBlock()));
+  lane = b.named("lane", b.narrow(b.getLane()));
+  block = b.named("block", b.narrow(b.getBlock()));
   numBlocks = b.named("blocks", b.getNumBlocks());
 }
 
 Value GroupedMatmulKernel::loadGroupEnd(Value group, Value previous,
                                         Value extent) {
-  Value offset = b.mul(b.zeroExtend(b.getI64Type(), group), sizeof(int32_t));
+  Value offset = b.mul(b.widen(group), sizeof(int32_t));
   Value end = b.load(b.getI32Type(), b.offsetBytes(offsets, offset),
                      sizeof(int32_t), /*readOnly=*/true);
   return b.clamp(end, previous, extent);

@@ -45,8 +45,7 @@ PartialSums::PartialSums(GroupedMatmulKernel &kernel, Value consumer)
   Value owner =
       b.add(b.mul(kernel.block, HopperMatmulConfig::kConsumers), consumer);
   Value thread = b.bitAnd(b.getThread(), kWarpgroupThreads - 1);
-  Value offset = b.add(b.mul(b.zeroExtend(b.getI64Type(), owner),
-                             getConsumerBytes(kernel.config)),
+  Value offset = b.add(b.mul(b.widen(owner), getConsumerBytes(kernel.config)),
                        b.mul(thread, kBytesAtOnce));
   base = b.offsetBytes(kernel.partialSums, offset);
 }
@@ -108,7 +107,7 @@ Value PartialSums::addStored(Value accumulators, size_t rowBlock) {
 void PartialSums::addTo(MutableArrayRef<Value> accumulators, Value numParts) {
   SmallVector<Value> own(accumulators);
   SmallVector<Value> sums = b.createIf(
-      b.compare(arith::CmpIPredicate::ne, numParts, 0),
+      b.isNonZero(numParts),
       [&] {
         SmallVector<Value> sums;
         for (auto [rowBlock, accumulators] : llvm::enumerate(own))

@@ -112,9 +112,7 @@ void TileMessages::forEachTile(
         Tile tile;
         for (auto [member, word] :
              llvm::zip_equal(getMembers(), values.drop_back()))
-          tile.*member = member == &Tile::isZero
-                             ? b.compare(arith::CmpIPredicate::ne, word, 0)
-                             : word;
+          tile.*member = member == &Tile::isZero ? b.isNonZero(word) : word;
         body(tile, values.back());
         finish();
         Value stageCount = b.add(values.back(), tile.numStages);

@@ -19,15 +19,14 @@ Value fp8moe::createWgmmaDescriptor(KernelBuilder &b, Value address,
                                     uint64_t bits) {
   Value units =
       b.bitAnd(b.divU(address, kDescriptorUnit), kDescriptorAddressMask);
-  return b.bitOr(b.zeroExtend(b.getI64Type(), units),
-                 static_cast<int64_t>(bits));
+  return b.bitOr(b.widen(units), static_cast<int64_t>(bits));
 }
 
 Value fp8moe::advanceWgmmaDescriptor(KernelBuilder &b, Value descriptor,
                                      KernelBuilder::Operand bytes) {
   // Operands lie in the lower 256 KiB, so the address never overflows.
   Value units = b.divU(b.add(b.i32(0), bytes), kDescriptorUnit);
-  return b.add(descriptor, b.zeroExtend(b.getI64Type(), units));
+  return b.add(descriptor, b.widen(units));
 }
 
 //===----------------------------------------------------------------------===//
