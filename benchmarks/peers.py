@@ -143,37 +143,42 @@ def measure_copy():
 
 def find_parts(shape, bytes_per_us):
     """Microseconds of matmuls and of all else in a layer, in FP8 or in bf16, whichever is faster in all."""
-    us = measure_matmuls(list_matmuls(shape))
+    sizes = list_matmuls(shape)
+    us = measure_matmuls(sizes)
 
     def multiply(size, element):
         m, n, k, matrices = size
         moved = element * (m * k + matrices * n * k) + 2 * m * n
         return max(us[m, n, k, element], moved / bytes_per_us)
 
-    parts = [
-        (sum(multiply(size, element) for size in list_matmuls(shape)), sum(list_copies(shape, element)) / bytes_per_us) for element in (1, 2)
-    ]
+    parts = [(sum(multiply(size, element) for size in sizes), sum(list_copies(shape, element)) / bytes_per_us) for element in (1, 2)]
     return min(parts, key=sum)
 
 
-def make_router(tokens, width, experts, top):
-    """Scores, top-k and their gradient, and the order of rows, as every layer here computes them."""
+def choose(x, router, top):
+    """The experts of each token [T, top], and their chances."""
+    scores, chosen = torch.topk(x @ router.t(), top, dim=-1)
+    return chosen, torch.softmax(scores.float(), -1).to(torch.bfloat16)
+
+
+def make_routing(tokens, width, experts, top):
+    """A router, its gradient, and the order of rows, as every layer here computes them."""
     x = torch.randn(tokens, width, device="cuda", dtype=torch.bfloat16).requires_grad_()
     router = torch.randn(experts, width, device="cuda", dtype=torch.bfloat16) * width**-0.5
 
-    def choose(x):
-        scores, chosen = torch.topk(x @ router.t(), top, dim=-1)
-        return torch.softmax(scores.float(), -1).to(torch.bfloat16), route(chosen, experts)
+    def choose_and_sort(x):
+        chosen, chances = choose(x, router, top)
+        return chances, route(chosen, experts)
 
-    compiled = torch.compile(choose, dynamic=False)
-    return lambda: torch.autograd.grad(compiled(x)[0], x, torch.ones(tokens, top, device="cuda", dtype=torch.bfloat16))
+    compiled = torch.compile(choose_and_sort, dynamic=False)
+    return step(lambda: compiled(x)[0], x, torch.ones(tokens, top, device="cuda", dtype=torch.bfloat16))
 
 
 def print_parts(name, shape, bytes_per_us):
     torch.compiler.reset()
     tokens, width, _, experts, top = shape
     matmuls, copies = find_parts(shape, bytes_per_us)
-    router = time_queued({"router": make_router(tokens, width, experts, top)}, random.Random(7))["router"]
+    router = time_queued({"router": make_routing(tokens, width, experts, top)}, random.Random(7))["router"]
     print(f"{name:<26} dense matmuls {matmuls:6.0f} us, copies {copies:5.0f} us, router {router:4.0f} us", flush=True)
 
 
@@ -238,9 +243,7 @@ def make_layer(shape, _):
 
     def make(run, matrices):
         def layer(x):
-            scores, chosen = torch.topk(x @ router.t(), top, dim=-1)
-            chances = torch.softmax(scores.float(), -1).to(torch.bfloat16)
-            return run(x, chosen, chances, *matrices())
+            return run(x, *choose(x, router, top), *matrices())
 
         compiled = torch.compile(layer, dynamic=False)
         return step(lambda: compiled(x), (x, *weights), gradient)
