@@ -341,8 +341,9 @@ def _is_kept(layer: Linear, weight: torch.Tensor, is_sharded: bool) -> bool:
 
 
 def _multiply(layer: Linear, x: torch.Tensor, rows: torch.Tensor, weights: torch.Tensor, is_kept: bool) -> torch.Tensor:
-    read = _find_forms(layer, weights.requires_grad and torch.is_grad_enabled())
-    is_differentiated = torch.is_grad_enabled() and (rows.requires_grad or weights.requires_grad)
+    is_trained = torch.is_grad_enabled() and weights.requires_grad
+    read = _find_forms(layer, is_trained)
+    is_differentiated = is_trained or (torch.is_grad_enabled() and rows.requires_grad)
     if is_differentiated and not torch.compiler.is_compiling() and is_transformed():
         raise Error(
             "fp8moe.torch.Linear does not train in torch.func (grad, vjp, vmap); backward() and torch.autograd.grad give its gradients, "
