@@ -156,8 +156,20 @@ def keep_addresses():
     return command if allowed else []
 
 
+def to_xml(text):
+    """Text without control characters, which XML has not."""
+    return re.sub(r"[^ -~\n]", "?", text)
+
+
+def describe_find(log, written):
+    """The first lines of libFuzzer's stack, and of the input that it wrote."""
+    stack = [line for line in log.splitlines() if re.match(r" +#\d+ ", line)][:15]
+    content = written.read_text(errors="replace").splitlines()[:40] if written else []
+    return to_xml("\n".join([*stack, *(line[:400] for line in content)]))
+
+
 def run_target(name, args, seeds):
-    """Runs one target; returns its log and, where it has a find, what that is and how it is read again."""
+    """Runs one target; returns its log and, where it has a find, what that is, how it is read again and its input."""
     finds = args.results / "fuzz-finds"
     count = len(list((seeds / name).iterdir()))
     target = args.build / "bin" / f"fp8moe-{name}-fuzzer"
@@ -170,16 +182,14 @@ def run_target(name, args, seeds):
         command.insert(-1, scratch)
         run = subprocess.run(command, env={**os.environ, "TMPDIR": scratch}, capture_output=True, errors="replace")
     (finds / f"{name}.log").write_text(run.stderr)
+    if not run.returncode:
+        return run.stderr, None, None
+    cause = re.search(r".*(BROKEN PROMISE|Assertion|terminate called|runtime error|ERROR: ).*", run.stderr)
     written = re.search(r"Test unit written to (\S+)", run.stderr)
-    problem = None
-    if run.returncode:
-        cause = re.search(r".*(BROKEN PROMISE|Assertion|terminate called|runtime error|ERROR: ).*", run.stderr)
-        problem = cause.group(0).strip() if cause else f"exit status {run.returncode}"
-        # XML has no control characters.
-        problem = re.sub(r"[^ -~]", "?", problem)
-        problem += f"; again: {target} {written.group(1) if written else seeds / name}"
-        problem += f"; the log is {finds / name}.log"
-    return run.stderr, problem
+    written = pathlib.Path(written.group(1)) if written else None
+    problem = cause.group(0).strip() if cause else f"exit status {run.returncode}"
+    problem += f"; again: {target} {written or seeds / name}; the log is {finds / name}.log"
+    return run.stderr, to_xml(problem), describe_find(run.stderr, written)
 
 
 def print_figures(name, log):
@@ -210,12 +220,12 @@ def main():
     (args.results / "fuzz-finds").mkdir(exist_ok=True)
     suite = ElementTree.Element("testsuite", name="fuzz", tests=str(len(names)))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for name, (log, problem) in zip(names, pool.map(lambda name: run_target(name, args, seeds), names)):
+        for name, (log, problem, details) in zip(names, pool.map(lambda name: run_target(name, args, seeds), names)):
             print_figures(name, log)
             case = ElementTree.SubElement(suite, "testcase", classname="fuzz", name=name)
             if problem:
                 print(f"FIND: {problem}")
-                ElementTree.SubElement(case, "failure", message=problem)
+                ElementTree.SubElement(case, "failure", message=problem).text = details
     ElementTree.ElementTree(suite).write(args.results / "fuzz.xml")
     return 1 if suite.find("testcase/failure") is not None else 0
 

@@ -2,8 +2,8 @@
 """Sums the JUnit files of scripts/test.sh.
 
 Prints every skipped test with its reason (tests with the same reason together), every
-failed test, and as the last line `N passed, N failed, N skipped`. The exit status is 1
-when a test failed or none passed.
+failed test with its message and the end of its report, and as the last line
+`N passed, N failed, N skipped`. The exit status is 1 when a test failed or none passed.
 """
 
 import argparse
@@ -14,16 +14,26 @@ import xml.etree.ElementTree as ElementTree
 
 # Failures listed per suite: enough to see what they have in common.
 MAX_LISTED = 30
+# Lines of the report of the first failure of a suite. The results of a fresh root may be gone when somebody asks.
+MAX_REPORTED = 60
+
+
+def describe_failure(element):
+    """The first line of a failure's message, and the last lines of its report."""
+    message = next(iter((element.get("message") or "").splitlines()), "")
+    report = (element.text or "").strip("\n").splitlines()
+    return message[:500], report[-MAX_REPORTED:]
 
 
 def read_suite(path):
-    """Yields (test name, outcome, reason) for each test of one JUnit file."""
+    """Yields (test name, outcome, reason) for each test of one JUnit file; a failure's reason is describe_failure's."""
     for case in ElementTree.parse(path).getroot().iter("testcase"):
         parts = (case.get("classname"), case.get("name"))
         name = "::".join(part for part in parts if part)
         outcomes = {child.tag: child for child in case}
-        if "failure" in outcomes or "error" in outcomes or case.get("status") == "fail":
-            yield name, "failed", None
+        failures = [outcomes[tag] for tag in ("failure", "error") if tag in outcomes]
+        if failures or case.get("status") == "fail":
+            yield name, "failed", describe_failure(failures[0]) if failures else ("", [])
         elif "skipped" in outcomes or case.get("status") in ("notrun", "disabled"):
             skipped = outcomes.get("skipped")
             reason = skipped.get("message") if skipped is not None else None
@@ -52,11 +62,13 @@ def main():
         for name, outcome, reason in tests:
             counts[outcome] += 1
             if outcome == "failed":
-                failed.append(name)
+                failed.append((name, *reason))
             elif outcome == "skipped":
                 skipped[reason].append(name)
-        for name in failed[:MAX_LISTED]:
-            print(f"FAILED {suite}: {name}")
+        for name, message, _ in failed[:MAX_LISTED]:
+            print(f"FAILED {suite}: {name}{': ' if message else ''}{message}")
+        if failed:
+            print("\n".join(f"  {line}" for line in failed[0][2]), end="\n" if failed[0][2] else "")
         if len(failed) > MAX_LISTED:
             print(f"FAILED {suite}: and {len(failed) - MAX_LISTED} more, see {args.results}")
         for reason, names in sorted(skipped.items()):
