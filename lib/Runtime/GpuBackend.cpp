@@ -97,44 +97,21 @@ private:
   LaunchConfig config = {};
 };
 
-/// The driver's functions. Results and devices are ints, 0 is success.
+/// A function of the driver, with the name under which it was looked for: null
+/// where the vendor has none.
+template <typename F> struct DriverFunction {
+  const char *symbol;
+  F *pointer;
+
+  explicit operator bool() const { return pointer; }
+  template <typename... Args> int operator()(Args... args) const {
+    return pointer(args...);
+  }
+};
+
 struct DriverTable {
-  int (*init)(unsigned flags);
-  int (*getErrorName)(int result, const char **text);
-  int (*getErrorString)(int result, const char **text);
-  int (*deviceGetCount)(int *count);
-  int (*deviceGet)(int *device, int ordinal);
-  int (*primaryContextRetain)(Context *context, int device);
-  int (*primaryContextRelease)(int device);
-  int (*contextGetCurrent)(Context *context);
-  int (*contextSetCurrent)(Context context);
-  int (*moduleLoadData)(Module *module, const void *image, unsigned numOptions,
-                        int *options, void **optionValues);
-  int (*moduleUnload)(Module module);
-  int (*moduleGetFunction)(Function *function, Module module, const char *name);
-  int (*launchKernel)(Function function, unsigned gridX, unsigned gridY,
-                      unsigned gridZ, unsigned blockX, unsigned blockY,
-                      unsigned blockZ, unsigned sharedBytes, void *stream,
-                      void **params, void **extra);
-  int (*occupancy)(int *blocks, Function function, int blockSize,
-                   size_t sharedBytes);
-  int (*launchKernelWithAttributes)(const LaunchConfig *config,
-                                    Function function, void **params,
-                                    void **extra);
-  int (*occupancyOfClusters)(int *clusters, Function function,
-                             const LaunchConfig *config);
-  int (*launchCooperatively)(Function function, unsigned gridX, unsigned gridY,
-                             unsigned gridZ, unsigned blockX, unsigned blockY,
-                             unsigned blockZ, unsigned sharedBytes,
-                             void *stream, void **params);
-  int (*encodeTensorMap)(EncodedTensorMap *map, int type, uint32_t rank,
-                         void *address, const uint64_t *sizes,
-                         const uint64_t *strides, const uint32_t *box,
-                         const uint32_t *elementStrides, int interleave,
-                         int swizzle, int promotion, int fill);
-  int (*streamIsCapturing)(void *stream, int *status);
-  int (*functionSetAttribute)(Function function, int attribute, int value);
-  int (*deviceGetAttribute)(int *value, int attribute, int device);
+#define FUNCTION(NAME, CUDA, HIP, ...) DriverFunction<__VA_ARGS__> NAME;
+#include "DriverFunctions.def"
 };
 
 class GpuBackend : public Backend {
@@ -143,25 +120,24 @@ public:
       : vendor(vendor),
         deviceName(std::string(vendor.device) + ":" + std::to_string(ordinal)) {
     openDriver();
-    check(driver.init(0), vendor.init);
+    call(driver.init, 0);
     int count = 0;
-    check(driver.deviceGetCount(&count), vendor.deviceGetCount);
+    call(driver.deviceGetCount, &count);
     if (ordinal >= count)
       fail(FP8MOE_NOT_FOUND, "there is no device '", deviceName, "': found ",
            count, " ", vendor.device, " devices");
-    check(driver.deviceGet(&device, ordinal), vendor.deviceGet);
+    call(driver.deviceGet, &device, ordinal);
     // Asked for now, as it also says whether the device answers at all.
     attributes[size_t(DeviceAttribute::Multiprocessors)] =
         readAttribute(DeviceAttribute::Multiprocessors);
     // Last: only a complete object releases it.
-    check(driver.primaryContextRetain(&context, device),
-          vendor.primaryContextRetain);
+    call(driver.primaryContextRetain, &context, device);
   }
 
   ~GpuBackend() override {
     // Errors are of no use here: at process exit the driver may be gone.
     if (module) {
-      CurrentContext current(*this);
+      CurrentContext current(*this, /*isNeeded=*/false);
       driver.moduleUnload(module);
     }
     if (context)
@@ -182,16 +158,19 @@ private:
   /// Makes the device's context current in this thread for a scope.
   class CurrentContext {
   public:
-    explicit CurrentContext(const GpuBackend &backend) : backend(backend) {
+    explicit CurrentContext(const GpuBackend &backend, bool isNeeded = true)
+        : backend(backend) {
       backend.driver.contextGetCurrent(&previous);
-      if (previous != backend.context)
-        result = backend.driver.contextSetCurrent(backend.context);
+      if (previous == backend.context)
+        return;
+      int result = backend.driver.contextSetCurrent(backend.context);
+      if (isNeeded)
+        backend.check(result, backend.driver.contextSetCurrent.symbol);
     }
     ~CurrentContext() {
       if (previous != backend.context)
         backend.driver.contextSetCurrent(previous);
     }
-    int result = 0;
 
   private:
     const GpuBackend &backend;
@@ -203,35 +182,35 @@ private:
                      const char *what) const;
   int64_t readAttribute(DeviceAttribute attribute) const;
   uint64_t readResidentBlocks(const ReadyLaunch &launch) const;
-  int launchOne(const ReadyLaunch &launch, void **params, void *stream,
-                const char *&function) const;
+  void launchOne(const ReadyLaunch &launch, void **params, void *stream) const;
   void requireCapture(const std::vector<ReadyLaunch> &launches,
                       void *stream) const;
   std::string errorText(int result) const;
-  void check(int result, const std::string &what) const {
+  void check(int result, std::string_view what) const {
     if (result != 0)
       fail(FP8MOE_DEVICE_ERROR, deviceName, ": ", what, ": ",
            errorText(result));
   }
 
-  /// Finds a function that every supported driver has.
-  template <typename F> void bind(F *&function, const char *symbol) {
-    if (!symbol)
-      return;
-    bindNewer(function, symbol);
-    require(function, symbol);
+  template <typename F, typename... Args>
+  void call(const DriverFunction<F> &function, Args... args) const {
+    check(function(args...), function.symbol);
   }
 
-  /// Finds a function that only newer drivers have, if it is there.
-  template <typename F> void bindNewer(F *&function, const char *symbol) {
+  template <typename F>
+  void bind(DriverFunction<F> &function, const char *symbol,
+            bool isNewer = false) {
+    function.symbol = symbol;
     if (symbol)
-      function = reinterpret_cast<F *>(library.find(symbol));
+      function.pointer = reinterpret_cast<F *>(library.find(symbol));
+    if (symbol && !isNewer)
+      require(function);
   }
 
-  template <typename F> void require(F *function, const char *symbol) const {
+  template <typename F> void require(const DriverFunction<F> &function) const {
     if (!function)
-      fail(FP8MOE_UNSUPPORTED, "the ", vendor.device, " driver has no ", symbol,
-           "; update the driver");
+      fail(FP8MOE_UNSUPPORTED, "the ", vendor.device, " driver has no ",
+           function.symbol, "; update the driver");
   }
 
   const GpuVendor &vendor;
@@ -274,28 +253,11 @@ void GpuBackend::openDriver() {
            " driver, is it installed? (", vendor.libraryVariable,
            " can name its file): ", firstError);
   }
-  bind(driver.init, vendor.init);
-  bind(driver.getErrorName, vendor.getErrorName);
-  bind(driver.getErrorString, vendor.getErrorString);
-  bind(driver.deviceGetCount, vendor.deviceGetCount);
-  bind(driver.deviceGet, vendor.deviceGet);
-  bind(driver.primaryContextRetain, vendor.primaryContextRetain);
-  bind(driver.primaryContextRelease, vendor.primaryContextRelease);
-  bind(driver.contextGetCurrent, vendor.contextGetCurrent);
-  bind(driver.contextSetCurrent, vendor.contextSetCurrent);
-  bind(driver.moduleLoadData, vendor.moduleLoadData);
-  bind(driver.moduleUnload, vendor.moduleUnload);
-  bind(driver.moduleGetFunction, vendor.moduleGetFunction);
-  bind(driver.launchKernel, vendor.launchKernel);
-  bind(driver.occupancy, vendor.occupancy);
-  bindNewer(driver.launchKernelWithAttributes,
-            vendor.launchKernelWithAttributes);
-  bindNewer(driver.occupancyOfClusters, vendor.occupancyOfClusters);
-  bind(driver.launchCooperatively, vendor.launchCooperatively);
-  bind(driver.streamIsCapturing, vendor.streamIsCapturing);
-  bindNewer(driver.encodeTensorMap, vendor.encodeTensorMap);
-  bind(driver.functionSetAttribute, vendor.functionSetAttribute);
-  bind(driver.deviceGetAttribute, vendor.deviceGetAttribute);
+#define FUNCTION(NAME, CUDA, HIP, ...)                                         \
+  bind(driver.NAME, vendor.isCuda ? CUDA : HIP);
+#define NEWER_FUNCTION(NAME, CUDA, HIP, ...)                                   \
+  bind(driver.NAME, vendor.isCuda ? CUDA : HIP, /*isNewer=*/true);
+#include "DriverFunctions.def"
 }
 
 /// "CUDA_ERROR_INVALID_VALUE (invalid argument)".
@@ -312,15 +274,12 @@ void GpuBackend::loadModule(const Target &target,
                             const std::vector<LoadedBinary> &binaries) {
   int major = 0, minor = 0;
   if (vendor.whyUnfit) {
-    check(driver.deviceGetAttribute(&major, vendor.computeCapabilityMajor,
-                                    device),
-          vendor.deviceGetAttribute);
-    check(driver.deviceGetAttribute(&minor, vendor.computeCapabilityMinor,
-                                    device),
-          vendor.deviceGetAttribute);
+    call(driver.deviceGetAttribute, &major, vendor.computeCapabilityMajor,
+         device);
+    call(driver.deviceGetAttribute, &minor, vendor.computeCapabilityMinor,
+         device);
   }
   CurrentContext current(*this);
-  check(current.result, vendor.contextSetCurrent);
   std::string reasons;
   for (const LoadedBinary &binary : binaries) {
     std::string reason;
@@ -334,7 +293,8 @@ void GpuBackend::loadModule(const Target &target,
         return;
       }
       module = nullptr;
-      reason = std::string(vendor.moduleLoadData) + ": " + errorText(result);
+      reason =
+          std::string(driver.moduleLoadData.symbol) + ": " + errorText(result);
     }
     reasons += "; " + binary.file + ": " + reason;
   }
@@ -349,8 +309,8 @@ int64_t GpuBackend::readNumber(int number, DeviceAttribute attribute,
   int result = driver.deviceGetAttribute(&value, number, device);
   if (result == 0 && value > 0)
     return value;
-  fail(FP8MOE_DEVICE_ERROR, deviceName, ": ", vendor.deviceGetAttribute, " of ",
-       what, ": ",
+  fail(FP8MOE_DEVICE_ERROR, deviceName, ": ", driver.deviceGetAttribute.symbol,
+       " of ", what, ": ",
        result ? errorText(result)
               : "found " + std::to_string(value) + ", expected at least 1",
        "; programs know it as '", toString(attribute),
@@ -391,7 +351,6 @@ int64_t GpuBackend::getAttribute(DeviceAttribute attribute) const {
 
 void *GpuBackend::getKernel(const std::string &name, uint32_t shared) {
   CurrentContext current(*this);
-  check(current.result, vendor.contextSetCurrent);
   Function function = nullptr;
   int result = driver.moduleGetFunction(&function, module, name.c_str());
   if (result != 0)
@@ -419,21 +378,16 @@ uint64_t GpuBackend::countResidentBlocks(const ReadyLaunch &launch) const {
 
 uint64_t GpuBackend::readResidentBlocks(const ReadyLaunch &launch) const {
   CurrentContext current(*this);
-  check(current.result, vendor.contextSetCurrent);
   int count = 0;
   if (AttributedLaunch::hasClusters(launch)) {
-    require(driver.occupancyOfClusters, vendor.occupancyOfClusters);
+    require(driver.occupancyOfClusters);
     AttributedLaunch attributed(launch, /*stream=*/nullptr);
-    check(driver.occupancyOfClusters(&count, launch.kernel, attributed.get()),
-          vendor.occupancyOfClusters);
+    call(driver.occupancyOfClusters, &count, launch.kernel, attributed.get());
     return uint64_t(count) * launch.cluster[0] * launch.cluster[1] *
            launch.cluster[2];
   }
-  check(
-      driver.occupancy(&count, launch.kernel,
-                       int(launch.block[0] * launch.block[1] * launch.block[2]),
-                       launch.shared),
-      vendor.occupancy);
+  call(driver.occupancy, &count, launch.kernel,
+       int(launch.block[0] * launch.block[1] * launch.block[2]), launch.shared);
   return uint64_t(count) * getAttribute(DeviceAttribute::Multiprocessors);
 }
 
@@ -478,11 +432,10 @@ int getGranularityNumber(uint32_t bytes, uint32_t first) {
 
 std::string GpuBackend::encodeTensorMap(const TensorMapRequest &request,
                                         EncodedTensorMap &map) const {
-  require(driver.encodeTensorMap, vendor.encodeTensorMap);
+  require(driver.encodeTensorMap);
   // The driver refuses in a thread that has no context, as one has that did
   // nothing on a GPU yet.
   CurrentContext current(*this);
-  check(current.result, vendor.contextSetCurrent);
   constexpr std::array<uint32_t, 5> elementStrides = {1, 1, 1, 1, 1};
   int result = driver.encodeTensorMap(
       &map, getTensorMapType(request.dtype), request.rank, request.address,
@@ -492,32 +445,28 @@ std::string GpuBackend::encodeTensorMap(const TensorMapRequest &request,
       getGranularityNumber(request.promotion, 64), /*fill=*/0);
   if (result == 0)
     return "";
-  return deviceName + ": " + vendor.encodeTensorMap + ": " + errorText(result);
+  return deviceName + ": " + driver.encodeTensorMap.symbol + ": " +
+         errorText(result);
 }
 
-/// Launches by the function that can do what is asked for, whose name it leaves
-/// in `function`.
-int GpuBackend::launchOne(const ReadyLaunch &launch, void **params,
-                          void *stream, const char *&function) const {
-  if (AttributedLaunch::isNeeded(launch) && vendor.launchKernelWithAttributes) {
-    function = vendor.launchKernelWithAttributes;
-    require(driver.launchKernelWithAttributes, function);
+/// Launches by the function that can do what is asked for.
+void GpuBackend::launchOne(const ReadyLaunch &launch, void **params,
+                           void *stream) const {
+  if (AttributedLaunch::isNeeded(launch) &&
+      driver.launchKernelWithAttributes.symbol) {
+    require(driver.launchKernelWithAttributes);
     AttributedLaunch attributed(launch, stream);
-    return driver.launchKernelWithAttributes(attributed.get(), launch.kernel,
-                                             params, nullptr);
+    return call(driver.launchKernelWithAttributes, attributed.get(),
+                launch.kernel, params, nullptr);
   }
-  if (launch.cooperative) {
-    function = vendor.launchCooperatively;
-    return driver.launchCooperatively(
-        launch.kernel, launch.grid[0], launch.grid[1], launch.grid[2],
-        launch.block[0], launch.block[1], launch.block[2], launch.shared,
-        stream, params);
-  }
-  function = vendor.launchKernel;
-  return driver.launchKernel(launch.kernel, launch.grid[0], launch.grid[1],
-                             launch.grid[2], launch.block[0], launch.block[1],
-                             launch.block[2], launch.shared, stream, params,
-                             nullptr);
+  if (launch.cooperative)
+    return call(driver.launchCooperatively, launch.kernel, launch.grid[0],
+                launch.grid[1], launch.grid[2], launch.block[0],
+                launch.block[1], launch.block[2], launch.shared, stream,
+                params);
+  call(driver.launchKernel, launch.kernel, launch.grid[0], launch.grid[1],
+       launch.grid[2], launch.block[0], launch.block[1], launch.block[2],
+       launch.shared, stream, params, nullptr);
 }
 
 /// Refuses a call into a graph that would miss some of its launches.
@@ -529,12 +478,12 @@ void GpuBackend::requireCapture(const std::vector<ReadyLaunch> &launches,
           [](const ReadyLaunch &launch) { return launch.cooperative; }))
     return;
   int status = 0;
-  check(driver.streamIsCapturing(stream, &status), vendor.streamIsCapturing);
+  call(driver.streamIsCapturing, stream, &status);
   if (status != 0)
     fail(FP8MOE_UNSUPPORTED, deviceName,
          ": the stream is captured into a graph, and this call has cooperative "
          "launches, which ",
-         vendor.launchCooperatively,
+         driver.launchCooperatively.symbol,
          " runs at once instead; call the program outside of the graph, or "
          "compile it with tiles that are not cooperative");
 }
@@ -542,13 +491,9 @@ void GpuBackend::requireCapture(const std::vector<ReadyLaunch> &launches,
 void GpuBackend::launch(const std::vector<ReadyLaunch> &launches, void **params,
                         void *stream) const {
   CurrentContext current(*this);
-  check(current.result, vendor.contextSetCurrent);
   requireCapture(launches, stream);
   for (const ReadyLaunch &launch : launches) {
-    const char *function = nullptr;
-    int result = launchOne(launch, params, stream, function);
-    if (result != 0)
-      check(result, function);
+    launchOne(launch, params, stream);
     params += launch.numArgs;
   }
 }

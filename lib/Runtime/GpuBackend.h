@@ -22,6 +22,8 @@ namespace fp8moe::runtime {
 struct GpuVendor {
   /// The prefix of device names and of messages: "cuda", "hip".
   const char *device;
+  /// Which name a function of the driver has (DriverFunctions.def).
+  bool isCuda;
   /// The environment variable that names another library.
   const char *libraryVariable;
   /// The file's name without a version: one that the process has loaded is the
@@ -29,34 +31,6 @@ struct GpuVendor {
   const char *loadedLibrary;
   /// Where else it is looked for, in this order; ends with null.
   std::array<const char *, 4> libraries;
-
-  // The driver's functions.
-  const char *init;
-  const char *getErrorName;
-  const char *getErrorString;
-  const char *deviceGetCount;
-  const char *deviceGet;
-  const char *primaryContextRetain;
-  const char *primaryContextRelease;
-  const char *contextGetCurrent;
-  const char *contextSetCurrent;
-  const char *moduleLoadData;
-  const char *moduleUnload;
-  const char *moduleGetFunction;
-  const char *launchKernel;
-  const char *occupancy;
-  /// Null where launches have no attributes.
-  const char *launchKernelWithAttributes;
-  const char *occupancyOfClusters;
-  /// Null where that is an attribute.
-  const char *launchCooperatively;
-  /// Null where graphs capture cooperative launches.
-  const char *streamIsCapturing;
-  /// Null where there are no tensor maps.
-  const char *encodeTensorMap;
-  /// Null where dynamic shared memory needs no permission.
-  const char *functionSetAttribute;
-  const char *deviceGetAttribute;
 
   // Numbers of device attributes; the capability is for `whyUnfit`.
   int multiprocessorCount;
