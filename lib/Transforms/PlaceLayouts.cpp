@@ -33,7 +33,6 @@
 #include "mlir/Transforms/CSE.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "llvm/ADT/SetVector.h"
-#include "llvm/Support/FormatVariadic.h"
 
 namespace mlir::fp8moe {
 #define GEN_PASS_DEF_PLACELAYOUTS
@@ -278,19 +277,6 @@ static unsigned countCopies(FunctionOpInterface function) {
   return numCopies;
 }
 
-/// Says how much better a placement might be that was not found.
-static void reportGap(FunctionOpInterface function,
-                      const Placement &placement) {
-  Cost gap = placement.cost - placement.bound;
-  if (gap == Cost())
-    return;
-  function->emitRemark("placement is not proven optimal, as too many layouts "
-                       "depend on each other: another one may take up to ")
-      << llvm::formatv("{0:f1} us of {1:f1} us less", gap.time / 1e6,
-                       placement.cost.time / 1e6)
-             .str();
-}
-
 LogicalResult PlaceLayouts::initialize(MLIRContext *context) {
   RewritePatternSet patterns(context);
   scf::IfOp::getCanonicalizationPatterns(patterns, context);
@@ -348,7 +334,9 @@ PlaceLayouts::place(FunctionOpInterface function, const TargetInfo &target) {
   outcome.copiesBefore = outcome.copiesAfter = graph.getRelayouts().size();
   outcome.bytesBefore = outcome.bytesAfter = before.bytes;
   Placement placement = problem.solve();
-  reportGap(function, placement);
+  if (!placement.isExact)
+    function->emitRemark("placement is not proven optimal, as too many layouts "
+                         "depend on each other");
   bool isBeaten =
       least ? placement.cost < *least
             : verifyOptimal && problem.getNumCombinations() <= kMaxEnumerated &&

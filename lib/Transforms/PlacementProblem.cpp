@@ -475,7 +475,7 @@ Placement PlacementProblem::solve(bool byEnumeration) const {
   Placement placement;
   placement.roots.reserve(candidates.size());
   placement.cost = solution.cost + constant;
-  placement.bound = solution.bound + constant;
+  placement.isExact = solution.isExact;
   for (unsigned root = 0; root < candidates.size(); ++root) {
     const std::vector<StridedLayout> &layouts = candidates[root]->layouts;
     RootPlacement &entry = placement.roots.emplace_back();

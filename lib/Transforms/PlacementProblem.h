@@ -31,8 +31,8 @@ struct RootPlacement {
 struct Placement {
   std::vector<RootPlacement> roots;
   Cost cost;
-  /// No placement costs less than this.
-  Cost bound;
+  /// Whether no other placement costs less.
+  bool isExact = true;
 };
 
 /// The choices of docs/design/layouts.md as variables and factors.

@@ -68,7 +68,7 @@ MinSumProblem::Solution MinSumProblem::solveByEnumeration() const {
   llvm::SmallVector<unsigned> domains = llvm::map_to_vector(
       ownCosts, [](const auto &costs) -> unsigned { return costs.size(); });
   llvm::SmallVector<unsigned> values(domains.size(), 0);
-  Solution best{values, evaluate(values), {}};
+  Solution best{values, evaluate(values), /*isExact=*/true};
   while (nextCombination(values, domains)) {
     Cost cost = evaluate(values);
     if (cost < best.cost) {
@@ -76,7 +76,6 @@ MinSumProblem::Solution MinSumProblem::solveByEnumeration() const {
       best.cost = cost;
     }
   }
-  best.bound = best.cost;
   return best;
 }
 
@@ -141,18 +140,8 @@ public:
   using Variable = MinSumProblem::Variable;
   using Factor = MinSumProblem::Factor;
 
-  /// The treatment of a variable whose neighbours need too large a table.
-  enum class Overflow {
-    /// It is fixed to the value that is best when every factor takes its least.
-    Fix,
-    /// It may have another value in each of several parts of its factors, so
-    /// that the sum is no more than the least.
-    Split,
-  };
-
-  MinSumElimination(const MinSumProblem &problem, size_t maxEntries,
-                    Overflow overflow)
-      : maxEntries(maxEntries), overflow(overflow), ownCosts(problem.ownCosts),
+  MinSumElimination(const MinSumProblem &problem, size_t maxEntries)
+      : maxEntries(maxEntries), ownCosts(problem.ownCosts),
         factorsOf(ownCosts.size()), numFactors(ownCosts.size(), 0),
         isGone(ownCosts.size(), false), current(ownCosts.size(), 0) {
     for (const Factor &factor : problem.factors)
@@ -171,7 +160,7 @@ public:
           deferred.push_back(*variable);
           continue;
         }
-        eliminate(*variable, llvm::SmallVector<size_t>(getFactors(*variable)));
+        eliminate(*variable);
         ++numGone;
       }
       llvm::sort(deferred);
@@ -181,7 +170,7 @@ public:
         return isExact;
       // The eliminations since then may have made other tables smaller.
       if (numGone == 0 && limit == maxEntries)
-        resolveOverflow();
+        fixOne();
       else if (numGone == 0)
         limit = std::min(limit * kTableGrowth, maxEntries);
       numGone = 0;
@@ -262,19 +251,15 @@ private:
     return list;
   }
 
-  llvm::SmallVector<Variable, 4>
-  getNeighbours(Variable variable, llvm::ArrayRef<size_t> touching) {
+  llvm::SmallVector<Variable, 4> getNeighbours(Variable variable) {
     llvm::SmallVector<Variable, 4> found;
-    for (size_t i : touching)
+    for (size_t i : getFactors(variable))
       for (Variable other : factors[i]->variables)
         if (other != variable)
           found.push_back(other);
     llvm::sort(found);
     found.erase(llvm::unique(found), found.end());
     return found;
-  }
-  llvm::SmallVector<Variable, 4> getNeighbours(Variable variable) {
-    return getNeighbours(variable, getFactors(variable));
   }
 
   size_t getTableSize(llvm::ArrayRef<Variable> variables) const {
@@ -334,10 +319,11 @@ private:
     return sum;
   }
 
-  /// Replaces the factors `touching` by one between the neighbours, with the
-  /// best value of the variable, and counts the variable's own costs.
-  Step minimize(Variable variable, llvm::ArrayRef<size_t> touching) {
-    Step step{variable, getNeighbours(variable, touching), {}};
+  /// Replaces the factors of a variable by one between its neighbours, with the
+  /// variable's best value.
+  void eliminate(Variable variable) {
+    llvm::SmallVector<size_t> touching(getFactors(variable));
+    Step step{variable, getNeighbours(variable), {}};
     llvm::SmallVector<unsigned, 4> domains = llvm::map_to_vector<4>(
         step.neighbours, [&](Variable v) { return getDomain(v); });
     llvm::SmallVector<unsigned, 4> values(domains.size(), 0);
@@ -361,25 +347,18 @@ private:
     for (size_t i : touching)
       removeFactor(i);
     addFactor(std::move(factor));
-    return step;
-  }
-
-  void eliminate(Variable variable, llvm::ArrayRef<size_t> touching) {
-    steps.push_back(minimize(variable, touching));
+    steps.push_back(std::move(step));
     retire(variable, steps.back().neighbours);
   }
 
-  /// No variable can be eliminated within the limit.
-  void resolveOverflow() {
+  /// No variable can be eliminated within the limit: fixes that with the most
+  /// factors.
+  void fixOne() {
     isExact = false;
-    Variable variable = *std::max_element(
+    fix(*std::max_element(
         deferred.begin(), deferred.end(), [&](Variable a, Variable b) {
           return std::pair(numFactors[a], a) < std::pair(numFactors[b], b);
-        });
-    if (overflow == Overflow::Fix)
-      fix(variable);
-    else
-      split(variable);
+        }));
   }
 
   /// Fixes a variable to the value that is best when every factor takes its
@@ -434,29 +413,7 @@ private:
     } while (nextCombination(values, domains));
   }
 
-  /// Eliminates a variable in parts of its factors that have small tables each,
-  /// as if it were several variables. A part has at least one factor, so a
-  /// table gets as large as that, not larger.
-  void split(Variable variable) {
-    llvm::SmallVector<size_t> touching(getFactors(variable));
-    llvm::SmallVector<Variable, 4> neighbours = getNeighbours(variable);
-    llvm::ArrayRef<size_t> rest = touching;
-    while (!rest.empty()) {
-      size_t taken = 1;
-      while (taken < rest.size() &&
-             getTableSize(getNeighbours(
-                 variable, rest.take_front(taken + 1))) <= maxEntries)
-        ++taken;
-      minimize(variable, rest.take_front(taken));
-      // They are counted once.
-      llvm::fill(ownCosts[variable], Cost());
-      rest = rest.drop_front(taken);
-    }
-    retire(variable, neighbours);
-  }
-
   size_t maxEntries;
-  Overflow overflow;
   bool isExact = true;
   std::vector<llvm::SmallVector<Cost, 2>> ownCosts;
   /// The factors of the problem and then those created; null when gone.
@@ -480,16 +437,7 @@ private:
 } // namespace mlir::fp8moe
 
 MinSumProblem::Solution MinSumProblem::solve(size_t maxEntries) const {
-  using Overflow = MinSumElimination::Overflow;
-  MinSumElimination elimination(*this, maxEntries, Overflow::Fix);
+  MinSumElimination elimination(*this, maxEntries);
   bool isExact = elimination.run();
-  Solution solution;
-  solution.values = elimination.backSubstitute();
-  solution.cost = solution.bound = elimination.getConstant();
-  if (!isExact) {
-    MinSumElimination relaxation(*this, maxEntries, Overflow::Split);
-    relaxation.run();
-    solution.bound = relaxation.getConstant();
-  }
-  return solution;
+  return {elimination.backSubstitute(), elimination.getConstant(), isExact};
 }

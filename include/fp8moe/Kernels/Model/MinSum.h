@@ -93,10 +93,8 @@ public:
     /// The value of every variable.
     llvm::SmallVector<unsigned> values;
     Cost cost;
-    /// No choice costs less than this.
-    Cost bound;
-
-    bool isExact() const { return cost == bound; }
+    /// Whether no other values cost less, as far as is known.
+    bool isExact;
   };
 
   /// A variable with the values 0 to `domainSize - 1`, at least one.
@@ -115,9 +113,8 @@ public:
   /// Eliminates one variable after the other, those that leave small tables
   /// between their neighbours first: exact as long as none of these needs more
   /// than `maxEntries`. Beyond that, the variable with the most factors is
-  /// fixed to its locally best value, and the bound is that of the problem in
-  /// which such a variable may be chosen several times. Ties go to the smaller
-  /// value, so the result is deterministic.
+  /// fixed to its locally best value. Ties go to the smaller value, so the
+  /// result is deterministic.
   Solution solve(size_t maxEntries = 1 << 12) const;
 
   /// The least by trying everything; for tests.
