@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/Copy/LowerCopies.h"
+#include "Kernels/Copy/Relayout.h"
 #include "Kernels/Program/LoweringTable.h"
 #include "fp8moe/Kernels/Model/KernelFamily.h"
 #include "fp8moe/Kernels/Model/KernelProblem.h"

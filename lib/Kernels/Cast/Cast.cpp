@@ -367,15 +367,8 @@ void CastBuilder::build() {
   });
 }
 
-void fp8moe::buildCast(Location loc, gpu::GPUModuleOp module, StringRef name,
-                       const ScaledCastProblem &problem,
-                       const TargetInfo &target) {
-  KernelSignature signature;
-  signature.pointers = problem.jagged ? 4 : 3;
-  signature.sizes = countDynamic(problem.sizes);
-  signature.threads = countCastThreads(problem);
-  KernelBuilder b(loc, module, name, signature, target);
-  if (target.takesBackRequests())
-    b.requestResidentBlocks(countResidentThreads(problem) / signature.threads);
+void fp8moe::buildCast(KernelBuilder &b, const ScaledCastProblem &problem) {
+  if (b.getTarget().takesBackRequests())
+    b.requestResidentBlocks(countResidentThreads(problem) / b.getNumThreads());
   CastBuilder(b, problem).build();
 }

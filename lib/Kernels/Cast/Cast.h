@@ -91,8 +91,7 @@ int64_t getRowAlignment(const ScaledCastProblem &problem);
 
 /// The kernel of a problem. Its pointers are input, scales, offsets (jagged
 /// only) and output; then come the dynamic sizes in the order of `members`.
-void buildCast(Location loc, gpu::GPUModuleOp module, StringRef name,
-               const ScaledCastProblem &problem, const TargetInfo &target);
+void buildCast(KernelBuilder &b, const ScaledCastProblem &problem);
 
 } // namespace mlir::fp8moe
 

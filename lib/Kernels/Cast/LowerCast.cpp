@@ -67,37 +67,26 @@ static void launch(Operation *op, const CastViews &views,
   problem.inputAlignment = getBufferAlignment(views.input);
   problem.scaleAlignment = getBufferAlignment(views.scales);
   problem.outputAlignment = getBufferAlignment(views.output);
-  SmallVector<int64_t> key{static_cast<int64_t>(problem.scales),
-                           problem.tiledScales,
-                           problem.jagged,
-                           problem.inputAlignment,
-                           problem.scaleAlignment,
-                           problem.outputAlignment};
-  SmallVector<OpFoldResult> arguments;
-  for (auto [from, to] : llvm::zip_equal(CastSizes<OpFoldResult>::members(),
-                                         CastSizes<int64_t>::members())) {
-    arguments.push_back(sizes.*from);
-    problem.sizes.*to = getStaticSize(sizes.*from);
-    key.push_back(problem.sizes.*to);
-  }
-  SmallVector<Value> buffers{views.input.buffer, views.scales.buffer};
-  if (views.offsets)
-    buffers.push_back(views.offsets->buffer);
-  buffers.push_back(views.output.buffer);
-  OpBuilder builder = lowering.getBuilder();
-  SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
+  problem.sizes = getKnownSizes(sizes);
+  KernelLaunch launch{
       name,
-      {TypeAttr::get(problem.inputType), TypeAttr::get(problem.outputType),
-       builder.getDenseI64ArrayAttr(key)},
-      [&](gpu::GPUModuleOp module, StringRef name, const TargetInfo &target) {
-        buildCast(op->getLoc(), module, name, problem, target);
-      });
+      {TypeAttr::get(problem.inputType), TypeAttr::get(problem.outputType)},
+      {static_cast<int64_t>(problem.scales), problem.tiledScales,
+       problem.jagged, problem.inputAlignment, problem.scaleAlignment,
+       problem.outputAlignment},
+      countCastThreads(problem),
+      {views.input.buffer, views.scales.buffer},
+      listSizes(sizes)};
+  if (views.offsets)
+    launch.buffers.push_back(views.offsets->buffer);
+  launch.buffers.push_back(views.output.buffer);
+  OpBuilder builder = lowering.getBuilder();
   SizeBuilder size(builder, op->getLoc());
-  lowering.createLaunch(op->getLoc(), kernel,
-                        countSegmentTiles(size, sizes.segments, sizes.rows,
-                                          sizes.columns, problem.jagged,
-                                          getRowAlignment(problem)),
-                        countCastThreads(problem), buffers, arguments);
+  OpFoldResult tiles =
+      countSegmentTiles(size, sizes.segments, sizes.rows, sizes.columns,
+                        problem.jagged, getRowAlignment(problem));
+  lowering.launchKernel(op->getLoc(), launch, tiles,
+                        [&](KernelBuilder &b) { buildCast(b, problem); });
 }
 
 /// The types of a cast, of which the FP8 one must be the target's.
@@ -200,31 +189,20 @@ static LogicalResult lowerBlocks(MXDequantizeOp op, ProgramLowering &lowering) {
   return success();
 }
 
-namespace {
-class CastOpLowering : public OpLowering {
-public:
-  StringRef getName() const override {
-    return "quantizations and dequantizations by given scales";
-  }
-  bool matches(Operation *op) const override {
-    return isa<QuantizeOp, DequantizeOp, MXDequantizeOp>(op);
-  }
-  bool writesResults() const override { return true; }
-  bool takesTiledScales() const override { return true; }
-  LogicalResult lower(Operation *op, ProgramLowering &lowering) const override {
-    if (auto quantize = dyn_cast<QuantizeOp>(op))
-      return lowerSlices(quantize, CastScales::Columns, "quantize_by_scales",
-                         lowering);
-    if (auto blocks = dyn_cast<MXDequantizeOp>(op))
-      return lowerBlocks(blocks, lowering);
-    auto dequantize = cast<DequantizeOp>(op);
-    bool inverts = dequantize.getDirection() == ScaleDirection::Quantize;
-    return lowerSlices(dequantize,
-                       inverts ? CastScales::ColumnReciprocals
-                               : CastScales::Columns,
-                       "dequantize", lowering);
-  }
-};
-} // namespace
+static LogicalResult lowerCast(Operation *op, ProgramLowering &lowering) {
+  if (auto quantize = dyn_cast<QuantizeOp>(op))
+    return lowerSlices(quantize, CastScales::Columns, "quantize_by_scales",
+                       lowering);
+  if (auto blocks = dyn_cast<MXDequantizeOp>(op))
+    return lowerBlocks(blocks, lowering);
+  auto dequantize = cast<DequantizeOp>(op);
+  bool inverts = dequantize.getDirection() == ScaleDirection::Quantize;
+  return lowerSlices(
+      dequantize, inverts ? CastScales::ColumnReciprocals : CastScales::Columns,
+      "dequantize", lowering);
+}
 
-FP8MOE_DEFINE_ROW(OpLowering, CastOpLowering)
+FP8MOE_DEFINE_OP_LOWERING(Cast,
+                          "quantizations and dequantizations by given scales",
+                          isAnyOf<QuantizeOp, DequantizeOp, MXDequantizeOp>,
+                          lowerCast, /*takesTiledScales=*/true)

@@ -6,12 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/Copy/LowerCopies.h"
-
-#include "Kernels/Program/ProgramLowering.h"
-
 #include "Kernels/Copy/Relayout.h"
-#include "Kernels/Copy/RelayoutScales.h"
+
+#include "Kernels/Emit/ScaleTiles.h"
+#include "Kernels/Program/ProgramLowering.h"
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Support/DebugStringHelper.h"
@@ -49,12 +47,11 @@ static SmallVector<Dim> mergeDims(ArrayRef<Dim> dims, SizeBuilder &size) {
 
 /// How many work tiles the schedule divides a copy into.
 static OpFoldResult getWorkTiles(const RelayoutConfig &config,
-                                 ArrayRef<Dim> dims,
-                                 std::optional<OpFoldResult> groupCount,
-                                 SizeBuilder &size) {
+                                 int64_t elementBytes, ArrayRef<Dim> dims,
+                                 OpFoldResult groups, SizeBuilder &size) {
   if (config.kind == RelayoutConfig::Groups)
-    return size.mul(size.add(*groupCount, size.constant(1)),
-                    size.constant(config.blocksPerGroup));
+    return size.mul(size.add(groups, size.constant(1)),
+                    size.constant(kRelayoutGroupBlocks));
   bool hasTiles = config.kind == RelayoutConfig::Tiles;
   OpFoldResult workTiles = size.constant(1);
   for (auto [index, dim] : llvm::enumerate(dims)) {
@@ -62,14 +59,14 @@ static OpFoldResult getWorkTiles(const RelayoutConfig &config,
     bool isInput = static_cast<int64_t>(index) == config.inputDim;
     bool isOutput = static_cast<int64_t>(index) == config.outputDim;
     if (hasTiles && (isInput || isOutput))
-      count = size.ceilDiv(count, config.tile);
+      count = size.ceilDiv(count, kRelayoutTileBytes / elementBytes);
     else if (config.kind == RelayoutConfig::Vectors && isInput)
-      count = size.ceilDiv(count, config.chunk);
+      count = size.ceilDiv(count, kRelayoutChunkBytes / elementBytes);
     workTiles = size.mul(workTiles, count);
   }
   if (config.kind == RelayoutConfig::Vectors)
-    return size.ceilDiv(workTiles, config.chunksPerBlock);
-  return hasTiles ? workTiles : size.ceilDiv(workTiles, config.threads);
+    return size.ceilDiv(workTiles, kRelayoutBlockChunks);
+  return hasTiles ? workTiles : size.ceilDiv(workTiles, kRelayoutThreads);
 }
 
 static StringRef getKernelPrefix(RelayoutConfig::Kind kind) {
@@ -86,58 +83,41 @@ static StringRef getKernelPrefix(RelayoutConfig::Kind kind) {
   llvm_unreachable("unknown kind");
 }
 
-static LogicalResult
-launchRelayout(Operation *op, int64_t elementBytes, ArrayRef<Dim> dims,
-               std::optional<RelayoutGroups<OpFoldResult>> groups,
-               ArrayRef<const BufferView *> buffers,
-               ProgramLowering &lowering) {
-  RelayoutProblem problem;
-  problem.elementBytes = elementBytes;
+/// `groups` are those of the problem's padding, if it has one.
+static LogicalResult launchRelayout(Operation *op, RelayoutProblem problem,
+                                    ArrayRef<Dim> dims,
+                                    const RelayoutGroups<OpFoldResult> &groups,
+                                    ArrayRef<const BufferView *> buffers,
+                                    ProgramLowering &lowering) {
   problem.inputAlignment = getBufferAlignment(*buffers.front());
   problem.outputAlignment = getBufferAlignment(*buffers.back());
-  SmallVector<OpFoldResult> sizes;
-  auto add = [&](OpFoldResult size) {
-    sizes.push_back(size);
-    return getStaticSize(size);
-  };
+  KernelLaunch launch{
+      {},
+      {},
+      {problem.elementBytes, problem.inputAlignment, problem.outputAlignment},
+      kRelayoutThreads,
+      {},
+      {}};
   for (const Dim &dim : dims) {
-    RelayoutDim<int64_t> known;
-    known.size = add(dim.size);
-    known.inStride = add(dim.inStride);
-    known.outStride = add(dim.outStride);
-    problem.dims.push_back(known);
+    problem.dims.push_back(getKnownSizes(dim));
+    llvm::append_range(launch.sizes, listSizes(dim));
   }
-  if (groups) {
-    RelayoutGroups<int64_t> known;
-    known.dim = groups->dim;
-    known.inputPadding = groups->inputPadding;
-    known.outputPadding = groups->outputPadding;
-    known.count = add(groups->count);
-    known.rows = add(groups->rows);
-    known.inputSize = add(groups->inputSize);
-    problem.groups = known;
+  if (problem.padding) {
+    problem.groups = getKnownSizes(groups);
+    llvm::append_range(launch.sizes, listSizes(groups));
+    auto [dim, input, output] = *problem.padding;
+    launch.numbers.append({dim, input, output});
   }
-
+  for (const BufferView *view : buffers)
+    launch.buffers.push_back(view->buffer);
+  RelayoutConfig config = RelayoutConfig::get(problem);
+  launch.name = getKernelPrefix(config.kind);
   OpBuilder builder = lowering.getBuilder();
   SizeBuilder size(builder, op->getLoc());
-  RelayoutConfig config = chooseRelayoutConfig(problem);
-  SmallVector<int64_t> key{elementBytes, problem.inputAlignment,
-                           problem.outputAlignment};
-  llvm::append_range(key, llvm::map_range(sizes, getStaticSize));
-  if (groups)
-    key.append({groups->dim, groups->inputPadding, groups->outputPadding});
-  SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
-      getKernelPrefix(config.kind), builder.getDenseI64ArrayAttr(key),
-      [&](gpu::GPUModuleOp module, StringRef name, const TargetInfo &target) {
-        buildRelayout(op->getLoc(), module, name, problem, target);
-      });
-  OpFoldResult workTiles = getWorkTiles(
-      config, dims, groups ? std::optional(groups->count) : std::nullopt, size);
-  SmallVector<Value> pointers;
-  for (const BufferView *view : buffers)
-    pointers.push_back(view->buffer);
-  lowering.createLaunch(op->getLoc(), kernel, workTiles, config.threads,
-                        pointers, sizes);
+  OpFoldResult workTiles =
+      getWorkTiles(config, problem.elementBytes, dims, groups.count, size);
+  lowering.launchKernel(op->getLoc(), launch, workTiles,
+                        [&](KernelBuilder &b) { buildRelayout(b, problem); });
   return success();
 }
 
@@ -172,9 +152,10 @@ LogicalResult fp8moe::copyTensor(Operation *op, RankedTensorType type,
     return failure();
   OpBuilder builder = lowering.getBuilder();
   SizeBuilder size(builder, op->getLoc());
-  return launchRelayout(op, *elementBytes,
-                        mergeDims(getDims(type, from, to), size), std::nullopt,
-                        {&from, &to}, lowering);
+  RelayoutProblem problem;
+  problem.elementBytes = *elementBytes;
+  return launchRelayout(op, problem, mergeDims(getDims(type, from, to), size),
+                        /*groups=*/{}, {&from, &to}, lowering);
 }
 
 static LogicalResult lowerContiguous(ContiguousOp op,
@@ -206,26 +187,20 @@ static void launchRelayoutScales(RelayoutOp op, const BufferView &from,
   sizes.matrixStride = hasMatrices ? plain.strides[0] : size.constant(0);
   sizes.lineStride = plain.strides[line];
   sizes.blockStride = plain.strides[line + 1];
-  SmallVector<OpFoldResult> arguments;
-  SmallVector<int64_t> key{problem.toTiles, problem.tilesAlignment};
-  for (auto [from, to] : llvm::zip_equal(ScaleMatrices<OpFoldResult>::members(),
-                                         ScaleMatrices<int64_t>::members())) {
-    arguments.push_back(sizes.*from);
-    problem.sizes.*to = getStaticSize(sizes.*from);
-    key.push_back(problem.sizes.*to);
-  }
-  SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
-      problem.toTiles ? "scales_to_tiles" : "scales_from_tiles",
-      builder.getDenseI64ArrayAttr(key),
-      [&](gpu::GPUModuleOp module, StringRef name, const TargetInfo &target) {
-        buildRelayoutScales(op.getLoc(), module, name, problem, target);
-      });
-  OpFoldResult blockTiles = size.ceilDiv(sizes.blocks, kScaleTileLineBlocks);
+  problem.sizes = getKnownSizes(sizes);
+  OpFoldResult blockTiles = size.ceilDiv(sizes.blocks, kScaleTileBlocks);
   OpFoldResult workTiles = size.mul(
-      size.mul(sizes.matrices, size.ceilDiv(sizes.lines, kScaleTileLines)),
+      size.mul(sizes.matrices, size.ceilDiv(sizes.lines, kSegmentTile)),
       size.ceilDiv(blockTiles, kRelayoutScalesTiles));
-  lowering.createLaunch(op.getLoc(), kernel, workTiles, kRelayoutScalesThreads,
-                        {from.buffer, to.buffer}, arguments);
+  lowering.launchKernel(
+      op.getLoc(),
+      {problem.toTiles ? "scales_to_tiles" : "scales_from_tiles",
+       /*key=*/{},
+       {problem.toTiles, problem.tilesAlignment},
+       kRelayoutScalesThreads,
+       {from.buffer, to.buffer},
+       listSizes(sizes)},
+      workTiles, [&](KernelBuilder &b) { buildRelayoutScales(b, problem); });
 }
 
 static LogicalResult lowerRelayout(RelayoutOp op, ProgramLowering &lowering) {
@@ -252,33 +227,28 @@ static LogicalResult lowerRelayout(RelayoutOp op, ProgramLowering &lowering) {
     return failure();
   BufferView offsets = lowering.getView(op.getOffsets());
   int64_t dim = (inputPadding ? inputPadding : outputPadding).getDim();
-  RelayoutGroups<OpFoldResult> groups;
-  groups.inputPadding = inputPadding ? inputPadding.getPad() : 1;
-  groups.outputPadding = outputPadding ? outputPadding.getPad() : 1;
-  groups.count = offsets.sizes.front();
-  groups.rows = inputPadding ? to->sizes[dim] : from.sizes[dim];
-  groups.inputSize = from.sizes[dim];
+  RelayoutGroups<OpFoldResult> groups{
+      offsets.sizes.front(), inputPadding ? to->sizes[dim] : from.sizes[dim],
+      from.sizes[dim]};
   StridedLayout layout = *StridedLayout::get(outputType);
-  groups.dim = llvm::find(layout.order, dim) - layout.order.begin();
-  return launchRelayout(op, *elementBytes, getDims(outputType, from, *to),
-                        groups, {&from, &offsets, &*to}, lowering);
+  RelayoutProblem problem;
+  problem.elementBytes = *elementBytes;
+  problem.padding = {llvm::find(layout.order, dim) - layout.order.begin(),
+                     inputPadding ? inputPadding.getPad() : 1,
+                     outputPadding ? outputPadding.getPad() : 1};
+  return launchRelayout(op, problem, getDims(outputType, from, *to), groups,
+                        {&from, &offsets, &*to}, lowering);
 }
 
-namespace {
-class CopyOpLowering : public OpLowering {
-public:
-  StringRef getName() const override { return "copies"; }
-  bool matches(Operation *op) const override {
-    return isa<ContiguousOp, RelayoutOp>(op) && !isNoopRelayout(op);
-  }
-  bool writesResults() const override { return true; }
-  bool takesTiledScales() const override { return true; }
-  LogicalResult lower(Operation *op, ProgramLowering &lowering) const override {
-    if (auto relayout = dyn_cast<RelayoutOp>(op))
-      return lowerRelayout(relayout, lowering);
-    return lowerContiguous(cast<ContiguousOp>(op), lowering);
-  }
-};
-} // namespace
+static bool isCopy(Operation *op) {
+  return isa<ContiguousOp, RelayoutOp>(op) && !isNoopRelayout(op);
+}
 
-FP8MOE_DEFINE_ROW(OpLowering, CopyOpLowering)
+static LogicalResult lowerCopy(Operation *op, ProgramLowering &lowering) {
+  if (auto relayout = dyn_cast<RelayoutOp>(op))
+    return lowerRelayout(relayout, lowering);
+  return lowerContiguous(cast<ContiguousOp>(op), lowering);
+}
+
+FP8MOE_DEFINE_OP_LOWERING(Copy, "copies", isCopy, lowerCopy,
+                          /*takesTiledScales=*/true)

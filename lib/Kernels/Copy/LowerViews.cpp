@@ -64,21 +64,16 @@ static LogicalResult forward(Operation *op, ProgramLowering &lowering) {
   return success();
 }
 
-namespace {
-class ViewOpLowering : public OpLowering {
-public:
-  StringRef getName() const override { return "views"; }
-  bool matches(Operation *op) const override {
-    return isa<TransposeOp, ReshapeOp>(op) || isNoopRelayout(op);
-  }
-  bool writesResults() const override { return false; }
-  LogicalResult lower(Operation *op, ProgramLowering &lowering) const override {
-    return llvm::TypeSwitch<Operation *, LogicalResult>(op)
-        .Case([&](TransposeOp op) { return lowerTranspose(op, lowering); })
-        .Case([&](ReshapeOp op) { return lowerReshape(op, lowering); })
-        .Default([&](Operation *op) { return forward(op, lowering); });
-  }
-};
-} // namespace
+static bool isView(Operation *op) {
+  return isa<TransposeOp, ReshapeOp>(op) || isNoopRelayout(op);
+}
 
-FP8MOE_DEFINE_ROW(OpLowering, ViewOpLowering)
+static LogicalResult lowerView(Operation *op, ProgramLowering &lowering) {
+  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
+      .Case([&](TransposeOp op) { return lowerTranspose(op, lowering); })
+      .Case([&](ReshapeOp op) { return lowerReshape(op, lowering); })
+      .Default([&](Operation *op) { return forward(op, lowering); });
+}
+
+FP8MOE_DEFINE_OP_LOWERING(View, "views", isView, lowerView,
+                          /*takesTiledScales=*/false, /*writesResults=*/false)

@@ -15,15 +15,14 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Chunks that a thread loads before it stores the first of them.
-static constexpr int64_t kChunksInFlight = 4;
+static_assert(kRelayoutChunkBytes == kVectorBytes &&
+              kRelayoutTileBytes == TransposeTile::kRowBytes);
 
 namespace {
 
 class RelayoutBuilder {
 public:
-  RelayoutBuilder(KernelBuilder &b, const RelayoutProblem &problem,
-                  const RelayoutConfig &config);
+  RelayoutBuilder(KernelBuilder &b, const RelayoutProblem &problem);
 
   void build();
 
@@ -54,7 +53,9 @@ private:
 
   KernelBuilder &b;
   const RelayoutProblem &problem;
-  const RelayoutConfig &config;
+  RelayoutConfig config;
+  /// Elements of a chunk.
+  int64_t chunk;
   Value input, offsets, output;
   SmallVector<RelayoutDim<Value>> dims;
   RelayoutGroups<Value> groups;
@@ -63,29 +64,18 @@ private:
 } // namespace
 
 RelayoutBuilder::RelayoutBuilder(KernelBuilder &b,
-                                 const RelayoutProblem &problem,
-                                 const RelayoutConfig &config)
-    : b(b), problem(problem), config(config) {
+                                 const RelayoutProblem &problem)
+    : b(b), problem(problem), config(RelayoutConfig::get(problem)),
+      chunk(kRelayoutChunkBytes / problem.elementBytes) {
   unsigned pointer = 0, parameter = 0;
   input = b.getPointer(pointer++, "input");
-  if (problem.groups)
+  if (problem.padding)
     offsets = b.getPointer(pointer++, "group_ends");
   output = b.getPointer(pointer++, "output");
-  auto getValue = [&](int64_t size) {
-    return ShapedType::isDynamic(size) ? b.getSize(parameter++) : b.i64(size);
-  };
-  for (const RelayoutDim<int64_t> &dim : problem.dims) {
-    RelayoutDim<Value> values;
-    values.size = getValue(dim.size);
-    values.inStride = getValue(dim.inStride);
-    values.outStride = getValue(dim.outStride);
-    dims.push_back(values);
-  }
-  if (problem.groups) {
-    groups.count = getValue(problem.groups->count);
-    groups.rows = getValue(problem.groups->rows);
-    groups.inputSize = getValue(problem.groups->inputSize);
-  }
+  for (const RelayoutDim<int64_t> &dim : problem.dims)
+    dims.push_back(bindSizes(b, dim, parameter));
+  if (problem.padding)
+    groups = bindSizes(b, problem.groups, parameter);
 }
 
 void RelayoutBuilder::build() {
@@ -191,18 +181,17 @@ void RelayoutBuilder::storeElement(Value element, Value offset) {
 void RelayoutBuilder::buildVectors() {
   int64_t dim = config.inputDim;
   SmallVector<int64_t> others = getOtherDims(dim);
-  int64_t chunk = config.chunk;
   Value chunksPerRow = b.ceilDiv(dims[dim].size, chunk);
   Value chunks = b.mul(getProduct(others, getSizes()), chunksPerRow);
   IndexRange range{b.i64(0), dims[dim].size};
   // A plane needs a second dimension; the offsets already hold all others.
   Value zero = b.i64(0);
   b.forEachWorkTile(
-      b.ceilDiv(chunks, config.chunksPerBlock), [&](Value workTile) {
+      b.ceilDiv(chunks, kRelayoutBlockChunks), [&](Value workTile) {
         Value first =
-            b.add(b.mul(workTile, config.chunksPerBlock), b.getThread());
-        for (int64_t i : llvm::seq(kChunksInFlight)) {
-          Value index = b.add(first, i * config.threads);
+            b.add(b.mul(workTile, kRelayoutBlockChunks), b.getThread());
+        for (int64_t i : llvm::seq(kRelayoutChunksInFlight)) {
+          Value index = b.add(first, i * kRelayoutThreads);
           b.createIf(b.less(index, chunks), [&] {
             Value row = others.empty() ? zero : b.divU(index, chunksPerRow);
             Value chunkInRow =
@@ -223,12 +212,13 @@ void RelayoutBuilder::buildVectors() {
 void RelayoutBuilder::buildTiles() {
   int64_t inDim = config.inputDim, outDim = config.outputDim;
   SmallVector<int64_t> others = getOtherDims({inDim, outDim});
-  int64_t perWord = 4 / problem.elementBytes;
-  TransposeTile tile(b, /*rowsPerThread=*/config.chunk, /*buffers=*/1);
+  int64_t perWord = kWordBytes / problem.elementBytes;
+  int64_t extent = kRelayoutTileBytes / problem.elementBytes;
+  TransposeTile tile(b, /*rowsPerThread=*/chunk, /*buffers=*/1);
   IndexRange inRange{b.i64(0), dims[inDim].size};
   IndexRange outRange{b.i64(0), dims[outDim].size};
-  Value tilesIn = b.ceilDiv(inRange.high, config.tile);
-  Value tilesOut = b.ceilDiv(outRange.high, config.tile);
+  Value tilesIn = b.ceilDiv(inRange.high, extent);
+  Value tilesOut = b.ceilDiv(outRange.high, extent);
   Value tiles = b.mul(tilesIn, tilesOut);
 
   Value workTiles = b.mul(getProduct(others, getSizes()), tiles);
@@ -236,8 +226,8 @@ void RelayoutBuilder::buildTiles() {
     Value batch = others.empty() ? b.i64(0) : b.divU(workTile, tiles);
     Value tileIndex = others.empty() ? workTile : b.remU(workTile, tiles);
     Offsets offset = getOffsets(others, splitIndex(batch, others, getSizes()));
-    Value inOrigin = b.mul(b.remU(tileIndex, tilesIn), config.tile);
-    Value outOrigin = b.mul(b.divU(tileIndex, tilesIn), config.tile);
+    Value inOrigin = b.mul(b.remU(tileIndex, tilesIn), extent);
+    Value outOrigin = b.mul(b.divU(tileIndex, tilesIn), extent);
 
     Value first = b.add(inOrigin, tile.getWriteRow());
     Value firstOther = b.add(outOrigin, b.mul(tile.getWriteWord(), perWord));
@@ -258,8 +248,7 @@ void RelayoutBuilder::buildTiles() {
           b.i64(0), [&](Value row, Value chunkInRow, Value words) {
             Value other = b.add(inOrigin, row);
             b.createIf(b.less(other, inRange.high), [&] {
-              storeChunk(b, target,
-                         b.add(outOrigin, b.mul(chunkInRow, config.chunk)),
+              storeChunk(b, target, b.add(outOrigin, b.mul(chunkInRow, chunk)),
                          other, words, outRange);
             });
           });
@@ -273,8 +262,8 @@ void RelayoutBuilder::buildTiles() {
 void RelayoutBuilder::buildElements() {
   SmallVector<int64_t> order = getOtherDims({});
   Value elements = getProduct(order, getSizes());
-  b.forEachWorkTile(b.ceilDiv(elements, config.threads), [&](Value workTile) {
-    Value linear = b.add(b.mul(workTile, config.threads), b.getThread());
+  b.forEachWorkTile(b.ceilDiv(elements, kRelayoutThreads), [&](Value workTile) {
+    Value linear = b.add(b.mul(workTile, kRelayoutThreads), b.getThread());
     b.createIf(b.less(linear, elements), [&] {
       Offsets offset = getOffsets(order, splitIndex(linear, order, getSizes()));
       storeElement(loadElement(offset.input), offset.output);
@@ -283,39 +272,38 @@ void RelayoutBuilder::buildElements() {
 }
 
 void RelayoutBuilder::buildGroups() {
-  int64_t groupDim = problem.groups->dim;
-  int64_t outputPadding = problem.groups->outputPadding;
+  const RelayoutPadding &padding = *problem.padding;
   SmallVector<int64_t> order = getOtherDims({});
-  Value workTiles = b.mul(b.add(groups.count, 1), config.blocksPerGroup);
+  Value workTiles = b.mul(b.add(groups.count, 1), kRelayoutGroupBlocks);
   b.forEachWorkTile(workTiles, [&](Value workTile) {
-    Value group = b.divU(workTile, config.blocksPerGroup);
-    Value share = b.remU(workTile, config.blocksPerGroup);
-    auto getBounds = [&](int64_t padding) {
+    Value group = b.divU(workTile, kRelayoutGroupBlocks);
+    Value share = b.remU(workTile, kRelayoutGroupBlocks);
+    auto getBounds = [&](int64_t multiple) {
       return createSegmentBounds(b, offsets, group, groups.count, groups.rows,
-                                 padding);
+                                 multiple);
     };
-    Segment from = getBounds(problem.groups->inputPadding);
-    Segment to = getBounds(outputPadding);
+    Segment from = getBounds(padding.input);
+    Segment to = getBounds(padding.output);
     // The lengths that padded groups promise may exceed the input.
     Value length = b.minS(to.length, b.sub(groups.inputSize, from.paddedStart));
     // The group's rows of the output, with its padding; the remainder rows have
     // the rest.
     Value isRemainder = b.equal(group, groups.count);
     Value rows =
-        b.select(isRemainder, b.sub(dims[groupDim].size, to.paddedStart),
-                 b.roundUp(to.length, outputPadding));
+        b.select(isRemainder, b.sub(dims[padding.dim].size, to.paddedStart),
+                 b.roundUp(to.length, padding.output));
     SmallVector<Value> sizes = getSizes();
-    sizes[groupDim] = rows;
+    sizes[padding.dim] = rows;
     Value elements = getProduct(order, sizes);
-    Value first = b.add(b.mul(share, config.threads), b.getThread());
+    Value first = b.add(b.mul(share, kRelayoutThreads), b.getThread());
     b.createFor(
-        first, elements, config.blocksPerGroup * config.threads,
+        first, elements, kRelayoutGroupBlocks * kRelayoutThreads,
         [&](Value linear) {
           SmallVector<Value> indices = splitIndex(linear, order, sizes);
-          Value row = indices[groupDim];
-          indices[groupDim] = b.add(from.paddedStart, row);
+          Value row = indices[padding.dim];
+          indices[padding.dim] = b.add(from.paddedStart, row);
           Value source = getOffsets(order, indices).input;
-          indices[groupDim] = b.add(to.paddedStart, row);
+          indices[padding.dim] = b.add(to.paddedStart, row);
           Value target = getOffsets(order, indices).output;
           auto elementType = b.getIntegerType(problem.elementBytes * 8);
           Value element = b.createIf(
@@ -330,16 +318,9 @@ void RelayoutBuilder::buildGroups() {
 // Entry points
 //===----------------------------------------------------------------------===//
 
-RelayoutConfig fp8moe::chooseRelayoutConfig(const RelayoutProblem &problem) {
-  RelayoutConfig config;
-  config.chunk = kVectorBytes / problem.elementBytes;
-  config.chunksPerBlock = config.threads * kChunksInFlight;
-  config.tile = TransposeTile::kRowBytes / problem.elementBytes;
-  if (problem.groups) {
-    config.kind = RelayoutConfig::Groups;
-    return config;
-  }
-  config.kind = RelayoutConfig::Elements;
+RelayoutConfig RelayoutConfig::get(const RelayoutProblem &problem) {
+  if (problem.padding)
+    return {Groups};
   std::optional<int64_t> inputDim, outputDim;
   for (auto [i, dim] : llvm::enumerate(problem.dims)) {
     if (dim.inStride == 1)
@@ -351,36 +332,10 @@ RelayoutConfig fp8moe::chooseRelayoutConfig(const RelayoutProblem &problem) {
       break;
   }
   if (!inputDim || !outputDim)
-    return config;
-  config.kind =
-      *inputDim == *outputDim ? RelayoutConfig::Vectors : RelayoutConfig::Tiles;
-  config.inputDim = *inputDim;
-  config.outputDim = *outputDim;
-  return config;
+    return {Elements};
+  return {*inputDim == *outputDim ? Vectors : Tiles, *inputDim, *outputDim};
 }
 
-void fp8moe::buildRelayout(Location loc, gpu::GPUModuleOp module,
-                           StringRef name, const RelayoutProblem &problem,
-                           const TargetInfo &target) {
-  unsigned dynamicSizes = 0;
-  auto count = [&](int64_t size) {
-    dynamicSizes += ShapedType::isDynamic(size);
-  };
-  for (const RelayoutDim<int64_t> &dim : problem.dims) {
-    count(dim.size);
-    count(dim.inStride);
-    count(dim.outStride);
-  }
-  if (problem.groups) {
-    count(problem.groups->count);
-    count(problem.groups->rows);
-    count(problem.groups->inputSize);
-  }
-  RelayoutConfig config = chooseRelayoutConfig(problem);
-  KernelSignature signature;
-  signature.pointers = problem.groups ? 3 : 2;
-  signature.sizes = dynamicSizes;
-  signature.threads = config.threads;
-  KernelBuilder b(loc, module, name, signature, target);
-  RelayoutBuilder(b, problem, config).build();
+void fp8moe::buildRelayout(KernelBuilder &b, const RelayoutProblem &problem) {
+  RelayoutBuilder(b, problem).build();
 }

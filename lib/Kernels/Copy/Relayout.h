@@ -10,23 +10,47 @@
 #define FP8MOE_LIB_KERNELS_COPY_RELAYOUT_H
 
 #include "Kernels/Emit/KernelBuilder.h"
+#include "Kernels/Program/LoweringTable.h"
+
+#include <array>
 
 namespace mlir::fp8moe {
+
+/// LoweringTable::copyTensor.
+LogicalResult copyTensor(Operation *op, RankedTensorType type,
+                         const BufferView &from, const BufferView &to,
+                         ProgramLowering &lowering);
+
+//===----------------------------------------------------------------------===//
+// Elements
+//===----------------------------------------------------------------------===//
 
 /// One dimension of a copy: its size and its strides in elements.
 template <typename T> struct RelayoutDim {
   T size, inStride, outStride;
+
+  static constexpr auto members() {
+    using S = RelayoutDim;
+    return std::array{&S::size, &S::inStride, &S::outStride};
+  }
 };
 
-/// Jagged groups along one dimension of a copy. They begin at multiples of
-/// `inputPadding` and `outputPadding` (1: packed). `size` of the dimension is
-/// the extent of the output; output elements of no group are written as zero.
+/// Sizes of jagged groups: how many there are, the number of rows that ends are
+/// clamped to, and the extent of the input along their dimension. That of the
+/// output is the size of the dimension.
 template <typename T> struct RelayoutGroups {
-  int64_t dim;
-  int64_t inputPadding, outputPadding;
-  /// Number of groups, the number of rows that ends are clamped to, and the
-  /// extent of the input along `dim`.
   T count, rows, inputSize;
+
+  static constexpr auto members() {
+    using S = RelayoutGroups;
+    return std::array{&S::count, &S::rows, &S::inputSize};
+  }
+};
+
+/// The dimension of jagged groups, and the multiples that they begin at (1:
+/// packed). Output elements of no group are written as zero.
+struct RelayoutPadding {
+  int64_t dim, input, output;
 };
 
 /// A copy of elements of 1, 2 or 4 bytes. ShapedType::kDynamic stands for what
@@ -36,7 +60,9 @@ struct RelayoutProblem {
   /// From the outermost to the innermost dimension of the output. Dimensions
   /// that are adjacent in both layouts should be one.
   SmallVector<RelayoutDim<int64_t>> dims;
-  std::optional<RelayoutGroups<int64_t>> groups;
+  /// None without groups.
+  std::optional<RelayoutPadding> padding;
+  RelayoutGroups<int64_t> groups;
   /// Promised alignment in bytes of the first element of each buffer.
   int64_t inputAlignment = 1;
   int64_t outputAlignment = 1;
@@ -55,23 +81,60 @@ struct RelayoutConfig {
     Groups,
   };
   Kind kind;
-  int64_t threads = 256;
   /// Dimensions contiguous in the input and in the output (Vectors, Tiles).
   int64_t inputDim = 0, outputDim = 0;
-  /// Elements in 16 bytes, chunks that a block takes at a time (Vectors), and
-  /// elements along each side of a tile (Tiles).
-  int64_t chunk, chunksPerBlock, tile;
-  /// Blocks that share a jagged group (Groups).
-  int64_t blocksPerGroup = 64;
+
+  static RelayoutConfig get(const RelayoutProblem &problem);
 };
 
-RelayoutConfig chooseRelayoutConfig(const RelayoutProblem &problem);
+inline constexpr int64_t kRelayoutThreads = 256;
+/// Chunks that a thread loads before it stores the first of them, and a block
+/// takes at a time (Vectors).
+inline constexpr int64_t kRelayoutChunksInFlight = 4;
+inline constexpr int64_t kRelayoutBlockChunks =
+    kRelayoutThreads * kRelayoutChunksInFlight;
+/// Bytes of a chunk, and along each side of a tile (Tiles).
+inline constexpr int64_t kRelayoutChunkBytes = 16, kRelayoutTileBytes = 128;
+/// Blocks that share a jagged group (Groups).
+inline constexpr int64_t kRelayoutGroupBlocks = 64;
 
 /// The kernel of a copy. Its pointers are input, offsets (with groups only) and
-/// output; then come the dynamic sizes: size, inStride and outStride of each
-/// dimension, then those of the groups.
-void buildRelayout(Location loc, gpu::GPUModuleOp module, StringRef name,
-                   const RelayoutProblem &problem, const TargetInfo &target);
+/// output; then come the dynamic sizes of each dimension, then those of the
+/// groups.
+void buildRelayout(KernelBuilder &b, const RelayoutProblem &problem);
+
+//===----------------------------------------------------------------------===//
+// Block scales
+//===----------------------------------------------------------------------===//
+
+/// Matrices of scale bytes and the strides of the plain form, in bytes.
+template <typename T> struct ScaleMatrices {
+  T matrices, lines, blocks;
+  T matrixStride, lineStride, blockStride;
+
+  static constexpr auto members() {
+    using S = ScaleMatrices;
+    return std::array{&S::matrices,     &S::lines,      &S::blocks,
+                      &S::matrixStride, &S::lineStride, &S::blockStride};
+  }
+};
+
+/// (V4): a copy of block scales between plain matrices and tiles (X6).
+struct RelayoutScalesProblem {
+  bool toTiles = true;
+  /// Promised alignment in bytes of the first tile.
+  int64_t tilesAlignment = 1;
+  /// ShapedType::kDynamic for what is only known at run time.
+  ScaleMatrices<int64_t> sizes;
+};
+
+inline constexpr int64_t kRelayoutScalesThreads = 256;
+/// Tiles that a thread block moves at a time, of the same lines.
+inline constexpr int64_t kRelayoutScalesTiles = 8;
+/// The kernel of a problem. Its pointers are input and output; then come the
+/// dynamic sizes in the order of `members`.
+void buildRelayoutScales(KernelBuilder &b,
+                         const RelayoutScalesProblem &problem);
 
 } // namespace mlir::fp8moe
 

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/Copy/RelayoutScales.h"
+#include "Kernels/Copy/Relayout.h"
 
 #include "Kernels/Emit/MemoryAccess.h"
 #include "Kernels/Emit/ScaleTiles.h"
@@ -14,10 +14,8 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-static_assert(kScaleTileLines == kSegmentTile &&
-              kScaleTileLineBlocks == kScaleTileBlocks &&
-              kRelayoutScalesThreads ==
-                  kRelayoutScalesTiles * kInterleavedLines);
+static_assert(kRelayoutScalesThreads ==
+              kRelayoutScalesTiles * kInterleavedLines);
 
 namespace {
 /// A tile has chunks of 16 bytes: the blocks of each of four lines, which lie
@@ -178,14 +176,7 @@ void ScalesBuilder::build() {
                     [&](Value workTile) { moveTiles(workTile); });
 }
 
-void fp8moe::buildRelayoutScales(Location loc, gpu::GPUModuleOp module,
-                                 StringRef name,
-                                 const RelayoutScalesProblem &problem,
-                                 const TargetInfo &target) {
-  KernelSignature signature;
-  signature.pointers = 2;
-  signature.sizes = countDynamic(problem.sizes);
-  signature.threads = kRelayoutScalesThreads;
-  KernelBuilder b(loc, module, name, signature, target);
+void fp8moe::buildRelayoutScales(KernelBuilder &b,
+                                 const RelayoutScalesProblem &problem) {
   ScalesBuilder(b, problem).build();
 }

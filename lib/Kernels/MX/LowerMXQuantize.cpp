@@ -85,49 +85,29 @@ static MXQuantizeProblem getProblem(MXQuantizeOp op, unsigned index,
   return problem;
 }
 
-static SymbolRefAttr getKernel(Location loc,
-                               ArrayRef<MXQuantizeProblem> problems,
-                               ProgramLowering &lowering) {
-  SmallVector<Attribute> key;
-  OpBuilder builder = lowering.getBuilder();
-  for (const MXQuantizeProblem &problem : problems) {
-    SmallVector<int64_t> numbers{static_cast<int64_t>(problem.mode),
-                                 problem.tiledScales,
-                                 static_cast<int64_t>(problem.groups),
-                                 problem.linesAreRows,
-                                 problem.square,
-                                 problem.inputAlignment,
-                                 problem.outputAlignment};
-    for (auto member : MXSizes<int64_t>::members())
-      numbers.push_back(problem.sizes.*member);
-    key.append({TypeAttr::get(problem.inputType),
-                TypeAttr::get(problem.fp8Type),
-                builder.getDenseI64ArrayAttr(numbers)});
-  }
-  StringRef name = problems.size() > 1                 ? "mx_quantize_both"
-                   : readsAlongLines(problems.front()) ? "mx_quantize_inner"
-                                                       : "mx_quantize_outer";
-  return lowering.getKernels().getOrBuild(
-      name, key,
-      [&](gpu::GPUModuleOp module, StringRef name, const TargetInfo &target) {
-        buildMXQuantize(loc, module, name, problems, target);
-      });
-}
-
 /// Launches one kernel for axes that are quantized from one read.
 static void launch(Location loc, ArrayRef<MXAxis> axes,
                    ProgramLowering &lowering) {
   const MXAxis &first = axes.front();
-  SmallVector<Value> buffers{first.views.input.buffer};
+  KernelLaunch launch;
+  launch.name = axes.size() > 1                  ? "mx_quantize_both"
+                : readsAlongLines(first.problem) ? "mx_quantize_inner"
+                                                 : "mx_quantize_outer";
+  launch.threads = countMXThreads(first.problem);
+  launch.buffers.push_back(first.views.input.buffer);
   if (first.views.offsets)
-    buffers.push_back(first.views.offsets->buffer);
-  SmallVector<OpFoldResult> arguments;
+    launch.buffers.push_back(first.views.offsets->buffer);
   SmallVector<MXQuantizeProblem> problems;
-  for (const MXAxis &axis : axes) {
-    buffers.append({axis.views.output.buffer, axis.views.scales.buffer});
-    for (auto member : MXSizes<OpFoldResult>::members())
-      arguments.push_back(axis.sizes.*member);
-    problems.push_back(axis.problem);
+  for (const auto &[views, sizes, problem] : axes) {
+    launch.key.append(
+        {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type)});
+    launch.numbers.append(
+        {static_cast<int64_t>(problem.mode), problem.tiledScales,
+         static_cast<int64_t>(problem.groups), problem.linesAreRows,
+         problem.square, problem.inputAlignment, problem.outputAlignment});
+    launch.buffers.append({views.output.buffer, views.scales.buffer});
+    llvm::append_range(launch.sizes, listSizes(sizes));
+    problems.push_back(problem);
   }
   OpFoldResult rows = first.sizes.lines, columns = first.sizes.elements;
   if (!first.problem.linesAreRows)
@@ -137,8 +117,9 @@ static void launch(Location loc, ArrayRef<MXAxis> axes,
   OpFoldResult tiles =
       countSegmentTiles(size, first.sizes.segments, rows, columns,
                         /*jagged=*/first.problem.groups != MXGroups::None);
-  lowering.createLaunch(loc, getKernel(loc, problems, lowering), tiles,
-                        countMXThreads(problems.front()), buffers, arguments);
+  lowering.launchKernel(loc, launch, tiles, [&](KernelBuilder &b) {
+    buildMXQuantize(b, problems);
+  });
 }
 
 /// Whether one kernel does both, the first one across the contiguous dimension
@@ -154,8 +135,9 @@ static bool orderForOneKernel(MXQuantizeOp op, MutableArrayRef<MXAxis> axes) {
   return true;
 }
 
-static LogicalResult lowerMXQuantize(MXQuantizeOp op,
+static LogicalResult lowerMXQuantize(Operation *operation,
                                      ProgramLowering &lowering) {
+  auto op = cast<MXQuantizeOp>(operation);
   if (failed(requireKernels(op, lowering.getTarget())))
     return failure();
   OpBuilder builder = lowering.getBuilder();
@@ -186,17 +168,5 @@ static LogicalResult lowerMXQuantize(MXQuantizeOp op,
   return success();
 }
 
-namespace {
-class MXOpLowering : public OpLowering {
-public:
-  StringRef getName() const override { return "MX quantizations"; }
-  bool matches(Operation *op) const override { return isa<MXQuantizeOp>(op); }
-  bool writesResults() const override { return true; }
-  bool takesTiledScales() const override { return true; }
-  LogicalResult lower(Operation *op, ProgramLowering &lowering) const override {
-    return lowerMXQuantize(cast<MXQuantizeOp>(op), lowering);
-  }
-};
-} // namespace
-
-FP8MOE_DEFINE_ROW(OpLowering, MXOpLowering)
+FP8MOE_DEFINE_OP_LOWERING(MX, "MX quantizations", isAnyOf<MXQuantizeOp>,
+                          lowerMXQuantize, /*takesTiledScales=*/true)

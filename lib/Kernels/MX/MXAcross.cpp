@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/MX/MXAcross.h"
+#include "Kernels/MX/MXOuter.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 

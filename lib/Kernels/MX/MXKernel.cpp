@@ -8,9 +8,9 @@
 
 #include "Kernels/MX/MXKernel.h"
 
-#include "Kernels/MX/MXMath.h"
-
+#include "fp8moe/Conversion/F32Bits.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/ADT/APFloat.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -78,13 +78,87 @@ void MXKernel::forEachTile(MXKernel *across,
   });
 }
 
+//===----------------------------------------------------------------------===//
+// Blocks
+//===----------------------------------------------------------------------===//
+
+static constexpr int64_t kNaNByte = 255;
+
+static APFloat getLargest(Type fp8Type) {
+  return APFloat::getLargest(cast<FloatType>(fp8Type).getFloatSemantics());
+}
+
+/// The addend that rounds the exponent of a magnitude up, added before the
+/// mantissa is shifted out: (X10) any mantissa, (X11) one that is nearer to the
+/// next power of two than to the type's last number before it. A tie is behind
+/// a mantissa of ones, an odd one.
+static int64_t getExponentAddend(Type fp8Type, MXMode mode) {
+  if (mode == MXMode::Ceil)
+    return f32::kMantissaMask;
+  if (mode == MXMode::Floor)
+    return 0;
+  int64_t precision =
+      APFloat::semanticsPrecision(cast<FloatType>(fp8Type).getFloatSemantics());
+  return int64_t{1} << (f32::kMantissaBits - precision);
+}
+
+/// (X2), (X10), (X11): the rounded exponent of amax less that of the type's
+/// largest value. The exponent of a subnormal amax is 0, or 1 where it was
+/// rounded, which clamps to byte 0 as it should.
+static Value createExponentByte(KernelBuilder &b, Value magnitude, Type fp8Type,
+                                MXMode mode) {
+  if (int64_t addend = getExponentAddend(fp8Type, mode))
+    magnitude = b.add(magnitude, addend);
+  Value exponent = b.shiftRight(magnitude, f32::kMantissaBits);
+  return b.maxS(b.sub(exponent, ilogb(getLargest(fp8Type))), 0);
+}
+
+/// (X3): the exponent of amax / FP8_MAX, plus one unless that is a power of
+/// two. Byte 0 is 2^-127, a subnormal f32 whose only bit is the upper one of
+/// the mantissa.
+static Value createRCeilByte(KernelBuilder &b, Value magnitude, Type fp8Type) {
+  auto reciprocal =
+      static_cast<float>(1.0 / getLargest(fp8Type).convertToDouble());
+  Value quotient = arith::MulFOp::create(
+      b, b.bitcast(b.getF32Type(), magnitude), b.f32(reciprocal));
+  Value bits = b.bitcast(b.getI32Type(), quotient);
+  Value exponent = b.shiftRight(bits, f32::kMantissaBits);
+  Value mantissa = b.bitAnd(bits, f32::kMantissaMask);
+  Value exact =
+      b.select(b.equal(exponent, 0), b.i32((f32::kMantissaMask + 1) / 2), 0);
+  Value roundsUp = b.less(exact, mantissa);
+  return b.add(exponent, b.zeroExtend(b.getI32Type(), roundsUp));
+}
+
+/// The scale byte (i32) of a block whose largest magnitude has these f32 bits:
+/// (X2) to (X4), (X10) and (X11) of docs/reference/semantics.md.
+static Value createScaleByte(KernelBuilder &b, Value magnitude, Type fp8Type,
+                             MXMode mode) {
+  Value byte = mode == MXMode::RCeil
+                   ? createRCeilByte(b, magnitude, fp8Type)
+                   : createExponentByte(b, magnitude, fp8Type, mode);
+  // Magnitudes have no sign bit.
+  return b.select(b.less(magnitude, f32::kInfinity), byte, kNaNByte);
+}
+
+/// (X5): the f32 to multiply by instead of dividing by 2^(byte - 127); NaN for
+/// a NaN's byte.
+static Value createMultiplier(KernelBuilder &b, Value byte) {
+  // Bytes of finite blocks are far below 254, as FP8_MAX is at least 240: this
+  // is a normal f32.
+  Value exponent = b.sub(b.i32(2 * f32::kBias), byte);
+  Value power = b.shiftLeft(exponent, f32::kMantissaBits);
+  return b.bitcast(b.getF32Type(), b.select(b.equal(byte, kNaNByte),
+                                            b.i32(f32::kQuietNaN), power));
+}
+
 MXKernel::Scales MXKernel::createScales(ArrayRef<Value> magnitudes) {
   KernelBuilder::Step step(b, "create_scales");
   Scales scales;
   for (Value magnitude : magnitudes) {
-    Value byte = createMXScaleByte(b, magnitude, problem.fp8Type, problem.mode);
+    Value byte = createScaleByte(b, magnitude, problem.fp8Type, problem.mode);
     scales.bytes.push_back(byte);
-    scales.multipliers.push_back(createMXMultiplier(b, byte));
+    scales.multipliers.push_back(createMultiplier(b, byte));
   }
   return scales;
 }
@@ -180,19 +254,29 @@ void MXKernel::storeScaleTile(const MXTile &tile, Value memory) {
       [&] { copy(b.getI8Type(), 1); });
 }
 
-void MXKernel::zeroTile(const MXTile &tile) {
-  const TileExtent &along = toLines ? tile.elements : tile.lines;
-  const TileExtent &across = toLines ? tile.lines : tile.elements;
+void MXKernel::forEachChunk(
+    const TileExtent &along, const TileExtent &across,
+    function_ref<void(Value inTile, Value chunk, Value first, Value other)>
+        body) {
   constexpr int64_t kChunks = kSegmentTile / kVectorBytes;
   b.createFor(b.getThread(), b.i64(kSegmentTile * kChunks), b.getNumThreads(),
               [&](Value index) {
-                Value other = b.add(across.first, b.divU(index, kChunks));
-                Value chunk = b.mul(b.remU(index, kChunks), kVectorBytes);
+                Value inTile = b.divU(index, kChunks),
+                      chunk = b.remU(index, kChunks);
+                Value other = b.add(across.first, inTile);
                 b.createIf(across.contains(b, other), [&] {
-                  zeroChunk(b, tile.output, b.add(along.first, chunk), other,
-                            along.range);
+                  body(inTile, chunk,
+                       b.add(along.first, b.mul(chunk, kVectorBytes)), other);
                 });
               });
+}
+
+void MXKernel::zeroTile(const MXTile &tile) {
+  const TileExtent &along = toLines ? tile.elements : tile.lines;
+  forEachChunk(along, toLines ? tile.lines : tile.elements,
+               [&](Value, Value, Value first, Value other) {
+                 zeroChunk(b, tile.output, first, other, along.range);
+               });
   Value zero = arith::ConstantIntOp::create(b, b.getI8Type(), 0);
   Value scales = getScaleTile(tile);
   b.createFor(b.getThread(), b.i64(kScaleTileBytes), b.getNumThreads(),
@@ -213,18 +297,9 @@ bool fp8moe::writesAlongLines(const MXQuantizeProblem &problem) {
   return problem.sizes.outElement == 1 || problem.sizes.outLine != 1;
 }
 
-void fp8moe::buildMXQuantize(Location loc, gpu::GPUModuleOp module,
-                             StringRef name,
-                             ArrayRef<MXQuantizeProblem> problems,
-                             const TargetInfo &target) {
+void fp8moe::buildMXQuantize(KernelBuilder &b,
+                             ArrayRef<MXQuantizeProblem> problems) {
   const MXQuantizeProblem &first = problems.front();
-  KernelSignature signature;
-  signature.pointers =
-      2 * problems.size() + (first.groups == MXGroups::None ? 1 : 2);
-  for (const MXQuantizeProblem &problem : problems)
-    signature.sizes += countDynamic(problem.sizes);
-  signature.threads = countMXThreads(first);
-  KernelBuilder b(loc, module, name, signature, target);
   MXKernel kernel(b, first);
   std::optional<MXKernel> across;
   if (problems.size() > 1)

@@ -35,6 +35,14 @@ public:
   /// `across` is what the kernel does along the other axis, if anything.
   void forEachTile(MXKernel *across,
                    function_ref<void(const MXTile &)> quantize);
+  /// Calls `body` for the thread's chunks of 16 bytes of a tile of output: the
+  /// position across in the tile, the number of the chunk along it, and the
+  /// indices of its first element and of the position.
+  void forEachChunk(
+      const TileExtent &along, const TileExtent &across,
+      function_ref<void(Value inTile, Value chunk, Value first, Value other)>
+          body);
+
   /// `tile` as this kernel sees it.
   MXTile getTile(const SegmentTile &tile);
 

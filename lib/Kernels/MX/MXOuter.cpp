@@ -20,9 +20,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Kernels/MX/MXOuter.h"
 #include "Kernels/Emit/TransposeTile.h"
-#include "Kernels/MX/MXAcross.h"
-#include "Kernels/MX/MXOuterOutput.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -100,6 +99,9 @@ private:
       return b.i1(true);
     return b.less(getFirstElement(tile), tile.elements.range.high);
   }
+  /// Whether the thread's block is not the one behind the tile, which is
+  /// another one's.
+  Value isInTile() { return hasMore ? b.less(block, kBlocks) : b.i1(true); }
   /// Whether the thread's lines may be loaded at once, in 32 positions.
   /// Positions behind the range may be of another group, but not behind the
   /// tensor.
@@ -205,29 +207,20 @@ SmallVector<Value> OuterBuilder::getMagnitudes(Value largest) {
 void OuterBuilder::putNoScales(const MXTile &tile) {
   if (!kernel.problem.tiledScales)
     return;
-  auto put = [&] {
+  b.createIf(isInTile(), [&] {
     for (int64_t i : llvm::seq(numLines))
       kernel.putScale(tile, scaleTile, b.add(line, i), block, b.i32(0));
-  };
-  if (hasMore)
-    b.createIf(b.less(block, kBlocks), put);
-  else
-    put();
+  });
 }
 
 /// Returns what the elements of each line are multiplied by.
 SmallVector<Value> OuterBuilder::putScales(const MXTile &tile,
                                            ArrayRef<Value> magnitudes) {
   MXKernel::Scales scales = kernel.createScales(magnitudes);
-  auto put = [&] {
+  b.createIf(isInTile(), [&] {
     for (auto [i, byte] : llvm::enumerate(scales.bytes))
       kernel.putScale(tile, scaleTile, b.add(line, i), block, byte);
-  };
-  // The block behind a tile is another one's.
-  if (hasMore)
-    b.createIf(b.less(block, kBlocks), put);
-  else
-    put();
+  });
   return scales.multipliers;
 }
 
@@ -336,12 +329,8 @@ void OuterBuilder::quantizeTogether(const MXTile &tile) {
 /// The results of the block behind a tile along the other axis belong to
 /// another tile.
 void OuterBuilder::putAcross(function_ref<void()> body) {
-  if (!across)
-    return;
-  if (hasMore)
-    b.createIf(b.less(block, kBlocks), body);
-  else
-    body();
+  if (across)
+    b.createIf(isInTile(), body);
 }
 
 /// The lanes of a subgroup have one block, or all of them one behind the tile.

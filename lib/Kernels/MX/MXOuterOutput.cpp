@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/MX/MXOuterOutput.h"
+#include "Kernels/MX/MXOuter.h"
 
 #include "Kernels/Emit/ShiftedLines.h"
 
@@ -95,10 +95,19 @@ void OuterOutput::putBlock(Value line, Value block, ArrayRef<Value> chunks,
 }
 
 void OuterOutput::store(const MXTile &tile) {
+  const TileExtent &along = alongLines ? tile.elements : tile.lines;
+  const TileExtent &across = alongLines ? tile.lines : tile.elements;
+  auto store = [&](Value inTile, Value chunk, Value first, Value other) {
+    Value words = alongLines
+                      ? alongLines->load(inTile, chunk)
+                      : acrossLines->load(inTile, b.mul(chunk, kVectorBytes));
+    storeChunk(b, tile.output, first, other, words, along.range);
+  };
+  auto storeChunks = [&] { kernel.forEachChunk(along, across, store); };
   // Rows of a width that is no multiple of 16 are rare, and to shift them would
   // take registers from the rest of the kernel.
   if (!alongLines)
-    return storeElements(tile);
+    return storeChunks();
   auto loadChunk = [&](Value line, Value chunk) {
     return alongLines->load(line, chunk);
   };
@@ -107,36 +116,5 @@ void OuterOutput::store(const MXTile &tile) {
   storeLines(b,
              {output, tile.lines, tile.elements, kSegmentTile, kSegmentTile,
               hasMore ? ShiftedLines::kSectorBytes : 0, loadChunk},
-             [&] { storeAlongLines(tile); });
-}
-
-void OuterOutput::storeAlongLines(const MXTile &tile) {
-  b.createFor(b.getThread(), b.i64(kSegmentTile * kChunksPerLine),
-              b.getNumThreads(), [&](Value index) {
-                Value inTile = b.divU(index, kChunksPerLine);
-                Value chunk = b.remU(index, kChunksPerLine);
-                Value line = b.add(tile.lines.first, inTile);
-                b.createIf(tile.lines.contains(b, line), [&] {
-                  storeChunk(
-                      b, tile.output,
-                      b.add(tile.elements.first, b.mul(chunk, kVectorBytes)),
-                      line, alongLines->load(inTile, chunk),
-                      tile.elements.range);
-                });
-              });
-}
-
-void OuterOutput::storeElements(const MXTile &tile) {
-  b.createFor(
-      b.getThread(), b.i64(kSegmentTile * kChunksPerLine), b.getNumThreads(),
-      [&](Value index) {
-        Value inTile = b.divU(index, kChunksPerLine);
-        Value lineInTile = b.mul(b.remU(index, kChunksPerLine), kVectorBytes);
-        Value position = b.add(tile.elements.first, inTile);
-        b.createIf(tile.elements.contains(b, position), [&] {
-          storeChunk(b, tile.output, b.add(tile.lines.first, lineInTile),
-                     position, acrossLines->load(inTile, lineInTile),
-                     tile.lines.range);
-        });
-      });
+             storeChunks);
 }

@@ -71,9 +71,7 @@ int64_t countMXThreads(const MXQuantizeProblem &problem);
 /// the first of them across its contiguous dimension. Its pointers are input,
 /// offsets (with groups only), and output and scales of each problem; then come
 /// the dynamic sizes of each in the order of `members`.
-void buildMXQuantize(Location loc, gpu::GPUModuleOp module, StringRef name,
-                     ArrayRef<MXQuantizeProblem> problems,
-                     const TargetInfo &target);
+void buildMXQuantize(KernelBuilder &b, ArrayRef<MXQuantizeProblem> problems);
 
 } // namespace mlir::fp8moe
 

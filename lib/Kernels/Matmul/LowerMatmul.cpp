@@ -75,8 +75,9 @@ getProblem(MatmulOpInterface op,
   return problem;
 }
 
-static LogicalResult lowerGroupedMatmul(MatmulOpInterface op,
+static LogicalResult lowerGroupedMatmul(Operation *operation,
                                         ProgramLowering &lowering) {
+  auto op = cast<MatmulOpInterface>(operation);
   if (failed(requirePrecision(op)) ||
       failed(requireKernels(op, lowering.getTarget())) ||
       failed(requireChoice(op, lowering.getTarget())))
@@ -109,19 +110,5 @@ static LogicalResult lowerGroupedMatmul(MatmulOpInterface op,
   return lowerChoice(KernelAlternative{&instance}, RangeOperands(), lowering);
 }
 
-namespace {
-class MatmulOpLowering : public OpLowering {
-public:
-  StringRef getName() const override { return "grouped matmuls"; }
-  bool matches(Operation *op) const override {
-    return isa<MatmulOpInterface>(op);
-  }
-  bool takesTiledScales() const override { return true; }
-  bool writesResults() const override { return true; }
-  LogicalResult lower(Operation *op, ProgramLowering &lowering) const override {
-    return lowerGroupedMatmul(cast<MatmulOpInterface>(op), lowering);
-  }
-};
-} // namespace
-
-FP8MOE_DEFINE_ROW(OpLowering, MatmulOpLowering)
+FP8MOE_DEFINE_OP_LOWERING(Matmul, "grouped matmuls", isAnyOf<MatmulOpInterface>,
+                          lowerGroupedMatmul, /*takesTiledScales=*/true)

@@ -9,7 +9,7 @@
 #ifndef FP8MOE_LIB_KERNELS_MATMUL_MATMULINSTANCE_H
 #define FP8MOE_LIB_KERNELS_MATMUL_MATMULINSTANCE_H
 
-#include "Kernels/Program/KernelLowering.h"
+#include "Kernels/Program/LoweringTable.h"
 
 #include "Kernels/Matmul/GroupedMatmul.h"
 #include "fp8moe/Conversion/PlanSignature.h"

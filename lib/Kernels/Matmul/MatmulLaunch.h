@@ -10,7 +10,6 @@
 #define FP8MOE_LIB_KERNELS_MATMUL_MATMULLAUNCH_H
 
 #include "Kernels/Matmul/MatmulInstance.h"
-#include "Kernels/Program/Conditions.h"
 #include "Kernels/Program/ProgramLowering.h"
 
 namespace mlir::fp8moe {

@@ -8,7 +8,6 @@
 
 #include "Kernels/Program/LowerChoice.h"
 
-#include "Kernels/Program/Conditions.h"
 #include "Kernels/Program/ProgramLowering.h"
 
 #include "Kernels/Model/LengthRange.h"

@@ -9,8 +9,7 @@
 #ifndef FP8MOE_LIB_KERNELS_PROGRAM_LOWERCHOICE_H
 #define FP8MOE_LIB_KERNELS_PROGRAM_LOWERCHOICE_H
 
-#include "Kernels/Program/KernelLowering.h"
-#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.h"
+#include "Kernels/Program/LoweringTable.h"
 
 namespace mlir::fp8moe {
 

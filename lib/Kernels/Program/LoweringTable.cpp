@@ -23,7 +23,7 @@ const OpLowering *LoweringTable::findOpLowering(Operation *op) const {
 
 bool LoweringTable::writesResults(Operation *op) const {
   const OpLowering *row = findOpLowering(op);
-  return row && row->writesResults();
+  return row && row->writesResults;
 }
 
 std::string LoweringTable::listOps() const {
@@ -31,8 +31,8 @@ std::string LoweringTable::listOps() const {
   llvm::raw_string_ostream os(text);
   llvm::ListSeparator comma;
   for (const OpLowering *row : ArrayRef(ops).drop_back())
-    os << comma << row->getName();
-  os << " and " << ops.back()->getName();
+    os << comma << row->name;
+  os << " and " << ops.back()->name;
   return text;
 }
 

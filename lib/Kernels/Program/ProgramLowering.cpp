@@ -8,10 +8,12 @@
 
 #include "Kernels/Program/ProgramLowering.h"
 
+#include "Kernels/Emit/KernelBuilder.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoETypes.h"
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/Support/DebugStringHelper.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -33,6 +35,23 @@ int64_t fp8moe::getBufferAlignment(const BufferView &view) {
   return llvm::TypeSwitch<Operation *, int64_t>(view.buffer.getDefiningOp())
       .Case<plan::InputOp, plan::OutputOp, plan::WorkspaceOp>(
           [](auto op) { return op.getAlignment(); });
+}
+
+Value fp8moe::createBoth(OpBuilder &builder, Location loc, Value lhs,
+                         Value rhs) {
+  if (!lhs || !rhs)
+    return lhs ? lhs : rhs;
+  return builder.createOrFold<arith::AndIOp>(loc, lhs, rhs);
+}
+
+Value fp8moe::createNot(OpBuilder &builder, Location loc, Value condition) {
+  Value yes =
+      arith::ConstantIntOp::create(builder, loc, builder.getI1Type(), 1);
+  return builder.createOrFold<arith::XOrIOp>(loc, condition, yes);
+}
+
+bool fp8moe::isNever(Value condition) {
+  return condition && matchPattern(condition, m_Zero());
 }
 
 //===----------------------------------------------------------------------===//
@@ -117,6 +136,30 @@ void ProgramLowering::createLaunch(Location loc, SymbolRefAttr kernel,
   plan::LaunchOp::create(builder, loc, kernel,
                          ValueRange{args.back(), one, one}, {threads, 1, 1},
                          /*sharedBytes=*/0, args, condition);
+}
+
+void ProgramLowering::launchKernel(Location loc, const KernelLaunch &launch,
+                                   OpFoldResult workTiles,
+                                   function_ref<void(KernelBuilder &)> build,
+                                   Value condition) {
+  SmallVector<int64_t> numbers = launch.numbers;
+  llvm::append_range(numbers, llvm::map_range(launch.sizes, getStaticSize));
+  SmallVector<Attribute> key = launch.key;
+  key.push_back(getBuilder().getDenseI64ArrayAttr(numbers));
+  SymbolRefAttr kernel = kernels.getOrBuild(
+      launch.name, key,
+      [&](gpu::GPUModuleOp module, StringRef name, const TargetInfo &target) {
+        KernelSignature signature;
+        signature.pointers = launch.buffers.size();
+        signature.sizes = llvm::count_if(launch.sizes, [](OpFoldResult size) {
+          return ShapedType::isDynamic(getStaticSize(size));
+        });
+        signature.threads = launch.threads;
+        KernelBuilder b(loc, module, name, signature, target);
+        build(b);
+      });
+  createLaunch(loc, kernel, workTiles, launch.threads, launch.buffers,
+               launch.sizes, condition);
 }
 
 //===----------------------------------------------------------------------===//
@@ -204,7 +247,7 @@ LogicalResult ProgramLowering::checkTensors(Operation *op, TypeRange types,
 
 LogicalResult ProgramLowering::lowerOperation(Operation *op) {
   const OpLowering *row = table.findOpLowering(op);
-  bool takesTiledScales = row && row->takesTiledScales();
+  bool takesTiledScales = row && row->takesTiledScales;
   if (failed(checkTensors(op, op->getOperandTypes(), takesTiledScales)) ||
       failed(checkTensors(op, op->getResultTypes(), takesTiledScales)))
     return failure();

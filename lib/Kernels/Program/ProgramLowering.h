@@ -16,6 +16,22 @@
 #include "fp8moe/Target/TargetInfo.h"
 
 namespace mlir::fp8moe {
+class KernelBuilder;
+
+/// A kernel whose blocks take work tiles in turn, and its launch. Its
+/// parameters are the buffers, then those of the sizes that are not constant,
+/// then the number of blocks.
+struct KernelLaunch {
+  StringRef name;
+  /// Attributes and numbers that tell it from others of the name, besides the
+  /// sizes that are constant.
+  SmallVector<Attribute> key;
+  SmallVector<int64_t> numbers;
+  /// Threads of a block.
+  int64_t threads;
+  SmallVector<Value> buffers;
+  SmallVector<OpFoldResult> sizes;
+};
 
 /// Turns the operations of one function into launches. Each tensor is a
 /// BufferView; views move no bytes.
@@ -48,6 +64,11 @@ public:
   void createLaunch(Location loc, SymbolRefAttr kernel, OpFoldResult workTiles,
                     int64_t threads, ArrayRef<Value> buffers,
                     ArrayRef<OpFoldResult> sizes, Value condition = {});
+  /// Builds a kernel, or finds it, and launches it so.
+  void launchKernel(Location loc, const KernelLaunch &launch,
+                    OpFoldResult workTiles,
+                    function_ref<void(KernelBuilder &)> build,
+                    Value condition = {});
 
   /// Reports that an operation has no lowering, and the way out.
   LogicalResult reportUnsupported(Operation *op, const Twine &what);
@@ -94,6 +115,21 @@ Sizes<int64_t> getKnownSizes(const Sizes<OpFoldResult> &sizes) {
     known.*to = getStaticSize(sizes.*from);
   return known;
 }
+
+/// Its sizes in their order.
+template <template <typename> class Sizes>
+SmallVector<OpFoldResult> listSizes(const Sizes<OpFoldResult> &sizes) {
+  return llvm::map_to_vector(Sizes<OpFoldResult>::members(),
+                             [&](auto member) { return sizes.*member; });
+}
+
+// Conditions are i1; null stands for one that always holds.
+
+Value createBoth(OpBuilder &builder, Location loc, Value lhs, Value rhs);
+/// Negates a condition that is not null.
+Value createNot(OpBuilder &builder, Location loc, Value condition);
+/// Whether it is known never to hold.
+bool isNever(Value condition);
 
 } // namespace mlir::fp8moe
 

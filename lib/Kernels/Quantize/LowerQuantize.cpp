@@ -6,7 +6,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/Program/Conditions.h"
 #include "Kernels/Program/LowerChoice.h"
 #include "Kernels/Program/ProgramLowering.h"
 #include "Kernels/Quantize/QuantizeInstance.h"
@@ -244,36 +243,20 @@ static LogicalResult lowerScale(OpTy op, Value offsets,
                         /*isNeeded=*/Value(), lowering);
 }
 
-namespace {
-class QuantizeOpLowering : public OpLowering {
-public:
-  StringRef getName() const override { return "dynamic quantizations"; }
-  bool matches(Operation *op) const override {
-    return isa<DynamicQuantizeOp, JaggedDynamicQuantizeOp>(op);
-  }
-  bool writesResults() const override { return true; }
-  LogicalResult lower(Operation *op, ProgramLowering &lowering) const override {
-    if (auto jagged = dyn_cast<JaggedDynamicQuantizeOp>(op))
-      return lowerAxes(jagged, jagged.getOffsets(), lowering);
-    return lowerAxes(cast<DynamicQuantizeOp>(op), /*offsets=*/Value(),
-                     lowering);
-  }
-};
+static LogicalResult lowerQuantize(Operation *op, ProgramLowering &lowering) {
+  if (auto jagged = dyn_cast<JaggedDynamicQuantizeOp>(op))
+    return lowerAxes(jagged, jagged.getOffsets(), lowering);
+  return lowerAxes(cast<DynamicQuantizeOp>(op), /*offsets=*/Value(), lowering);
+}
 
-class ScaleOpLowering : public OpLowering {
-public:
-  StringRef getName() const override { return "scales"; }
-  bool matches(Operation *op) const override {
-    return isa<ScaleOp, JaggedScaleOp>(op);
-  }
-  bool writesResults() const override { return true; }
-  LogicalResult lower(Operation *op, ProgramLowering &lowering) const override {
-    if (auto jagged = dyn_cast<JaggedScaleOp>(op))
-      return lowerScale(jagged, jagged.getOffsets(), lowering);
-    return lowerScale(cast<ScaleOp>(op), /*offsets=*/Value(), lowering);
-  }
-};
-} // namespace
+static LogicalResult lowerScales(Operation *op, ProgramLowering &lowering) {
+  if (auto jagged = dyn_cast<JaggedScaleOp>(op))
+    return lowerScale(jagged, jagged.getOffsets(), lowering);
+  return lowerScale(cast<ScaleOp>(op), /*offsets=*/Value(), lowering);
+}
 
-FP8MOE_DEFINE_ROW(OpLowering, QuantizeOpLowering)
-FP8MOE_DEFINE_ROW(OpLowering, ScaleOpLowering)
+FP8MOE_DEFINE_OP_LOWERING(Quantize, "dynamic quantizations",
+                          isAnyOf<DynamicQuantizeOp, JaggedDynamicQuantizeOp>,
+                          lowerQuantize)
+FP8MOE_DEFINE_OP_LOWERING(Scale, "scales", isAnyOf<ScaleOp, JaggedScaleOp>,
+                          lowerScales)

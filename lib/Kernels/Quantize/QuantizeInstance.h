@@ -9,7 +9,7 @@
 #ifndef FP8MOE_LIB_KERNELS_QUANTIZE_QUANTIZEINSTANCE_H
 #define FP8MOE_LIB_KERNELS_QUANTIZE_QUANTIZEINSTANCE_H
 
-#include "Kernels/Program/KernelLowering.h"
+#include "Kernels/Program/LoweringTable.h"
 
 #include "Kernels/Quantize/QuantizeSizes.h"
 

@@ -20,32 +20,27 @@ void fp8moe::launchGeneral(
   QuantizeLaunch launch(instance, instance.operands, lowering);
   ImplicitLocOpBuilder &b = launch.b;
   const AxisQuantizeProblem &problem = launch.problem;
-  SmallVector<int64_t> numbers{problem.powerOfTwo, problem.jagged,
-                               problem.outputPadding, problem.inputAlignment,
-                               problem.outputAlignment};
-  SmallVector<OpFoldResult> arguments = launch.addSizes(numbers);
-  SmallVector<Value> pointers{launch.buffers.input};
+  KernelLaunch kernel{name,
+                      {TypeAttr::get(problem.inputType),
+                       TypeAttr::get(problem.fp8Type), instance.tile},
+                      {problem.powerOfTwo, problem.jagged,
+                       problem.outputPadding, problem.inputAlignment,
+                       problem.outputAlignment},
+                      threads,
+                      {launch.buffers.input},
+                      listSizes(launch.sizes)};
   for (Value pointer : {launch.buffers.offsets, launch.buffers.output})
     if (pointer)
-      pointers.push_back(pointer);
-  pointers.push_back(launch.buffers.scales);
-  SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
-      name,
-      {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),
-       instance.tile, b.getDenseI64ArrayAttr(numbers)},
-      [&](gpu::GPUModuleOp module, StringRef name, const TargetInfo &target) {
-        KernelSignature signature;
-        signature.pointers = pointers.size();
-        signature.sizes = countDynamic(problem.sizes);
-        signature.threads = threads;
-        KernelBuilder builder(b.getLoc(), module, name, signature, target);
+      kernel.buffers.push_back(pointer);
+  kernel.buffers.push_back(launch.buffers.scales);
+  HostSize workTiles = countWorkTiles(HostSize(b, launch.sizes.segments),
+                                      HostSize(b, launch.sizes.parallel));
+  lowering.launchKernel(
+      b.getLoc(), kernel, workTiles.getSize(b),
+      [&](KernelBuilder &builder) {
         unsigned pointer = 0, size = 0;
         QuantizeKernel kernel(builder, problem, pointer, size);
         schedule(kernel);
-      });
-  HostSize workTiles = countWorkTiles(HostSize(b, launch.sizes.segments),
-                                      HostSize(b, launch.sizes.parallel));
-  lowering.createLaunch(b.getLoc(), kernel, workTiles.getSize(b), threads,
-                        pointers, arguments,
-                        launch.both(when, instance.isNeeded));
+      },
+      launch.both(when, instance.isNeeded));
 }

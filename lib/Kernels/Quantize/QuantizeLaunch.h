@@ -9,7 +9,6 @@
 #ifndef FP8MOE_LIB_KERNELS_QUANTIZE_QUANTIZELAUNCH_H
 #define FP8MOE_LIB_KERNELS_QUANTIZE_QUANTIZELAUNCH_H
 
-#include "Kernels/Program/Conditions.h"
 #include "Kernels/Program/ProgramLowering.h"
 #include "Kernels/Quantize/QuantizeInstance.h"
 #include "fp8moe/Dialect/FP8MoE/IR/SizeMath.h"

@@ -8,7 +8,6 @@
 
 #include "Kernels/Rows/LowerRows.h"
 
-#include "Kernels/Program/OpLowering.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FusedRows.h"
 #include "fp8moe/Kernels/Model/KernelProblem.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -88,13 +87,13 @@ static constexpr int64_t kChunksOfThread = 2;
 
 /// Elements of a chunk: with more of them, registers would be for fewer
 /// threads.
-static int64_t getChunk(const RowProblem &problem) {
+static int64_t getChunk(const RowSourceProblem &problem) {
   return kVectorBytes * 8 / problem.elementType.getIntOrFloatBitWidth();
 }
 
 /// A thread computes chunks of each part. Pointers are the result, then those
 /// of the source; sizes likewise.
-static void buildRows(KernelBuilder &b, const RowProblem &problem,
+static void buildRows(KernelBuilder &b, const RowSourceProblem &problem,
                       const WrittenSizes<int64_t> &known,
                       int64_t outputAlignment) {
   unsigned parameter = 0;
@@ -149,66 +148,44 @@ void fp8moe::launchRows(RowOpInterface op, Value when,
   WrittenSizes<OpFoldResult> written{output.sizes[0], output.strides[0]};
   WrittenSizes<int64_t> known = getKnownSizes(written);
   int64_t alignment = getBufferAlignment(output);
-  SmallVector<int64_t> key = operands.problem.getNumbers();
-  key.append({alignment, known.rows, known.pitch});
+  KernelLaunch launch{"rows",
+                      {TypeAttr::get(operands.problem.elementType)},
+                      operands.problem.getNumbers(),
+                      kThreads,
+                      {output.buffer},
+                      listSizes(written)};
+  launch.numbers.push_back(alignment);
+  llvm::append_range(launch.buffers, operands.pointers);
+  llvm::append_range(launch.sizes, listSizes(operands.sizes));
   OpBuilder builder = lowering.getBuilder();
-  SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
-      "rows",
-      {TypeAttr::get(operands.problem.elementType),
-       builder.getDenseI64ArrayAttr(key)},
-      [&](gpu::GPUModuleOp module, StringRef name, const TargetInfo &target) {
-        KernelSignature signature;
-        signature.pointers = 1 + operands.problem.countPointers();
-        signature.sizes =
-            countDynamic(known) + countDynamic(operands.problem.sizes);
-        signature.threads = kThreads;
-        KernelBuilder b(op->getLoc(), module, name, signature, target);
-        buildRows(b, operands.problem, known, alignment);
-      });
-  SmallVector<Value> buffers{output.buffer};
-  llvm::append_range(buffers, operands.pointers);
-  SmallVector<OpFoldResult> sizes;
-  for (auto member : WrittenSizes<OpFoldResult>::members())
-    sizes.push_back(written.*member);
-  for (auto member : RowSizes<OpFoldResult>::members())
-    sizes.push_back(operands.sizes.*member);
   SizeBuilder size(builder, op->getLoc());
   OpFoldResult chunks =
       size.mul(written.rows, size.ceilDiv(operands.sizes.columns,
                                           getChunk(operands.problem) *
                                               operands.problem.countParts()));
-  lowering.createLaunch(op->getLoc(), kernel,
-                        size.ceilDiv(chunks, kThreads * kChunksOfThread),
-                        kThreads, buffers, sizes, when);
+  lowering.launchKernel(
+      op->getLoc(), launch, size.ceilDiv(chunks, kThreads * kChunksOfThread),
+      [&](KernelBuilder &b) {
+        buildRows(b, operands.problem, known, alignment);
+      },
+      when);
 }
 
 //===----------------------------------------------------------------------===//
 // Lowering
 //===----------------------------------------------------------------------===//
 
-namespace {
-class RowOpLowering : public OpLowering {
-public:
-  StringRef getName() const override { return "operations on rows"; }
-  bool matches(Operation *op) const override { return isa<RowOpInterface>(op); }
-  bool writesResults() const override { return true; }
-  /// Launches nothing if all readers compute the result. A reader whose kernel
-  /// leaves the work to others launches the kernel before them.
-  LogicalResult lower(Operation *op, ProgramLowering &lowering) const override {
-    if (failed(requireKernels(op, lowering.getTarget())) ||
-        failed(lowering.createResult(op->getOpResult(0))))
-      return failure();
-    auto rows = cast<RowOpInterface>(op);
-    if (!isComputedByReaders(rows))
-      launchRows(rows, /*when=*/{}, lowering);
-    return success();
-  }
-};
-} // namespace
-
-namespace mlir::fp8moe {
-const OpLowering &getRowOpLowering() {
-  static const RowOpLowering lowering;
-  return lowering;
+/// Launches nothing if all readers compute the result. A reader whose kernel
+/// leaves the work to others launches the kernel before them.
+static LogicalResult lowerRows(Operation *op, ProgramLowering &lowering) {
+  if (failed(requireKernels(op, lowering.getTarget())) ||
+      failed(lowering.createResult(op->getOpResult(0))))
+    return failure();
+  auto rows = cast<RowOpInterface>(op);
+  if (!isComputedByReaders(rows))
+    launchRows(rows, /*when=*/{}, lowering);
+  return success();
 }
-} // namespace mlir::fp8moe
+
+FP8MOE_DEFINE_OP_LOWERING(Row, "operations on rows", isAnyOf<RowOpInterface>,
+                          lowerRows)

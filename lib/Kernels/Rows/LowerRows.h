@@ -17,7 +17,7 @@ namespace mlir::fp8moe {
 
 /// The operands of an operation on rows, for a launch that computes them.
 struct RowOperands {
-  RowProblem problem;
+  RowSourceProblem problem;
   RowSizes<OpFoldResult> sizes;
   SmallVector<Value> pointers;
 

@@ -13,7 +13,7 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-SmallVector<int64_t> RowProblem::getNumbers() const {
+SmallVector<int64_t> RowSourceProblem::getNumbers() const {
   SmallVector<int64_t> numbers{static_cast<int64_t>(kind), inputAlignment,
                                gradientAlignment};
   for (auto member : RowSizes<int64_t>::members())
@@ -36,7 +36,7 @@ static StringRef getSecondName(RowKind kind) {
   llvm_unreachable("SwiGLU reads its input only");
 }
 
-RowSource::RowSource(KernelBuilder &b, const RowProblem &problem,
+RowSource::RowSource(KernelBuilder &b, const RowSourceProblem &problem,
                      unsigned firstPointer, unsigned firstSize, int64_t chunk)
     : b(b), problem(problem), sizes(bindSizes(b, problem.sizes, firstSize)),
       chunk(chunk) {

@@ -37,7 +37,7 @@ template <typename T> struct RowSizes {
 
 /// An operation on rows. Its pointers are the input, then the row numbers of a
 /// gather, the weights, or the gradient that a gradient reads.
-struct RowProblem {
+struct RowSourceProblem {
   RowKind kind;
   /// bf16 or f32, of all matrices.
   Type elementType;
@@ -59,8 +59,9 @@ public:
   /// Its pointers and sizes begin at these of the kernel's parameters. A thread
   /// computes `chunk` elements at a time, a part of kRowChunk of at least 16
   /// bytes.
-  RowSource(KernelBuilder &b, const RowProblem &problem, unsigned firstPointer,
-            unsigned firstSize, int64_t chunk = kRowChunk);
+  RowSource(KernelBuilder &b, const RowSourceProblem &problem,
+            unsigned firstPointer, unsigned firstSize,
+            int64_t chunk = kRowChunk);
 
   Value getColumns() { return sizes.columns; }
   /// Parts of a row that are computed together, as they share what is
@@ -93,7 +94,7 @@ private:
   SmallVector<Value> gather(Value number, Value column);
 
   KernelBuilder &b;
-  RowProblem problem;
+  RowSourceProblem problem;
   RowSizes<Value> sizes;
   int64_t chunk;
   Value inputPointer, secondPointer;

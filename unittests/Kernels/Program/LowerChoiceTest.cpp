@@ -17,50 +17,42 @@ using namespace mlir::fp8moe;
 namespace {
 
 /// A tile for some numbers of rows, and one that takes the rest.
-class TwoTilesLowering : public OpLowering {
-public:
-  StringRef getName() const override { return "quantizations"; }
-  bool matches(Operation *op) const override {
-    return isa<DynamicQuantizeOp>(op);
-  }
-  bool writesResults() const override { return true; }
-  LogicalResult lower(Operation *op, ProgramLowering &lowering) const override {
-    BufferView input = lowering.getView(op->getOperand(0));
-    BufferView output = *lowering.createResult(op->getResult(0));
-    BufferView scales = *lowering.createResult(op->getResult(1));
-    OpBuilder builder = lowering.getBuilder();
-    QuantizeOperands operands;
-    operands.problem.inputType = builder.getBF16Type();
-    operands.problem.fp8Type = builder.getType<Float8E4M3FNType>();
-    OpFoldResult zero = builder.getIndexAttr(0), one = builder.getIndexAttr(1);
-    operands.sizes = {/*segments=*/one,
-                      /*reduction=*/input.sizes[0],
-                      /*parallel=*/input.sizes[1],
-                      /*extent=*/zero,
-                      zero,
-                      input.strides[0],
-                      input.strides[1],
-                      zero,
-                      output.strides[0],
-                      output.strides[1],
-                      zero,
-                      one};
-    operands.problem.sizes = getKnownSizes(operands.sizes);
-    operands.buffers = {input.buffer, Value(), output.buffer, scales.buffer};
+LogicalResult lowerToTwoTiles(Operation *op, ProgramLowering &lowering) {
+  BufferView input = lowering.getView(op->getOperand(0));
+  BufferView output = *lowering.createResult(op->getResult(0));
+  BufferView scales = *lowering.createResult(op->getResult(1));
+  OpBuilder builder = lowering.getBuilder();
+  QuantizeOperands operands;
+  operands.problem.inputType = builder.getBF16Type();
+  operands.problem.fp8Type = builder.getType<Float8E4M3FNType>();
+  OpFoldResult zero = builder.getIndexAttr(0), one = builder.getIndexAttr(1);
+  operands.sizes = {/*segments=*/one,
+                    /*reduction=*/input.sizes[0],
+                    /*parallel=*/input.sizes[1],
+                    /*extent=*/zero,
+                    zero,
+                    input.strides[0],
+                    input.strides[1],
+                    zero,
+                    output.strides[0],
+                    output.strides[1],
+                    zero,
+                    one};
+  operands.problem.sizes = getKnownSizes(operands.sizes);
+  operands.buffers = {input.buffer, Value(), output.buffer, scales.buffer};
 
-    MLIRContext *context = op->getContext();
-    QuantizeInstance first(op, operands,
-                           SinglePassOuterTileAttr::get(context, 64, 13),
-                           QuantizeKind::OuterTransposing),
-        rest(op, operands, TwoPassTileAttr::get(context, 64, 256),
-             QuantizeKind::OuterTransposing);
-    Value rows = materializeSize(builder, op->getLoc(), input.sizes[0]);
-    auto range = RangeAttr::get(context, Quantity::MeanLength,
-                                /*above=*/1000, /*up_to=*/9000);
-    return lowerChoice({{&first, range}, {&rest}}, {rows, input.sizes[1]},
-                       lowering);
-  }
-};
+  MLIRContext *context = op->getContext();
+  QuantizeInstance first(op, operands,
+                         SinglePassOuterTileAttr::get(context, 64, 13),
+                         QuantizeKind::OuterTransposing),
+      rest(op, operands, TwoPassTileAttr::get(context, 64, 256),
+           QuantizeKind::OuterTransposing);
+  Value rows = materializeSize(builder, op->getLoc(), input.sizes[0]);
+  auto range = RangeAttr::get(context, Quantity::MeanLength,
+                              /*above=*/1000, /*up_to=*/9000);
+  return lowerChoice({{&first, range}, {&rest}}, {rows, input.sizes[1]},
+                     lowering);
+}
 
 /// Whether a constant of this value takes part in `value`.
 bool dependsOn(Value value, int64_t constant) {
@@ -75,7 +67,8 @@ bool dependsOn(Value value, int64_t constant) {
 class LowerChoiceTest : public ProgramFixture {};
 
 TEST_F(LowerChoiceTest, KernelsThatLeaveSomethingRunInTheirRange) {
-  TwoTilesLowering lowering;
+  OpLowering lowering{"quantizations", isAnyOf<DynamicQuantizeOp>,
+                      lowerToTwoTiles};
   table.ops.push_back(&lowering);
   table.kernels = createLoweringTable().kernels;
   parse(R"(
