@@ -6,17 +6,29 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/Cast/CastWork.h"
 #include "fp8moe/Kernels/Model/KernelFamily.h"
 #include "fp8moe/Kernels/Model/KernelProblem.h"
+#include "fp8moe/Kernels/Model/MemoryCost.h"
 #include "fp8moe/Kernels/Quantize/QuantizeTiles.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
 
+namespace {
+/// A quantization or a dequantization by scales of slices or of blocks.
+struct CastWork : KernelWorkBase<CastWork> {
+  RankedTensorType input, scales, result;
+  StridedLayout from, to;
+
+  bool hasBlocks() const {
+    return isa<Float8E8M0FNUType>(scales.getElementType());
+  }
+};
+} // namespace
+
 template <typename CastOp>
-static CastWork getWork(CastOp op, ArrayRef<AssumedLayout> layouts) {
+static CastWork getWorkOf(CastOp op, ArrayRef<AssumedLayout> layouts) {
   CastWork work;
   work.input = op.getInput().getType();
   work.scales = op.getScale().getType();
@@ -27,10 +39,10 @@ static CastWork getWork(CastOp op, ArrayRef<AssumedLayout> layouts) {
   return work;
 }
 
-CastWork CastWork::get(Operation *op, ArrayRef<AssumedLayout> layouts) {
+static CastWork getWork(Operation *op, ArrayRef<AssumedLayout> layouts) {
   return llvm::TypeSwitch<Operation *, CastWork>(op)
       .Case<QuantizeOp, DequantizeOp, MXDequantizeOp>(
-          [&](auto op) { return getWork(op, layouts); });
+          [&](auto op) { return getWorkOf(op, layouts); });
 }
 
 namespace {
@@ -41,52 +53,36 @@ public:
   }
   void visitWorks(Operation *op, ArrayRef<AssumedLayout> layouts,
                   function_ref<void(const KernelWork &)> visit) const override {
-    visit(CastWork::get(op, layouts));
+    visit(getWork(op, layouts));
   }
   std::optional<Cost> estimate(Operation *op, ArrayRef<AssumedLayout> layouts,
                                const TargetInfo &target) const override {
-    // The CPU reads and writes elements in any order.
-    if (!target.isGPU())
-      return std::nullopt;
-    auto candidates =
-        rankTiles(op->getContext(), CastWork::get(op, layouts), target);
-    // Where no kernel takes it, moving the tensors still tells layouts apart.
-    if (candidates.empty())
-      return std::nullopt;
-    Cost cost = chooseCandidate(candidates).cost;
+    std::optional<Cost> cost = KernelProblem::estimate(op, layouts, target);
     // An operation that scales precede becomes one operation with them, and
     // counts as that: fusing never looks worse.
     auto quantize = dyn_cast<QuantizeOp>(op);
-    if (!quantize || !isa_and_nonnull<ScaleOp, JaggedScaleOp>(
-                         quantize.getScale().getDefiningOp()))
+    if (!cost || !quantize ||
+        !isa_and_nonnull<ScaleOp, JaggedScaleOp>(
+            quantize.getScale().getDefiningOp()))
       return cost;
     std::optional<Cost> fused = estimateQuantize(op, layouts, target);
-    return fused && cost < *fused ? *fused : cost;
+    return fused && *cost < *fused ? fused : cost;
   }
 };
 
-/// How a cast goes over its tensors follows from their strides, so it
-/// has no tiles.
-class CastFamily : public KernelFamily {
+class CastFamily : public UntiledFamily<CastWork> {
 public:
   StringRef getName() const override { return "cast"; }
-  TypeID getWorkID() const override { return TypeID::get<CastWork>(); }
-  bool supports(const KernelWork &work,
-                const TargetInfo &target) const override {
+
+protected:
+  bool takes(const CastWork &work, const TargetInfo &target) const override {
     // MX data are in the OCP encoding.
-    return target.isGPU() &&
-           (!cast<CastWork>(work).hasBlocks() || target.fp8 == Fp8Flavour::FN);
+    return !work.hasBlocks() || target.fp8 == Fp8Flavour::FN;
   }
-  void
-  addCandidates(MLIRContext *, const KernelWork &work, const TargetInfo &target,
-                SmallVectorImpl<KernelCandidate> &candidates) const override {
-    const auto &known = cast<CastWork>(work);
-    Cost cost =
-        estimateConversion(known.input, known.from, known.result, known.to,
-                           estimateTensorBytes(known.scales), target);
-    candidates.push_back({this, {}, cost, ""});
+  Cost predict(const CastWork &work, const TargetInfo &target) const override {
+    return estimateConversion(work.input, work.from, work.result, work.to,
+                              estimateTensorBytes(work.scales), target);
   }
-  bool isGeneral() const override { return true; }
 };
 } // namespace
 

@@ -29,22 +29,14 @@ public:
   }
 };
 
-/// How a copy goes over its tensors follows from their strides, so it has no
-/// tiles.
-class CopyFamily : public KernelFamily {
+class CopyFamily : public UntiledFamily<CopyWork> {
 public:
   StringRef getName() const override { return "copy"; }
-  TypeID getWorkID() const override { return TypeID::get<CopyWork>(); }
-  bool supports(const KernelWork &, const TargetInfo &target) const override {
-    return target.isGPU();
+
+protected:
+  Cost predict(const CopyWork &work, const TargetInfo &target) const override {
+    return estimateRelayout(work, target);
   }
-  void
-  addCandidates(MLIRContext *, const KernelWork &work, const TargetInfo &target,
-                SmallVectorImpl<KernelCandidate> &candidates) const override {
-    candidates.push_back(
-        {this, {}, estimateRelayout(cast<CopyWork>(work), target), ""});
-  }
-  bool isGeneral() const override { return true; }
 };
 } // namespace
 

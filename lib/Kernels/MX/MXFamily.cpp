@@ -6,15 +6,26 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/MX/MXWork.h"
 #include "fp8moe/Kernels/Model/KernelFamily.h"
 #include "fp8moe/Kernels/Model/KernelProblem.h"
+#include "fp8moe/Kernels/Model/MemoryCost.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-SmallVector<MXWork, 2> fp8moe::getMXWorks(MXQuantizeOp op,
-                                          ArrayRef<AssumedLayout> layouts) {
+namespace {
+/// The quantization along one axis.
+struct MXWork : KernelWorkBase<MXWork> {
+  RankedTensorType input, data, scales;
+  StridedLayout from, to;
+  /// Whether another axis reads the input, in the same kernel.
+  bool isRead = false;
+};
+} // namespace
+
+/// The quantizations along each axis.
+static SmallVector<MXWork, 2> getWorks(MXQuantizeOp op,
+                                       ArrayRef<AssumedLayout> layouts) {
   SmallVector<MXWork, 2> works;
   for (unsigned i : llvm::seq(op.getAxes().size())) {
     MXWork &work = works.emplace_back();
@@ -45,46 +56,28 @@ public:
   bool matches(Operation *op) const override { return isa<MXQuantizeOp>(op); }
   void visitWorks(Operation *op, ArrayRef<AssumedLayout> layouts,
                   function_ref<void(const KernelWork &)> visit) const override {
-    for (const MXWork &work : getMXWorks(cast<MXQuantizeOp>(op), layouts))
+    for (const MXWork &work : getWorks(cast<MXQuantizeOp>(op), layouts))
       visit(work);
-  }
-  std::optional<Cost> estimate(Operation *op, ArrayRef<AssumedLayout> layouts,
-                               const TargetInfo &target) const override {
-    Cost cost;
-    for (const MXWork &work : getMXWorks(cast<MXQuantizeOp>(op), layouts)) {
-      auto candidates = rankTiles(op->getContext(), work, target);
-      // Where no kernel takes it, moving the tensors still tells layouts apart.
-      if (candidates.empty())
-        return std::nullopt;
-      cost += chooseCandidate(candidates).cost;
-    }
-    return cost;
   }
 };
 
-/// How a quantization goes over its tensors follows from their strides, so it
-/// has no tiles.
-class MXFamily : public KernelFamily {
+class MXFamily : public UntiledFamily<MXWork> {
 public:
   StringRef getName() const override { return "mx_quantize"; }
-  TypeID getWorkID() const override { return TypeID::get<MXWork>(); }
-  bool supports(const KernelWork &, const TargetInfo &target) const override {
+
+protected:
+  bool takes(const MXWork &, const TargetInfo &target) const override {
     // MX data are in the OCP encoding.
-    return target.isGPU() && target.fp8 == Fp8Flavour::FN;
+    return target.fp8 == Fp8Flavour::FN;
   }
-  void
-  addCandidates(MLIRContext *, const KernelWork &work, const TargetInfo &target,
-                SmallVectorImpl<KernelCandidate> &candidates) const override {
-    const auto &known = cast<MXWork>(work);
-    int64_t scaleBytes = estimateTensorBytes(known.scales);
-    Cost cost = known.isRead
-                    ? estimateBytes(
-                          estimateTensorBytes(known.data) + scaleBytes, target)
-                    : estimateConversion(known.input, known.from, known.data,
-                                         known.to, scaleBytes, target);
-    candidates.push_back({this, {}, cost, ""});
+  Cost predict(const MXWork &work, const TargetInfo &target) const override {
+    int64_t scaleBytes = estimateTensorBytes(work.scales);
+    return work.isRead
+               ? estimateBytes(estimateTensorBytes(work.data) + scaleBytes,
+                               target)
+               : estimateConversion(work.input, work.from, work.data, work.to,
+                                    scaleBytes, target);
   }
-  bool isGeneral() const override { return true; }
 };
 } // namespace
 

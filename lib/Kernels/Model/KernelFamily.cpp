@@ -45,12 +45,6 @@ SmallVector<KernelCandidate> fp8moe::rankTiles(MLIRContext *context,
   return candidates;
 }
 
-const KernelCandidate &
-fp8moe::chooseCandidate(ArrayRef<KernelCandidate> candidates) {
-  return *llvm::min_element(
-      candidates, [](const auto &a, const auto &b) { return a.cost < b.cost; });
-}
-
 /// How much one tile is like another one: fields in which they agree, and their
 /// kind.
 static int64_t countInCommon(TileAttrInterface a, TileAttrInterface b) {

@@ -55,6 +55,20 @@ LogicalResult fp8moe::requireKernels(Operation *op, const TargetInfo &target) {
   return diagnostic;
 }
 
+std::optional<Cost> KernelProblem::estimate(Operation *op,
+                                            ArrayRef<AssumedLayout> layouts,
+                                            const TargetInfo &target) const {
+  std::optional<Cost> cost = Cost();
+  visitWorks(op, layouts, [&](const KernelWork &work) {
+    auto candidates = rankTiles(op->getContext(), work, target);
+    if (candidates.empty())
+      cost = std::nullopt;
+    else if (cost)
+      *cost += chooseCandidate(candidates).cost;
+  });
+  return cost;
+}
+
 LogicalResult KernelProblem::verifyChoice(TiledOpInterface op,
                                           const TargetInfo &target) const {
   KernelChoiceAttr choice = op.getTilesAttr();

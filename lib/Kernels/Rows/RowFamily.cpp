@@ -50,22 +50,12 @@ RowWork RowWork::get(RowOpInterface op) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-class RowProblemOfOps : public KernelProblem {
+class RowProblem : public KernelProblem {
 public:
   bool matches(Operation *op) const override { return isa<RowOpInterface>(op); }
   void visitWorks(Operation *op, ArrayRef<AssumedLayout>,
                   function_ref<void(const KernelWork &)> visit) const override {
     visit(RowWork::get(cast<RowOpInterface>(op)));
-  }
-  std::optional<Cost> estimate(Operation *op, ArrayRef<AssumedLayout>,
-                               const TargetInfo &target) const override {
-    if (!target.isGPU())
-      return std::nullopt;
-    RowWork work = RowWork::get(cast<RowOpInterface>(op));
-    auto candidates = rankTiles(op->getContext(), work, target);
-    if (candidates.empty())
-      return std::nullopt;
-    return chooseCandidate(candidates).cost;
   }
   std::optional<Cost> predictChoice(Operation *op,
                                     const TargetInfo &target) const override {
@@ -80,34 +70,22 @@ public:
   }
 };
 
-class RowFamily : public KernelFamily {
+class RowFamily : public UntiledFamily<RowWork> {
 public:
   StringRef getName() const override { return "rows"; }
-  TypeID getWorkID() const override { return TypeID::get<RowWork>(); }
-  bool supports(const KernelWork &work,
-                const TargetInfo &target) const override {
-    return target.isGPU() && cast<RowWork>(work).hasChunks;
+
+protected:
+  bool takes(const RowWork &work, const TargetInfo &) const override {
+    return work.hasChunks;
   }
-  void
-  addCandidates(MLIRContext *, const KernelWork &work, const TargetInfo &target,
-                SmallVectorImpl<KernelCandidate> &candidates) const override {
-    const auto &known = cast<RowWork>(work);
-    int64_t bytes = known.readBytes + known.writtenBytes;
+  Cost predict(const RowWork &work, const TargetInfo &target) const override {
+    int64_t bytes = work.readBytes + work.writtenBytes;
     int64_t rows =
-        getModelledSize(known.rows, kNominalTokens, kMostModelledBytes / bytes);
-    candidates.push_back({this, {}, estimateTraffic(rows * bytes, target), ""});
+        getModelledSize(work.rows, kNominalTokens, kMostModelledBytes / bytes);
+    return estimateTraffic(rows * bytes, target);
   }
-  bool isGeneral() const override { return true; }
 };
 } // namespace
 
-namespace mlir::fp8moe {
-const KernelProblem &getRowProblem() {
-  static const RowProblemOfOps problem;
-  return problem;
-}
-const KernelFamily &getRowFamily() {
-  static const RowFamily family;
-  return family;
-}
-} // namespace mlir::fp8moe
+FP8MOE_DEFINE_ROW(KernelProblem, RowProblem)
+FP8MOE_DEFINE_ROW(KernelFamily, RowFamily)

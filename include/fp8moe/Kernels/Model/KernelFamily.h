@@ -9,8 +9,8 @@
 //
 // The tuning half of a family of kernels: which work it takes, with which
 // tiles, how fast. Its other half launches the kernels
-// (lib/Kernels/Program/KernelLowering.h). They meet in the tile
-// of the operation.
+// (lib/Kernels/Program/LoweringTable.h). They meet in the tile of the
+// operation.
 //
 //===----------------------------------------------------------------------===//
 
@@ -86,6 +86,26 @@ public:
   }
 };
 
+/// A family on GPUs whose kernels go over their tensors as these lie: they have
+/// no tiles, and take every address, pitch and size.
+template <typename Work> class UntiledFamily : public KernelFamily {
+public:
+  TypeID getWorkID() const final { return TypeID::get<Work>(); }
+  bool supports(const KernelWork &work, const TargetInfo &target) const final {
+    return target.isGPU() && takes(cast<Work>(work), target);
+  }
+  void addCandidates(MLIRContext *, const KernelWork &work,
+                     const TargetInfo &target,
+                     SmallVectorImpl<KernelCandidate> &candidates) const final {
+    candidates.push_back({this, {}, predict(cast<Work>(work), target), ""});
+  }
+  bool isGeneral() const final { return true; }
+
+protected:
+  virtual bool takes(const Work &, const TargetInfo &) const { return true; }
+  virtual Cost predict(const Work &work, const TargetInfo &target) const = 0;
+};
+
 /// The rows of Families.def.
 ArrayRef<const KernelFamily *> getKernelFamilies();
 
@@ -101,8 +121,12 @@ SmallVector<KernelCandidate> rankTiles(MLIRContext *context,
                                        const KernelWork &work,
                                        const TargetInfo &target);
 
-/// The candidate of least predicted cost, the first of several.
-const KernelCandidate &chooseCandidate(ArrayRef<KernelCandidate> candidates);
+/// The candidate, or tile, of least predicted cost, the first of several.
+template <typename Candidates>
+const auto &chooseCandidate(const Candidates &candidates) {
+  return *llvm::min_element(
+      candidates, [](const auto &a, const auto &b) { return a.cost < b.cost; });
+}
 
 /// Reports at `op` that it has another tile than these.
 LogicalResult emitIllegalTile(Operation *op, TileAttrInterface tile,

@@ -29,10 +29,11 @@ public:
 
   /// The cost that layout placement compares: the least cost over the tiles, or
   /// that of the tile which the operation names, impossible when that is not
-  /// legal. None where moving the tensors tells layouts apart.
+  /// legal. None where moving the tensors tells layouts apart: by default where
+  /// no kernel takes one of the works.
   virtual std::optional<Cost> estimate(Operation *op,
                                        ArrayRef<AssumedLayout> layouts,
-                                       const TargetInfo &target) const = 0;
+                                       const TargetInfo &target) const;
   /// Whether kernels take these layouts together, where each by itself is one
   /// that they take.
   virtual bool takesTogether(Operation *, ArrayRef<AssumedLayout>) const {
