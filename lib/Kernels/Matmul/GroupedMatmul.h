@@ -85,11 +85,9 @@ struct GroupedMatmulProblem {
     return hasBlockScales() ? 2 : hasScalesA + hasScalesB;
   }
   bool isMGrouped() const { return groupedDim == GroupedDim::M; }
-  /// Each group has a matrix of b.
+  /// Each group has a matrix of b. Rows behind the last group become zero:
+  /// where tiles are counted, they are one group more.
   bool hasExperts() const { return isMGrouped() && !dense; }
-  /// Groups that tiles are counted for: the rows behind the last group are one
-  /// more where M is grouped, and become zero.
-  bool hasRemainder() const { return isMGrouped() && !dense; }
 };
 
 } // namespace mlir::fp8moe

@@ -6,9 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/Matmul/MatmulInstance.h"
+#include "Kernels/Matmul/MatmulLaunch.h"
 #include "Kernels/Program/LowerChoice.h"
-#include "Kernels/Program/ProgramLowering.h"
 
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
 #include "fp8moe/Kernels/Matmul/MatmulWork.h"

@@ -9,13 +9,16 @@
 #include "Kernels/Matmul/MatmulFamily.h"
 
 #include "fp8moe/Kernels/Matmul/ExchangedMatmul.h"
+#include "fp8moe/Kernels/Model/KernelProblem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-bool fp8moe::hasFreeAddend(MatmulOpInterface op) {
+/// Whether what a matmul adds to may lie as its result does, whatever that is:
+/// it is not an operand of the product, too.
+static bool hasFreeAddend(MatmulOpInterface op) {
   Value addend = op.getAddend();
   return addend && addend != op.getA() && addend != op.getB();
 }
@@ -94,19 +97,41 @@ int64_t MatmulFamily::getWantedGroupPadding(Operation *op,
   return needsMasks ? kGroupPadding : 0;
 }
 
+SmallVector<KernelCandidate>
+MatmulFamily::getCandidates(MLIRContext *context, const MatmulWork &work,
+                            const TargetInfo &target) const {
+  SmallVector<KernelCandidate> candidates;
+  addCandidates(context, work, target, candidates);
+  return candidates;
+}
+
 KernelChoiceAttr MatmulFamily::choose(MLIRContext *context,
                                       const MatmulWork &work,
                                       const TargetInfo &target) const {
-  SmallVector<KernelCandidate> candidates;
-  addCandidates(context, work, target, candidates);
-  return KernelChoiceAttr::get(context, chooseCandidate(candidates).tile);
+  return KernelChoiceAttr::get(
+      context, chooseCandidate(getCandidates(context, work, target)).tile);
+}
+
+Cost MatmulFamily::predict(const MatmulWork &work, TileAttrInterface tile,
+                           const TargetInfo &target) const {
+  for (const KernelCandidate &candidate :
+       getCandidates(tile.getContext(), work, target))
+    if (candidate.tile == tile)
+      return candidate.cost;
+  return Cost::infinite();
+}
+
+std::string MatmulFamily::explain(const MatmulWork &work,
+                                  KernelChoiceAttr choice,
+                                  const TargetInfo &target) const {
+  return explainTile(work, choice.getFirst().getTile(), target, describeTile);
 }
 
 std::string MatmulFamily::explainTile(
     const MatmulWork &work, TileAttrInterface tile, const TargetInfo &target,
     function_ref<std::string(TileAttrInterface)> describe) const {
-  SmallVector<KernelCandidate> candidates;
-  addCandidates(tile.getContext(), work, target, candidates);
+  SmallVector<KernelCandidate> candidates =
+      getCandidates(tile.getContext(), work, target);
   std::string text;
   for (const KernelCandidate &candidate : candidates)
     if (candidate.tile == tile)
@@ -119,6 +144,10 @@ std::string MatmulFamily::explainTile(
                               best.cost.time / 1e6)
                     .str();
 }
+
+//===----------------------------------------------------------------------===//
+// Layouts
+//===----------------------------------------------------------------------===//
 
 /// Reports `what` where it is not contiguous along dimension `contiguous`,
 /// whose `role` says why; `orElse` says what else would do, `wayOut` what to
@@ -197,3 +226,74 @@ LogicalResult fp8moe::verifyMatmulLayouts(MatmulOpInterface op,
                       "last", /*orElse=*/"",
                       "fp8moe.relayout such a result instead", resultAlignment);
 }
+
+//===----------------------------------------------------------------------===//
+// Problem
+//===----------------------------------------------------------------------===//
+
+static const MatmulFamily *findMatmulFamily(const MatmulWork &work,
+                                            const TargetInfo &target) {
+  return cast_or_null<MatmulFamily>(findKernelFamily(work, target));
+}
+
+namespace {
+class MatmulProblem : public KernelProblem {
+public:
+  bool matches(Operation *op) const override {
+    return isa<MatmulOpInterface>(op);
+  }
+  void visitWorks(Operation *op, ArrayRef<AssumedLayout>,
+                  function_ref<void(const KernelWork &)> visit) const override {
+    visit(getMatmulWork(cast<MatmulOpInterface>(op)));
+  }
+  /// Families take one layout of each tensor, or any.
+  std::optional<Cost> estimate(Operation *, ArrayRef<AssumedLayout>,
+                               const TargetInfo &) const override {
+    return std::nullopt;
+  }
+  /// An addend lies as the result does.
+  bool takesTogether(Operation *op,
+                     ArrayRef<AssumedLayout> layouts) const override {
+    auto matmul = cast<MatmulOpInterface>(op);
+    if (!hasFreeAddend(matmul))
+      return true;
+    return getAssumedLayout(matmul.getAddend(), layouts)
+        ->isSameAs(*getAssumedLayout(matmul.getResult(), layouts),
+                   matmul.getType().getShape());
+  }
+  /// The cost of the best one of several tiles.
+  std::optional<Cost> predictChoice(Operation *op,
+                                    const TargetInfo &target) const override {
+    MatmulWork work = getMatmulWork(cast<MatmulOpInterface>(op));
+    const MatmulFamily *family = findMatmulFamily(work, target);
+    KernelChoiceAttr choice = cast<TiledOpInterface>(op).getTilesAttr();
+    if (!family || !choice)
+      return std::nullopt;
+    Cost best = Cost::infinite();
+    for (AlternativeAttr entry : choice.getEntries())
+      best = std::min(best, family->predict(work, entry.getTile(), target));
+    return best;
+  }
+  std::string explainChoice(Operation *op,
+                            const TargetInfo &target) const override {
+    MatmulWork work = getMatmulWork(cast<MatmulOpInterface>(op));
+    const MatmulFamily *family = findMatmulFamily(work, target);
+    KernelChoiceAttr choice = cast<TiledOpInterface>(op).getTilesAttr();
+    return family && choice ? family->explain(work, choice, target) : "";
+  }
+  KernelChoiceAttr choose(Operation *op,
+                          const TargetInfo &target) const override {
+    MatmulWork work = getMatmulWork(cast<MatmulOpInterface>(op));
+    return findMatmulFamily(work, target)
+        ->choose(op->getContext(), work, target);
+  }
+  StringRef getVariant(Operation *op) const override {
+    return hasBlockScales(cast<MatmulOpInterface>(op))
+               ? " with scales of blocks"
+               : "";
+  }
+  StringRef getSweepPrefix() const override { return "m"; }
+};
+} // namespace
+
+FP8MOE_DEFINE_ROW(KernelProblem, MatmulProblem)

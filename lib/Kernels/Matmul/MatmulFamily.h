@@ -14,10 +14,6 @@
 
 namespace mlir::fp8moe {
 
-/// Whether what a matmul adds to may lie as its result does, whatever that is:
-/// it is not an operand of the product, too.
-bool hasFreeAddend(MatmulOpInterface op);
-
 /// A family whose kernels do grouped matmuls.
 class MatmulFamily : public KernelFamily {
 public:
@@ -41,10 +37,11 @@ public:
                                   const TargetInfo &target) const;
   /// The cost of a tile, impossible where it is not legal.
   virtual Cost predict(const MatmulWork &work, TileAttrInterface tile,
-                       const TargetInfo &target) const = 0;
+                       const TargetInfo &target) const;
   /// Why a matmul has its tiles.
   virtual std::string explain(const MatmulWork &work, KernelChoiceAttr choice,
-                              const TargetInfo &target) const = 0;
+                              const TargetInfo &target) const;
+  bool isGeneral() const final { return false; }
 
 protected:
   /// Groups of the contraction that begin at multiples of this many FP8
@@ -75,6 +72,9 @@ protected:
   /// The dimensions of the result one of which must be contiguous.
   SmallVector<int64_t, 2> getResultDims(MatmulOpInterface op,
                                         const TargetInfo &target) const;
+  SmallVector<KernelCandidate> getCandidates(MLIRContext *context,
+                                             const MatmulWork &work,
+                                             const TargetInfo &target) const;
 
   /// Why a matmul has one tile: what decides its time, and the tile that the
   /// model prefers, as `describe` has it.

@@ -9,10 +9,28 @@
 #ifndef FP8MOE_LIB_KERNELS_MATMUL_MATMULLAUNCH_H
 #define FP8MOE_LIB_KERNELS_MATMUL_MATMULLAUNCH_H
 
-#include "Kernels/Matmul/MatmulInstance.h"
+#include "Kernels/Matmul/GroupedMatmul.h"
 #include "Kernels/Program/ProgramLowering.h"
 
 namespace mlir::fp8moe {
+
+/// A grouped matmul, and where its tensors are.
+class MatmulInstance : public KernelInstanceBase<MatmulInstance> {
+public:
+  explicit MatmulInstance(MatmulOpInterface op)
+      : KernelInstanceBase(op, op.getTilesAttr().getFirst().getTile()) {}
+
+  MatmulOpInterface getOp() const { return cast<MatmulOpInterface>(op); }
+
+  GroupedMatmulProblem problem;
+  GroupedMatmulSizes<OpFoldResult> sizes;
+  BufferView a, b, result;
+  std::optional<BufferView> addend;
+  /// Null in a dense matmul.
+  Value offsets;
+  /// Null where an operand has no scales.
+  Value scaleA, scaleB;
+};
 
 /// Launches the kernels of one operation; what a target's kernels ask of its
 /// tensors, and how they are launched, says a derived class.
@@ -51,6 +69,18 @@ protected:
   /// Whether each of the extents that are not known is at least one (an i1);
   /// null when all are known.
   Value createIsNotEmpty(ArrayRef<OpFoldResult> extents);
+
+  /// The kernel of a problem. The numbers and the tile tell it from others,
+  /// too.
+  SymbolRefAttr getKernel(const GroupedMatmulProblem &problem, Attribute tile,
+                          SmallVector<int64_t> numbers,
+                          KernelCache::BuildFn build);
+  /// Appends the offsets and the scales that there are.
+  void addOffsetsAndScales(SmallVectorImpl<Value> &args);
+  /// Appends those that are not constant.
+  void addDynamic(ArrayRef<OpFoldResult> sizes, SmallVectorImpl<Value> &args);
+  void createLaunch(SymbolRefAttr kernel, Value blocks, int64_t threads,
+                    int64_t sharedBytes, ArrayRef<Value> args, Value condition);
 
   MatmulOpInterface op;
   const MatmulInstance &instance;

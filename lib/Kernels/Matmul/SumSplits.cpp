@@ -175,34 +175,22 @@ void SplitSumBuilder::storeResults(Value pointer, ArrayRef<Value> values) {
 
 void fp8moe::launchSplitSum(Location loc, const SplitSum &sum, Value condition,
                             ProgramLowering &lowering) {
-  OpBuilder builder = lowering.getBuilder();
-  SplitSizes<int64_t> known;
-  SmallVector<int64_t> numbers{sum.splits, static_cast<bool>(sum.addend)};
-  SmallVector<OpFoldResult> arguments;
-  for (auto [from, to] : llvm::zip_equal(SplitSizes<OpFoldResult>::members(),
-                                         SplitSizes<int64_t>::members())) {
-    known.*to = getStaticSize(sum.sizes.*from);
-    numbers.push_back(known.*to);
-    arguments.push_back(sum.sizes.*from);
-  }
-  SmallVector<Value> buffers{sum.products, sum.result};
+  SplitSizes<int64_t> known = getKnownSizes(sum.sizes);
+  KernelLaunch launch{"sum_splits",
+                      {TypeAttr::get(sum.resultType)},
+                      {sum.splits, static_cast<bool>(sum.addend)},
+                      kThreads,
+                      {sum.products, sum.result},
+                      listSizes(sum.sizes)};
   if (sum.addend)
-    buffers.push_back(sum.addend);
-  SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
-      "sum_splits",
-      {TypeAttr::get(sum.resultType), builder.getDenseI64ArrayAttr(numbers)},
-      [&](gpu::GPUModuleOp module, StringRef name, const TargetInfo &target) {
-        KernelSignature signature;
-        signature.pointers = buffers.size();
-        signature.sizes = countDynamic(known);
-        signature.threads = kThreads;
-        KernelBuilder b(loc, module, name, signature, target);
-        SplitSumBuilder(b, sum, known).build();
-      });
+    launch.buffers.push_back(sum.addend);
+  OpBuilder builder = lowering.getBuilder();
   SizeBuilder size(builder, loc);
   OpFoldResult workTiles = size.ceilDiv(
       size.mul(sum.sizes.rows, size.ceilDiv(sum.sizes.columns, kColumns)),
       kThreads);
-  lowering.createLaunch(loc, kernel, workTiles, kThreads, buffers, arguments,
-                        condition);
+  lowering.launchKernel(
+      loc, launch, workTiles,
+      [&](KernelBuilder &b) { SplitSumBuilder(b, sum, known).build(); },
+      condition);
 }

@@ -41,12 +41,11 @@ Value CDNABlockScales::createLineBytes(BlockScales layout) {
 CDNABlockScales::Scales CDNABlockScales::createScales(bool isOfA) {
   const GroupedMatmulProblem &problem = kernel.problem;
   BlockScales layout = isOfA ? problem.blockScalesA : problem.blockScalesB;
-  int64_t tileLines = isOfA ? kernel.config.rows : kernel.config.columns;
   Value lineBytes = createLineBytes(layout);
-  Value first = isOfA ? tile.row : tile.column;
+  Value first = tile.getFirst(isOfA);
   if (isOfA && problem.isMGrouped() && layout == BlockScales::GroupTiles)
     first = tile.scaleRow;
-  Value lines = b.minS(isOfA ? tile.rowsLeft : tile.columnsLeft, tileLines);
+  Value lines = b.minS(tile.getLeft(isOfA), kernel.config.getLines(isOfA));
   Value columns = b.narrow(kernel.sizes.columns);
 
   // Lines are single ones, or those of tiles; `place` is where the tile of the
@@ -70,11 +69,9 @@ CDNABlockScales::Scales CDNABlockScales::createScales(bool isOfA) {
   Value pitch = b.widen(lineBytes);
   Value base = b.offsetBytes(pointer, b.add(b.mul(before, pitch), inLine));
 
-  for (MatmulHalf half : {MatmulHalf::Rows0, MatmulHalf::Rows1,
-                          MatmulHalf::Columns0, MatmulHalf::Columns1}) {
-    if (isRowsHalf(half) != isOfA)
-      continue;
-    for (Value line : createLaneLines(kernel, half)) {
+  Scales scales;
+  for (bool isSecond : {false, true})
+    for (Value line : createLaneLines(kernel, {isOfA, isSecond})) {
       Value block = kernel.laneChunk;
       if (layout != BlockScales::Lines) {
         Value number = b.add(place, line);
@@ -82,18 +79,18 @@ CDNABlockScales::Scales CDNABlockScales::createScales(bool isOfA) {
         block = createOffsetInScaleTile(b, b.remU(number, kSegmentTile),
                                         kernel.laneChunk);
       }
-      offsets[static_cast<int>(half)].push_back(
-          b.add(b.mul(line, lineBytes), block));
+      scales.offsets[isSecond].push_back(b.add(b.mul(line, lineBytes), block));
     }
-  }
   Value bytes = b.sub(b.mul(b.widen(lines), pitch), inLine);
-  return {BufferRange(b, base, bytes),
-          layout == BlockScales::Lines ? kStageBlocks : kScaleTileBytes};
+  scales.range = BufferRange(b, base, bytes);
+  scales.stageBytes =
+      layout == BlockScales::Lines ? kStageBlocks : kScaleTileBytes;
+  return scales;
 }
 
 SmallVector<Value> CDNABlockScales::load(MatmulHalf half, Value step) const {
-  const Scales &scales = isRowsHalf(half) ? scalesA : scalesB;
-  SmallVector<Value> laneOffsets = offsets[static_cast<int>(half)];
+  const Scales &scales = half.isRows ? scalesA : scalesB;
+  SmallVector<Value> laneOffsets = scales.offsets[half.isSecond];
   BufferRange range =
       excludeBehindEnd(kernel, tile, scales.range,
                        b.mul(kernel.laneChunk, kMXBlock), step, laneOffsets);

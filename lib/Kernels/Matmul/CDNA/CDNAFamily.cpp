@@ -8,7 +8,6 @@
 
 #include "Kernels/Matmul/CDNA/CDNATiles.h"
 #include "Kernels/Matmul/MatmulFamily.h"
-#include "fp8moe/Kernels/Model/KernelChoice.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -34,11 +33,6 @@ public:
                            TileAttrInterface tile,
                            const TargetInfo &target) const override;
   LogicalResult verify(Operation *op, const TargetInfo &target) const override;
-  bool isGeneral() const override { return false; }
-  Cost predict(const MatmulWork &work, TileAttrInterface tile,
-               const TargetInfo &target) const override;
-  std::string explain(const MatmulWork &work, KernelChoiceAttr choice,
-                      const TargetInfo &target) const override;
 };
 } // namespace
 
@@ -63,20 +57,6 @@ LogicalResult CDNAMatmulFamily::verifyTile(Operation *op,
            << target.chip << " kernels have one for all sizes; remove all but "
            << "one, or 'tiles' and fp8moe-select-tiles chooses";
   return MatmulFamily::verifyTile(op, work, tile, target);
-}
-
-Cost CDNAMatmulFamily::predict(const MatmulWork &work, TileAttrInterface tile,
-                               const TargetInfo &target) const {
-  for (const MfmaTileCost &cost : rankMfmaTiles(work, target))
-    if (getMfmaTile(tile.getContext(), cost.config) == tile)
-      return cost.cost;
-  return Cost::infinite();
-}
-
-std::string CDNAMatmulFamily::explain(const MatmulWork &work,
-                                      KernelChoiceAttr choice,
-                                      const TargetInfo &target) const {
-  return explainTile(work, choice.getFirst().getTile(), target, describeTile);
 }
 
 LogicalResult CDNAMatmulFamily::verify(Operation *operation,

@@ -89,8 +89,8 @@ static bool isLegal(const CDNAMatmulConfig &config, const MatmulWork &work,
                     const TargetInfo &target) {
   return hasRegisters(config, work) &&
          config.getWaveRows() % config.edge == 0 &&
-         config.getHalfRows() % config.getRowsPerRound() == 0 &&
-         config.getHalfColumns() % config.getRowsPerRound() == 0 &&
+         config.getHalf(/*areRows=*/true) % config.getRowsPerRound() == 0 &&
+         config.getHalf(/*areRows=*/false) % config.getRowsPerRound() == 0 &&
          config.getSharedBytes() <= target.sharedMemoryPerBlock;
 }
 
@@ -187,11 +187,6 @@ SmallVector<MfmaTileCost> fp8moe::rankMfmaTiles(const MatmulWork &work,
       tiles.push_back(getTileCost(config, nominal, target));
   }
   return tiles;
-}
-
-const MfmaTileCost &fp8moe::chooseMfmaTile(ArrayRef<MfmaTileCost> tiles) {
-  return *llvm::min_element(
-      tiles, [](const auto &a, const auto &b) { return a.cost < b.cost; });
 }
 
 std::string fp8moe::explainMfmaTile(const MfmaTileCost &tile) {

@@ -57,19 +57,20 @@ struct CDNAMatmulConfig {
   int64_t getWavesAlongColumns() const { return columns / 2 / kWaveColumns; }
   int64_t getWaves() const { return kWavesAlongRows * getWavesAlongColumns(); }
   int64_t getThreads() const { return getWaves() * kWaveLanes; }
-  int64_t getHalfRows() const { return rows / 2; }
-  int64_t getHalfColumns() const { return columns / 2; }
+  /// Rows, or columns, of the tile and of a half of it.
+  int64_t getLines(bool areRows) const { return areRows ? rows : columns; }
+  int64_t getHalf(bool areRows) const { return getLines(areRows) / 2; }
   /// Rows of a wave in one half of the tile.
-  int64_t getWaveRows() const { return getHalfRows() / kWavesAlongRows; }
-  /// Instructions along the rows and the columns of a wave's part of a half.
-  int64_t getRowTiles() const { return getWaveRows() / edge; }
-  int64_t getColumnTiles() const { return kWaveColumns / edge; }
+  int64_t getWaveRows() const { return rows / 2 / kWavesAlongRows; }
+  /// Instructions along the rows, or columns, of a wave's part of a half.
+  int64_t getInstructions(bool areRows) const {
+    return (areRows ? getWaveRows() : kWaveColumns) / edge;
+  }
   int64_t getChunksPerRow() const { return stepBytes / kChunkBytes; }
   /// Rows that all threads load at once, 16 bytes each.
   int64_t getRowsPerRound() const { return getThreads() / getChunksPerRow(); }
-  int64_t getRowRounds() const { return getHalfRows() / getRowsPerRound(); }
-  int64_t getColumnRounds() const {
-    return getHalfColumns() / getRowsPerRound();
+  int64_t getRounds(bool areRows) const {
+    return getHalf(areRows) / getRowsPerRound();
   }
   int64_t getStageBytes() const { return (rows + columns) * stepBytes; }
   /// Bytes that are loaded for a stage: each shifted chunk takes a word of the
@@ -108,9 +109,6 @@ MfmaTileAttr getMfmaTile(MLIRContext *context, const CDNAMatmulConfig &config);
 /// The tiles that are legal where there is a kernel, in a fixed order.
 SmallVector<MfmaTileCost> rankMfmaTiles(const MatmulWork &work,
                                         const TargetInfo &target);
-
-/// The tile of least predicted time; the first of several.
-const MfmaTileCost &chooseMfmaTile(ArrayRef<MfmaTileCost> tiles);
 
 /// The limits that decide a tile's time, for people.
 std::string explainMfmaTile(const MfmaTileCost &tile);

@@ -211,8 +211,8 @@ void CDNAEpilogue::store(const Run &run, bool isRagged) {
 
 void CDNAEpilogue::storeRuns(ArrayRef<Value> accumulators, bool isRagged) {
   const CDNAMatmulConfig &config = kernel.config;
-  int64_t rowTiles = config.getRowTiles();
-  int64_t columnTiles = config.getColumnTiles();
+  int64_t rowTiles = config.getInstructions(/*areRows=*/true);
+  int64_t columnTiles = config.getInstructions(/*areRows=*/false);
   int64_t results = kernel.mfma.getResults();
   // Results of the instructions beside each other that make a run.
   int64_t runs = columnTiles * results / kRun;
@@ -227,10 +227,11 @@ void CDNAEpilogue::storeRuns(ArrayRef<Value> accumulators, bool isRagged) {
         for (int64_t number : llvm::seq(runs)) {
           int64_t lanesApart = CDNAMatmulConfig::kWaveColumns / runs;
           Run run;
-          run.row =
-              b.add(firstRow, rowHalf * config.getHalfRows() + i * config.edge);
-          run.column = b.add(firstColumn, columnHalf * config.getHalfColumns() +
-                                              number * lanesApart);
+          run.row = b.add(firstRow, rowHalf * config.getHalf(/*areRows=*/true) +
+                                        i * config.edge);
+          run.column = b.add(firstColumn,
+                             columnHalf * config.getHalf(/*areRows=*/false) +
+                                 number * lanesApart);
           int64_t quadrant = rowHalf * 2 + columnHalf;
           for (int64_t k : llvm::seq(kRun)) {
             int64_t place = number * kRun + k;

@@ -12,10 +12,86 @@
 #include "Kernels/Emit/AMD/BufferRange.h"
 #include "Kernels/Emit/MemoryAccess.h"
 #include "Kernels/Emit/ScaleTiles.h"
-#include "Kernels/Matmul/CDNA/GroupedMatmul.h"
-#include "Kernels/Matmul/CDNA/Mfma.h"
+#include "Kernels/Matmul/CDNA/CDNATiles.h"
+#include "Kernels/Matmul/GroupedMatmul.h"
 
 namespace mlir::fp8moe {
+
+/// Strides in elements that no tensor map holds: of the rows of a and the
+/// columns of b, or of the contraction where an operand is MN-major; of b's
+/// groups (M-grouped) and of the result's rows and groups (K-grouped).
+template <typename T> struct CDNAMatmulStrides {
+  T pitchA, pitchB, bGroup, resultRow, resultGroup;
+
+  static constexpr auto members() {
+    using S = CDNAMatmulStrides;
+    return std::array{&S::pitchA, &S::pitchB, &S::bGroup, &S::resultRow,
+                      &S::resultGroup};
+  }
+};
+
+/// Bytes of a pitch: a tile's rows must lie in what a buffer descriptor spans.
+constexpr int64_t kMaxPitchBytes = (int64_t(1) << 23) - 256;
+
+/// The kernel of a problem. Its parameters: the pointers offsets, both scales
+/// if there are any, a, b, result and what is accumulated into, if anything;
+/// then the dynamic sizes of the problem, then the dynamic strides, then the
+/// number of blocks. Blocks are dies x row blocks of a die x column tiles.
+void buildCDNAGroupedMatmul(Location loc, gpu::GPUModuleOp module,
+                            StringRef name, const GroupedMatmulProblem &problem,
+                            const CDNAMatmulStrides<int64_t> &strides,
+                            const CDNAMatmulConfig &config,
+                            const TargetInfo &target);
+
+//===----------------------------------------------------------------------===//
+// Matrix instructions
+//===----------------------------------------------------------------------===//
+
+/// The part of a stage of one row (or column) that a lane holds: two chunks of
+/// 16 bytes of the contraction, as vector<4xi32>. Which ones does not matter to
+/// the sum, as long as both operands agree.
+struct MfmaFragment {
+  Value chunks[2];
+  /// The e8m0 byte (i32) of the row's block that has the number of the lane's
+  /// quarter, where there are scales of blocks: v_mfma_scale_f32_16x16x128
+  /// takes elements as without, 16 of each half of the stage, and scales by
+  /// blocks.
+  Value scale;
+};
+
+/// Products of `edge` rows and as many columns over a stage of the contraction.
+/// The instruction's first operand is the columns' one: so the lane has one row
+/// of the result, and neighbouring columns.
+///
+///   edge 32: four v_mfma_f32_32x32x16 of FP8, or v_mfma_f32_32x32x8 of bf16
+///   edge 16: one v_mfma_f32_16x16x128, or two v_mfma_f32_16x16x32 of bf16
+class Mfma {
+public:
+  Mfma(int64_t edge, Type column, Type row)
+      : edge(edge), column(column), row(row) {}
+
+  /// f32 results of a lane.
+  int64_t getResults() const { return edge * edge / 64; }
+  VectorType getAccumulatorType(KernelBuilder &b) const {
+    return VectorType::get(getResults(), b.getF32Type());
+  }
+  /// Instructions of a stage, which follow each other in `part`: what depends
+  /// on each other should not be neighbours.
+  int64_t getParts() const;
+  Value create(KernelBuilder &b, const MfmaFragment &columns,
+               const MfmaFragment &rows, Value accumulator, int64_t part) const;
+
+private:
+  Value getPart(KernelBuilder &b, const MfmaFragment &fragment,
+                int64_t part) const;
+
+  int64_t edge;
+  Type column, row;
+};
+
+//===----------------------------------------------------------------------===//
+// State
+//===----------------------------------------------------------------------===//
 
 /// The state that all parts of the kernel share. Values are i32 unless they are
 /// pointers; sizes and strides are i64.
@@ -54,6 +130,10 @@ struct CDNAMatmulKernel {
   bool isMNMajor(bool isRows) const {
     return isRows ? problem.mnMajorA : problem.mnMajorB;
   }
+  /// Bytes from one row of an operand in memory to the next.
+  Value getPitch(bool isRows) {
+    return getBytes(isRows ? strides.pitchA : strides.pitchB);
+  }
 };
 
 //===----------------------------------------------------------------------===//
@@ -67,6 +147,8 @@ struct CDNATile {
   /// First row and column of the result (of the group's, in the weight
   /// gradient), and how many there are from there on.
   Value row, column, rowsLeft, columnsLeft;
+  Value getFirst(bool isRows) const { return isRows ? row : column; }
+  Value getLeft(bool isRows) const { return isRows ? rowsLeft : columnsLeft; }
   /// i1: nothing is multiplied, in the remainder rows or an empty group.
   Value isZero;
   /// With scales of blocks whose tiles begin anew with each group: the tile's
@@ -90,14 +172,15 @@ void createCDNATile(CDNAMatmulKernel &kernel,
 //===----------------------------------------------------------------------===//
 
 /// One half of the rows, or of the columns, of a tile.
-enum class MatmulHalf { Rows0, Rows1, Columns0, Columns1 };
+struct MatmulHalf {
+  bool isRows, isSecond;
 
-inline bool isRowsHalf(MatmulHalf half) {
-  return half == MatmulHalf::Rows0 || half == MatmulHalf::Rows1;
-}
-inline bool isSecondHalf(MatmulHalf half) {
-  return half == MatmulHalf::Rows1 || half == MatmulHalf::Columns1;
-}
+  bool operator==(MatmulHalf other) const {
+    return isRows == other.isRows && isSecond == other.isSecond;
+  }
+};
+inline constexpr MatmulHalf kRows0{true, false}, kRows1{true, true},
+    kColumns0{false, false}, kColumns1{false, true};
 
 /// The row or column of the tile that the lane has in the fragments of a half,
 /// one for each (i32).
@@ -141,7 +224,6 @@ private:
   /// Lines of a lane in a round, and of a wave.
   static constexpr int64_t kLines = 4, kWaveLines = 64;
 
-  int64_t getRounds() const;
   int64_t getFirstLine(int64_t round) const;
   BufferRange createRange(Value step);
 
@@ -180,11 +262,13 @@ public:
   Value getWord(Value bytes) const;
 
 private:
-  /// One operand's: the range that the tile's lie in, and how many bytes those
-  /// of neighbouring stages are apart.
+  /// One operand's: the range that the tile's lie in, how many bytes those of
+  /// neighbouring stages are apart, and the lane's offset for each fragment of
+  /// each half.
   struct Scales {
     BufferRange range;
     int64_t stageBytes;
+    SmallVector<Value> offsets[2];
   };
   Scales createScales(bool isOfA);
   /// Bytes from a line of scales, or of tiles of scales, to the next.
@@ -193,8 +277,6 @@ private:
   CDNAMatmulKernel &kernel;
   KernelBuilder &b;
   const CDNATile &tile;
-  /// The lane's offset for each fragment of each half.
-  SmallVector<Value> offsets[4];
   Scales scalesA, scalesB;
 };
 
@@ -212,12 +294,8 @@ public:
 
   /// Whether half a stage goes to shared memory without registers.
   bool isDirect(MatmulHalf half) const;
-  bool hasDirect() const {
-    return isDirect(MatmulHalf::Rows0) || isDirect(MatmulHalf::Columns0);
-  }
-  bool hasStaged() const {
-    return !isDirect(MatmulHalf::Rows0) || !isDirect(MatmulHalf::Columns0);
-  }
+  bool hasDirect() const { return isDirect(kRows0) || isDirect(kColumns0); }
+  bool hasStaged() const { return !isDirect(kRows0) || !isDirect(kColumns0); }
   /// Loads to half a stage: how many a wave has under way.
   int64_t countLoads(MatmulHalf half) const;
 
@@ -251,29 +329,30 @@ private:
     SmallVector<Value> offsets;
     Value uniform;
   };
+  /// What is of one operand.
+  struct Side {
+    std::optional<CDNATransposedLoads> transposed;
+    /// Else the range, the byte in a stage that the lane loads, and its offset
+    /// in the range for each half and round.
+    BufferRange range;
+    Value chunk;
+    SmallVector<Value> offsets[2];
+    /// By how many bits what it loads is shifted, if lines are.
+    Value shift;
+    /// Where the lane reads its two chunks of the first fragment of a half.
+    Value read[2];
+  };
+  Side &getSide(bool isRows) { return isRows ? rows : columns; }
   Address getAddress(MatmulHalf half, Value step);
   void createAddresses(bool isRows);
   Value createMask(Value begin);
-  int64_t getRounds(MatmulHalf half) const;
-  std::optional<CDNATransposedLoads> &getTransposed(MatmulHalf half) {
-    return isRowsHalf(half) ? transposedA : transposedB;
-  }
   void storeWord(Value value, Value pointer);
   int64_t getHalfOffset(MatmulHalf half) const;
 
   CDNAMatmulKernel &kernel;
   KernelBuilder &b;
   const CDNATile &tile;
-  BufferRange rangeA, rangeB;
-  std::optional<CDNATransposedLoads> transposedA, transposedB;
-  /// For each operand: the byte in a stage that the lane loads, and its offset
-  /// in the range for each half and round.
-  Value chunkA, chunkB;
-  /// By how many bits what it loads is shifted, if lines are.
-  Value shiftA, shiftB;
-  SmallVector<Value> offsets[4];
-  /// Where the lane reads its two chunks of the first fragment of a half.
-  Value readA[2], readB[2];
+  Side rows, columns;
   /// Where loads and reads of shared memory differ, so that compilers do not
   /// wait for loads of another stage before they read.
   ArrayAttr loadScope, readScope;

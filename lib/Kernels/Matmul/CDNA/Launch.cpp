@@ -8,7 +8,7 @@
 
 #include "Kernels/Matmul/MatmulLaunch.h"
 
-#include "Kernels/Matmul/CDNA/GroupedMatmul.h"
+#include "Kernels/Matmul/CDNA/Kernel.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -40,8 +40,6 @@ private:
   }
   CDNAMatmulStrides<OpFoldResult> getStrides();
   OpFoldResult countRowBlocks(const CDNAMatmulConfig &config);
-  SymbolRefAttr getKernel(const CDNAMatmulConfig &config,
-                          const CDNAMatmulStrides<OpFoldResult> &strides);
 };
 } // namespace
 
@@ -155,44 +153,12 @@ CDNAMatmulStrides<OpFoldResult> CDNAMatmulLaunch::getStrides() {
 /// Blocks of rows that there may be, a multiple of the dies.
 OpFoldResult CDNAMatmulLaunch::countRowBlocks(const CDNAMatmulConfig &config) {
   OpFoldResult blocks = size.ceilDiv(sizes.rows, config.rows);
-  if (problem.hasRemainder())
+  if (problem.hasExperts())
     blocks = size.add(blocks, size.add(sizes.groups, size.constant(1)));
   else if (!problem.isMGrouped())
     blocks = size.mul(blocks, sizes.groups);
   return size.mul(size.ceilDiv(blocks, config.dies),
                   size.constant(config.dies));
-}
-
-SymbolRefAttr
-CDNAMatmulLaunch::getKernel(const CDNAMatmulConfig &config,
-                            const CDNAMatmulStrides<OpFoldResult> &strides) {
-  SmallVector<int64_t> numbers{
-      problem.isMGrouped(), problem.dense,      problem.padding,
-      problem.hasScalesA,   problem.hasScalesB, problem.reciprocalScales,
-      problem.accumulates,  problem.mnMajorA,   problem.mnMajorB,
-      config.rows,          config.columns};
-  for (BlockScales scales : {problem.blockScalesA, problem.blockScalesB})
-    numbers.push_back(static_cast<int64_t>(scales));
-  for (auto member : GroupedMatmulSizes<int64_t>::members())
-    numbers.push_back(problem.sizes.*member);
-  CDNAMatmulStrides<int64_t> known;
-  for (auto [from, to] :
-       llvm::zip_equal(CDNAMatmulStrides<OpFoldResult>::members(),
-                       CDNAMatmulStrides<int64_t>::members())) {
-    known.*to = getStaticSize(strides.*from);
-    numbers.push_back(known.*to);
-  }
-  return lowering.getKernels().getOrBuild(
-      problem.dense          ? "matmul"
-      : problem.isMGrouped() ? "grouped_matmul"
-                             : "grouped_matmul_k_grouped",
-      {TypeAttr::get(problem.aType), TypeAttr::get(problem.bType),
-       TypeAttr::get(problem.resultType),
-       builder.getDenseI64ArrayAttr(numbers)},
-      [&](gpu::GPUModuleOp module, StringRef name, const TargetInfo &target) {
-        buildCDNAGroupedMatmul(op.getLoc(), module, name, problem, known,
-                               config, target);
-      });
 }
 
 LogicalResult CDNAMatmulLaunch::launch(Value when) {
@@ -202,32 +168,30 @@ LogicalResult CDNAMatmulLaunch::launch(Value when) {
   CDNAMatmulConfig config = getCDNAMatmulConfig(
       tile.getRows(), tile.getColumns(), lowering.getTarget(), shiftsLines());
   CDNAMatmulStrides<OpFoldResult> strides = getStrides();
+  CDNAMatmulStrides<int64_t> known = getKnownSizes(strides);
+  SmallVector<int64_t> numbers;
+  for (auto member : CDNAMatmulStrides<int64_t>::members())
+    numbers.push_back(known.*member);
+  SymbolRefAttr kernel = getKernel(
+      problem, tile, numbers,
+      [&](gpu::GPUModuleOp module, StringRef name, const TargetInfo &target) {
+        buildCDNAGroupedMatmul(op.getLoc(), module, name, problem, known,
+                               config, target);
+      });
+
   SmallVector<Value> args;
-  if (!problem.dense)
-    args.push_back(instance.offsets);
-  for (Value scales : {instance.scaleA, instance.scaleB})
-    if (scales)
-      args.push_back(scales);
+  addOffsetsAndScales(args);
   args.append({instance.a.buffer, instance.b.buffer, instance.result.buffer});
   if (instance.addend)
     args.push_back(instance.addend->buffer);
-  auto addDynamic = [&](const auto &values) {
-    using Values = std::remove_cv_t<std::remove_reference_t<decltype(values)>>;
-    for (auto member : Values::members())
-      if (ShapedType::isDynamic(getStaticSize(values.*member)))
-        args.push_back(getIndex(values.*member));
-  };
-  addDynamic(sizes);
-  addDynamic(strides);
+  addDynamic(listSizes(sizes), args);
+  addDynamic(listSizes(strides), args);
   OpFoldResult blocks = size.mul(countRowBlocks(config),
                                  size.ceilDiv(sizes.columns, config.columns));
   args.push_back(getIndex(blocks));
   Value isNeeded = both(createIsNotEmpty({sizes.rows, sizes.columns}), when);
-  Value one = getIndex(builder.getIndexAttr(1));
-  plan::LaunchOp::create(builder, op.getLoc(), getKernel(config, strides),
-                         ValueRange{getIndex(blocks), one, one},
-                         {config.getThreads(), 1, 1}, /*shared=*/0, args,
-                         isNeeded);
+  createLaunch(kernel, getIndex(blocks), config.getThreads(), /*sharedBytes=*/0,
+               args, isNeeded);
   return success();
 }
 

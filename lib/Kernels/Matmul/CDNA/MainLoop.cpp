@@ -34,10 +34,8 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-static constexpr MatmulHalf kFirst[] = {MatmulHalf::Rows0, MatmulHalf::Columns0,
-                                        MatmulHalf::Columns1};
-static constexpr MatmulHalf kAll[] = {MatmulHalf::Rows0, MatmulHalf::Columns0,
-                                      MatmulHalf::Columns1, MatmulHalf::Rows1};
+static constexpr MatmulHalf kFirst[] = {kRows0, kColumns0, kColumns1};
+static constexpr MatmulHalf kAll[] = {kRows0, kColumns0, kColumns1, kRows1};
 
 namespace {
 using Fragments = SmallVector<MfmaFragment>;
@@ -83,7 +81,8 @@ private:
                                    bool masksStaged);
   /// The sums of a quadrant of the tile: rows of one half, columns of one.
   int64_t getQuadrantSums() const {
-    return kernel.config.getRowTiles() * kernel.config.getColumnTiles();
+    return kernel.config.getInstructions(/*areRows=*/true) *
+           kernel.config.getInstructions(/*areRows=*/false);
   }
   int64_t getSums() const { return 4 * getQuadrantSums(); }
 
@@ -188,14 +187,14 @@ MainLoop::Staged MainLoop::createPrologue() {
       load(stage, kAll, at);
     kernel::SchedulingFenceOp::create(b);
     load(staged, kFirst, b.i32(2 * stepBytes()));
-    llvm::append_range(staged, getStaged(MatmulHalf::Rows1, stages[1]));
+    llvm::append_range(staged, getStaged(kRows1, stages[1]));
     kernel::SchedulingFenceOp::create(b);
     for (MatmulHalf half : kAll) {
       if (operands.isDirect(half))
         continue;
       bool isMasked = kernel.config.shiftsLines;
       storeStaged(half, zero, zero, stages[0], isMasked);
-      if (half != MatmulHalf::Rows1)
+      if (!(half == kRows1))
         storeStaged(half, second, step, stages[1], isMasked);
     }
   }
@@ -292,14 +291,13 @@ SmallVector<Value> MainLoop::multiplyStage(Value step, ValueRange carried,
                                        getQuadrantSums());
   };
 
-  Fragments rows = operands.read(MatmulHalf::Rows0, stage);
-  Fragments columns0 = operands.read(MatmulHalf::Columns0, stage);
-  Fragments columns1 = operands.read(MatmulHalf::Columns1, stage);
+  Fragments rows = operands.read(kRows0, stage);
+  Fragments columns0 = operands.read(kColumns0, stage);
+  Fragments columns1 = operands.read(kColumns1, stage);
   for (Fragments *fragments : {&rows, &columns0, &columns1})
     setScales(*fragments, scalesLeft);
   SmallVector<Value> nextScales = loadScales(b.add(step, stepBytes()));
-  refill(MatmulHalf::Rows1, next, b.add(step, stepBytes()), staged,
-         masksStaged);
+  refill(kRows1, next, b.add(step, stepBytes()), staged, masksStaged);
   endReads(/*others=*/numScales);
   maskIfNeeded(step, {&rows, &columns0, &columns1});
   kernel::SetPriorityOp::create(b, 1);
@@ -308,7 +306,7 @@ SmallVector<Value> MainLoop::multiplyStage(Value step, ValueRange carried,
   kernel::SetPriorityOp::create(b, 0);
   endProducts();
 
-  rows = operands.read(MatmulHalf::Rows1, stage);
+  rows = operands.read(kRows1, stage);
   setScales(rows, scalesLeft);
   refill(kFirst, stage, b.add(step, 2 * stepBytes()), staged, masksStaged);
   endReads();

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/Matmul/CDNA/Mfma.h"
+#include "Kernels/Matmul/CDNA/Kernel.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;

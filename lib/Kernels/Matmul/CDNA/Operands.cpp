@@ -68,25 +68,21 @@ static ArrayAttr createScope(KernelBuilder &b,
 static Value createFirstLaneLine(CDNAMatmulKernel &kernel, MatmulHalf half) {
   KernelBuilder &b = kernel.b;
   const CDNAMatmulConfig &config = kernel.config;
-  bool isRows = isRowsHalf(half);
-  int64_t inHalf = isRows ? config.getHalfRows() : config.getHalfColumns();
   Value first =
-      isRows
+      half.isRows
           ? b.add(b.mul(kernel.waveRow, config.getWaveRows()), kernel.laneRow)
           : b.add(b.mul(kernel.waveColumn, CDNAMatmulConfig::kWaveColumns),
                   getLaneColumn(kernel));
-  return b.add(first, isSecondHalf(half) * inHalf);
+  return b.add(first, half.isSecond * config.getHalf(half.isRows));
 }
 
 SmallVector<Value> fp8moe::createLaneLines(CDNAMatmulKernel &kernel,
                                            MatmulHalf half) {
   const CDNAMatmulConfig &config = kernel.config;
-  bool isRows = isRowsHalf(half);
-  int64_t count = isRows ? config.getRowTiles() : config.getColumnTiles();
-  int64_t apart = isRows ? config.edge : kColumnStep;
+  int64_t apart = half.isRows ? config.edge : kColumnStep;
   Value first = createFirstLaneLine(kernel, half);
   SmallVector<Value> lines;
-  for (int64_t i : llvm::seq(count))
+  for (int64_t i : llvm::seq(config.getInstructions(half.isRows)))
     lines.push_back(kernel.b.add(first, i * apart));
   return lines;
 }
@@ -94,10 +90,9 @@ SmallVector<Value> fp8moe::createLaneLines(CDNAMatmulKernel &kernel,
 Value fp8moe::createOperandBase(CDNAMatmulKernel &kernel, const CDNATile &tile,
                                 bool isRows) {
   KernelBuilder &b = kernel.b;
-  Value line = b.widen(isRows ? tile.row : tile.column);
+  Value line = b.widen(tile.getFirst(isRows));
   Value first = b.widen(tile.firstByte);
-  Value pitch =
-      kernel.getBytes(isRows ? kernel.strides.pitchA : kernel.strides.pitchB);
+  Value pitch = kernel.getPitch(isRows);
   Value base = isRows ? kernel.operandA : kernel.operandB;
   if (kernel.isMNMajor(isRows)) {
     Value position = b.divU(first, kernel.getElementBytes());
@@ -118,7 +113,7 @@ CDNAOperands::CDNAOperands(CDNAMatmulKernel &kernel, const CDNATile &tile)
   const CDNAMatmulConfig &config = kernel.config;
   for (bool isRows : {true, false}) {
     if (kernel.isMNMajor(isRows))
-      (isRows ? transposedA : transposedB).emplace(kernel, tile, isRows);
+      getSide(isRows).transposed.emplace(kernel, tile, isRows);
     else
       createAddresses(isRows);
   }
@@ -127,14 +122,13 @@ CDNAOperands::CDNAOperands(CDNAMatmulKernel &kernel, const CDNATile &tile)
   int64_t chunks = config.getChunksPerRow();
   Value f = b.bitAnd(b.shiftRight(kernel.laneRow, 1), chunks - 1);
   for (bool isRows : {true, false}) {
-    Value line = createFirstLaneLine(kernel, isRows ? MatmulHalf::Rows0
-                                                    : MatmulHalf::Columns0);
+    Value line = createFirstLaneLine(kernel, {isRows, /*isSecond=*/false});
     Value lineF =
         addSwizzleBit(kernel, isRows, f, b.shiftRight(kernel.laneRow, 3));
     Value read = b.mul(b.bitXor(kernel.laneChunk, lineF), kChunkBytes);
     for (int64_t i : {0, 1}) {
       Value chunk = b.bitXor(read, i * config.stepBytes / 2);
-      (isRows ? readA : readB)[i] = b.add(b.mul(line, config.stepBytes), chunk);
+      getSide(isRows).read[i] = b.add(b.mul(line, config.stepBytes), chunk);
     }
   }
 
@@ -151,74 +145,54 @@ void CDNAOperands::createAddresses(bool isRows) {
   KernelBuilder::Step step(b, "operand_addresses");
   const CDNAMatmulConfig &config = kernel.config;
   int64_t chunks = config.getChunksPerRow();
-  int64_t lines = isRows ? config.rows : config.columns;
-  Value pitch =
-      kernel.getBytes(isRows ? kernel.strides.pitchA : kernel.strides.pitchB);
+  Side &side = getSide(isRows);
+  Value pitch = kernel.getPitch(isRows);
   // The last chunk, or the last word of shifted lines, is read whole: its other
   // bytes are masked. All further words of a chunk are outside, word by word.
   bool isShifted = config.shiftsLines;
   Value end = b.widen(isShifted ? b.add(tile.endBytes, tile.shiftBytes)
                                 : b.roundUp(tile.endBytes, kChunkBytes));
-  Value left = isRows ? tile.rowsLeft : tile.columnsLeft;
-  Value before = b.widen(b.sub(b.minS(left, lines), 1));
+  Value left = b.minS(tile.getLeft(isRows), config.getLines(isRows));
+  Value before = b.widen(b.sub(left, 1));
   Value bytes = b.add(b.mul(before, pitch), end);
-  (isRows ? rangeA : rangeB) =
-      BufferRange(b, createOperandBase(kernel, tile, isRows),
-                  isShifted ? b.roundUp(bytes, kWordBytes) : bytes);
+  side.range = BufferRange(b, createOperandBase(kernel, tile, isRows),
+                           isShifted ? b.roundUp(bytes, kWordBytes) : bytes);
 
   Value row = b.divU(kernel.thread, chunks);
   Value place = b.remU(kernel.thread, chunks);
-  Value chunk =
+  side.chunk =
       b.mul(b.bitXor(place, createSwizzle(kernel, isRows, row)), kChunkBytes);
-  (isRows ? chunkA : chunkB) = chunk;
   pitch = b.narrow(pitch);
   // Lines of a lane are apart by multiples of words.
   if (isShifted)
-    (isRows ? shiftA : shiftB) = b.mul(
+    side.shift = b.mul(
         b.bitAnd(b.add(b.mul(row, pitch), tile.shiftBytes), kWordBytes - 1), 8);
-  for (MatmulHalf half : {MatmulHalf::Rows0, MatmulHalf::Rows1,
-                          MatmulHalf::Columns0, MatmulHalf::Columns1}) {
-    if (isRowsHalf(half) != isRows)
-      continue;
-    for (int64_t round : llvm::seq(getRounds(half))) {
-      Value inTile = b.add(row, isSecondHalf(half) * lines / 2 +
+  for (bool isSecond : {false, true})
+    for (int64_t round : llvm::seq(config.getRounds(isRows))) {
+      Value inTile = b.add(row, isSecond * config.getHalf(isRows) +
                                     round * config.getRowsPerRound());
       Value line = b.mul(inTile, pitch);
       if (isShifted)
         line = b.bitAnd(b.add(line, tile.shiftBytes), -kWordBytes);
-      offsets[static_cast<int>(half)].push_back(b.add(line, chunk));
+      side.offsets[isSecond].push_back(b.add(line, side.chunk));
     }
-  }
 }
 
 bool CDNAOperands::isDirect(MatmulHalf half) const {
-  return kernel.config.loadsToShared && !kernel.isMNMajor(isRowsHalf(half));
+  return kernel.config.loadsToShared && !kernel.isMNMajor(half.isRows);
 }
 
 int64_t CDNAOperands::countLoads(MatmulHalf half) const {
-  return isDirect(half) ? getRounds(half) : countStaged(half);
-}
-
-int64_t CDNAOperands::getRounds(MatmulHalf half) const {
-  return isRowsHalf(half) ? kernel.config.getRowRounds()
-                          : kernel.config.getColumnRounds();
+  return isDirect(half) ? kernel.config.getRounds(half.isRows)
+                        : countStaged(half);
 }
 
 /// Where half a stage begins in the stage.
 int64_t CDNAOperands::getHalfOffset(MatmulHalf half) const {
-  int64_t rows = kernel.config.getHalfRows();
-  int64_t columns = kernel.config.getHalfColumns();
-  switch (half) {
-  case MatmulHalf::Rows0:
-    return 0;
-  case MatmulHalf::Rows1:
-    return rows * kernel.config.stepBytes;
-  case MatmulHalf::Columns0:
-    return 2 * rows * kernel.config.stepBytes;
-  case MatmulHalf::Columns1:
-    return (2 * rows + columns) * kernel.config.stepBytes;
-  }
-  llvm_unreachable("unknown half");
+  const CDNAMatmulConfig &config = kernel.config;
+  int64_t first = half.isRows ? 0 : config.rows;
+  return (first + half.isSecond * config.getHalf(half.isRows)) *
+         config.stepBytes;
 }
 
 BufferRange fp8moe::excludeBehindEnd(const CDNAMatmulKernel &kernel,
@@ -240,17 +214,17 @@ BufferRange fp8moe::excludeBehindEnd(const CDNAMatmulKernel &kernel,
 /// that what is compared with it, the lane's offset, counts from the first
 /// stage on.
 CDNAOperands::Address CDNAOperands::getAddress(MatmulHalf half, Value step) {
-  bool isRows = isRowsHalf(half), isShifted = kernel.config.shiftsLines;
+  Side &side = getSide(half.isRows);
+  bool isShifted = kernel.config.shiftsLines;
   assert(!(isShifted && kernel.hasWholeStages()) &&
          "groups that are padded are not shifted");
   Address address;
-  address.offsets = offsets[static_cast<int>(half)];
+  address.offsets = side.offsets[half.isSecond];
   if (isShifted)
     for (Value &offset : address.offsets)
       offset = b.add(offset, step);
-  address.range =
-      excludeBehindEnd(kernel, tile, isRows ? rangeA : rangeB,
-                       isRows ? chunkA : chunkB, step, address.offsets);
+  address.range = excludeBehindEnd(kernel, tile, side.range, side.chunk, step,
+                                   address.offsets);
   if (isShifted)
     address.uniform = b.i32(0);
   else
@@ -275,13 +249,14 @@ void CDNAOperands::loadToShared(MatmulHalf half, Value stage, Value step) {
 int64_t CDNAOperands::countStaged(MatmulHalf half) const {
   if (isDirect(half))
     return 0;
-  if (kernel.isMNMajor(isRowsHalf(half)))
-    return getRounds(half) * CDNATransposedLoads::kPair;
-  return getRounds(half) * (kernel.config.shiftsLines ? 2 : 1);
+  int64_t rounds = kernel.config.getRounds(half.isRows);
+  if (kernel.isMNMajor(half.isRows))
+    return rounds * CDNATransposedLoads::kPair;
+  return rounds * (kernel.config.shiftsLines ? 2 : 1);
 }
 
 SmallVector<Value> CDNAOperands::load(MatmulHalf half, Value step) {
-  if (std::optional<CDNATransposedLoads> &transposed = getTransposed(half))
+  if (auto &transposed = getSide(half.isRows).transposed)
     return transposed->load(half, step);
   Address address = getAddress(half, step);
   SmallVector<Value> staged;
@@ -300,11 +275,11 @@ SmallVector<Value> CDNAOperands::load(MatmulHalf half, Value step) {
 /// were loaded.
 SmallVector<Value> CDNAOperands::combine(MatmulHalf half,
                                          ArrayRef<Value> staged) {
-  if (std::optional<CDNATransposedLoads> &transposed = getTransposed(half))
+  if (auto &transposed = getSide(half.isRows).transposed)
     return transposed->transpose(staged);
   if (!kernel.config.shiftsLines)
     return SmallVector<Value>(staged);
-  Value bits = isRowsHalf(half) ? shiftA : shiftB;
+  Value bits = getSide(half.isRows).shift;
   SmallVector<Value> chunks;
   for (size_t i = 0; i < staged.size(); i += 2) {
     SmallVector<Value> words = b.unpackWords(staged[i]);
@@ -316,7 +291,7 @@ SmallVector<Value> CDNAOperands::combine(MatmulHalf half,
 
 void CDNAOperands::storeToShared(MatmulHalf half, Value stage,
                                  ArrayRef<Value> chunks) {
-  if (std::optional<CDNATransposedLoads> &transposed = getTransposed(half)) {
+  if (auto &transposed = getSide(half.isRows).transposed) {
     for (auto [word, place] :
          llvm::zip_equal(chunks, transposed->createPlaces(stage)))
       storeWord(word, b.offsetBytes(b.offsetBytes(kernel.shared, place),
@@ -343,13 +318,11 @@ void CDNAOperands::storeWord(Value value, Value pointer) {
 
 SmallVector<MfmaFragment> CDNAOperands::read(MatmulHalf half, Value stage) {
   const CDNAMatmulConfig &config = kernel.config;
-  bool isRows = isRowsHalf(half);
-  int64_t rowsApart = isRows ? config.edge : kColumnStep;
-  SmallVector<MfmaFragment> fragments(isRows ? config.getRowTiles()
-                                             : config.getColumnTiles());
+  int64_t rowsApart = half.isRows ? config.edge : kColumnStep;
+  SmallVector<MfmaFragment> fragments(config.getInstructions(half.isRows));
   for (int64_t i : {0, 1}) {
     Value base = b.offsetBytes(kernel.shared,
-                               b.add(isRows ? readA[i] : readB[i], stage));
+                               b.add(getSide(half.isRows).read[i], stage));
     for (auto [index, fragment] : llvm::enumerate(fragments)) {
       int64_t offset =
           getHalfOffset(half) + index * rowsApart * config.stepBytes;
@@ -421,7 +394,7 @@ void CDNAOperands::mask(Value step, MutableArrayRef<MfmaFragment> fragments) {
 
 void CDNAOperands::mask(MatmulHalf half, Value step,
                         MutableArrayRef<Value> chunks) {
-  Value mask = createMask(b.add(isRowsHalf(half) ? chunkA : chunkB, step));
+  Value mask = createMask(b.add(getSide(half.isRows).chunk, step));
   for (Value &chunk : chunks)
     chunk = b.bitAnd(chunk, mask);
 }

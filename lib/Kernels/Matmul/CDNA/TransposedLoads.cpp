@@ -39,8 +39,7 @@ CDNATransposedLoads::CDNATransposedLoads(CDNAMatmulKernel &kernel,
                                          const CDNATile &tile, bool isRows)
     : kernel(kernel), b(kernel.b), tile(tile), isRows(isRows),
       base(createOperandBase(kernel, tile, isRows)),
-      pitch(kernel.getBytes(isRows ? kernel.strides.pitchA
-                                   : kernel.strides.pitchB)) {
+      pitch(kernel.getPitch(isRows)) {
   const CDNAMatmulConfig &config = kernel.config;
   int64_t waves = config.getWaves(), chunks = config.getChunksPerRow();
   int64_t bytes = kernel.getElementBytes();
@@ -62,7 +61,7 @@ CDNATransposedLoads::CDNATransposedLoads(CDNAMatmulKernel &kernel,
 
   // Waves have one chunk after the other, then those of the next lines.
   Value waveLine = b.mul(b.divU(kernel.wave, chunks), kWaveLines);
-  for (int64_t round : llvm::seq(getRounds())) {
+  for (int64_t round : llvm::seq(config.getRounds(isRows))) {
     Value chunk = b.add(b.remU(kernel.wave, chunks), round * waves % chunks);
     Value position = b.add(b.mul(chunk, CDNAMatmulConfig::kChunkBytes / bytes),
                            b.mul(word, kPair));
@@ -79,11 +78,6 @@ CDNATransposedLoads::CDNATransposedLoads(CDNAMatmulKernel &kernel,
   }
 }
 
-int64_t CDNATransposedLoads::getRounds() const {
-  return isRows ? kernel.config.getRowRounds()
-                : kernel.config.getColumnRounds();
-}
-
 /// The first line of a round, of those of its wave.
 int64_t CDNATransposedLoads::getFirstLine(int64_t round) const {
   return round * kernel.config.getWaves() / kernel.config.getChunksPerRow() *
@@ -94,11 +88,10 @@ int64_t CDNATransposedLoads::getFirstLine(int64_t round) const {
 /// long the contraction is.
 BufferRange CDNATransposedLoads::createRange(Value step) {
   int64_t bytes = kernel.getElementBytes();
-  int64_t lines = isRows ? kernel.config.rows : kernel.config.columns;
   Value positions = b.i32(kernel.config.stepBytes / bytes);
   if (!kernel.hasWholeStages())
     positions = b.minS(b.divU(b.sub(tile.endBytes, step), bytes), positions);
-  Value left = b.minS(isRows ? tile.rowsLeft : tile.columnsLeft, lines);
+  Value left = b.minS(tile.getLeft(isRows), kernel.config.getLines(isRows));
   // Pitches are multiples of a chunk, and bases are.
   Value width = b.roundUp(b.mul(left, bytes), CDNAMatmulConfig::kChunkBytes);
   Value size = b.add(b.mul(b.sub(positions, 1), b.narrow(pitch)), width);
@@ -108,8 +101,7 @@ BufferRange CDNATransposedLoads::createRange(Value step) {
 }
 
 SmallVector<Value> CDNATransposedLoads::load(MatmulHalf half, Value step) {
-  int64_t lines = isRows ? kernel.config.rows : kernel.config.columns;
-  int64_t firstOfHalf = isSecondHalf(half) * lines / 2;
+  int64_t firstOfHalf = half.isSecond * kernel.config.getHalf(isRows);
   BufferRange range = createRange(step);
   SmallVector<Value> loaded;
   for (auto [i, offset] : llvm::enumerate(offsets)) {

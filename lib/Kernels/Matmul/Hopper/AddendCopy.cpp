@@ -89,30 +89,19 @@ void fp8moe::launchAddendCopy(Location loc, Value addend, Value result,
                               const AddendCopySizes<OpFoldResult> &sizes,
                               Value multiprocessors, Value condition,
                               ProgramLowering &lowering) {
+  AddendCopySizes<int64_t> known = getKnownSizes(sizes);
   OpBuilder builder = lowering.getBuilder();
-  AddendCopySizes<int64_t> known;
-  SmallVector<int64_t> numbers;
-  SmallVector<OpFoldResult> arguments;
-  for (auto [from, to] :
-       llvm::zip_equal(AddendCopySizes<OpFoldResult>::members(),
-                       AddendCopySizes<int64_t>::members())) {
-    known.*to = getStaticSize(sizes.*from);
-    numbers.push_back(known.*to);
-    arguments.push_back(sizes.*from);
-  }
-  SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
-      "copy_addend", {builder.getDenseI64ArrayAttr(numbers)},
-      [&](gpu::GPUModuleOp module, StringRef name, const TargetInfo &target) {
-        KernelSignature signature;
-        signature.pointers = 2;
-        signature.sizes = countDynamic(known);
-        signature.threads = kThreads;
-        KernelBuilder b(loc, module, name, signature, target);
-        AddendCopyBuilder(b, known).build();
-      });
   SizeBuilder size(builder, loc);
   OpFoldResult blocks =
       size.mul(multiprocessors, size.constant(kBlocksPerMultiprocessor));
-  lowering.createLaunch(loc, kernel, blocks, kThreads, {addend, result},
-                        arguments, condition);
+  lowering.launchKernel(
+      loc,
+      {"copy_addend",
+       /*key=*/{},
+       /*numbers=*/{},
+       kThreads,
+       {addend, result},
+       listSizes(sizes)},
+      blocks, [&](KernelBuilder &b) { AddendCopyBuilder(b, known).build(); },
+      condition);
 }

@@ -14,10 +14,6 @@
 
 #include "Kernels/Emit/NVIDIA/WarpRoles.h"
 #include "Kernels/Matmul/Hopper/Kernel.h"
-#include "Kernels/Matmul/Hopper/TileMessages.h"
-#include "Kernels/Matmul/Hopper/Wgmma.h"
-
-#include <tuple>
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -47,14 +43,12 @@ public:
     thread = b.bitAnd(b.narrow(b.getThread()), kWarpgroupThreads - 1);
     Value base =
         b.narrow(LLVM::PtrToIntOp::create(b, b.getI64Type(), kernel.shared));
-    descriptorA = b.named(
-        "descriptor_a", createWgmmaDescriptor(
-                            b, b.add(base, getOffsetA(b.i32(0))),
-                            kernel.getDescriptorBits(kernel.problem.mnMajorA)));
-    descriptorB = b.named(
-        "descriptor_b", createWgmmaDescriptor(
-                            b, b.add(base, getOffsetB(b.i32(0))),
-                            kernel.getDescriptorBits(kernel.problem.mnMajorB)));
+    auto createDescriptor = [&](bool isA) {
+      Value address = b.add(base, getOffset(isA, b.i32(0)));
+      return createWgmmaDescriptor(b, address, kernel.getDescriptorBits(isA));
+    };
+    descriptorA = b.named("descriptor_a", createDescriptor(/*isA=*/true));
+    descriptorB = b.named("descriptor_b", createDescriptor(/*isA=*/false));
   }
 
   void build();
@@ -90,18 +84,16 @@ private:
   void addStagePromoted(Value stage, MutableArrayRef<Value> sums);
   void release(Value stage, Value condition);
 
-  // Bytes from the beginning of shared memory to a stage's operands; that of A
-  // to this consumer's rows.
-  Value getOffsetA(Value stage);
-  Value getOffsetB(Value stage);
-  Value getStageDescriptor(Value descriptor, Value stage, int64_t stageBytes) {
-    return ring.inStage(
-        stage, advanceWgmmaDescriptor(b, descriptor, b.mul(stage, stageBytes)));
+  bool isCooperative() const {
+    return kernel.config.kind == WgmmaSchedule::Cooperative;
   }
-  std::pair<Value, Value> getStageDescriptors(Value stage) {
-    return {
-        getStageDescriptor(descriptorA, stage, kernel.config.getStageBytesA()),
-        getStageDescriptor(descriptorB, stage, kernel.config.getStageBytesB())};
+  /// Bytes from the beginning of shared memory to an operand in a stage; that
+  /// of A to this consumer's rows.
+  Value getOffset(bool isA, Value stage);
+  Value getStageDescriptor(bool isA, Value stage) {
+    Value bytes = b.mul(stage, kernel.config.getStageBytes(isA));
+    return ring.inStage(stage, advanceWgmmaDescriptor(
+                                   b, isA ? descriptorA : descriptorB, bytes));
   }
   /// The descriptor of a row block of A; one that is MN-major is a box.
   Value getRowBlock(Value descriptor, int64_t rowBlock) {
@@ -109,12 +101,10 @@ private:
                                   rowBlock * kWgmmaRows * kSwizzleRowBytes);
   }
 
-  /// The descriptors of one instruction's part of a stage.
-  Value getStepA(Value descriptor, int64_t step) {
-    return advanceWgmmaDescriptor(b, descriptor, step * kernel.getStepBytesA());
-  }
-  Value getStepB(Value descriptor, int64_t step) {
-    return advanceWgmmaDescriptor(b, descriptor, step * kernel.getStepBytesB());
+  /// The descriptor of one instruction's part of a stage.
+  Value getStep(bool isA, Value descriptor, int64_t step) {
+    return advanceWgmmaDescriptor(b, descriptor,
+                                  step * kernel.getStepBytes(isA));
   }
 
   void maskHead(Value stage, Value isFirst, const Tile &tile);
@@ -191,7 +181,7 @@ void Consumer::build() {
   forEachTile(
       [&](const Tile &tile, Value stageCount) {
         mine = tile;
-        if (kernel.config.kind == WgmmaSchedule::Cooperative)
+        if (isCooperative())
           mine.row =
               b.add(tile.row, b.mul(index, kernel.config.getConsumerRows()));
         scales = epilogue.loadScales(mine);
@@ -212,19 +202,14 @@ void Consumer::build() {
 // Products
 //===----------------------------------------------------------------------===//
 
-Value Consumer::getOffsetA(Value stage) {
+Value Consumer::getOffset(bool isA, Value stage) {
   Value slot = b.add(b.mul(ringIndex, kernel.config.stages), stage);
-  Value offset =
-      b.add(b.mul(slot, kernel.config.getStageBytesA()), kernel.memory.a);
-  if (kernel.config.kind != WgmmaSchedule::Cooperative)
+  Value offset = b.add(b.mul(slot, kernel.config.getStageBytes(isA)),
+                       isA ? kernel.memory.a : kernel.memory.b);
+  if (!isA || !isCooperative())
     return offset;
   return b.add(
       offset, b.mul(index, kernel.config.getConsumerRows() * kSwizzleRowBytes));
-}
-
-Value Consumer::getOffsetB(Value stage) {
-  Value slot = b.add(b.mul(ringIndex, kernel.config.stages), stage);
-  return b.add(b.mul(slot, kernel.config.getStageBytesB()), kernel.memory.b);
 }
 
 void Consumer::release(Value stage, Value condition) {
@@ -302,26 +287,30 @@ Consumer::Product Consumer::multiplyParts(const Tile &tile,
 void Consumer::addStage(Value stage, Value isFurther,
                         MutableArrayRef<Value> sums) {
   KernelBuilder::Step step(b, "multiply_stage");
-  auto [a, bb] = getStageDescriptors(stage);
+  Value a = getStageDescriptor(/*isA=*/true, stage);
+  Value bb = getStageDescriptor(/*isA=*/false, stage);
   kernel::WgmmaFenceOp::create(b);
   for (int64_t step : llvm::seq(kStepsPerStage))
     for (auto [rowBlock, sum] : llvm::enumerate(sums))
-      sum = createWgmma(b, shape, getStepA(getRowBlock(a, rowBlock), step),
-                        getStepB(bb, step), sum,
+      sum = createWgmma(b, shape,
+                        getStep(/*isA=*/true, getRowBlock(a, rowBlock), step),
+                        getStep(/*isA=*/false, bb, step), sum,
                         step == 0 ? isFurther : b.i32(1));
   kernel::WgmmaCommitOp::create(b);
 }
 
 /// Adds the products of one stage, which are complete afterwards.
 void Consumer::addStagePromoted(Value stage, MutableArrayRef<Value> sums) {
-  auto [a, bb] = getStageDescriptors(stage);
+  Value a = getStageDescriptor(/*isA=*/true, stage);
+  Value bb = getStageDescriptor(/*isA=*/false, stage);
   for (auto [rowBlock, sum] : llvm::enumerate(sums)) {
     // One row block at a time: its products need registers beside all sums.
     Value products = createUndefAccumulators(b, shape);
     kernel::WgmmaFenceOp::create(b);
     for (int64_t step : llvm::seq(kStepsPerStage))
-      products = createWgmma(b, shape, getStepA(getRowBlock(a, rowBlock), step),
-                             getStepB(bb, step), products, b.i32(step != 0));
+      products = createWgmma(
+          b, shape, getStep(/*isA=*/true, getRowBlock(a, rowBlock), step),
+          getStep(/*isA=*/false, bb, step), products, b.i32(step != 0));
     kernel::WgmmaCommitOp::create(b);
     kernel::WgmmaWaitOp::create(b, 0);
     if (rowBlock + 1 == sums.size())
@@ -381,13 +370,13 @@ Consumer::Product Consumer::multiplyLastStage(const Tile &tile,
   maskHead(position.stage, b.bitAnd(b.equal(before, 0), part.beginsTile), tile);
   maskTail(position.stage, b.i1(true), tile);
   Value lastStep = b.divU(b.maxS(b.sub(tile.lastBytes, 1), 0), kWgmmaBytes);
-  Value a, bb;
-  std::tie(a, bb) = getStageDescriptors(position.stage);
+  Value a = getStageDescriptor(/*isA=*/true, position.stage);
+  Value bb = getStageDescriptor(/*isA=*/false, position.stage);
   SmallVector<Value> sums = b.createFor(
       b.i32(0), b.add(lastStep, 1), 1, product.accumulators,
       [&](Value step, ValueRange carried) {
-        Value offsetA = b.mul(step, kernel.getStepBytesA());
-        Value offsetB = b.mul(step, kernel.getStepBytesB());
+        Value offsetA = b.mul(step, kernel.getStepBytes(/*isA=*/true));
+        Value offsetB = b.mul(step, kernel.getStepBytes(/*isA=*/false));
         Value isFurther = b.isNonZero(b.add(before, step));
         // Inside of the loop, so that LLVM does not unroll it.
         kernel::WgmmaFenceOp::create(b);
@@ -421,7 +410,7 @@ Consumer::Product Consumer::multiplyLastStage(const Tile &tile,
 /// a row. Cooperative consumers take half of the rows of B each.
 void Consumer::maskChunk(Value stage, Value chunk, Value low, Value high) {
   KernelBuilder::Step step(b, "mask_chunk");
-  if (kernel.problem.mnMajorA && kernel.problem.mnMajorB)
+  if (kernel.isMNMajor(/*isA=*/true) && kernel.isMNMajor(/*isA=*/false))
     return;
   Swizzle swizzle = Swizzle::get(kSwizzleRowBytes);
   SmallVector<Value> masks;
@@ -437,9 +426,7 @@ void Consumer::maskChunk(Value stage, Value chunk, Value low, Value high) {
   auto maskRows = [&](Value operand, Value begin, int64_t rows) {
     b.createFor(b.add(begin, b.divU(thread, 2)), b.add(begin, rows),
                 kWarpgroupThreads / 2, [&](Value row) {
-                  Value place = b.bitXor(chunk, b.bitAnd(row, swizzle.mask));
-                  Value offset = b.add(b.mul(row, swizzle.rowBytes),
-                                       b.mul(place, kSwizzleChunkBytes));
+                  Value offset = swizzle.createOffset(b, row, chunk);
                   Value pointer = ring.inStage(
                       stage, kernel.getShared(b.add(operand, offset)));
                   SmallVector<Value> words = b.unpackWords(
@@ -449,14 +436,14 @@ void Consumer::maskChunk(Value stage, Value chunk, Value low, Value high) {
                   b.store(b.packWords(words), pointer, kSwizzleChunkBytes);
                 });
   };
-  if (!kernel.problem.mnMajorA)
-    maskRows(getOffsetA(stage), b.i32(0), kernel.config.getConsumerRows());
-  if (kernel.problem.mnMajorB)
+  if (!kernel.isMNMajor(/*isA=*/true))
+    maskRows(getOffset(/*isA=*/true, stage), b.i32(0),
+             kernel.config.getConsumerRows());
+  if (kernel.isMNMajor(/*isA=*/false))
     return;
-  bool sharesB = kernel.config.kind == WgmmaSchedule::Cooperative;
-  int64_t rowsOfB = kernel.config.columns / (sharesB ? 2 : 1);
-  maskRows(getOffsetB(stage), sharesB ? b.mul(index, rowsOfB) : b.i32(0),
-           rowsOfB);
+  int64_t rowsOfB = kernel.config.columns / (isCooperative() ? 2 : 1);
+  maskRows(getOffset(/*isA=*/false, stage),
+           isCooperative() ? b.mul(index, rowsOfB) : b.i32(0), rowsOfB);
 }
 
 /// Zeroes positions [begin, end) of the contraction in MN-major operands: whole
@@ -483,18 +470,19 @@ void Consumer::clearPositions(Value stage, Value begin, Value end) {
           b.store(zero, ring.inStage(stage, pointer), kSwizzleChunkBytes);
         });
   };
-  if (kernel.problem.mnMajorA)
-    clear(getOffsetA(stage), kernel.config.getConsumerRows(), false);
-  if (kernel.problem.mnMajorB)
-    clear(getOffsetB(stage), kernel.config.columns,
-          kernel.config.kind == WgmmaSchedule::Cooperative);
+  if (kernel.isMNMajor(/*isA=*/true))
+    clear(getOffset(/*isA=*/true, stage), kernel.config.getConsumerRows(),
+          false);
+  if (kernel.isMNMajor(/*isA=*/false))
+    clear(getOffset(/*isA=*/false, stage), kernel.config.columns,
+          isCooperative());
 }
 
 /// Lets the tensor cores see what was masked: by the warpgroup, or by both when
 /// they share B. These meet here equally often, as they take the same tiles.
 void Consumer::publishMasks() {
   kernel::AsyncProxyFenceOp::create(b);
-  if (kernel.config.kind == WgmmaSchedule::Cooperative)
+  if (isCooperative())
     kernel::NamedBarrierOp::create(b, b.i32(kCooperativeBarrier),
                                    2 * kWarpgroupThreads);
   else

@@ -281,11 +281,7 @@ void MatmulEpilogue::stageBox(const Tile &tile, const RowBlock &rows,
   KernelBuilder::Step step(b, "stage_box");
   // Byte of a 16-byte chunk of a row (i32) in the box.
   auto getChunk = [&](Value row, Value chunk) {
-    Value place = b.bitXor(
-        chunk, b.bitAnd(b.shiftRight(row, swizzle.shift), swizzle.mask));
-    return getStaged(b.add(
-        b.add(b.mul(row, swizzle.rowBytes), b.mul(place, kSwizzleChunkBytes)),
-        box));
+    return getStaged(b.add(swizzle.createOffset(b, row, chunk), box));
   };
   if (kernel.problem.resultType.isF32()) {
     Value row = b.divU(kernel.lane, kLanesPerRow);
@@ -392,11 +388,7 @@ void MatmulEpilogue::storeRows(const Tile &tile, const RowBlock &rows,
     Value row = b.add(b.divU(kernel.lane, chunksPerRow), first);
     Value isInside = b.bitAnd(hasColumns, b.less(row, rows.rowsLeft));
     b.createIf(isInside, [&] {
-      Value place = b.bitXor(
-          chunk, b.bitAnd(b.shiftRight(row, swizzle.shift), swizzle.mask));
-      Value from = b.add(
-          b.add(b.mul(row, swizzle.rowBytes), b.mul(place, kSwizzleChunkBytes)),
-          box);
+      Value from = b.add(swizzle.createOffset(b, row, chunk), box);
       Value words =
           b.load(b.getWordsType(), getStaged(from), kSwizzleChunkBytes);
       Value element = b.add(

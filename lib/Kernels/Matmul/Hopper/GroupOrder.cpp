@@ -6,9 +6,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/Matmul/Hopper/GroupOrder.h"
-
-#include "Kernels/Matmul/Hopper/HopperTiles.h"
 #include "Kernels/Matmul/Hopper/Kernel.h"
 #include "fp8moe/Target/TargetInfo.h"
 

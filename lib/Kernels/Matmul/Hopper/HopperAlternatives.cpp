@@ -11,13 +11,14 @@
 // empty, and a tile of another size that leaves less of it is faster, although
 // its multiplications are slower. Which one that is changes with every few
 // rows. So a few kernels are built, and the host, which knows the rows, works
-// out the waves of each (LeastWaves.h).
+// out the waves of each (Launch.cpp).
 //
 // A K-grouped matmul's tiles do not depend on the number of tokens.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Kernels/Matmul/Hopper/HopperTiles.h"
+#include "fp8moe/Kernels/Model/KernelFamily.h"
 #include "fp8moe/Kernels/Model/NominalSizes.h"
 
 #include <cassert>
@@ -95,7 +96,7 @@ static double getMeanTime(ArrayRef<RowsCase> cases, size_t tile) {
 SmallVector<WgmmaTileCost, 1>
 fp8moe::getWgmmaAlternatives(const MatmulWork &work, const TargetInfo &target) {
   if (!work.isMGrouped() || !ShapedType::isDynamic(work.rows))
-    return {chooseWgmmaTile(rankWgmmaTiles(work, target))};
+    return {chooseCandidate(rankWgmmaTiles(work, target))};
 
   SmallVector<WgmmaTileCost> tiles = rankWholeTiles(work, target);
   // All lists of tiles have one order. The best tile by itself comes first, the

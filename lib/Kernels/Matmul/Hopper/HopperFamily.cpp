@@ -27,7 +27,7 @@ public:
   bool supports(const KernelWork &work,
                 const TargetInfo &target) const override {
     const auto &matmul = cast<MatmulWork>(work);
-    return !matmul.hasBlockScales && hasWgmmaKernel(matmul, target);
+    return !matmul.hasBlockScales && hasWgmmaKernel(matmul.a, matmul.b, target);
   }
   void
   addCandidates(MLIRContext *context, const KernelWork &work,
@@ -38,7 +38,6 @@ public:
     return verifyMatmulLayouts(cast<MatmulOpInterface>(op), kAlignment,
                                kAlignment, target);
   }
-  bool isGeneral() const override { return false; }
 
   LogicalResult verifyTile(Operation *op, const KernelWork &work,
                            TileAttrInterface tile,

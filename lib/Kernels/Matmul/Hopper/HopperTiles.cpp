@@ -38,6 +38,7 @@
 #include "Kernels/Matmul/Hopper/HopperTiles.h"
 #include "Kernels/Matmul/Hopper/HopperCalibration.h"
 #include "Kernels/Matmul/Hopper/MatmulWaves.h"
+#include "fp8moe/Kernels/Model/KernelFamily.h"
 #include "fp8moe/Kernels/Model/MemoryCost.h"
 #include "fp8moe/Target/NVIDIA.h"
 
@@ -97,8 +98,8 @@ HopperMatmulMemory HopperMatmulMemory::get(const HopperMatmulConfig &config,
   int64_t stages = config.stages * config.getNumRings();
   HopperMatmulMemory memory;
   memory.a = 0;
-  memory.b = memory.a + stages * config.getStageBytesA();
-  memory.staging = memory.b + stages * config.getStageBytesB();
+  memory.b = memory.a + stages * config.getStageBytes(/*isA=*/true);
+  memory.staging = memory.b + stages * config.getStageBytes(/*isA=*/false);
   memory.scales = memory.staging + HopperMatmulConfig::kConsumers *
                                        nvidia::kWarpgroupWarps * 2 *
                                        kHopperStagingBytes;
@@ -444,11 +445,6 @@ SmallVector<WgmmaTileCost> fp8moe::rankWgmmaTiles(const MatmulWork &work,
   return tiles;
 }
 
-const WgmmaTileCost &fp8moe::chooseWgmmaTile(ArrayRef<WgmmaTileCost> tiles) {
-  return *llvm::min_element(
-      tiles, [](const auto &a, const auto &b) { return a.cost < b.cost; });
-}
-
 //===----------------------------------------------------------------------===//
 // Operations
 //===----------------------------------------------------------------------===//
@@ -472,7 +468,7 @@ LogicalResult fp8moe::verifyWgmmaTile(Operation *op, const MatmulWork &work,
   if (!reason)
     return success();
   WgmmaTileAttr best = getWgmmaTile(
-      op->getContext(), chooseWgmmaTile(rankWgmmaTiles(work, target)).config);
+      op->getContext(), chooseCandidate(rankWgmmaTiles(work, target)).config);
   return op->emitOpError("has a tile that target ")
          << target.chip << " cannot run: " << *reason << "; use another "
          << "one, such as " << best << ", or none";

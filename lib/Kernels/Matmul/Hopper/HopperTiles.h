@@ -51,8 +51,9 @@ struct HopperMatmulConfig {
     return kind == WgmmaSchedule::Cooperative ? rows / kConsumers : rows;
   }
   /// Bytes of each operand in a stage.
-  int64_t getStageBytesA() const { return rows * nvidia::kSwizzleRowBytes; }
-  int64_t getStageBytesB() const { return columns * nvidia::kSwizzleRowBytes; }
+  int64_t getStageBytes(bool isA) const {
+    return (isA ? rows : columns) * nvidia::kSwizzleRowBytes;
+  }
 };
 
 /// Where the parts of a kernel's shared memory begin, in bytes.
@@ -102,9 +103,6 @@ struct WgmmaTileCost {
 
 /// Whether the target can run the kernel at all, with some tile.
 bool hasWgmmaKernel(MatrixElement a, MatrixElement b, const TargetInfo &target);
-inline bool hasWgmmaKernel(const MatmulWork &work, const TargetInfo &target) {
-  return hasWgmmaKernel(work.a, work.b, target);
-}
 
 /// Whether a tile's width is only for results that are a single wave.
 bool isForSingleWaves(const HopperMatmulConfig &config);
@@ -112,9 +110,6 @@ bool isForSingleWaves(const HopperMatmulConfig &config);
 /// The tiles that are legal where there is a kernel, in a fixed order.
 SmallVector<WgmmaTileCost> rankWgmmaTiles(const MatmulWork &work,
                                           const TargetInfo &target);
-
-/// The tile of least predicted time; the first of several.
-const WgmmaTileCost &chooseWgmmaTile(ArrayRef<WgmmaTileCost> tiles);
 
 /// Reports at `op` why a tile is not legal for its work.
 LogicalResult verifyWgmmaTile(Operation *op, const MatmulWork &work,

@@ -10,11 +10,70 @@
 #define FP8MOE_LIB_KERNELS_MATMUL_HOPPER_KERNEL_H
 
 #include "Kernels/Emit/NVIDIA/StageRing.h"
-#include "Kernels/Matmul/Hopper/GroupOrder.h"
-#include "Kernels/Matmul/Hopper/GroupedMatmul.h"
-#include "Kernels/Matmul/Hopper/MatmulAtoms.h"
+#include "Kernels/Matmul/GroupedMatmul.h"
+#include "Kernels/Matmul/Hopper/HopperTiles.h"
+#include "Kernels/Matmul/Hopper/Wgmma.h"
 
 namespace mlir::fp8moe {
+
+/// Elements of the contraction that the tensor cores add up by themselves.
+/// Their sums of FP8 products keep fewer bits than f32, so that the relative
+/// error grows with the root of the length: 2.9e-5 per root of an element were
+/// measured with normally distributed operands up to 131072 elements, beside
+/// the 1.7e-3 of a bf16 result. So many elements make 6.6e-3 of the 8e-3 that
+/// (G5) grants; what is longer is added up in f32 from parts.
+constexpr int64_t kFastSumElements = 49152;
+
+/// Whether a contraction may be too long for one sum of the tensor cores.
+bool hasPartialSums(const GroupedMatmulProblem &problem);
+
+/// Whether the problem's consumers are told their tiles, and its kernel's
+/// shared memory.
+bool sendsTileMessages(const GroupedMatmulProblem &problem,
+                       const HopperMatmulConfig &config);
+HopperMatmulMemory getMatmulMemory(const GroupedMatmulProblem &problem,
+                                   const HopperMatmulConfig &config);
+
+/// Whether f32 sums are added to the result in memory as they are stored, by a
+/// TMA reduction in the L2 cache, so that no thread loads the addend; the
+/// result then has to begin as the addend (AddendCopy.h). bf16 sums are rounded
+/// once, after the addition in f32, so their addend is loaded.
+inline bool addsInMemory(const GroupedMatmulProblem &problem) {
+  return problem.accumulates && problem.resultType.isF32();
+}
+inline bool loadsAddend(const GroupedMatmulProblem &problem) {
+  return problem.accumulates && !addsInMemory(problem);
+}
+
+/// Columns and bytes per row of the boxes that results are stored in. A box has
+/// the rows that one warp holds of a matrix instruction's result.
+struct ResultBox {
+  int64_t columns, rowBytes;
+  static constexpr int64_t kRows = 16;
+
+  /// The widest box that divides the columns of a tile.
+  static ResultBox get(int64_t tileColumns, int64_t resultBytes);
+};
+
+/// Bytes in memory that a block needs for partial sums.
+int64_t getPartialSumsBytes(const HopperMatmulConfig &config);
+
+/// The kernel of a problem. Its parameters: tensor maps of a (contraction,
+/// rows), of b (contraction and columns, or columns and contraction, and, with
+/// experts, groups) and of the result (columns, rows and, in the weight
+/// gradient, groups); then the pointers offsets (unless dense), both scales if
+/// there are any, result (M-grouped), what is accumulated into, if it is
+/// loaded, and room for partial sums, if there may be any (getPartialSumsBytes
+/// for each block); then the dynamic sizes.
+void buildHopperGroupedMatmul(Location loc, gpu::GPUModuleOp module,
+                              StringRef name,
+                              const GroupedMatmulProblem &problem,
+                              const HopperMatmulConfig &config,
+                              const TargetInfo &target);
+
+//===----------------------------------------------------------------------===//
+// State
+//===----------------------------------------------------------------------===//
 
 /// The state that all roles share. Values are i32 unless they are pointers; the
 /// stride of the addend's groups is i64.
@@ -51,18 +110,19 @@ struct GroupedMatmulKernel {
   /// and bytes.
   int64_t getBoxExtent() const { return getStageElements(); }
   int64_t getBoxBytes() const { return getStageElements() * kSwizzleRowBytes; }
+  bool isMNMajor(bool isA) const {
+    return isA ? problem.mnMajorA : problem.mnMajorB;
+  }
   /// From one instruction's part of a stage of an operand to the next one's.
-  int64_t getStepBytes(bool isMNMajor) const {
-    return isMNMajor
+  int64_t getStepBytes(bool isA) const {
+    return isMNMajor(isA)
                ? kWgmmaBytes / problem.getElementBytes() * kSwizzleRowBytes
                : kWgmmaBytes;
   }
-  int64_t getStepBytesA() const { return getStepBytes(problem.mnMajorA); }
-  int64_t getStepBytesB() const { return getStepBytes(problem.mnMajorB); }
   /// The bits besides the address of an operand's descriptors.
-  uint64_t getDescriptorBits(bool isMNMajor) const {
-    return isMNMajor ? getMNMajorDescriptorBits(getBoxBytes())
-                     : getWgmmaDescriptorBits();
+  uint64_t getDescriptorBits(bool isA) const {
+    return isMNMajor(isA) ? getMNMajorDescriptorBits(getBoxBytes())
+                          : getWgmmaDescriptorBits();
   }
   /// Groups of the contraction begin at multiples of so many bytes.
   int64_t getGroupAlignment() const {
@@ -156,6 +216,39 @@ struct TileWalkEnd {
   Value number, stageCount;
 };
 
+/// The groups of a contraction by length, longest first; of two that are alike,
+/// the first one first. Each block makes a table of them behind what else it
+/// has in shared memory.
+class GroupOrder {
+public:
+  /// Whether there are several groups, a number that is known, and their table
+  /// has room behind the tile.
+  static bool isWorthwhile(const GroupedMatmulProblem &problem,
+                           const HopperMatmulConfig &config);
+  /// Bytes of shared memory, besides those of the tile.
+  static int64_t getBytes(const GroupedMatmulProblem &problem,
+                          const HopperMatmulConfig &config);
+
+  explicit GroupOrder(GroupedMatmulKernel &kernel);
+
+  /// By all threads of the block, which then wait for each other.
+  void create();
+
+  // Describes the group that comes as number `rank` (i32). Behind the last
+  // group the values are arbitrary.
+  /// Its number.
+  Value loadGroup(Value rank);
+  /// Its length, and where it begins with padding.
+  std::pair<Value, Value> loadRange(Value rank);
+
+private:
+  Value getPointer(Value rank, int64_t word);
+
+  GroupedMatmulKernel &kernel;
+  KernelBuilder &b;
+  int64_t groups;
+};
+
 class TileScheduler {
 public:
   explicit TileScheduler(GroupedMatmulKernel &kernel);
@@ -199,6 +292,37 @@ private:
   /// along the columns, and along the rows where K is grouped; stages of a
   /// whole contraction.
   Value numGroups, extent, tilesAlongColumns, tilesAlongRows, numStages;
+};
+
+/// Cooperative consumers multiply nothing while they look for their next tile.
+/// So the producer, who is ahead of them, says which one it is: in shared
+/// memory, a message for each stage of the ring, of which those of the first
+/// stages of tiles are used. The stage's barriers tell when a message may be
+/// read, and when it may be written again.
+class TileMessages {
+public:
+  TileMessages(GroupedMatmulKernel &kernel, const StageRing &ring);
+
+  /// By the producer's thread, before it loads the tile's first stage.
+  void send(const Tile &tile, RingPosition first);
+  /// Instead of a stage behind the last tile's.
+  void sendEnd(RingPosition position);
+
+  /// By a consumer: as TileScheduler::forEachTile, but that the next tile is
+  /// received after `finish`. Tiles say nothing of their number, or where in
+  /// the contraction they begin.
+  void forEachTile(function_ref<void(const Tile &tile, Value stageCount)> body,
+                   function_ref<void()> finish);
+
+private:
+  SmallVector<Value Tile::*> getMembers() const;
+  void store(ArrayRef<Value> words, Value stage);
+  SmallVector<Value> load(Value stage);
+  Value getPointer(Value stage, int64_t word);
+
+  GroupedMatmulKernel &kernel;
+  KernelBuilder &b;
+  StageRing ring;
 };
 
 //===----------------------------------------------------------------------===//

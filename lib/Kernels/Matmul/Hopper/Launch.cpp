@@ -7,14 +7,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "Kernels/Matmul/Hopper/AddendCopy.h"
-#include "Kernels/Matmul/Hopper/GroupOrder.h"
-#include "Kernels/Matmul/Hopper/LeastWaves.h"
+#include "Kernels/Matmul/Hopper/Kernel.h"
+#include "Kernels/Matmul/Hopper/MatmulWaves.h"
 #include "Kernels/Matmul/MatmulLaunch.h"
 #include "Kernels/Matmul/SumSplits.h"
-
-#include "Kernels/Matmul/Hopper/GroupedMatmul.h"
-#include "Kernels/Matmul/Hopper/MatmulAtoms.h"
-#include "fp8moe/Target/NVIDIA.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -48,38 +44,41 @@ private:
   };
   /// The dimensions of a tensor in this order, as a matrix whose innermost
   /// dimension is contiguous; reports at the operation when that is not so.
-  FailureOr<Matrix> getMatrix(const Twine &name, RankedTensorType type,
-                              const BufferView &view, ArrayRef<int64_t> dims);
+  LogicalResult getMatrix(const Twine &name, RankedTensorType type,
+                          const BufferView &view, ArrayRef<int64_t> dims,
+                          Matrix &matrix);
   Value createMap(const Matrix &matrix, ArrayRef<int64_t> box, int64_t swizzle,
                   int64_t promotion);
-  /// All but the addend have tensor maps.
+  /// All but the addend, which may have no buffer, have tensor maps.
   struct Operands {
-    Matrix a, b, result;
-    std::optional<Matrix> addend;
+    Matrix a, b, result, addend;
   };
   FailureOr<Operands> getOperands();
-  SymbolRefAttr getKernel(const GroupedMatmulProblem &problem,
-                          const HopperMatmulConfig &config);
-  void launchTile(const GroupedMatmulProblem &problem,
+  void launchTile(GroupedMatmulProblem problem,
                   const GroupedMatmulSizes<OpFoldResult> &sizes,
                   const Operands &operands, const HopperMatmulConfig &config,
                   Value partialSums, Value blocks, Value condition);
   void launchCopy(const Operands &operands, Value blocks, Value condition);
-  void dropAddend(GroupedMatmulProblem &problem,
-                  GroupedMatmulSizes<OpFoldResult> &sizes);
   void launchSplits(const Operands &operands, const HopperMatmulConfig &config,
                     Value partialSums, Value blocks, Value condition);
-  Value createPartialSums(ArrayRef<MatmulAlternative> alternatives,
-                          Value blocks);
+  /// Workspace for so many f32.
+  TypedValue<MemRefType> createFloats(OpFoldResult count);
+  Value createPartialSums(Value blocks);
+  SmallVector<Value> createLeastWaves(Value multiprocessors);
   SmallVector<Value> createMaps(const Operands &operands, int64_t resultBytes,
                                 const HopperMatmulConfig &config);
 };
 } // namespace
 
-FailureOr<HopperMatmulLaunch::Matrix>
-HopperMatmulLaunch::getMatrix(const Twine &name, RankedTensorType type,
-                              const BufferView &view, ArrayRef<int64_t> dims) {
-  Matrix matrix;
+static HopperMatmulConfig getConfig(AlternativeAttr alternative) {
+  return getHopperMatmulConfig(cast<WgmmaTileAttr>(alternative.getTile()));
+}
+
+LogicalResult HopperMatmulLaunch::getMatrix(const Twine &name,
+                                            RankedTensorType type,
+                                            const BufferView &view,
+                                            ArrayRef<int64_t> dims,
+                                            Matrix &matrix) {
   matrix.buffer = view.buffer;
   matrix.elementBytes = type.getElementTypeBitWidth() / 8;
   for (int64_t dim : dims) {
@@ -108,7 +107,7 @@ HopperMatmulLaunch::getMatrix(const Twine &name, RankedTensorType type,
       return failure();
   }
   raiseAlignment(view.buffer, nvidia::kTensorMapAddressAlignment);
-  return matrix;
+  return success();
 }
 
 Value HopperMatmulLaunch::createMap(const Matrix &matrix, ArrayRef<int64_t> box,
@@ -137,72 +136,87 @@ FailureOr<HopperMatmulLaunch::Operands> HopperMatmulLaunch::getOperands() {
   SmallVector<int64_t> resultDims = problem.isMGrouped()
                                         ? SmallVector<int64_t>{1, 0}
                                         : SmallVector<int64_t>{2, 1, 0};
-  FailureOr<Matrix> a =
-      getMatrix("the first operand", op.getA().getType(), instance.a, aDims);
-  if (failed(a))
+  Operands operands;
+  if (failed(getMatrix("the first operand", op.getA().getType(), instance.a,
+                       aDims, operands.a)) ||
+      failed(getMatrix("the second operand", op.getB().getType(), instance.b,
+                       bDims, operands.b)) ||
+      failed(getMatrix("the result", op.getType(), instance.result, resultDims,
+                       operands.result)))
     return failure();
-  FailureOr<Matrix> b =
-      getMatrix("the second operand", op.getB().getType(), instance.b, bDims);
-  if (failed(b))
+  if (instance.addend &&
+      failed(getMatrix("the tensor to accumulate into",
+                       op.getAddend().getType(), *instance.addend, resultDims,
+                       operands.addend)))
     return failure();
-  FailureOr<Matrix> result =
-      getMatrix("the result", op.getType(), instance.result, resultDims);
-  if (failed(result))
-    return failure();
-  Operands operands{*a, *b, *result, std::nullopt};
-  if (instance.addend) {
-    FailureOr<Matrix> addend =
-        getMatrix("the tensor to accumulate into", op.getAddend().getType(),
-                  *instance.addend, resultDims);
-    if (failed(addend))
-      return failure();
-    operands.addend = *addend;
-  }
   return operands;
+}
+
+TypedValue<MemRefType> HopperMatmulLaunch::createFloats(OpFoldResult count) {
+  int64_t known = getStaticSize(count);
+  SmallVector<Value> dynamicSizes;
+  if (ShapedType::isDynamic(known))
+    dynamicSizes.push_back(getIndex(count));
+  return plan::WorkspaceOp::create(
+             builder, op.getLoc(), MemRefType::get(known, builder.getF32Type()),
+             dynamicSizes, ValueRange(), kPartialSumsAlignment)
+      .getBuffer();
 }
 
 /// Room for the partial sums of all blocks of any alternative, when there may
 /// be any.
-Value HopperMatmulLaunch::createPartialSums(
-    ArrayRef<MatmulAlternative> alternatives, Value blocks) {
+Value HopperMatmulLaunch::createPartialSums(Value blocks) {
   Location loc = op.getLoc();
   int64_t words = 0;
-  for (const MatmulAlternative &alternative : alternatives)
-    words = std::max<int64_t>(words, getPartialSumsBytes(alternative.config) /
-                                         sizeof(float));
+  for (AlternativeAttr alternative : op.getTilesAttr().getEntries())
+    words = std::max<int64_t>(
+        words, getPartialSumsBytes(getConfig(alternative)) / sizeof(float));
   Value isLong = arith::CmpIOp::create(
       builder, loc, arith::CmpIPredicate::sgt, getIndex(sizes.contraction),
       getIndex(builder.getIndexAttr(kFastSumElements)));
   Value all = arith::MulIOp::create(builder, loc, blocks,
                                     getIndex(builder.getIndexAttr(words)));
-  Value size = arith::SelectOp::create(builder, loc, isLong, all,
-                                       getIndex(builder.getIndexAttr(0)));
-  auto type = MemRefType::get(ShapedType::kDynamic, builder.getF32Type());
-  return plan::WorkspaceOp::create(builder, loc, type, ValueRange{size},
-                                   ValueRange(), kPartialSumsAlignment)
-      .getBuffer();
+  Value count = arith::SelectOp::create(builder, loc, isLong, all,
+                                        getIndex(builder.getIndexAttr(0)));
+  return createFloats(count);
 }
 
-SymbolRefAttr HopperMatmulLaunch::getKernel(const GroupedMatmulProblem &problem,
-                                            const HopperMatmulConfig &config) {
-  SmallVector<int64_t> numbers{problem.isMGrouped(), problem.dense,
-                               problem.padding,      problem.hasScalesA,
-                               problem.hasScalesB,   problem.reciprocalScales,
-                               problem.promoted,     problem.accumulates,
-                               problem.mnMajorA,     problem.mnMajorB};
-  for (auto member : GroupedMatmulSizes<int64_t>::members())
-    numbers.push_back(problem.sizes.*member);
-  return lowering.getKernels().getOrBuild(
-      problem.dense          ? "matmul"
-      : problem.isMGrouped() ? "grouped_matmul"
-                             : "grouped_matmul_k_grouped",
-      {TypeAttr::get(problem.aType), TypeAttr::get(problem.bType),
-       TypeAttr::get(problem.resultType), getWgmmaTile(op.getContext(), config),
-       builder.getDenseI64ArrayAttr(numbers)},
-      [&](gpu::GPUModuleOp module, StringRef name, const TargetInfo &target) {
-        buildHopperGroupedMatmul(op.getLoc(), module, name, problem, config,
-                                 target);
+/// For each alternative of an M-grouped matmul, whether it takes the least time
+/// by the model of the tiles, worked out on the host from the number of rows:
+/// an i1, which is true for one of them. Null for a single alternative.
+SmallVector<Value> HopperMatmulLaunch::createLeastWaves(Value multiprocessors) {
+  auto alternatives = op.getTilesAttr().getEntries();
+  if (op.getTilesAttr().size() == 1)
+    return {Value()};
+  ImplicitLocOpBuilder b(op.getLoc(), builder);
+  HostSize rows(b, sizes.rows), columns(b, sizes.columns),
+      groups(b, sizes.groups), perWave(b, multiprocessors);
+  // Twice the time of each.
+  SmallVector<Value> times =
+      llvm::map_to_vector(alternatives, [&](AlternativeAttr alternative) {
+        HostSize waves = countDoubledWaves(getConfig(alternative), rows,
+                                           columns, groups, perWave);
+        return (waves * alternative.getWave()).getValue(b);
       });
+  // The first of the best: it beats all before, and ties with none of them.
+  SmallVector<Value> conditions;
+  for (size_t index : llvm::seq(times.size())) {
+    Value condition;
+    auto demand = [&](arith::CmpIPredicate predicate, ArrayRef<Value> others) {
+      if (others.empty())
+        return;
+      Value least = others.front();
+      for (Value other : others.drop_front())
+        least = b.createOrFold<arith::MinSIOp>(least, other);
+      condition =
+          both(condition,
+               b.createOrFold<arith::CmpIOp>(predicate, times[index], least));
+    };
+    demand(arith::CmpIPredicate::slt, ArrayRef(times).take_front(index));
+    demand(arith::CmpIPredicate::sle, ArrayRef(times).drop_front(index + 1));
+    conditions.push_back(condition);
+  }
+  return conditions;
 }
 
 /// Boxes are as large as a tile, so each alternative has maps of its own.
@@ -231,39 +245,36 @@ HopperMatmulLaunch::createMaps(const Operands &operands, int64_t resultBytes,
 
 /// The kernel of one tile.
 void HopperMatmulLaunch::launchTile(
-    const GroupedMatmulProblem &problem,
-    const GroupedMatmulSizes<OpFoldResult> &sizes, const Operands &operands,
-    const HopperMatmulConfig &config, Value partialSums, Value blocks,
-    Value condition) {
+    GroupedMatmulProblem problem, const GroupedMatmulSizes<OpFoldResult> &sizes,
+    const Operands &operands, const HopperMatmulConfig &config,
+    Value partialSums, Value blocks, Value condition) {
+  problem.sizes = getKnownSizes(sizes);
   SmallVector<Value> args =
       createMaps(operands, problem.getResultBytes(), config);
-  if (!problem.dense)
-    args.push_back(instance.offsets);
-  for (Value scales : {instance.scaleA, instance.scaleB})
-    if (scales)
-      args.push_back(scales);
+  addOffsetsAndScales(args);
   if (problem.isMGrouped())
     args.push_back(operands.result.buffer);
   if (loadsAddend(problem))
-    args.push_back(operands.addend->buffer);
+    args.push_back(operands.addend.buffer);
   if (partialSums)
     args.push_back(partialSums);
-  for (auto member : GroupedMatmulSizes<OpFoldResult>::members())
-    if (ShapedType::isDynamic(getStaticSize(sizes.*member)))
-      args.push_back(getIndex(sizes.*member));
-  Value one = getIndex(builder.getIndexAttr(1));
-  plan::LaunchOp::create(builder, op.getLoc(), getKernel(problem, config),
-                         ValueRange{blocks, one, one},
-                         {HopperMatmulConfig::kThreads, 1, 1},
-                         getMatmulMemory(problem, config).total +
-                             GroupOrder::getBytes(problem, config),
-                         args, condition);
+  addDynamic(listSizes(sizes), args);
+  SymbolRefAttr kernel = getKernel(
+      problem, getWgmmaTile(op.getContext(), config), {problem.promoted},
+      [&](gpu::GPUModuleOp module, StringRef name, const TargetInfo &target) {
+        buildHopperGroupedMatmul(op.getLoc(), module, name, problem, config,
+                                 target);
+      });
+  int64_t sharedBytes = getMatmulMemory(problem, config).total +
+                        GroupOrder::getBytes(problem, config);
+  createLaunch(kernel, blocks, HopperMatmulConfig::kThreads, sharedBytes, args,
+               condition);
 }
 
 /// Begins the result with what the kernel adds to.
 void HopperMatmulLaunch::launchCopy(const Operands &operands, Value blocks,
                                     Value condition) {
-  const Matrix &addend = *operands.addend, &result = operands.result;
+  const Matrix &addend = operands.addend, &result = operands.result;
   OpFoldResult zero = size.constant(0);
   AddendCopySizes<OpFoldResult> copy{size.constant(1),     sizes.rows,
                                      sizes.columns,        addend.strides[0],
@@ -276,13 +287,6 @@ void HopperMatmulLaunch::launchCopy(const Operands &operands, Value blocks,
   }
   launchAddendCopy(op.getLoc(), addend.buffer, result.buffer, copy, blocks,
                    condition, lowering);
-}
-
-/// Kernels that do not read the addend know nothing of its strides.
-void HopperMatmulLaunch::dropAddend(GroupedMatmulProblem &problem,
-                                    GroupedMatmulSizes<OpFoldResult> &sizes) {
-  problem.sizes.addendRow = problem.sizes.addendGroup = 0;
-  sizes.addendRow = sizes.addendGroup = size.constant(0);
 }
 
 /// The f32 products of the parts of a dense contraction, and their sum.
@@ -298,15 +302,7 @@ void HopperMatmulLaunch::launchSplits(const Operands &operands,
       size.mul(size.ceilDiv(sizes.columns, kPitch), size.constant(kPitch));
   OpFoldResult part = size.mul(sizes.rows, pitch);
   OpFoldResult all = size.mul(part, size.constant(config.splits));
-  SmallVector<Value> dynamicSizes;
-  if (ShapedType::isDynamic(getStaticSize(all)))
-    dynamicSizes.push_back(getIndex(all));
-  TypedValue<MemRefType> products =
-      plan::WorkspaceOp::create(
-          builder, loc,
-          MemRefType::get(getStaticSize(all), builder.getF32Type()),
-          dynamicSizes, ValueRange(), kPartialSumsAlignment)
-          .getBuffer();
+  TypedValue<MemRefType> products = createFloats(all);
 
   Operands ofParts = operands;
   ofParts.result = {products,
@@ -318,9 +314,8 @@ void HopperMatmulLaunch::launchSplits(const Operands &operands,
   GroupedMatmulSizes<OpFoldResult> sizesOfParts = sizes;
   problemOfParts.resultType = builder.getF32Type();
   problemOfParts.accumulates = false;
-  dropAddend(problemOfParts, sizesOfParts);
-  sizesOfParts.resultRow = zero;
-  problemOfParts.sizes.resultRow = 0;
+  sizesOfParts.resultRow = sizesOfParts.addendRow = sizesOfParts.addendGroup =
+      zero;
   launchTile(problemOfParts, sizesOfParts, ofParts, config, partialSums, blocks,
              condition);
 
@@ -341,17 +336,12 @@ LogicalResult HopperMatmulLaunch::launch(Value when) {
   FailureOr<Operands> operands = getOperands();
   if (failed(operands))
     return failure();
-  SmallVector<MatmulAlternative> alternatives;
-  for (AlternativeAttr entry : op.getTilesAttr().getEntries())
-    alternatives.push_back(
-        {getHopperMatmulConfig(cast<WgmmaTileAttr>(entry.getTile())),
-         entry.getWave()});
   Value blocks =
       plan::DeviceAttrOp::create(builder, op.getLoc(), builder.getIndexType(),
                                  plan::DeviceAttribute::Multiprocessors);
   Value partialSums;
   if (hasPartialSums(problem))
-    partialSums = createPartialSums(alternatives, blocks);
+    partialSums = createPartialSums(blocks);
 
   // A K-grouped matmul of no rows is known: every group is empty.
   if (problem.isMGrouped() && ShapedType::isDynamic(problem.sizes.contraction))
@@ -365,23 +355,21 @@ LogicalResult HopperMatmulLaunch::launch(Value when) {
   Value isNotEmpty =
       createIsNotEmpty({sizes.rows, sizes.columns, sizes.groups});
   // Only the copy needs strides of what is not loaded.
-  GroupedMatmulProblem ofTiles = problem;
   GroupedMatmulSizes<OpFoldResult> sizesOfTiles = sizes;
   if (!loadsAddend(problem))
-    dropAddend(ofTiles, sizesOfTiles);
-  SmallVector<Value> choice =
-      createLeastWaves(builder, op.getLoc(), alternatives, sizes, blocks);
-  for (auto [alternative, isChosen] : llvm::zip_equal(alternatives, choice)) {
+    sizesOfTiles.addendRow = sizesOfTiles.addendGroup = size.constant(0);
+  for (auto [alternative, isChosen] : llvm::zip_equal(
+           op.getTilesAttr().getEntries(), createLeastWaves(blocks))) {
+    HopperMatmulConfig config = getConfig(alternative);
     Value condition = both(both(isNotEmpty, isChosen), when);
-    if (alternative.config.splits > 1) {
-      launchSplits(*operands, alternative.config, partialSums, blocks,
-                   condition);
+    if (config.splits > 1) {
+      launchSplits(*operands, config, partialSums, blocks, condition);
       continue;
     }
     if (addsInMemory(problem))
       launchCopy(*operands, blocks, condition);
-    launchTile(ofTiles, sizesOfTiles, *operands, alternative.config,
-               partialSums, blocks, condition);
+    launchTile(problem, sizesOfTiles, *operands, config, partialSums, blocks,
+               condition);
   }
   return success();
 }

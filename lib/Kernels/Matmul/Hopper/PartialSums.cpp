@@ -15,7 +15,6 @@
 
 #include "Kernels/Emit/NVIDIA/WarpRoles.h"
 #include "Kernels/Matmul/Hopper/Kernel.h"
-#include "Kernels/Matmul/Hopper/Wgmma.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;

@@ -9,7 +9,6 @@
 #include "Kernels/Emit/NVIDIA/Meeting.h"
 #include "Kernels/Emit/NVIDIA/WarpRoles.h"
 #include "Kernels/Matmul/Hopper/Kernel.h"
-#include "Kernels/Matmul/Hopper/TileMessages.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -39,8 +38,8 @@ static void createStage(GroupedMatmulKernel &kernel, StageRing &ring,
   KernelBuilder::Step step(b, "load_stage");
   createWaitForStage(kernel, ring, tile, position);
   Value full = ring.getFullBarrier(position.stage);
-  int64_t bytesA = kernel.config.getStageBytesA(),
-          bytesB = kernel.config.getStageBytesB();
+  int64_t bytesA = kernel.config.getStageBytes(/*isA=*/true),
+          bytesB = kernel.config.getStageBytes(/*isA=*/false);
   kernel::ArriveExpectTxOp::create(b, full, b.i32(bytesA + bytesB));
   Value slot = b.add(b.mul(ringIndex, kernel.config.stages), position.stage);
   Value along =

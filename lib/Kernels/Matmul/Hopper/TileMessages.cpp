@@ -6,10 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/Matmul/Hopper/TileMessages.h"
 #include "Kernels/Matmul/Hopper/Kernel.h"
-
-#include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -102,13 +99,10 @@ void TileMessages::forEachTile(
   };
   SmallVector<Value> init = receive(b.i32(0));
   init.push_back(b.i32(0));
-  scf::WhileOp::create(
-      b, ValueRange(init).getTypes(), init,
-      [&](OpBuilder &, Location, ValueRange values) {
-        Value isTile = b.less(b.i32(0), values[kNumStages]);
-        scf::ConditionOp::create(b, isTile, values);
-      },
-      [&](OpBuilder &, Location, ValueRange values) {
+  b.createWhile(
+      init,
+      [&](ValueRange values) { return b.less(b.i32(0), values[kNumStages]); },
+      [&](ValueRange values) {
         Tile tile;
         for (auto [member, word] :
              llvm::zip_equal(getMembers(), values.drop_back()))
@@ -119,6 +113,6 @@ void TileMessages::forEachTile(
         // Only now: a stage that has not come would hold up the result.
         SmallVector<Value> next = receive(stageCount);
         next.push_back(stageCount);
-        scf::YieldOp::create(b, next);
+        return next;
       });
 }

@@ -51,7 +51,7 @@ TileScheduler::TileScheduler(GroupedMatmulKernel &kernel)
     : kernel(kernel), b(kernel.b) {
   const HopperMatmulConfig &config = kernel.config;
   bool mGrouped = kernel.problem.isMGrouped();
-  numGroups = b.add(kernel.sizes.groups, kernel.problem.hasRemainder());
+  numGroups = b.add(kernel.sizes.groups, kernel.problem.hasExperts());
   extent = mGrouped ? kernel.sizes.rows : kernel.sizes.contraction;
   tilesAlongColumns = b.ceilDiv(kernel.sizes.columns, config.columns);
   if (mGrouped) {
@@ -137,22 +137,21 @@ Value TileScheduler::isValid(const TileState &state) {
 /// Moves on to the group of the state's tile, if there is one.
 TileState TileScheduler::seek(TileState state) {
   KernelBuilder::Step step(b, "find_tile");
-  auto loop = scf::WhileOp::create(
-      b, ValueRange(state.pack()).getTypes(), state.pack(),
-      [&](OpBuilder &, Location, ValueRange values) {
+  return TileState::unpack(b.createWhile(
+      state.pack(),
+      [&](ValueRange values) {
         TileState here = TileState::unpackNamed(b, values);
         Value isBehind =
             b.lessEqual(b.add(here.firstTile, getGroupTiles(here)), here.tile);
-        scf::ConditionOp::create(b, b.bitAnd(isBehind, isValid(here)), values);
+        return b.bitAnd(isBehind, isValid(here));
       },
-      [&](OpBuilder &, Location, ValueRange values) {
+      [&](ValueRange values) {
         TileState here = TileState::unpackNamed(b, values), next = here;
         next.group = b.add(here.group, 1);
         next.firstTile = b.add(here.firstTile, getGroupTiles(here));
         enterGroup(next, here);
-        scf::YieldOp::create(b, next.pack());
-      });
-  return TileState::unpack(loop.getResults());
+        return next.pack();
+      }));
 }
 
 TileState TileScheduler::advance(TileState state, const TileWalk &walk) {
@@ -298,14 +297,13 @@ TileScheduler::forEachTile(const TileWalk &walk,
   }
   SmallVector<Value> init = state.pack();
   init.push_back(count);
-  auto loop = scf::WhileOp::create(
-      b, ValueRange(init).getTypes(), init,
-      [&](OpBuilder &, Location, ValueRange values) {
+  SmallVector<Value> ends = b.createWhile(
+      init,
+      [&](ValueRange values) {
         b.named("stage_count", values.back());
-        TileState here = TileState::unpackNamed(b, values.drop_back());
-        scf::ConditionOp::create(b, isValid(here), values);
+        return isValid(TileState::unpackNamed(b, values.drop_back()));
       },
-      [&](OpBuilder &, Location, ValueRange values) {
+      [&](ValueRange values) {
         TileState here = TileState::unpackNamed(b, values.drop_back());
         Tile tile = getTile(here);
         Value count = b.named("stage_count", values.back());
@@ -321,8 +319,7 @@ TileScheduler::forEachTile(const TileWalk &walk,
           finish();
         SmallVector<Value> results = next.pack();
         results.push_back(count);
-        scf::YieldOp::create(b, results);
+        return results;
       });
-  return {TileState::unpack(loop.getResults().drop_back()).tile,
-          loop.getResults().back()};
+  return {TileState::unpack(ends).tile, ends.back()};
 }

@@ -18,9 +18,66 @@
 #define FP8MOE_LIB_KERNELS_MATMUL_HOPPER_WGMMA_H
 
 #include "Kernels/Emit/KernelBuilder.h"
-#include "Kernels/Matmul/Hopper/MatmulAtoms.h"
+#include "fp8moe/Target/NVIDIA.h"
 
 namespace mlir::fp8moe {
+
+//===----------------------------------------------------------------------===//
+// Numbers
+//===----------------------------------------------------------------------===//
+
+using nvidia::kSwizzleRowBytes;
+using nvidia::kWgmmaRows;
+
+/// Bytes of the contraction in one instruction.
+constexpr int64_t kWgmmaBytes = 32;
+/// Bytes that a swizzle moves together.
+constexpr int64_t kSwizzleChunkBytes = 16;
+/// Rows after which the pattern of a swizzle with 128-byte rows repeats.
+constexpr int64_t kSwizzlePeriod = 8;
+
+/// How a tensor map with rows of 128, 64 or 32 bytes permutes the 16-byte
+/// chunks of a row: chunk c of row r lies at place c ^ ((r >> shift) & mask).
+struct Swizzle {
+  int64_t rowBytes, shift, mask;
+
+  static Swizzle get(int64_t rowBytes);
+  /// Byte of a chunk, from the first row.
+  int64_t getOffset(int64_t row, int64_t chunk) const {
+    return row * rowBytes +
+           (chunk ^ ((row >> shift) & mask)) * kSwizzleChunkBytes;
+  }
+  /// The same, of values (i32).
+  Value createOffset(KernelBuilder &b, Value row, Value chunk) const;
+};
+
+/// The bits besides the address of every descriptor of an operand with rows of
+/// 128 bytes along the contraction.
+uint64_t getWgmmaDescriptorBits();
+/// Descriptor bits of an MN-major operand, of bf16: rows of 128 bytes hold 64
+/// of A's rows or B's columns, one for each position of the contraction; the
+/// next 64 come after `boxBytes`.
+uint64_t getMNMajorDescriptorBits(int64_t boxBytes);
+/// Bits of a shared memory address that a descriptor keeps, and the bytes that
+/// one unit of them stands for.
+constexpr uint64_t kDescriptorAddressMask = 0x3FFF;
+constexpr int64_t kDescriptorUnit = 16;
+
+/// An instruction: 64 rows by `columns`, element types both FP8 or both bf16.
+struct WgmmaShape {
+  int64_t columns;
+  Type a, b;
+  /// The operand, of bf16, lies in shared memory contiguous along A's rows or
+  /// B's columns.
+  bool mnMajorA = false, mnMajorB = false;
+
+  /// f32 registers per thread.
+  int64_t getNumAccumulators() const { return columns / 2; }
+};
+
+//===----------------------------------------------------------------------===//
+// Operations
+//===----------------------------------------------------------------------===//
 
 /// A descriptor (i64) of an operand at `address` (i32, in shared memory), whose
 /// rows are kSwizzleRowBytes long and swizzled; `bits` are those beside the

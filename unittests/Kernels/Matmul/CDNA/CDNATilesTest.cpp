@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Kernels/Matmul/CDNA/CDNATiles.h"
+#include "fp8moe/Kernels/Model/KernelFamily.h"
 
 #include "gtest/gtest.h"
 
@@ -29,11 +30,11 @@ MatmulWork mGrouped(int64_t rows, int64_t columns, int64_t contraction,
 }
 
 CDNAMatmulConfig choose(const MatmulWork &work, const TargetInfo &target) {
-  return chooseMfmaTile(rankMfmaTiles(work, target)).config;
+  return chooseCandidate(rankMfmaTiles(work, target)).config;
 }
 
 double getTeraflops(const MatmulWork &work, const TargetInfo &target) {
-  const Cost cost = chooseMfmaTile(rankMfmaTiles(work, target)).cost;
+  const Cost cost = chooseCandidate(rankMfmaTiles(work, target)).cost;
   return 2.0 * work.rows * work.columns * work.contraction / cost.time;
 }
 
@@ -55,10 +56,10 @@ TEST(CDNATiles, AllThreadsBringWholeRows) {
     for (const MfmaTileCost &tile :
          rankMfmaTiles(mGrouped(16384, 4096, 4096, 8), *target)) {
       const CDNAMatmulConfig &config = tile.config;
-      EXPECT_EQ(config.getRowRounds() * config.getRowsPerRound(),
-                config.getHalfRows());
-      EXPECT_EQ(config.getColumnRounds() * config.getRowsPerRound(),
-                config.getHalfColumns());
+      EXPECT_EQ(config.getRounds(true) * config.getRowsPerRound(),
+                config.getHalf(true));
+      EXPECT_EQ(config.getRounds(false) * config.getRowsPerRound(),
+                config.getHalf(false));
       EXPECT_LE(config.getSharedBytes(), target->sharedMemoryPerBlock);
       EXPECT_LE(config.getThreads(), target->maxThreadsPerBlock);
     }
@@ -86,7 +87,7 @@ TEST(CDNATiles, GroupsOfBlocksAreShifted) {
     EXPECT_EQ(tile.config.getLoadedBytes() * 4,
               tile.config.getStageBytes() * 5);
   }
-  EXPECT_EQ(chooseMfmaTile(tiles).config.columns, 256);
+  EXPECT_EQ(chooseCandidate(tiles).config.columns, 256);
 
   work.groupedDim = GroupedDim::M;
   for (const MfmaTileCost &tile : rankMfmaTiles(work, getMI355X())) {
@@ -152,7 +153,7 @@ TEST(CDNATiles, PredictionsAreBoundedByDenseMatmuls) {
 /// Memory bounds few rows of many experts.
 TEST(CDNATiles, WeightsBoundFewRows) {
   MatmulWork work = mGrouped(256, 4096, 4096, 64);
-  MfmaTileCost tile = chooseMfmaTile(rankMfmaTiles(work, getMI300X()));
+  MfmaTileCost tile = chooseCandidate(rankMfmaTiles(work, getMI300X()));
   EXPECT_GE(tile.cost.time, tile.trafficTime);
   EXPECT_GT(tile.trafficTime, 200000000); // 1 GiB at 4.7 TB/s, in ps
 }

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Kernels/Matmul/Hopper/HopperTiles.h"
+#include "fp8moe/Kernels/Model/KernelFamily.h"
 
 #include "gtest/gtest.h"
 
@@ -237,7 +238,7 @@ TEST(HopperTilesTest, ChoosesNearlyTheBestOfAllTiles) {
   double logarithms = 0;
   for (const SweptCase &entry : getSweptCases()) {
     SmallVector<WgmmaTileCost> tiles = rankWgmmaTiles(entry.work, getH200());
-    const HopperMatmulConfig &chosen = chooseWgmmaTile(tiles).config;
+    const HopperMatmulConfig &chosen = chooseCandidate(tiles).config;
     double best = INFINITY, time = 0;
     for (auto [tile, microseconds] :
          llvm::zip_equal(kSweptTiles, entry.microseconds)) {
@@ -321,7 +322,7 @@ TEST(HopperTilesTest, WidthsFillSingleWavesOfDenseMatmuls) {
     work.a = work.b = MatrixElement::BF16;
     work.elementBytes = 2;
     SmallVector<WgmmaTileCost> tiles = rankWgmmaTiles(work, getH200());
-    const WgmmaTileCost &best = chooseWgmmaTile(tiles);
+    const WgmmaTileCost &best = chooseCandidate(tiles);
     EXPECT_EQ(best.config.splits, 1);
     return static_cast<double>(best.tiles) / getH200().multiprocessors;
   };
@@ -340,7 +341,7 @@ TEST(HopperTilesTest, PromotedSumsShareWideTiles) {
   auto choose = [](MatmulWork work) {
     work.promoted = true;
     SmallVector<WgmmaTileCost> tiles = rankWgmmaTiles(work, getH200());
-    return chooseWgmmaTile(tiles).config;
+    return chooseCandidate(tiles).config;
   };
   HopperMatmulConfig wide = choose(mGrouped(16640, 8192, 5120, 16));
   EXPECT_EQ(wide.kind, kCooperative);
@@ -359,7 +360,7 @@ TEST(HopperTilesTest, WideResultsHaveHigherBands) {
   auto getRaster = [](MatmulWork work, bool promoted) {
     work.promoted = promoted;
     SmallVector<WgmmaTileCost> tiles = rankWgmmaTiles(work, getH200());
-    return chooseWgmmaTile(tiles).config.raster;
+    return chooseCandidate(tiles).config.raster;
   };
   EXPECT_EQ(getRaster(mGrouped(16640, 8192, 5120, 16), false), 8);
   EXPECT_EQ(getRaster(mGrouped(16640, 8192, 5120, 16), true), 12);
@@ -376,7 +377,7 @@ TEST(HopperTilesTest, PromotionCostsTime) {
     auto predict = [&](bool promoted) {
       work.promoted = promoted;
       SmallVector<WgmmaTileCost> tiles = rankWgmmaTiles(work, getH200());
-      return chooseWgmmaTile(tiles).cost.time;
+      return chooseCandidate(tiles).cost.time;
     };
     EXPECT_GE(predict(/*promoted=*/true), predict(/*promoted=*/false));
   }
@@ -400,18 +401,18 @@ TEST(HopperTilesTest, StraddledLinesAskForLargerTiles) {
   EXPECT_LT(getTime(160, 2880) / getTime(160, 2944), 1.01);
   MatmulWork work = mGrouped(24576, 4096, 2880, 10);
   SmallVector<WgmmaTileCost> tiles = rankWgmmaTiles(work, getH200());
-  EXPECT_EQ(chooseWgmmaTile(tiles).config.columns, 160);
+  EXPECT_EQ(chooseCandidate(tiles).config.columns, 160);
   // Rows that are padded to lines straddle none.
   work.pitchA = work.pitchB = 2944;
   tiles = rankWgmmaTiles(work, getH200());
-  EXPECT_EQ(chooseWgmmaTile(tiles).config.columns, 128);
+  EXPECT_EQ(chooseCandidate(tiles).config.columns, 128);
 }
 
 TEST(HopperTilesTest, ChoiceDoesNotDependOnTheRun) {
   MatmulWork work = mGrouped(ShapedType::kDynamic, 2048, 7168, 8);
   SmallVector<WgmmaTileCost> first = rankWgmmaTiles(work, getH200());
   SmallVector<WgmmaTileCost> second = rankWgmmaTiles(work, getH200());
-  EXPECT_EQ(chooseWgmmaTile(first).cost, chooseWgmmaTile(second).cost);
+  EXPECT_EQ(chooseCandidate(first).cost, chooseCandidate(second).cost);
 }
 
 TEST(HopperTilesTest, GroupsFillHalfOfTheirLastTiles) {
@@ -463,7 +464,7 @@ TEST(HopperTilesTest, AlternativesLoseLittleForAnyNumberOfRows) {
           if (!chosen || tile.tilesTime < chosen->tilesTime)
             chosen = &tile;
         }
-        double best = chooseWgmmaTile(tiles).cost.time;
+        double best = chooseCandidate(tiles).cost.time;
         logarithms += std::log(chosen->cost.time / best);
         single += std::log(find(alternatives.front()).cost.time / best);
       }
@@ -481,7 +482,7 @@ TEST(HopperTilesTest, AlternativesLoseLittleForAnyNumberOfRows) {
 TEST(HopperTilesTest, SmallWorkIsBoundByOneWave) {
   SmallVector<WgmmaTileCost> tiles =
       rankWgmmaTiles(mGrouped(128, 128, 128, 1), getH200());
-  EXPECT_EQ(chooseWgmmaTile(tiles).waves, 1);
+  EXPECT_EQ(chooseCandidate(tiles).waves, 1);
 }
 
 TEST(MatmulTilesTest, HugeSizesDoNotOverflow) {

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/Matmul/Hopper/MatmulAtoms.h"
+#include "Kernels/Matmul/Hopper/Wgmma.h"
 
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/MLIRContext.h"
