@@ -21,21 +21,6 @@ static constexpr int64_t kPack = kWordBytes;
 
 static_assert(kSegmentTile == TransposeTile::kRowBytes);
 
-/// The f32 value of each element of a chunk of bf16 or f32; exact.
-static SmallVector<Value> unpackFloats(KernelBuilder &b, Value chunk,
-                                       Type type) {
-  SmallVector<Value> values;
-  for (Value word : b.unpackWords(chunk)) {
-    if (type.isF32()) {
-      values.push_back(b.bitcast(b.getF32Type(), word));
-      continue;
-    }
-    for (Value bits : {b.widenLowBF16(word), b.widenHighBF16(word)})
-      values.push_back(b.bitcast(b.getF32Type(), bits));
-  }
-  return values;
-}
-
 int64_t fp8moe::getRowAlignment(const ScaledCastProblem &problem) {
   bool hasRowChunks = problem.readsRows() || problem.writesRows();
   return hasRowChunks && !problem.hasBlocks() ? kVectorBytes : 1;
@@ -191,7 +176,8 @@ SmallVector<Value> CastBuilder::convertToFP8(const SegmentTile &tile,
     ArrayRef<Value> ofPosition = loaded[loaded.size() == 1 ? 0 : i];
     SmallVector<Value> products, packed;
     for (Value words : chunks.slice(i * perPosition, perPosition))
-      for (Value value : unpackFloats(b, words, problem.inputType))
+      for (Value value :
+           b.unpackFloats(b.unpackWords(words), problem.inputType))
         // (Q4): an f32 product; the conversion clamps.
         products.push_back(arith::MulFOp::create(
             b, value, getFactor(ofPosition, products.size())));
@@ -208,19 +194,13 @@ SmallVector<Value> CastBuilder::convertToFP8(const SegmentTile &tile,
 
 SmallVector<Value> CastBuilder::convertFromFP8(ArrayRef<Value> words,
                                                ArrayRef<Value> ofPosition) {
-  SmallVector<Value> products, result;
+  SmallVector<Value> products;
   for (Value word : words)
     for (Value value :
          kernel::UnpackFP8Op::create(b, word, problem.inputType)->getResults())
       products.push_back(arith::MulFOp::create(
           b, value, getFactor(ofPosition, products.size())));
-  if (problem.outputType.isF32())
-    for (Value product : products)
-      result.push_back(b.bitcast(b.getI32Type(), product));
-  else
-    for (size_t i = 0; i < products.size(); i += 2)
-      result.push_back(b.packBF16(products[i], products[i + 1]));
-  return result;
+  return b.packFloats(products, problem.outputType);
 }
 
 void CastBuilder::storePart(const SegmentTile &tile, Value first, Value other,

@@ -45,7 +45,6 @@ private:
   /// All dimensions but those given, in order.
   SmallVector<int64_t> getOtherDims(ArrayRef<int64_t> without);
   Offsets getOffsets(ArrayRef<int64_t> order, ValueRange indices);
-  SmallVector<Value> getSizes();
   /// The plane of two dimensions at `offset`, accessed in chunks along `dim`.
   Plane getPlane(bool isOutput, Value offset, int64_t dim, int64_t otherDim);
   void storeElement(Value element, Value offset);
@@ -58,6 +57,8 @@ private:
   int64_t chunk;
   Value input, offsets, output;
   SmallVector<RelayoutDim<Value>> dims;
+  /// Of the dimensions.
+  SmallVector<Value> sizes;
   RelayoutGroups<Value> groups;
 };
 
@@ -72,8 +73,10 @@ RelayoutBuilder::RelayoutBuilder(KernelBuilder &b,
   if (problem.padding)
     offsets = b.getPointer(pointer++, "group_ends");
   output = b.getPointer(pointer++, "output");
-  for (const RelayoutDim<int64_t> &dim : problem.dims)
+  for (const RelayoutDim<int64_t> &dim : problem.dims) {
     dims.push_back(bindSizes(b, dim, parameter));
+    sizes.push_back(dims.back().size);
+  }
   if (problem.padding)
     groups = bindSizes(b, problem.groups, parameter);
 }
@@ -101,11 +104,6 @@ SmallVector<int64_t> RelayoutBuilder::getOtherDims(ArrayRef<int64_t> without) {
     if (!llvm::is_contained(without, dim))
       others.push_back(dim);
   return others;
-}
-
-SmallVector<Value> RelayoutBuilder::getSizes() {
-  return llvm::map_to_vector(
-      dims, [](const RelayoutDim<Value> &dim) { return dim.size; });
 }
 
 Value RelayoutBuilder::getProduct(ArrayRef<int64_t> order,
@@ -182,7 +180,7 @@ void RelayoutBuilder::buildVectors() {
   int64_t dim = config.inputDim;
   SmallVector<int64_t> others = getOtherDims(dim);
   Value chunksPerRow = b.ceilDiv(dims[dim].size, chunk);
-  Value chunks = b.mul(getProduct(others, getSizes()), chunksPerRow);
+  Value chunks = b.mul(getProduct(others, sizes), chunksPerRow);
   IndexRange range{b.i64(0), dims[dim].size};
   // A plane needs a second dimension; the offsets already hold all others.
   Value zero = b.i64(0);
@@ -196,8 +194,7 @@ void RelayoutBuilder::buildVectors() {
             Value row = others.empty() ? zero : b.divU(index, chunksPerRow);
             Value chunkInRow =
                 others.empty() ? index : b.remU(index, chunksPerRow);
-            Offsets offset =
-                getOffsets(others, splitIndex(row, others, getSizes()));
+            Offsets offset = getOffsets(others, splitIndex(row, others, sizes));
             Value element = b.mul(chunkInRow, chunk);
             Value words = loadChunks(b, getPlane(false, offset.input, dim, dim),
                                      element, 1, zero, range)
@@ -221,11 +218,11 @@ void RelayoutBuilder::buildTiles() {
   Value tilesOut = b.ceilDiv(outRange.high, extent);
   Value tiles = b.mul(tilesIn, tilesOut);
 
-  Value workTiles = b.mul(getProduct(others, getSizes()), tiles);
+  Value workTiles = b.mul(getProduct(others, sizes), tiles);
   b.forEachWorkTile(workTiles, [&](Value workTile) {
     Value batch = others.empty() ? b.i64(0) : b.divU(workTile, tiles);
     Value tileIndex = others.empty() ? workTile : b.remU(workTile, tiles);
-    Offsets offset = getOffsets(others, splitIndex(batch, others, getSizes()));
+    Offsets offset = getOffsets(others, splitIndex(batch, others, sizes));
     Value inOrigin = b.mul(b.remU(tileIndex, tilesIn), extent);
     Value outOrigin = b.mul(b.divU(tileIndex, tilesIn), extent);
 
@@ -261,11 +258,11 @@ void RelayoutBuilder::buildTiles() {
 
 void RelayoutBuilder::buildElements() {
   SmallVector<int64_t> order = getOtherDims({});
-  Value elements = getProduct(order, getSizes());
+  Value elements = getProduct(order, sizes);
   b.forEachWorkTile(b.ceilDiv(elements, kRelayoutThreads), [&](Value workTile) {
     Value linear = b.add(b.mul(workTile, kRelayoutThreads), b.getThread());
     b.createIf(b.less(linear, elements), [&] {
-      Offsets offset = getOffsets(order, splitIndex(linear, order, getSizes()));
+      Offsets offset = getOffsets(order, splitIndex(linear, order, sizes));
       storeElement(loadElement(offset.input), offset.output);
     });
   });
@@ -292,7 +289,7 @@ void RelayoutBuilder::buildGroups() {
     Value rows =
         b.select(isRemainder, b.sub(dims[padding.dim].size, to.paddedStart),
                  b.roundUp(to.length, padding.output));
-    SmallVector<Value> sizes = getSizes();
+    SmallVector<Value> sizes = this->sizes;
     sizes[padding.dim] = rows;
     Value elements = getProduct(order, sizes);
     Value first = b.add(b.mul(share, kRelayoutThreads), b.getThread());

@@ -292,6 +292,31 @@ Value KernelBuilder::packBF16(Value low, Value high) {
   return LLVM::BitcastOp::create(*this, getI32Type(), pair);
 }
 
+SmallVector<Value> KernelBuilder::unpackFloats(ArrayRef<Value> words,
+                                               Type elementType) {
+  SmallVector<Value> values;
+  for (Value word : words) {
+    if (elementType.isBF16()) {
+      values.push_back(bitcast(getF32Type(), widenLowBF16(word)));
+      word = widenHighBF16(word);
+    }
+    values.push_back(bitcast(getF32Type(), word));
+  }
+  return values;
+}
+
+SmallVector<Value> KernelBuilder::packFloats(ArrayRef<Value> values,
+                                             Type elementType) {
+  SmallVector<Value> words;
+  if (elementType.isBF16())
+    for (size_t i = 0; i < values.size(); i += 2)
+      words.push_back(packBF16(values[i], values[i + 1]));
+  else
+    for (Value value : values)
+      words.push_back(bitcast(getI32Type(), value));
+  return words;
+}
+
 //===----------------------------------------------------------------------===//
 // Control flow
 //===----------------------------------------------------------------------===//

@@ -187,6 +187,10 @@ public:
   Value widenHighBF16(Value word);
   /// Two f32 rounded to bf16, as an i32 with the first one in the lower half.
   Value packBF16(Value low, Value high);
+  /// The f32 values of elements, bf16 or f32, in words; and the words of as
+  /// many elements as fill them, rounded to their type.
+  SmallVector<Value> unpackFloats(ArrayRef<Value> words, Type elementType);
+  SmallVector<Value> packFloats(ArrayRef<Value> values, Type elementType);
 
   //===--------------------------------------------------------------------===//
   // Control flow

@@ -127,11 +127,9 @@ Value InnerBuilder::combineLines(ArrayRef<Value> magnitudes) {
   };
   // Threads may still read those of the block's previous tile.
   b.createBarrier();
-  b.store(largest, getAddress(half), kWordBytes);
+  b.storeWord(largest, getAddress(half));
   b.createBarrier();
-  Value other =
-      b.load(b.getI32Type(), getAddress(b.bitXor(half, 1)), kWordBytes);
-  return b.maxU(largest, other);
+  return b.maxU(largest, b.loadWord(getAddress(b.bitXor(half, 1))));
 }
 
 void InnerBuilder::storeAlongLines(const MXTile &tile, ArrayRef<Value> chunks,

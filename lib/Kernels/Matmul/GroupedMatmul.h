@@ -80,10 +80,6 @@ struct GroupedMatmulProblem {
     return resultType.getIntOrFloatBitWidth() / 8;
   }
   bool hasBlockScales() const { return blockScalesA != BlockScales::None; }
-  /// Buffers of scales of either kind.
-  int64_t countScaleBuffers() const {
-    return hasBlockScales() ? 2 : hasScalesA + hasScalesB;
-  }
   bool isMGrouped() const { return groupedDim == GroupedDim::M; }
   /// Each group has a matrix of b. Rows behind the last group become zero:
   /// where tiles are counted, they are one group more.

@@ -150,29 +150,20 @@ std::string MatmulFamily::explainTile(
 //===----------------------------------------------------------------------===//
 
 /// Reports `what` where it is not contiguous along dimension `contiguous`,
-/// whose `role` says why; `orElse` says what else would do, `wayOut` what to
-/// do.
-static LogicalResult verifyContiguous(MatmulOpInterface op, StringRef what,
-                                      RankedTensorType type, int64_t contiguous,
-                                      StringRef role, StringRef orElse,
-                                      StringRef wayOut,
-                                      const TargetInfo &target) {
-  if (StridedLayout::get(type)->isContiguousAlong(contiguous) ||
-      type.getDimSize(contiguous) == 1)
-    return success();
-  return op.emitOpError("on ")
-         << target.chip << " expects " << what << " to be contiguous along the "
-         << role << " dimension " << contiguous << orElse << ", found " << type
-         << "; " << wayOut;
-}
-
-/// Reports a stride of `what` that is no multiple of `alignment` bytes. The
-/// stride of the `contiguous` dimension, whose `role` is named, may be any.
-static LogicalResult verifyStrides(MatmulOpInterface op, StringRef what,
-                                   RankedTensorType type, int64_t contiguous,
-                                   StringRef role, int64_t alignment,
-                                   const TargetInfo &target) {
+/// whose `role` says why, or has another stride that is no multiple of
+/// `alignment` bytes. `orElse` says what else would be contiguous, `wayOut`
+/// what to do.
+static LogicalResult verifyTensor(MatmulOpInterface op, StringRef what,
+                                  RankedTensorType type, int64_t contiguous,
+                                  StringRef role, StringRef orElse,
+                                  StringRef wayOut, int64_t alignment,
+                                  const TargetInfo &target) {
   StridedLayout layout = *StridedLayout::get(type);
+  if (!layout.isContiguousAlong(contiguous) && type.getDimSize(contiguous) != 1)
+    return op.emitOpError("on ")
+           << target.chip << " expects " << what
+           << " to be contiguous along the " << role << " dimension "
+           << contiguous << orElse << ", found " << type << "; " << wayOut;
   int64_t bytes = getElementBytes(type.getElementType()).value_or(1);
   // In elements, as 64 bits need not hold the bytes of the largest strides.
   int64_t step = std::max<int64_t>(1, alignment / bytes);
@@ -197,14 +188,6 @@ LogicalResult fp8moe::verifyMatmulLayouts(MatmulOpInterface op,
                                           int64_t operandAlignment,
                                           int64_t resultAlignment,
                                           const TargetInfo &target) {
-  auto verifyTensor = [&](StringRef what, RankedTensorType type, int64_t dim,
-                          StringRef role, StringRef orElse, StringRef wayOut,
-                          int64_t alignment) {
-    return success(
-        succeeded(verifyContiguous(op, what, type, dim, role, orElse, wayOut,
-                                   target)) &&
-        succeeded(verifyStrides(op, what, type, dim, role, alignment, target)));
-  };
   for (bool isFirst : {true, false}) {
     auto [type, contracted, kept] = OperandDims::get(op, isFirst);
     bool isAlongKept = isMNMajor(op, isFirst);
@@ -213,18 +196,19 @@ LogicalResult fp8moe::verifyMatmulLayouts(MatmulOpInterface op,
             ? llvm::formatv(" or along dimension {0}", kept).str()
             : "";
     if (failed(verifyTensor(
-            isFirst ? "the first operand" : "the second operand", type,
+            op, isFirst ? "the first operand" : "the second operand", type,
             isAlongKept ? kept : contracted,
             !isAlongKept ? "contracted"
             : isFirst    ? "first"
                          : "last",
             orElse, "run the layout passes, or fp8moe.relayout it first",
-            operandAlignment)))
+            operandAlignment, target)))
       return failure();
   }
-  return verifyTensor("the result", op.getType(), op.getType().getRank() - 1,
-                      "last", /*orElse=*/"",
-                      "fp8moe.relayout such a result instead", resultAlignment);
+  return verifyTensor(op, "the result", op.getType(),
+                      op.getType().getRank() - 1, "last", /*orElse=*/"",
+                      "fp8moe.relayout such a result instead", resultAlignment,
+                      target);
 }
 
 //===----------------------------------------------------------------------===//

@@ -90,45 +90,28 @@ void MatmulLaunch::raiseAlignment(Value buffer, int64_t alignment) {
       });
 }
 
-SymbolRefAttr MatmulLaunch::getKernel(const GroupedMatmulProblem &problem,
-                                      Attribute tile,
-                                      SmallVector<int64_t> numbers,
-                                      KernelCache::BuildFn build) {
+KernelLaunch MatmulLaunch::createLaunch(const GroupedMatmulProblem &problem,
+                                        Attribute tile,
+                                        SmallVector<int64_t> numbers,
+                                        int64_t threads) {
   numbers.append(
       {problem.isMGrouped(), problem.dense, problem.padding, problem.hasScalesA,
        problem.hasScalesB, static_cast<int64_t>(problem.blockScalesA),
        static_cast<int64_t>(problem.blockScalesB), problem.reciprocalScales,
        problem.accumulates, problem.mnMajorA, problem.mnMajorB});
-  for (auto member : GroupedMatmulSizes<int64_t>::members())
-    numbers.push_back(problem.sizes.*member);
-  return lowering.getKernels().getOrBuild(
-      problem.dense          ? "matmul"
-      : problem.isMGrouped() ? "grouped_matmul"
-                             : "grouped_matmul_k_grouped",
-      {TypeAttr::get(problem.aType), TypeAttr::get(problem.bType),
-       TypeAttr::get(problem.resultType), tile,
-       builder.getDenseI64ArrayAttr(numbers)},
-      build);
+  return {problem.dense          ? "matmul"
+          : problem.isMGrouped() ? "grouped_matmul"
+                                 : "grouped_matmul_k_grouped",
+          {TypeAttr::get(problem.aType), TypeAttr::get(problem.bType),
+           TypeAttr::get(problem.resultType), tile},
+          numbers,
+          threads,
+          /*buffers=*/{},
+          /*sizes=*/{}};
 }
 
-void MatmulLaunch::addOffsetsAndScales(SmallVectorImpl<Value> &args) {
+void MatmulLaunch::addOffsetsAndScales(KernelLaunch &launch) {
   for (Value buffer : {instance.offsets, instance.scaleA, instance.scaleB})
     if (buffer)
-      args.push_back(buffer);
-}
-
-void MatmulLaunch::addDynamic(ArrayRef<OpFoldResult> sizes,
-                              SmallVectorImpl<Value> &args) {
-  for (OpFoldResult size : sizes)
-    if (ShapedType::isDynamic(getStaticSize(size)))
-      args.push_back(getIndex(size));
-}
-
-void MatmulLaunch::createLaunch(SymbolRefAttr kernel, Value blocks,
-                                int64_t threads, int64_t sharedBytes,
-                                ArrayRef<Value> args, Value condition) {
-  Value one = getIndex(builder.getIndexAttr(1));
-  plan::LaunchOp::create(builder, op.getLoc(), kernel,
-                         ValueRange{blocks, one, one}, {threads, 1, 1},
-                         sharedBytes, args, condition);
+      launch.buffers.push_back(buffer);
 }

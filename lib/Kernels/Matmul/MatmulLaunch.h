@@ -70,17 +70,12 @@ protected:
   /// null when all are known.
   Value createIsNotEmpty(ArrayRef<OpFoldResult> extents);
 
-  /// The kernel of a problem. The numbers and the tile tell it from others,
-  /// too.
-  SymbolRefAttr getKernel(const GroupedMatmulProblem &problem, Attribute tile,
-                          SmallVector<int64_t> numbers,
-                          KernelCache::BuildFn build);
+  /// Launches of the kernel of a problem, which a tile and numbers tell from
+  /// others, too. It has no buffers and sizes yet.
+  KernelLaunch createLaunch(const GroupedMatmulProblem &problem, Attribute tile,
+                            SmallVector<int64_t> numbers, int64_t threads);
   /// Appends the offsets and the scales that there are.
-  void addOffsetsAndScales(SmallVectorImpl<Value> &args);
-  /// Appends those that are not constant.
-  void addDynamic(ArrayRef<OpFoldResult> sizes, SmallVectorImpl<Value> &args);
-  void createLaunch(SymbolRefAttr kernel, Value blocks, int64_t threads,
-                    int64_t sharedBytes, ArrayRef<Value> args, Value condition);
+  void addOffsetsAndScales(KernelLaunch &launch);
 
   MatmulOpInterface op;
   const MatmulInstance &instance;

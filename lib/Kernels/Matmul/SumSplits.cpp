@@ -81,9 +81,7 @@ SmallVector<Value> SplitSumBuilder::loadProducts(Value element, int64_t split) {
       b.getWordsType(),
       b.offsetBytes(products, b.mul(b.add(part, element), sizeof(float))),
       kColumns * sizeof(float));
-  return llvm::map_to_vector(b.unpackWords(words), [&](Value word) {
-    return b.bitcast(b.getF32Type(), word);
-  });
+  return b.unpackFloats(b.unpackWords(words), b.getF32Type());
 }
 
 void SplitSumBuilder::sumColumns(Value row, Value column) {
@@ -145,18 +143,12 @@ SmallVector<Value> SplitSumBuilder::loadAddends(Value pointer, int64_t count) {
 }
 
 void SplitSumBuilder::storeResults(Value pointer, ArrayRef<Value> values) {
-  SmallVector<Value> words;
-  if (sum.resultType.isF32()) {
-    for (Value value : values)
-      words.push_back(b.bitcast(b.getI32Type(), value));
-  } else if (values.size() == 1) {
+  if (values.size() == 1 && sum.resultType.isBF16()) {
     Value pair = b.packBF16(values[0], values[0]);
     b.store(b.truncate(b.getI16Type(), pair), pointer, 2);
     return;
-  } else {
-    for (size_t i = 0; i < values.size(); i += 2)
-      words.push_back(b.packBF16(values[i], values[i + 1]));
   }
+  SmallVector<Value> words = b.packFloats(values, sum.resultType);
   auto bytes = static_cast<int64_t>(words.size() * kWordBytes);
   if (words.size() == 1) {
     b.store(words.front(), pointer, bytes);

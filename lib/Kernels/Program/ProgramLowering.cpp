@@ -111,10 +111,9 @@ FailureOr<BufferView> ProgramLowering::createResult(OpResult result) {
   return view;
 }
 
-void ProgramLowering::createLaunch(Location loc, SymbolRefAttr kernel,
-                                   OpFoldResult workTiles, int64_t threads,
-                                   ArrayRef<Value> buffers,
-                                   ArrayRef<OpFoldResult> sizes,
+void ProgramLowering::launchKernel(Location loc, const KernelLaunch &launch,
+                                   OpFoldResult workTiles,
+                                   function_ref<void(KernelBuilder &)> build,
                                    Value condition) {
   OpBuilder builder = getBuilder();
   auto index = [&](OpFoldResult value) {
@@ -127,39 +126,41 @@ void ProgramLowering::createLaunch(Location loc, SymbolRefAttr kernel,
     blocks = arith::MinSIOp::create(builder, loc, index(workTiles),
                                     index(builder.getIndexAttr(kMaxBlocks)))
                  .getResult();
-  SmallVector<Value> args(buffers);
-  for (OpFoldResult size : sizes)
-    if (ShapedType::isDynamic(getStaticSize(size)))
-      args.push_back(index(size));
-  args.push_back(index(blocks));
-  Value one = index(builder.getIndexAttr(1));
-  plan::LaunchOp::create(builder, loc, kernel,
-                         ValueRange{args.back(), one, one}, {threads, 1, 1},
-                         /*sharedBytes=*/0, args, condition);
+  launchBlocks(loc, launch, blocks, build, condition);
 }
 
-void ProgramLowering::launchKernel(Location loc, const KernelLaunch &launch,
-                                   OpFoldResult workTiles,
+void ProgramLowering::launchBlocks(Location loc, const KernelLaunch &launch,
+                                   OpFoldResult blocks,
                                    function_ref<void(KernelBuilder &)> build,
                                    Value condition) {
+  OpBuilder builder = getBuilder();
   SmallVector<int64_t> numbers = launch.numbers;
-  llvm::append_range(numbers, llvm::map_range(launch.sizes, getStaticSize));
+  SmallVector<Value> args = launch.buffers;
+  KernelSignature signature{launch.tensorMaps,
+                            unsigned(args.size()) - launch.tensorMaps,
+                            /*sizes=*/0, launch.hasBlockCount, launch.threads};
+  for (OpFoldResult size : launch.sizes) {
+    numbers.push_back(getStaticSize(size));
+    if (ShapedType::isStatic(numbers.back()))
+      continue;
+    args.push_back(materializeSize(builder, loc, size));
+    ++signature.sizes;
+  }
+  Value numBlocks = materializeSize(builder, loc, blocks);
+  if (launch.hasBlockCount)
+    args.push_back(numBlocks);
   SmallVector<Attribute> key = launch.key;
-  key.push_back(getBuilder().getDenseI64ArrayAttr(numbers));
+  key.push_back(builder.getDenseI64ArrayAttr(numbers));
   SymbolRefAttr kernel = kernels.getOrBuild(
       launch.name, key,
       [&](gpu::GPUModuleOp module, StringRef name, const TargetInfo &target) {
-        KernelSignature signature;
-        signature.pointers = launch.buffers.size();
-        signature.sizes = llvm::count_if(launch.sizes, [](OpFoldResult size) {
-          return ShapedType::isDynamic(getStaticSize(size));
-        });
-        signature.threads = launch.threads;
         KernelBuilder b(loc, module, name, signature, target);
         build(b);
       });
-  createLaunch(loc, kernel, workTiles, launch.threads, launch.buffers,
-               launch.sizes, condition);
+  Value one = materializeSize(builder, loc, builder.getIndexAttr(1));
+  plan::LaunchOp::create(builder, loc, kernel, ValueRange{numBlocks, one, one},
+                         {launch.threads, 1, 1}, launch.sharedBytes, args,
+                         condition);
 }
 
 //===----------------------------------------------------------------------===//

@@ -18,9 +18,8 @@
 namespace mlir::fp8moe {
 class KernelBuilder;
 
-/// A kernel whose blocks take work tiles in turn, and its launch. Its
-/// parameters are the buffers, then those of the sizes that are not constant,
-/// then the number of blocks.
+/// A kernel and its launch. Its parameters are the buffers, then those of the
+/// sizes that are not constant, then the number of blocks.
 struct KernelLaunch {
   StringRef name;
   /// Attributes and numbers that tell it from others of the name, besides the
@@ -29,8 +28,14 @@ struct KernelLaunch {
   SmallVector<int64_t> numbers;
   /// Threads of a block.
   int64_t threads;
+  /// Tensor maps come first.
   SmallVector<Value> buffers;
   SmallVector<OpFoldResult> sizes;
+  unsigned tensorMaps = 0;
+  /// Whether the number of blocks is a parameter.
+  bool hasBlockCount = true;
+  /// Dynamic shared memory of a block.
+  int64_t sharedBytes = 0;
 };
 
 /// Turns the operations of one function into launches. Each tensor is a
@@ -58,17 +63,17 @@ public:
   /// workspace.
   FailureOr<BufferView> createResult(OpResult result);
 
-  /// Launches a kernel on at most as many blocks as there are `workTiles`. It
-  /// gets the buffers, then those of `sizes` that are not constant, then the
-  /// number of blocks. A condition (i1) may skip it.
-  void createLaunch(Location loc, SymbolRefAttr kernel, OpFoldResult workTiles,
-                    int64_t threads, ArrayRef<Value> buffers,
-                    ArrayRef<OpFoldResult> sizes, Value condition = {});
-  /// Builds a kernel, or finds it, and launches it so.
+  /// Builds a kernel, or finds it, and launches it on at most as many blocks as
+  /// there are `workTiles`, which take them in turn. A condition (i1) may skip
+  /// it.
   void launchKernel(Location loc, const KernelLaunch &launch,
                     OpFoldResult workTiles,
                     function_ref<void(KernelBuilder &)> build,
                     Value condition = {});
+  /// The same on just so many blocks.
+  void launchBlocks(Location loc, const KernelLaunch &launch,
+                    OpFoldResult blocks,
+                    function_ref<void(KernelBuilder &)> build, Value condition);
 
   /// Reports that an operation has no lowering, and the way out.
   LogicalResult reportUnsupported(Operation *op, const Twine &what);

@@ -28,11 +28,6 @@ public:
   /// Appends all sizes to `numbers`, which tell kernels apart. Returns those
   /// that are arguments of the kernel, as only the run time knows them.
   SmallVector<OpFoldResult> addSizes(SmallVectorImpl<int64_t> &numbers) {
-    return addSizes(sizes, numbers);
-  }
-  static SmallVector<OpFoldResult>
-  addSizes(const QuantizeSizes<OpFoldResult> &sizes,
-           SmallVectorImpl<int64_t> &numbers) {
     SmallVector<OpFoldResult> arguments;
     for (auto member : QuantizeSizes<OpFoldResult>::members()) {
       numbers.push_back(getStaticSize(sizes.*member));

@@ -72,25 +72,15 @@ SmallVector<Value> RowSource::unpack(ValueRange words) {
   KernelBuilder::Step step(b, "unpack");
   SmallVector<Value> values;
   for (Value chunk : words)
-    for (Value word : b.unpackWords(chunk)) {
-      if (!problem.elementType.isF32()) {
-        values.push_back(b.bitcast(b.getF32Type(), b.widenLowBF16(word)));
-        word = b.widenHighBF16(word);
-      }
-      values.push_back(b.bitcast(b.getF32Type(), word));
-    }
+    llvm::append_range(
+        values, b.unpackFloats(b.unpackWords(chunk), problem.elementType));
   return values;
 }
 
 SmallVector<Value> RowSource::pack(ArrayRef<Value> values) {
   KernelBuilder::Step step(b, "pack");
-  SmallVector<Value> words, chunks;
-  if (problem.elementType.isF32())
-    for (Value value : values)
-      words.push_back(b.bitcast(b.getI32Type(), value));
-  else
-    for (size_t i = 0; i < values.size(); i += 2)
-      words.push_back(b.packBF16(values[i], values[i + 1]));
+  SmallVector<Value> words = b.packFloats(values, problem.elementType);
+  SmallVector<Value> chunks;
   constexpr size_t kWords = kVectorBytes / kWordBytes;
   for (size_t i = 0; i < words.size(); i += kWords)
     chunks.push_back(b.packWords(ArrayRef(words).slice(i, kWords)));

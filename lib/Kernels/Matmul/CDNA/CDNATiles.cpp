@@ -19,6 +19,7 @@
 #include "Kernels/Matmul/CDNA/CDNATiles.h"
 
 #include "Kernels/Matmul/CDNA/CDNACalibration.h"
+#include "Kernels/Matmul/MatmulFamily.h"
 #include "fp8moe/Kernels/Model/MemoryCost.h"
 #include "fp8moe/Kernels/Model/NominalSizes.h"
 #include "fp8moe/Kernels/Model/Occupancy.h"
@@ -57,11 +58,6 @@ CDNAMatmulConfig fp8moe::getCDNAMatmulConfig(int64_t rows, int64_t columns,
       target.has(Feature::DirectSharedLoads) && !config.shiftsLines;
   config.dies = target.l2.dies;
   return config;
-}
-
-MfmaTileAttr fp8moe::getMfmaTile(MLIRContext *context,
-                                 const CDNAMatmulConfig &config) {
-  return MfmaTileAttr::get(context, config.rows, config.columns);
 }
 
 /// Sums of a tile of 256x256 leave registers for scales of blocks, or for masks
@@ -189,7 +185,8 @@ SmallVector<MfmaTileCost> fp8moe::rankMfmaTiles(const MatmulWork &work,
   return tiles;
 }
 
-std::string fp8moe::explainMfmaTile(const MfmaTileCost &tile) {
+/// The limits that decide a tile's time, for people.
+static std::string explainCost(const MfmaTileCost &tile) {
   return llvm::formatv("{0}x{1}: {2}, {3} tiles of {4:f1} us", tile.config.rows,
                        tile.config.columns,
                        tile.tilesTime >= tile.trafficTime
@@ -197,3 +194,54 @@ std::string fp8moe::explainMfmaTile(const MfmaTileCost &tile) {
                            : "bound by bandwidth",
                        tile.tiles, tile.tileTime / 1e6);
 }
+
+namespace {
+class CDNAMatmulFamily : public MatmulFamily {
+public:
+  StringRef getName() const override { return "cdna_matmul"; }
+  bool owns(TileAttrInterface tile) const override {
+    return isa<MfmaTileAttr>(tile);
+  }
+  bool supports(const KernelWork &work,
+                const TargetInfo &target) const override {
+    const auto &matmul = cast<MatmulWork>(work);
+    return (!matmul.hasBlockScales || target.has(Feature::BlockScaledWaves)) &&
+           hasMfmaKernel(matmul.a, matmul.b, target);
+  }
+  void
+  addCandidates(MLIRContext *context, const KernelWork &work,
+                const TargetInfo &target,
+                SmallVectorImpl<KernelCandidate> &candidates) const override {
+    for (const MfmaTileCost &tile :
+         rankMfmaTiles(cast<MatmulWork>(work), target))
+      candidates.push_back(
+          {this,
+           MfmaTileAttr::get(context, tile.config.rows, tile.config.columns),
+           tile.cost, explainCost(tile)});
+  }
+  /// A launch has blocks for each tile of the result, so there are no waves
+  /// that the host could count.
+  LogicalResult verifyTile(Operation *op, const KernelWork &work,
+                           TileAttrInterface tile,
+                           const TargetInfo &target) const override {
+    unsigned tiles = cast<TiledOpInterface>(op).getTilesAttr().size();
+    if (tiles != 1)
+      return op->emitError("'")
+             << op->getName() << "' has " << tiles << " tiles, but on target "
+             << target.chip << " kernels have one for all sizes; remove all "
+             << "but one, or 'tiles' and fp8moe-select-tiles chooses";
+    return MatmulFamily::verifyTile(op, work, tile, target);
+  }
+  LogicalResult verify(Operation *operation,
+                       const TargetInfo &target) const override {
+    static_assert(kAlignment == CDNAMatmulConfig::kChunkBytes);
+    auto op = cast<MatmulOpInterface>(operation);
+    // Lines that are shifted begin anywhere.
+    bool isShifted = hasBlockScales(op) && !op.isMGrouped();
+    return verifyMatmulLayouts(op, isShifted ? 1 : kAlignment,
+                               /*resultAlignment=*/1, target);
+  }
+};
+} // namespace
+
+FP8MOE_DEFINE_ROW(KernelFamily, CDNAMatmulFamily)

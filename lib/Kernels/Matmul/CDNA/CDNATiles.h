@@ -104,14 +104,9 @@ CDNAMatmulConfig getCDNAMatmulConfig(int64_t rows, int64_t columns,
                                      const TargetInfo &target,
                                      bool blocksBeginWithGroups = false);
 
-MfmaTileAttr getMfmaTile(MLIRContext *context, const CDNAMatmulConfig &config);
-
 /// The tiles that are legal where there is a kernel, in a fixed order.
 SmallVector<MfmaTileCost> rankMfmaTiles(const MatmulWork &work,
                                         const TargetInfo &target);
-
-/// The limits that decide a tile's time, for people.
-std::string explainMfmaTile(const MfmaTileCost &tile);
 
 } // namespace mlir::fp8moe
 

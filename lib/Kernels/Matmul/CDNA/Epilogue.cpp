@@ -160,27 +160,25 @@ void CDNAEpilogue::accumulate(Run &run, bool isRagged) {
   if (!kernel.problem.accumulates)
     return;
   Value pitch = kernel.sizes.addendRow;
-  bool isBF16 = kernel.problem.getResultBytes() == 2;
-  SmallVector<Value> words;
+  Type type = kernel.problem.resultType;
+  SmallVector<Value> terms;
   if (isRagged) {
+    auto bits = b.getIntegerType(type.getIntOrFloatBitWidth());
     for (int64_t i : llvm::seq(kRun)) {
-      Value offset = getOffset(run, i, pitch);
-      Type type = isBF16 ? Type(b.getI16Type()) : Type(b.getI32Type());
-      Value word = b.zeroExtend(b.getI32Type(), addend.load(b, type, offset));
-      words.push_back(isBF16 ? b.widenLowBF16(word) : word);
+      Value element = addend.load(b, bits, getOffset(run, i, pitch));
+      Value word = b.zeroExtend(b.getI32Type(), element);
+      terms.push_back(b.unpackFloats(word, type).front());
     }
-  } else if (isBF16) {
-    Value loaded = addend.load(b, b.getWordsType(), getOffset(run, 0, pitch));
-    for (Value word : b.unpackWords(loaded))
-      words.append({b.widenLowBF16(word), b.widenHighBF16(word)});
   } else {
-    for (int64_t first = 0; first < kRun; first += 4)
-      llvm::append_range(
-          words, b.unpackWords(addend.load(b, b.getWordsType(),
-                                           getOffset(run, first, pitch))));
+    for (int64_t first = 0; first < kRun;
+         first += kVectorBytes / kernel.problem.getResultBytes()) {
+      Value words =
+          addend.load(b, b.getWordsType(), getOffset(run, first, pitch));
+      llvm::append_range(terms, b.unpackFloats(b.unpackWords(words), type));
+    }
   }
-  for (auto [value, word] : llvm::zip_equal(run.values, words))
-    value = arith::AddFOp::create(b, value, b.bitcast(b.getF32Type(), word));
+  for (auto [value, term] : llvm::zip_equal(run.values, terms))
+    value = arith::AddFOp::create(b, value, term);
 }
 
 void CDNAEpilogue::store(const Run &run, bool isRagged) {
@@ -188,13 +186,8 @@ void CDNAEpilogue::store(const Run &run, bool isRagged) {
   Value pitch = kernel.problem.isMGrouped() ? kernel.sizes.resultRow
                                             : kernel.strides.resultRow;
   bool isBF16 = kernel.problem.getResultBytes() == 2;
-  SmallVector<Value> words;
-  if (isBF16)
-    for (int64_t i = 0; i < kRun; i += 2)
-      words.push_back(b.packBF16(run.values[i], run.values[i + 1]));
-  else
-    for (Value value : run.values)
-      words.push_back(b.bitcast(b.getI32Type(), value));
+  SmallVector<Value> words =
+      b.packFloats(run.values, kernel.problem.resultType);
   if (!isRagged) {
     for (size_t first = 0; first < words.size(); first += 4)
       result.store(b, b.packWords(ArrayRef(words).slice(first, 4)),

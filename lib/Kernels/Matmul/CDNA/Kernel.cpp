@@ -73,18 +73,10 @@ bool CDNAMatmulKernel::hasWholeStages() const {
   return isContractionMultipleOf(*this, config.stepBytes);
 }
 
-void fp8moe::buildCDNAGroupedMatmul(Location loc, gpu::GPUModuleOp module,
-                                    StringRef name,
+void fp8moe::buildCDNAGroupedMatmul(KernelBuilder &b,
                                     const GroupedMatmulProblem &problem,
                                     const CDNAMatmulStrides<int64_t> &strides,
-                                    const CDNAMatmulConfig &config,
-                                    const TargetInfo &target) {
-  KernelSignature signature;
-  signature.pointers =
-      !problem.dense + problem.countScaleBuffers() + 3 + problem.accumulates;
-  signature.sizes = countDynamic(problem.sizes) + countDynamic(strides);
-  signature.threads = config.getThreads();
-  KernelBuilder b(loc, module, name, signature, target);
+                                    const CDNAMatmulConfig &config) {
   b.getKernel()->setAttr("rocdl.waves_per_eu",
                          b.getI32IntegerAttr(kWavesPerSIMD));
   CDNAMatmulKernel kernel(b, problem, strides, config);

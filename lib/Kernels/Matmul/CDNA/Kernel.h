@@ -37,11 +37,10 @@ constexpr int64_t kMaxPitchBytes = (int64_t(1) << 23) - 256;
 /// if there are any, a, b, result and what is accumulated into, if anything;
 /// then the dynamic sizes of the problem, then the dynamic strides, then the
 /// number of blocks. Blocks are dies x row blocks of a die x column tiles.
-void buildCDNAGroupedMatmul(Location loc, gpu::GPUModuleOp module,
-                            StringRef name, const GroupedMatmulProblem &problem,
+void buildCDNAGroupedMatmul(KernelBuilder &b,
+                            const GroupedMatmulProblem &problem,
                             const CDNAMatmulStrides<int64_t> &strides,
-                            const CDNAMatmulConfig &config,
-                            const TargetInfo &target);
+                            const CDNAMatmulConfig &config);
 
 //===----------------------------------------------------------------------===//
 // Matrix instructions

@@ -168,30 +168,24 @@ LogicalResult CDNAMatmulLaunch::launch(Value when) {
   CDNAMatmulConfig config = getCDNAMatmulConfig(
       tile.getRows(), tile.getColumns(), lowering.getTarget(), shiftsLines());
   CDNAMatmulStrides<OpFoldResult> strides = getStrides();
-  CDNAMatmulStrides<int64_t> known = getKnownSizes(strides);
-  SmallVector<int64_t> numbers;
-  for (auto member : CDNAMatmulStrides<int64_t>::members())
-    numbers.push_back(known.*member);
-  SymbolRefAttr kernel = getKernel(
-      problem, tile, numbers,
-      [&](gpu::GPUModuleOp module, StringRef name, const TargetInfo &target) {
-        buildCDNAGroupedMatmul(op.getLoc(), module, name, problem, known,
-                               config, target);
-      });
-
-  SmallVector<Value> args;
-  addOffsetsAndScales(args);
-  args.append({instance.a.buffer, instance.b.buffer, instance.result.buffer});
+  KernelLaunch launch =
+      createLaunch(problem, tile, /*numbers=*/{}, config.getThreads());
+  addOffsetsAndScales(launch);
+  launch.buffers.append(
+      {instance.a.buffer, instance.b.buffer, instance.result.buffer});
   if (instance.addend)
-    args.push_back(instance.addend->buffer);
-  addDynamic(listSizes(sizes), args);
-  addDynamic(listSizes(strides), args);
+    launch.buffers.push_back(instance.addend->buffer);
+  launch.sizes = listSizes(sizes);
+  llvm::append_range(launch.sizes, listSizes(strides));
   OpFoldResult blocks = size.mul(countRowBlocks(config),
                                  size.ceilDiv(sizes.columns, config.columns));
-  args.push_back(getIndex(blocks));
   Value isNeeded = both(createIsNotEmpty({sizes.rows, sizes.columns}), when);
-  createLaunch(kernel, getIndex(blocks), config.getThreads(), /*sharedBytes=*/0,
-               args, isNeeded);
+  lowering.launchBlocks(
+      op.getLoc(), launch, blocks,
+      [&](KernelBuilder &b) {
+        buildCDNAGroupedMatmul(b, problem, getKnownSizes(strides), config);
+      },
+      isNeeded);
   return success();
 }
 

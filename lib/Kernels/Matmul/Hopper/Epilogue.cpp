@@ -223,11 +223,8 @@ SmallVector<Value> MatmulEpilogue::loadAddends(const Tile &tile,
   Value pointer = b.offsetBytes(
       kernel.addend, b.mul(element, kernel.problem.getResultBytes()));
   Value pair = b.createIf(
-      isInside,
-      [&] { return b.load(b.getI32Type(), pointer, sizeof(int32_t)); },
-      [&] { return b.i32(0); });
-  return {b.bitcast(b.getF32Type(), b.widenLowBF16(pair)),
-          b.bitcast(b.getF32Type(), b.widenHighBF16(pair))};
+      isInside, [&] { return b.loadWord(pointer); }, [&] { return b.i32(0); });
+  return b.unpackFloats(pair, b.getBF16Type());
 }
 
 /// The scaled results of the thread's two neighbours in a row: f32, or one word

@@ -92,19 +92,17 @@ void GroupOrder::create() {
           return SmallVector<Value>{
               b.add(carried[0], b.zeroExtend(b.getI32Type(), isBefore))};
         });
-    b.store(found[0], getPointer(rank[0], kLength), kWordBytes);
-    b.store(found[1], getPointer(rank[0], kPaddedBegin), kWordBytes);
-    b.store(own, getPointer(rank[0], kNumber), kWordBytes);
+    b.storeWord(found[0], getPointer(rank[0], kLength));
+    b.storeWord(found[1], getPointer(rank[0], kPaddedBegin));
+    b.storeWord(own, getPointer(rank[0], kNumber));
   });
 }
 
 Value GroupOrder::loadGroup(Value rank) {
-  return b.load(b.getI32Type(), getPointer(rank, kNumber), kWordBytes);
+  return b.loadWord(getPointer(rank, kNumber));
 }
 
 std::pair<Value, Value> GroupOrder::loadRange(Value rank) {
-  auto load = [&](int64_t word) {
-    return b.load(b.getI32Type(), getPointer(rank, word), kWordBytes);
-  };
-  return {load(kLength), load(kPaddedBegin)};
+  return {b.loadWord(getPointer(rank, kLength)),
+          b.loadWord(getPointer(rank, kPaddedBegin))};
 }

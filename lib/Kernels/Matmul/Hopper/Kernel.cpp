@@ -69,9 +69,8 @@ GroupedMatmulKernel::GroupedMatmulKernel(KernelBuilder &b,
 
 Value GroupedMatmulKernel::loadGroupEnd(Value group, Value previous,
                                         Value extent) {
-  Value offset = b.mul(b.widen(group), sizeof(int32_t));
-  Value end = b.load(b.getI32Type(), b.offsetBytes(offsets, offset),
-                     sizeof(int32_t), /*readOnly=*/true);
+  Value offset = b.mul(b.widen(group), kWordBytes);
+  Value end = b.loadWord(b.offsetBytes(offsets, offset), /*readOnly=*/true);
   return b.clamp(end, previous, extent);
 }
 
@@ -95,20 +94,9 @@ static void createRings(GroupedMatmulKernel &kernel) {
     kernel::MapPrefetchOp::create(b, map);
 }
 
-void fp8moe::buildHopperGroupedMatmul(Location loc, gpu::GPUModuleOp module,
-                                      StringRef name,
+void fp8moe::buildHopperGroupedMatmul(KernelBuilder &b,
                                       const GroupedMatmulProblem &problem,
-                                      const HopperMatmulConfig &config,
-                                      const TargetInfo &target) {
-  KernelSignature signature;
-  signature.tensorMaps = 3;
-  signature.pointers = !problem.dense + problem.countScaleBuffers() +
-                       problem.isMGrouped() + loadsAddend(problem) +
-                       hasPartialSums(problem);
-  signature.sizes = countDynamic(problem.sizes);
-  signature.hasBlockCount = false;
-  signature.threads = HopperMatmulConfig::kThreads;
-  KernelBuilder b(loc, module, name, signature, target);
+                                      const HopperMatmulConfig &config) {
   GroupedMatmulKernel kernel(b, problem, config);
 
   b.createIf(b.equal(b.getThread(), 0), [&] { createRings(kernel); });

@@ -65,11 +65,9 @@ int64_t getPartialSumsBytes(const HopperMatmulConfig &config);
 /// there are any, result (M-grouped), what is accumulated into, if it is
 /// loaded, and room for partial sums, if there may be any (getPartialSumsBytes
 /// for each block); then the dynamic sizes.
-void buildHopperGroupedMatmul(Location loc, gpu::GPUModuleOp module,
-                              StringRef name,
+void buildHopperGroupedMatmul(KernelBuilder &b,
                               const GroupedMatmulProblem &problem,
-                              const HopperMatmulConfig &config,
-                              const TargetInfo &target);
+                              const HopperMatmulConfig &config);
 
 //===----------------------------------------------------------------------===//
 // State

@@ -249,26 +249,26 @@ void HopperMatmulLaunch::launchTile(
     const Operands &operands, const HopperMatmulConfig &config,
     Value partialSums, Value blocks, Value condition) {
   problem.sizes = getKnownSizes(sizes);
-  SmallVector<Value> args =
-      createMaps(operands, problem.getResultBytes(), config);
-  addOffsetsAndScales(args);
+  KernelLaunch launch =
+      createLaunch(problem, getWgmmaTile(op.getContext(), config),
+                   {problem.promoted}, HopperMatmulConfig::kThreads);
+  launch.buffers = createMaps(operands, problem.getResultBytes(), config);
+  launch.tensorMaps = launch.buffers.size();
+  addOffsetsAndScales(launch);
   if (problem.isMGrouped())
-    args.push_back(operands.result.buffer);
+    launch.buffers.push_back(operands.result.buffer);
   if (loadsAddend(problem))
-    args.push_back(operands.addend.buffer);
+    launch.buffers.push_back(operands.addend.buffer);
   if (partialSums)
-    args.push_back(partialSums);
-  addDynamic(listSizes(sizes), args);
-  SymbolRefAttr kernel = getKernel(
-      problem, getWgmmaTile(op.getContext(), config), {problem.promoted},
-      [&](gpu::GPUModuleOp module, StringRef name, const TargetInfo &target) {
-        buildHopperGroupedMatmul(op.getLoc(), module, name, problem, config,
-                                 target);
-      });
-  int64_t sharedBytes = getMatmulMemory(problem, config).total +
-                        GroupOrder::getBytes(problem, config);
-  createLaunch(kernel, blocks, HopperMatmulConfig::kThreads, sharedBytes, args,
-               condition);
+    launch.buffers.push_back(partialSums);
+  launch.sizes = listSizes(sizes);
+  launch.hasBlockCount = false;
+  launch.sharedBytes = getMatmulMemory(problem, config).total +
+                       GroupOrder::getBytes(problem, config);
+  lowering.launchBlocks(
+      op.getLoc(), launch, blocks,
+      [&](KernelBuilder &b) { buildHopperGroupedMatmul(b, problem, config); },
+      condition);
 }
 
 /// Begins the result with what the kernel adds to.

@@ -75,10 +75,8 @@ void PartialSums::add(ArrayRef<Value> accumulators, Value isFirst) {
     }
   };
   auto store = [&](Value place, ArrayRef<Value> sums) {
-    SmallVector<Value> words;
-    for (Value sum : sums)
-      words.push_back(b.bitcast(b.getI32Type(), sum));
-    b.store(b.packWords(words), place, kBytesAtOnce);
+    b.store(b.packWords(b.packFloats(sums, b.getF32Type())), place,
+            kBytesAtOnce);
   };
   // Adding here, to what was loaded, would take more registers than there are.
   b.createIf(
@@ -94,11 +92,11 @@ Value PartialSums::addStored(Value accumulators, size_t rowBlock) {
   KernelBuilder::Step step(b, "load_partial_sums");
   SmallVector<Value> sums = unpackAccumulators(b, accumulators);
   for (size_t i = 0; i < sums.size(); i += kSumsAtOnce) {
-    SmallVector<Value> words = b.unpackWords(
-        b.load(b.getWordsType(), getPlace(rowBlock, i), kBytesAtOnce));
-    for (auto [sum, word] :
-         llvm::zip_equal(MutableArrayRef(sums).slice(i, kSumsAtOnce), words))
-      sum = arith::AddFOp::create(b, sum, b.bitcast(b.getF32Type(), word));
+    Value words = b.load(b.getWordsType(), getPlace(rowBlock, i), kBytesAtOnce);
+    for (auto [sum, term] :
+         llvm::zip_equal(MutableArrayRef(sums).slice(i, kSumsAtOnce),
+                         b.unpackFloats(b.unpackWords(words), b.getF32Type())))
+      sum = arith::AddFOp::create(b, sum, term);
   }
   return packAccumulators(b, sums);
 }

@@ -61,65 +61,49 @@ void RescaledLaunch::launchKernel(StringRef name, int64_t threads,
                                   const HostSize &workTiles,
                                   ArrayRef<HostSize> counts, ValueRange shared,
                                   Value when, Body body) {
-  SmallVector<int64_t> numbers{problem.jagged,
-                               problem.outputPadding,
-                               problem.inputAlignment,
-                               problem.outputAlignment,
-                               along.problem.outputAlignment,
-                               threads,
-                               tile.getChunks(),
-                               tile.getBlocks()};
-  SmallVector<OpFoldResult> arguments = addSizes(numbers);
-  llvm::append_range(arguments, addSizes(along.sizes, numbers));
+  KernelLaunch launch{
+      name,
+      {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type)},
+      {problem.jagged, problem.outputPadding, problem.inputAlignment,
+       problem.outputAlignment, along.problem.outputAlignment, threads,
+       tile.getChunks(), tile.getBlocks()},
+      threads,
+      {},
+      listSizes(sizes)};
+  llvm::append_range(launch.sizes, listSizes(along.sizes));
   // A source has no input; its own first pointer stands there.
   Value input = source ? source->pointers.front() : columns.buffers.input;
-  SmallVector<Value> pointers{input};
+  launch.buffers.push_back(input);
   if (problem.jagged)
-    pointers.push_back(columns.buffers.offsets);
-  pointers.append({columns.buffers.output, columns.buffers.scales, input,
-                   along.buffers.output, along.buffers.scales});
-  llvm::append_range(pointers, shared);
+    launch.buffers.push_back(columns.buffers.offsets);
+  launch.buffers.append({columns.buffers.output, columns.buffers.scales, input,
+                         along.buffers.output, along.buffers.scales});
+  llvm::append_range(launch.buffers, shared);
   if (source) {
-    llvm::append_range(pointers, source->pointers);
-    llvm::append_range(numbers, source->problem.getNumbers());
-    for (auto member : RowSizes<OpFoldResult>::members())
-      if (ShapedType::isDynamic(getStaticSize(source->sizes.*member)))
-        arguments.push_back(source->sizes.*member);
+    llvm::append_range(launch.buffers, source->pointers);
+    llvm::append_range(launch.numbers, source->problem.getNumbers());
+    llvm::append_range(launch.sizes, listSizes(source->sizes));
   }
-  SmallVector<int64_t> knownCounts;
-  unsigned firstCount = arguments.size();
-  for (const HostSize &count : counts) {
-    knownCounts.push_back(count.getKnown().value_or(ShapedType::kDynamic));
-    if (!count.getKnown())
-      arguments.push_back(count.getSize(b));
-  }
-  llvm::append_range(numbers, knownCounts);
-  SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
-      name,
-      {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),
-       b.getDenseI64ArrayAttr(numbers)},
-      [&](gpu::GPUModuleOp module, StringRef name, const TargetInfo &target) {
-        KernelSignature signature;
-        signature.pointers = pointers.size();
-        signature.sizes = arguments.size();
-        signature.threads = threads;
-        KernelBuilder builder(b.getLoc(), module, name, signature, target);
-        unsigned pointer = 0, size = 0, count = firstCount;
-        RescaledKernel kernel{
-            QuantizeKernel(builder, problem, pointer, size),
-            QuantizeKernel(builder, along.problem, pointer, size),
-            builder.getPointer(pointer++, "column_magnitudes"),
-            problem.jagged ? builder.getPointer(pointer++, "tiles") : Value(),
-            std::nullopt};
-        if (source)
-          kernel.source.emplace(builder, source->problem, pointer, size);
-        body(kernel, llvm::map_to_vector(knownCounts, [&](int64_t known) {
-               return ShapedType::isDynamic(known) ? builder.getSize(count++)
-                                                   : builder.i64(known);
-             }));
-      });
-  lowering.createLaunch(b.getLoc(), kernel, workTiles.getSize(b), threads,
-                        pointers, arguments, when);
+  for (const HostSize &count : counts)
+    launch.sizes.push_back(count.getSize(b));
+  auto build = [&](KernelBuilder &builder) {
+    unsigned pointer = 0, size = 0;
+    RescaledKernel kernel{
+        QuantizeKernel(builder, problem, pointer, size),
+        QuantizeKernel(builder, along.problem, pointer, size),
+        builder.getPointer(pointer++, "column_magnitudes"),
+        problem.jagged ? builder.getPointer(pointer++, "tiles") : Value(),
+        std::nullopt};
+    if (source) {
+      kernel.source.emplace(builder, source->problem, pointer, size);
+      size += countDynamic(source->problem.sizes);
+    }
+    body(kernel, llvm::map_to_vector(counts, [&](const HostSize &count) {
+           std::optional<int64_t> known = count.getKnown();
+           return known ? builder.i64(*known) : builder.getSize(size++);
+         }));
+  };
+  lowering.launchKernel(b.getLoc(), launch, workTiles.getSize(b), build, when);
 }
 
 SmallVector<Value> RescaledLaunch::createShared(const HostSize &lineTiles,
