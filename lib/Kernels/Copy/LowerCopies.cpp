@@ -69,19 +69,9 @@ static OpFoldResult getWorkTiles(const RelayoutConfig &config,
   return hasTiles ? workTiles : size.ceilDiv(workTiles, kRelayoutThreads);
 }
 
-static StringRef getKernelPrefix(RelayoutConfig::Kind kind) {
-  switch (kind) {
-  case RelayoutConfig::Vectors:
-    return "copy_vectors";
-  case RelayoutConfig::Tiles:
-    return "copy_tiles";
-  case RelayoutConfig::Elements:
-    return "copy_elements";
-  case RelayoutConfig::Groups:
-    return "copy_groups";
-  }
-  llvm_unreachable("unknown kind");
-}
+/// Of kernels, by RelayoutConfig::Kind.
+static constexpr StringLiteral kNames[] = {"copy_vectors", "copy_tiles",
+                                           "copy_elements", "copy_groups"};
 
 /// `groups` are those of the problem's padding, if it has one.
 static LogicalResult launchRelayout(Operation *op, RelayoutProblem problem,
@@ -111,7 +101,7 @@ static LogicalResult launchRelayout(Operation *op, RelayoutProblem problem,
   for (const BufferView *view : buffers)
     launch.buffers.push_back(view->buffer);
   RelayoutConfig config = RelayoutConfig::get(problem);
-  launch.name = getKernelPrefix(config.kind);
+  launch.name = kNames[config.kind];
   OpBuilder builder = lowering.getBuilder();
   SizeBuilder size(builder, op->getLoc());
   OpFoldResult workTiles =

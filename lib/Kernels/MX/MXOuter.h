@@ -23,76 +23,6 @@ inline constexpr int64_t kChunksPerBlock = kMXBlock / kVectorBytes;
 inline constexpr int64_t kWordsPerChunk = kVectorBytes / kWordBytes;
 inline constexpr int64_t kChunks = kMXBlock / kPositions;
 
-/// The bytes of a tile, line by line. Eight threads that write the same chunk
-/// of their lines, or read a line, meet in no bank: chunks are permuted in a
-/// line. With a block behind each line, lines that neighbouring threads have
-/// are neighbours here, an odd number of chunks apart, so that chunks of a line
-/// follow each other. That takes more registers where it is not needed.
-class LineTile {
-public:
-  LineTile(KernelBuilder &b, int64_t linesPerThread, bool hasMore,
-           StringRef name)
-      : b(b), linesPerThread(linesPerThread), hasMore(hasMore),
-        pitch(kSegmentTile + (hasMore ? kMXBlock + kVectorBytes : 0)),
-        memory(b.allocateShared(kSegmentTile * pitch, name)) {}
-
-  Value load(Value line, Value chunk) {
-    return b.load(b.getWordsType(), getAddress(line, chunk), kVectorBytes);
-  }
-  void store(Value words, Value line, Value chunk) {
-    b.store(words, getAddress(line, chunk), kVectorBytes);
-  }
-  /// Stores a word of a line, of which `word` counts all.
-  void storeWord(Value bytes, Value line, Value word) {
-    Value chunk = getAddress(line, b.divU(word, kWordsPerChunk));
-    Value inChunk = b.mul(b.remU(word, kWordsPerChunk), kWordBytes);
-    b.store(bytes, b.offsetBytes(chunk, inChunk), kWordBytes);
-  }
-
-private:
-  Value getAddress(Value line, Value chunk) {
-    Value thread = b.divU(line, linesPerThread), place = line;
-    if (hasMore)
-      place = b.add(
-          b.mul(b.remU(line, linesPerThread), kSegmentTile / linesPerThread),
-          thread);
-    else
-      chunk = b.bitXor(chunk, b.remU(thread, kChunksPerLine));
-    return b.offsetBytes(
-        memory, b.add(b.mul(place, pitch), b.mul(chunk, kVectorBytes)));
-  }
-
-  KernelBuilder &b;
-  int64_t linesPerThread;
-  bool hasMore;
-  int64_t pitch;
-  Value memory;
-};
-
-/// The bytes of a tile as they lie across lines: element by element.
-class ElementTile {
-public:
-  ElementTile(KernelBuilder &b, StringRef name)
-      : b(b), memory(b.allocateShared(kSegmentTile * kSegmentTile, name)) {}
-
-  Value load(Value element, Value line) {
-    return b.load(b.getWordsType(), getAddress(element, line), kVectorBytes);
-  }
-  /// Stores the bytes of as many lines as `bytes` has.
-  void store(Value bytes, Value element, Value line) {
-    b.store(bytes, getAddress(element, line),
-            bytes.getType().getIntOrFloatBitWidth() / 8);
-  }
-
-private:
-  Value getAddress(Value element, Value line) {
-    return b.offsetBytes(memory, b.add(b.mul(element, kSegmentTile), line));
-  }
-
-  KernelBuilder &b;
-  Value memory;
-};
-
 /// The factors that quantize the elements of some lines at some positions, from
 /// chunk number `chunk` of a block on: a factor (f32) for each, or the words of
 /// bf16 for those of the chunk if the kernel `packsFactors`.
@@ -105,7 +35,11 @@ public:
   /// `alongLines`: chunks lie along lines, else across them. `hasMore`: there
   /// is a block behind the tile, where sectors that begin in the tile end.
   OuterOutput(MXKernel &kernel, int64_t numLines, bool alongLines, bool hasMore,
-              StringRef name);
+              StringRef name)
+      : kernel(kernel), b(kernel.b), numLines(numLines), alongLines(alongLines),
+        hasMore(hasMore),
+        pitch(kSegmentTile + (hasMore ? kMXBlock + kVectorBytes : 0)),
+        memory(b.allocateShared(kSegmentTile * pitch, name)) {}
 
   /// Puts the elements of a chunk of input: those of `numLines` lines from
   /// `line` on at kPositions positions of the block.
@@ -119,14 +53,23 @@ public:
 
 private:
   SmallVector<Value> convert(Value chunk, ArrayRef<Value> factors);
-  void putWords(Value line, Value block, Value number, ArrayRef<Value> words);
+  /// Where a chunk of a line lies in shared memory. Eight threads that write
+  /// the same chunk of their lines, or read a line, meet in no bank: chunks are
+  /// permuted in a line. With a block behind each line, lines that neighbouring
+  /// threads have are neighbours here, an odd number of chunks apart, so that
+  /// chunks of a line follow each other. That takes more registers where it is
+  /// not needed.
+  Value getChunk(Value line, Value chunk);
+  /// Where elements lie across lines, from one of `line` on.
+  Value getElements(Value element, Value line);
 
   MXKernel &kernel;
   KernelBuilder &b;
   int64_t numLines;
-  bool hasMore;
-  std::optional<LineTile> alongLines;
-  std::optional<ElementTile> acrossLines;
+  bool alongLines, hasMore;
+  /// Bytes from one line, or element, to the next.
+  int64_t pitch;
+  Value memory;
 };
 
 /// (X9): the largest of the magnitudes (i32) of 32 lines, of which each thread

@@ -16,13 +16,19 @@ using namespace mlir::fp8moe;
 static_assert(ShiftedLines::kSectorBytes <= kMXBlock,
               "the block behind a tile has what its last sectors lack");
 
-OuterOutput::OuterOutput(MXKernel &kernel, int64_t numLines, bool isAlong,
-                         bool hasMore, StringRef name)
-    : kernel(kernel), b(kernel.b), numLines(numLines), hasMore(hasMore) {
-  if (isAlong)
-    alongLines.emplace(b, numLines, hasMore, name);
+Value OuterOutput::getChunk(Value line, Value chunk) {
+  Value thread = b.divU(line, numLines), place = line;
+  if (hasMore)
+    place =
+        b.add(b.mul(b.remU(line, numLines), kSegmentTile / numLines), thread);
   else
-    acrossLines.emplace(b, name);
+    chunk = b.bitXor(chunk, b.remU(thread, kChunksPerLine));
+  return b.offsetBytes(memory,
+                       b.add(b.mul(place, pitch), b.mul(chunk, kVectorBytes)));
+}
+
+Value OuterOutput::getElements(Value element, Value line) {
+  return b.offsetBytes(memory, b.add(b.mul(element, pitch), line));
 }
 
 /// The bytes of a chunk: a word for each line, or the words of the positions.
@@ -48,33 +54,32 @@ SmallVector<Value> OuterOutput::convert(Value chunk, ArrayRef<Value> factors) {
   return words;
 }
 
-void OuterOutput::putWords(Value line, Value block, Value number,
-                           ArrayRef<Value> words) {
+void OuterOutput::putChunk(Value line, Value block, Value number, Value chunk,
+                           ArrayRef<Value> factors) {
+  SmallVector<Value> words = convert(chunk, factors);
   if (alongLines) {
     Value word = b.add(b.mul(block, kChunks), number);
-    for (auto [i, bytes] : llvm::enumerate(words))
-      alongLines->storeWord(bytes, b.add(line, i), word);
+    for (auto [i, bytes] : llvm::enumerate(words)) {
+      Value place = getChunk(b.add(line, i), b.divU(word, kWordsPerChunk));
+      Value inChunk = b.mul(b.remU(word, kWordsPerChunk), kWordBytes);
+      b.storeWord(bytes, b.offsetBytes(place, inChunk));
+    }
     return;
   }
   Value first = b.add(b.mul(block, kMXBlock), b.mul(number, kPositions));
   for (int64_t i : llvm::seq(kPositions)) {
     int64_t byte = i * numLines;
     Value bytes = b.shiftRight(words[byte / kWordBytes], byte % kWordBytes * 8);
-    acrossLines->store(b.truncate(b.getIntegerType(8 * numLines), bytes),
-                       b.add(first, i), line);
+    b.store(b.truncate(b.getIntegerType(8 * numLines), bytes),
+            getElements(b.add(first, i), line), numLines);
   }
-}
-
-void OuterOutput::putChunk(Value line, Value block, Value number, Value chunk,
-                           ArrayRef<Value> factors) {
-  putWords(line, block, number, convert(chunk, factors));
 }
 
 void OuterOutput::putBlock(Value line, Value block, ArrayRef<Value> chunks,
                            FactorsOf getFactors) {
   if (!alongLines) {
     for (auto [i, chunk] : llvm::enumerate(chunks))
-      putWords(line, block, b.i64(i), convert(chunk, getFactors(b.i64(i))));
+      putChunk(line, block, b.i64(i), chunk, getFactors(b.i64(i)));
     return;
   }
   // Chunks are taken in turn, so that each is unpacked and gone before the
@@ -89,28 +94,28 @@ void OuterOutput::putBlock(Value line, Value block, ArrayRef<Value> chunks,
         ofLine.push_back(word);
     }
     for (auto [j, ofLine] : llvm::enumerate(ofLines))
-      alongLines->store(b.packWords(ofLine), b.add(line, j),
-                        b.add(firstChunk, i));
+      b.store(b.packWords(ofLine),
+              getChunk(b.add(line, j), b.add(firstChunk, i)), kVectorBytes);
   }
 }
 
 void OuterOutput::store(const MXTile &tile) {
   const TileExtent &along = alongLines ? tile.elements : tile.lines;
   const TileExtent &across = alongLines ? tile.lines : tile.elements;
+  auto loadChunk = [&](Value inTile, Value chunk) {
+    Value place = alongLines ? getChunk(inTile, chunk)
+                             : getElements(inTile, b.mul(chunk, kVectorBytes));
+    return b.load(b.getWordsType(), place, kVectorBytes);
+  };
   auto store = [&](Value inTile, Value chunk, Value first, Value other) {
-    Value words = alongLines
-                      ? alongLines->load(inTile, chunk)
-                      : acrossLines->load(inTile, b.mul(chunk, kVectorBytes));
-    storeChunk(b, tile.output, first, other, words, along.range);
+    storeChunk(b, tile.output, first, other, loadChunk(inTile, chunk),
+               along.range);
   };
   auto storeChunks = [&] { kernel.forEachChunk(along, across, store); };
   // Rows of a width that is no multiple of 16 are rare, and to shift them would
   // take registers from the rest of the kernel.
   if (!alongLines)
     return storeChunks();
-  auto loadChunk = [&](Value line, Value chunk) {
-    return alongLines->load(line, chunk);
-  };
   // Groups along lines begin at any element, and so do their tiles.
   const Plane &output = hasMore ? tile.alignedOutput : tile.output;
   storeLines(b,

@@ -37,7 +37,6 @@
 
 #include "Kernels/Matmul/Hopper/HopperTiles.h"
 #include "Kernels/Matmul/Hopper/HopperCalibration.h"
-#include "Kernels/Matmul/Hopper/MatmulWaves.h"
 #include "fp8moe/Kernels/Model/KernelFamily.h"
 #include "fp8moe/Kernels/Model/MemoryCost.h"
 #include "fp8moe/Target/NVIDIA.h"
@@ -94,7 +93,7 @@ bool fp8moe::sendsTileMessages(const HopperMatmulConfig &config,
 }
 
 HopperMatmulMemory HopperMatmulMemory::get(const HopperMatmulConfig &config,
-                                           bool sendsMessages) {
+                                           bool isMGrouped, bool promoted) {
   int64_t stages = config.stages * config.getNumRings();
   HopperMatmulMemory memory;
   memory.a = 0;
@@ -106,7 +105,8 @@ HopperMatmulMemory HopperMatmulMemory::get(const HopperMatmulConfig &config,
   int64_t lines = config.getConsumerRows() + config.columns;
   memory.messages = memory.scales + HopperMatmulConfig::kConsumers * lines *
                                         static_cast<int64_t>(sizeof(float));
-  int64_t messages = sendsMessages ? stages : 0;
+  int64_t messages =
+      sendsTileMessages(config, isMGrouped, promoted) ? stages : 0;
   memory.barriers = memory.messages + messages * kTileMessageBytes;
   memory.total = memory.barriers + stages * nvidia::kStageBarrierBytes;
   return memory;
@@ -134,9 +134,8 @@ bool fp8moe::hasWgmmaKernel(MatrixElement a, MatrixElement b,
 /// Shared memory of a block.
 static int64_t countSharedBytes(const HopperMatmulConfig &config,
                                 const MatmulWork &work) {
-  bool sendsMessages =
-      sendsTileMessages(config, work.isMGrouped(), work.promoted);
-  return HopperMatmulMemory::get(config, sendsMessages).total;
+  return HopperMatmulMemory::get(config, work.isMGrouped(), work.promoted)
+      .total;
 }
 
 /// Registers that a consumer's thread needs.

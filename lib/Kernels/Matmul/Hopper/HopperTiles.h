@@ -15,6 +15,7 @@
 #define FP8MOE_LIB_KERNELS_MATMUL_HOPPER_HOPPERTILES_H
 
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoETypes.h"
+#include "fp8moe/Dialect/FP8MoE/IR/SizeMath.h"
 #include "fp8moe/Kernels/Matmul/MatmulWork.h"
 #include "fp8moe/Kernels/Model/MinSum.h"
 #include "fp8moe/Target/NVIDIA.h"
@@ -72,7 +73,7 @@ struct HopperMatmulMemory {
   int64_t total;
 
   static HopperMatmulMemory get(const HopperMatmulConfig &config,
-                                bool sendsMessages);
+                                bool isMGrouped, bool promoted);
 };
 
 /// Whether the producer finds the tiles for the consumers as well: for
@@ -132,6 +133,37 @@ HopperMatmulConfig getHopperMatmulConfig(WgmmaTileAttr tile);
 /// legal.
 Cost predictWgmmaTile(const MatmulWork &work, WgmmaTileAttr tile,
                       const TargetInfo &target);
+
+/// Twice the waves of tiles of an M-grouped matmul in expectation: the sum of
+/// the two cases of RaggedRows. Tiles come in waves of one for each
+/// multiprocessor, and a wave costs the same however few tiles it has. The
+/// compiler ranks tiles by it, the host chooses one of several for the rows
+/// of a call.
+template <typename T>
+T countDoubledWaves(const HopperMatmulConfig &config, const T &rows,
+                    const T &columns, const T &groups,
+                    const T &multiprocessors) {
+  T whole = alignTo(rows, config.rows);
+  T tileColumns = ceilDiv(columns, config.columns);
+  // Each part of the contraction is a tile.
+  if (config.splits > 1)
+    tileColumns = tileColumns * config.splits;
+  T perWave = multiprocessors * config.rows;
+  auto count = [&](const T &ragged) -> T {
+    T covered = maxOf(whole, rows + ragged);
+    return ceilDiv(covered * tileColumns, perWave);
+  };
+  std::optional<int64_t> known = getKnown(groups);
+  if (!known) {
+    // Half a tile for each group; how much that varies is not looked at.
+    T waves = count(groups * (config.rows / 2));
+    return waves + waves;
+  }
+  RaggedRows ragged = RaggedRows::get(config.rows, *known);
+  T least = count(ragged.least);
+  T most = ragged.least == ragged.most ? least : count(ragged.most);
+  return least + most;
+}
 
 } // namespace mlir::fp8moe
 

@@ -26,7 +26,8 @@ bool fp8moe::sendsTileMessages(const GroupedMatmulProblem &problem,
 
 HopperMatmulMemory fp8moe::getMatmulMemory(const GroupedMatmulProblem &problem,
                                            const HopperMatmulConfig &config) {
-  return HopperMatmulMemory::get(config, sendsTileMessages(problem, config));
+  return HopperMatmulMemory::get(config, problem.isMGrouped(),
+                                 problem.promoted);
 }
 
 GroupedMatmulKernel::GroupedMatmulKernel(KernelBuilder &b,

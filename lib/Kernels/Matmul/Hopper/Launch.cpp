@@ -8,7 +8,6 @@
 
 #include "Kernels/Matmul/Hopper/AddendCopy.h"
 #include "Kernels/Matmul/Hopper/Kernel.h"
-#include "Kernels/Matmul/Hopper/MatmulWaves.h"
 #include "Kernels/Matmul/MatmulLaunch.h"
 #include "Kernels/Matmul/SumSplits.h"
 

@@ -265,10 +265,8 @@ TEST(HopperTilesTest, CandidatesFitTheTarget) {
       work.resultBytes = resultBytes;
       for (const WgmmaTileCost &tile : rankWgmmaTiles(work, getH200())) {
         const HopperMatmulConfig &config = tile.config;
-        bool sendsMessages =
-            sendsTileMessages(config, work.isMGrouped(), work.promoted);
         HopperMatmulMemory memory =
-            HopperMatmulMemory::get(config, sendsMessages);
+            HopperMatmulMemory::get(config, work.isMGrouped(), work.promoted);
         EXPECT_LE(memory.total, getH200().sharedMemoryPerBlock);
         EXPECT_GE(config.stages, 2);
         // Every operand and box begins where a swizzle may begin.

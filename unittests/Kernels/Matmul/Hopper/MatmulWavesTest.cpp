@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/Matmul/Hopper/MatmulWaves.h"
+#include "Kernels/Matmul/Hopper/HopperTiles.h"
 
 #include "Model/HostSizes.h"
 #include "gtest/gtest.h"
