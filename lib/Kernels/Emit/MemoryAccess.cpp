@@ -363,6 +363,12 @@ void fp8moe::storeBytes(KernelBuilder &b, Value pointer, Value words, Value low,
     storePart(b.lessEqual(b.add(offset, bytes), high), bytes);
 }
 
+Value fp8moe::createByteMask(KernelBuilder &b, Value bytes) {
+  Value bits = b.mul(b.clamp(bytes, 0, kWordBytes), 8);
+  Value one = b.shiftLeft(b.i64(1), b.widen(bits));
+  return b.narrow(b.sub(one, 1));
+}
+
 Value fp8moe::createFunnelShift(KernelBuilder &b, ArrayRef<Value> row,
                                 Value bits) {
   SmallVector<Value> result;

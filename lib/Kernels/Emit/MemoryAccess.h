@@ -77,6 +77,10 @@ void storeChunk(KernelBuilder &b, const Plane &plane, Value first, Value other,
 void storeBytes(KernelBuilder &b, Value pointer, Value words, Value low,
                 Value high);
 
+/// The lowest `bytes` bytes (i32) of a word: none where there are no more than
+/// 0, all of them from four on.
+Value createByteMask(KernelBuilder &b, Value bytes);
+
 /// The words that begin `bits` (i32, below 32) into a row of words; one fewer.
 Value createFunnelShift(KernelBuilder &b, ArrayRef<Value> row, Value bits);
 

@@ -117,10 +117,7 @@ void MXAcross::putFactors(const MXTile &tile, Value line, Value block,
   SmallVector<Value> largest(magnitudes);
   if (!kernel.problem.square) {
     Value lane = b.divU(b.remU(line, kMXBlock), numLines);
-    Value word = exchangeMagnitudes(lane, chunks);
-    largest = kernel.math.unpackMagnitudes(
-        b.packWords({word, b.i32(0), b.i32(0), b.i32(0)}));
-    largest.truncate(numLines);
+    largest = kernel.math.unpackWord(exchangeMagnitudes(lane, chunks));
   }
   MXKernel::Scales scales = kernel.createScales(largest);
   Value blockLines = b.divU(line, kMXBlock);

@@ -18,10 +18,9 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 
 static GroupedMatmulSizes<OpFoldResult> getSizes(const MatmulInstance &instance,
-                                                 OpFoldResult groups) {
+                                                 OpFoldResult groups,
+                                                 OpFoldResult zero) {
   bool mGrouped = instance.getOp().isMGrouped();
-  OpFoldResult zero =
-      IntegerAttr::get(IndexType::get(instance.op->getContext()), 0);
   GroupedMatmulSizes<OpFoldResult> sizes;
   sizes.rows = instance.a.sizes[0];
   sizes.columns = instance.b.sizes.back();
@@ -100,10 +99,11 @@ static LogicalResult lowerGroupedMatmul(Operation *operation,
   instance.offsets = getBuffer(op.getOffsets());
   instance.scaleA = getBuffer(op.getScaleA());
   instance.scaleB = getBuffer(op.getScaleB());
-  OpFoldResult one = IntegerAttr::get(IndexType::get(op->getContext()), 1);
-  instance.sizes =
-      getSizes(instance,
-               op.isDense() ? one : lowering.getView(op.getOffsets()).sizes[0]);
+  OpBuilder builder = lowering.getBuilder();
+  OpFoldResult groups = builder.getIndexAttr(1);
+  if (!op.isDense())
+    groups = lowering.getView(op.getOffsets()).sizes[0];
+  instance.sizes = getSizes(instance, groups, builder.getIndexAttr(0));
   instance.problem = getProblem(op, instance.sizes);
   // A family launches its alternatives together, as they share workspaces.
   return lowerChoice(KernelAlternative{&instance}, RangeOperands(), lowering);

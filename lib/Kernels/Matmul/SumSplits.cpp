@@ -149,16 +149,8 @@ void SplitSumBuilder::storeResults(Value pointer, ArrayRef<Value> values) {
     return;
   }
   SmallVector<Value> words = b.packFloats(values, sum.resultType);
-  auto bytes = static_cast<int64_t>(words.size() * kWordBytes);
-  if (words.size() == 1) {
-    b.store(words.front(), pointer, bytes);
-    return;
-  }
-  auto type = VectorType::get(words.size(), b.getI32Type());
-  Value vector = LLVM::UndefOp::create(b, type);
-  for (auto [i, word] : llvm::enumerate(words))
-    vector = LLVM::InsertElementOp::create(b, vector, word, b.i32(i));
-  b.store(vector, pointer, bytes);
+  Value stored = words.size() == 1 ? words.front() : b.packWords(words);
+  b.store(stored, pointer, words.size() * kWordBytes);
 }
 
 //===----------------------------------------------------------------------===//

@@ -135,13 +135,9 @@ LogicalResult CDNAMatmulLaunch::check() {
 CDNAMatmulStrides<OpFoldResult> CDNAMatmulLaunch::getStrides() {
   OpFoldResult zero = builder.getIndexAttr(0);
   CDNAMatmulStrides<OpFoldResult> strides;
-  auto getPitch = [](const BufferView &view, int64_t kept, int64_t contracted,
-                     bool isMNMajor) {
-    return view.strides[isMNMajor ? contracted : kept];
-  };
-  strides.pitchA = getPitch(instance.a, 0, 1, problem.mnMajorA);
   int64_t last = instance.b.strides.size() - 1;
-  strides.pitchB = getPitch(instance.b, last, last - 1, problem.mnMajorB);
+  strides.pitchA = instance.a.strides[problem.mnMajorA ? 1 : 0];
+  strides.pitchB = instance.b.strides[problem.mnMajorB ? last - 1 : last];
   strides.bGroup = problem.hasExperts() ? instance.b.strides[0] : zero;
   // M-grouped, the problem has that of the result's rows.
   strides.resultRow = problem.isMGrouped() ? zero : instance.result.strides[1];

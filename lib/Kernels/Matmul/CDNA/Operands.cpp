@@ -359,22 +359,15 @@ Value CDNAOperands::createHasMask(Value step) {
   return hasMask;
 }
 
-/// The lowest `bytes` bytes of a word, from none to all four.
-static Value createLowMask(KernelBuilder &b, Value bytes) {
-  Value bits = b.mul(b.clamp(bytes, 0, kWordBytes), 8);
-  Value one = b.shiftLeft(b.i64(1), b.widen(bits));
-  return b.narrow(b.sub(one, 1));
-}
-
 /// The bits of the chunk that begins `begin` bytes into the contraction that
 /// are the tile's.
 Value CDNAOperands::createMask(Value begin) {
   SmallVector<Value> words;
   for (int64_t byte = 0; byte < kChunkBytes; byte += kWordBytes) {
     Value first = b.add(begin, byte);
-    Value word = createLowMask(b, b.sub(tile.endBytes, first));
+    Value word = createByteMask(b, b.sub(tile.endBytes, first));
     if (kernel.needsHeadMask()) {
-      Value head = createLowMask(b, b.sub(tile.headBytes, first));
+      Value head = createByteMask(b, b.sub(tile.headBytes, first));
       word = b.bitAnd(word, b.bitXor(head, -1));
     }
     words.push_back(word);

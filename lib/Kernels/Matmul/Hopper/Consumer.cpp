@@ -12,6 +12,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Kernels/Emit/MemoryAccess.h"
 #include "Kernels/Emit/NVIDIA/WarpRoles.h"
 #include "Kernels/Matmul/Hopper/Kernel.h"
 
@@ -204,8 +205,7 @@ void Consumer::build() {
 
 Value Consumer::getOffset(bool isA, Value stage) {
   Value slot = b.add(b.mul(ringIndex, kernel.config.stages), stage);
-  Value offset = b.add(b.mul(slot, kernel.config.getStageBytes(isA)),
-                       isA ? kernel.memory.a : kernel.memory.b);
+  Value offset = kernel.getOffset(isA, slot);
   if (!isA || !isCooperative())
     return offset;
   return b.add(
@@ -415,13 +415,10 @@ void Consumer::maskChunk(Value stage, Value chunk, Value low, Value high) {
   Swizzle swizzle = Swizzle::get(kSwizzleRowBytes);
   SmallVector<Value> masks;
   for (int64_t word : llvm::seq<int64_t>(4)) {
-    // The bits of a word before a byte of the chunk.
-    auto getLowBits = [&](Value byte) {
-      Value bytes = b.clamp(b.sub(byte, word * 4), 0, 4);
-      Value bits = b.widen(b.mul(bytes, 8));
-      return b.narrow(b.sub(b.shiftLeft(b.i64(1), bits), 1));
-    };
-    masks.push_back(b.bitAnd(getLowBits(high), b.bitXor(getLowBits(low), -1)));
+    Value first = b.i32(word * kWordBytes);
+    masks.push_back(
+        b.bitAnd(createByteMask(b, b.sub(high, first)),
+                 b.bitXor(createByteMask(b, b.sub(low, first)), -1)));
   }
   auto maskRows = [&](Value operand, Value begin, int64_t rows) {
     b.createFor(b.add(begin, b.divU(thread, 2)), b.add(begin, rows),

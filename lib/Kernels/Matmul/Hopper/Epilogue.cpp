@@ -227,8 +227,7 @@ SmallVector<Value> MatmulEpilogue::loadAddends(const Tile &tile,
   return b.unpackFloats(pair, b.getBF16Type());
 }
 
-/// The scaled results of the thread's two neighbours in a row: f32, or one word
-/// of bf16.
+/// The scaled results of the thread's two neighbours in a row, as words.
 SmallVector<Value> MatmulEpilogue::scalePair(const Tile &tile,
                                              const RowBlock &rows,
                                              int64_t eight, int64_t half) {
@@ -259,9 +258,7 @@ SmallVector<Value> MatmulEpilogue::scalePair(const Tile &tile,
     for (auto [value, term] :
          llvm::zip_equal(values, loadAddends(tile, rows, eight, half)))
       value = arith::AddFOp::create(b, value, term);
-  if (kernel.problem.resultType.isF32())
-    return values;
-  return {b.packBF16(values[0], values[1])};
+  return b.packFloats(values, kernel.problem.resultType);
 }
 
 /// `bytes` from the beginning of shared memory, in a box of the result.
@@ -286,16 +283,12 @@ void MatmulEpilogue::stageBox(const Tile &tile, const RowBlock &rows,
     for (int64_t column = 0; column < this->box.columns;
          column += kFragmentColumns)
       for (int64_t half : {0, 1}) {
-        SmallVector<Value> values = scalePair(
-            tile, rows, (firstColumn + column) / kFragmentColumns, half);
-        Value vector =
-            LLVM::UndefOp::create(b, VectorType::get(2, b.getF32Type()));
-        for (auto [i, value] : llvm::enumerate(values))
-          vector = LLVM::InsertElementOp::create(b, vector, value, b.i32(i));
+        Value words = b.packWords(scalePair(
+            tile, rows, (firstColumn + column) / kFragmentColumns, half));
         Value chunk =
             b.add(b.divU(pair, 2), column * sizeof(float) / kSwizzleChunkBytes);
         Value offset = b.mul(b.remU(pair, 2), 2 * sizeof(float));
-        b.store(vector,
+        b.store(words,
                 b.offsetBytes(getChunk(b.add(row, half * kFragmentRows), chunk),
                               offset),
                 2 * sizeof(float));

@@ -99,6 +99,12 @@ struct GroupedMatmulKernel {
   /// `bytes` from the beginning of shared memory.
   Value getShared(Value bytes) { return b.offsetBytes(shared, bytes); }
 
+  /// Bytes from the beginning of shared memory to an operand in a stage, `slot`
+  /// counting those of all rings.
+  Value getOffset(bool isA, Value slot) const {
+    return b.add(b.mul(slot, config.getStageBytes(isA)),
+                 isA ? memory.a : memory.b);
+  }
   /// Elements of the contraction in a stage.
   int64_t getStageElements() const {
     return kSwizzleRowBytes / problem.getElementBytes();

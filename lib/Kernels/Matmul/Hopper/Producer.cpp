@@ -38,34 +38,31 @@ static void createStage(GroupedMatmulKernel &kernel, StageRing &ring,
   KernelBuilder::Step step(b, "load_stage");
   createWaitForStage(kernel, ring, tile, position);
   Value full = ring.getFullBarrier(position.stage);
-  int64_t bytesA = kernel.config.getStageBytes(/*isA=*/true),
-          bytesB = kernel.config.getStageBytes(/*isA=*/false);
-  kernel::ArriveExpectTxOp::create(b, full, b.i32(bytesA + bytesB));
+  int64_t bytes = kernel.config.getStageBytes(/*isA=*/true) +
+                  kernel.config.getStageBytes(/*isA=*/false);
+  kernel::ArriveExpectTxOp::create(b, full, b.i32(bytes));
   Value slot = b.add(b.mul(ringIndex, kernel.config.stages), position.stage);
   Value along =
       b.add(tile.contraction, b.mul(stage, kernel.getStageElements()));
-  // `begin` and `extent` are those of the tile along the operand's rows or
-  // columns.
-  auto load = [&](Value map, Value place, Value begin, int64_t extent,
-                  bool isMNMajor, bool hasExperts) {
+  for (bool isA : {true, false}) {
+    Value place = kernel.getOffset(isA, slot);
+    // Those of the tile along the operand's rows or columns.
+    Value begin = isA ? tile.row : tile.column;
+    int64_t extent = isA ? kernel.config.rows : kernel.config.columns;
     // A box of an MN-major operand is as wide as the swizzle.
-    int64_t step = isMNMajor ? kernel.getBoxExtent() : extent;
+    int64_t step = kernel.isMNMajor(isA) ? kernel.getBoxExtent() : extent;
     for (int64_t box : llvm::seq(extent / step)) {
       SmallVector<Value> coordinates{along, b.add(begin, box * step)};
-      if (isMNMajor)
+      if (kernel.isMNMajor(isA))
         std::swap(coordinates[0], coordinates[1]);
-      if (hasExperts)
+      if (!isA && kernel.problem.hasExperts())
         coordinates.push_back(tile.group);
       Value shared = kernel.getShared(b.add(place, box * kernel.getBoxBytes()));
-      kernel::TensorLoadOp::create(b, ring.inStage(position.stage, shared), map,
-                                   coordinates, full);
+      kernel::TensorLoadOp::create(b, ring.inStage(position.stage, shared),
+                                   isA ? kernel.mapA : kernel.mapB, coordinates,
+                                   full);
     }
-  };
-  load(kernel.mapA, b.add(b.mul(slot, bytesA), kernel.memory.a), tile.row,
-       kernel.config.rows, kernel.problem.mnMajorA, /*hasExperts=*/false);
-  load(kernel.mapB, b.add(b.mul(slot, bytesB), kernel.memory.b), tile.column,
-       kernel.config.columns, kernel.problem.mnMajorB,
-       kernel.problem.hasExperts());
+  }
 }
 
 //===----------------------------------------------------------------------===//
