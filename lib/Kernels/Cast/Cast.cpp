@@ -8,7 +8,6 @@
 
 #include "Kernels/Cast/Cast.h"
 
-#include "Kernels/Cast/CastFactors.h"
 #include "Kernels/Emit/ShiftedLines.h"
 #include "Kernels/Emit/TransposeTile.h"
 

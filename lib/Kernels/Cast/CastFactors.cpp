@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/Cast/CastFactors.h"
+#include "Kernels/Cast/Cast.h"
 
 #include "Kernels/Emit/ScaleTiles.h"
 

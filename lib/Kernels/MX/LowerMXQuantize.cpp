@@ -9,7 +9,7 @@
 #include "Kernels/Emit/SegmentTiles.h"
 #include "Kernels/Program/ProgramLowering.h"
 
-#include "Kernels/MX/MXQuantize.h"
+#include "Kernels/MX/MXKernel.h"
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
 #include "fp8moe/Kernels/Model/KernelProblem.h"
 

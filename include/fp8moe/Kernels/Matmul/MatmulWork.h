@@ -44,15 +44,12 @@ struct MatmulWork : KernelWorkBase<MatmulWork> {
   /// layout says; else rows follow each other.
   int64_t pitchA = ShapedType::kDynamic, pitchB = ShapedType::kDynamic;
 
-  int64_t getPitchA() const {
-    return ShapedType::isStatic(pitchA) ? pitchA
-           : mnMajorA                   ? rows
-                                        : contraction;
-  }
-  int64_t getPitchB() const {
-    return ShapedType::isStatic(pitchB) ? pitchB
-           : mnMajorB                   ? columns
-                                        : contraction;
+  int64_t getPitch(bool isA) const {
+    if (int64_t pitch = isA ? pitchA : pitchB; ShapedType::isStatic(pitch))
+      return pitch;
+    if (!(isA ? mnMajorA : mnMajorB))
+      return contraction;
+    return isA ? rows : columns;
   }
 
   /// The size that is as long as there are tokens.

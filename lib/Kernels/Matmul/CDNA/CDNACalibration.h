@@ -23,11 +23,9 @@ struct CDNACalibration {
 
   llvm::StringRef chip = llvm::StringLiteral("gfx942");
 
-  /// Registers of a thread, accumulators included, when a wave has 128 results
-  /// a lane and when it has 64.
-  Figure<int64_t> largeRegisters =
+  /// Registers of a thread, accumulators included.
+  Figure<int64_t> registers =
       measured<int64_t>(256, "LLVM 22: two waves of a SIMD may have so many");
-  Figure<int64_t> smallRegisters = largeRegisters;
   /// Part of the data sheet's rate that a dense matmul sustains.
   Figure<double> sustainedRate = measured(
       0.487, "one MI300X, hipBLASLt, dense FP8: 1273 TFLOP/s (published)");

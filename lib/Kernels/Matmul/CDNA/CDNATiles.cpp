@@ -140,9 +140,7 @@ static MfmaTileCost getTileCost(const CDNAMatmulConfig &config,
   shared += transposedBytes / *figures.transposedPerCycle * cycle;
   double step = std::max(products, loads) + *figures.overlapLoss * shared;
   int64_t resident = std::max<int64_t>(
-      1, countResidentBlocks(config.getThreads(),
-                             isPingPong ? *figures.largeRegisters
-                                        : *figures.smallRegisters,
+      1, countResidentBlocks(config.getThreads(), *figures.registers,
                              config.getSharedBytes(), target));
   double resultBytes = static_cast<double>(config.rows) * config.columns *
                        work.resultBytes * (work.accumulates ? 2 : 1);

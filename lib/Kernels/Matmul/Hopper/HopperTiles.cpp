@@ -287,8 +287,10 @@ static double getStraddlingSlowdown(const HopperMatmulConfig &config,
                                     const MatmulWork &work, const Chip &chip) {
   // Bytes of both operands, as productBytesPerCycle.
   double bytesPerCycle = *chip.figures.productBytesPerCycle;
-  double linesA = countLinesPerRow(work.getPitchA(), work.elementBytes),
-         linesB = countLinesPerRow(work.getPitchB(), work.elementBytes);
+  double linesA =
+      countLinesPerRow(work.getPitch(/*isA=*/true), work.elementBytes);
+  double linesB =
+      countLinesPerRow(work.getPitch(/*isA=*/false), work.elementBytes);
   double whole = bytesPerCycle * (1.0 / config.columns + 1.0 / config.rows);
   double read =
       bytesPerCycle * (linesA / config.columns + linesB / config.rows);
