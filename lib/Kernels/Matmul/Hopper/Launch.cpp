@@ -48,24 +48,25 @@ private:
                           Matrix &matrix);
   Value createMap(const Matrix &matrix, ArrayRef<int64_t> box, int64_t swizzle,
                   int64_t promotion);
-  /// All but the addend, which may have no buffer, have tensor maps.
-  struct Operands {
-    Matrix a, b, result, addend;
-  };
-  FailureOr<Operands> getOperands();
+  LogicalResult setMatrices();
   void launchTile(GroupedMatmulProblem problem,
                   const GroupedMatmulSizes<OpFoldResult> &sizes,
-                  const Operands &operands, const HopperMatmulConfig &config,
-                  Value partialSums, Value blocks, Value condition);
-  void launchCopy(const Operands &operands, Value blocks, Value condition);
-  void launchSplits(const Operands &operands, const HopperMatmulConfig &config,
-                    Value partialSums, Value blocks, Value condition);
+                  const Matrix &result, const HopperMatmulConfig &config,
+                  Value condition);
+  void launchCopy(Value condition);
+  void launchSplits(const HopperMatmulConfig &config, Value condition);
   /// Workspace for so many f32.
   TypedValue<MemRefType> createFloats(OpFoldResult count);
-  Value createPartialSums(Value blocks);
-  SmallVector<Value> createLeastWaves(Value multiprocessors);
-  SmallVector<Value> createMaps(const Operands &operands, int64_t resultBytes,
+  Value createPartialSums();
+  SmallVector<Value> createLeastWaves();
+  SmallVector<Value> createMaps(const Matrix &result,
                                 const HopperMatmulConfig &config);
+
+  /// All but the addend, which may have no buffer, have tensor maps.
+  Matrix a, b, result, addend;
+  /// Multiprocessors, as launches have a block for each; and room for partial
+  /// sums, if there may be any.
+  Value blocks, partialSums;
 };
 } // namespace
 
@@ -123,7 +124,7 @@ Value HopperMatmulLaunch::createMap(const Matrix &matrix, ArrayRef<int64_t> box,
 
 /// The contraction is innermost in operands that are not MN-major, the columns
 /// in the result.
-FailureOr<HopperMatmulLaunch::Operands> HopperMatmulLaunch::getOperands() {
+LogicalResult HopperMatmulLaunch::setMatrices() {
   SmallVector<int64_t> bDims = problem.hasExperts()
                                    ? SmallVector<int64_t>{1, 2, 0}
                                    : SmallVector<int64_t>{0, 1};
@@ -135,20 +136,17 @@ FailureOr<HopperMatmulLaunch::Operands> HopperMatmulLaunch::getOperands() {
   SmallVector<int64_t> resultDims = problem.isMGrouped()
                                         ? SmallVector<int64_t>{1, 0}
                                         : SmallVector<int64_t>{2, 1, 0};
-  Operands operands;
   if (failed(getMatrix("the first operand", op.getA().getType(), instance.a,
-                       aDims, operands.a)) ||
+                       aDims, a)) ||
       failed(getMatrix("the second operand", op.getB().getType(), instance.b,
-                       bDims, operands.b)) ||
+                       bDims, b)) ||
       failed(getMatrix("the result", op.getType(), instance.result, resultDims,
-                       operands.result)))
+                       result)))
     return failure();
-  if (instance.addend &&
-      failed(getMatrix("the tensor to accumulate into",
-                       op.getAddend().getType(), *instance.addend, resultDims,
-                       operands.addend)))
-    return failure();
-  return operands;
+  if (!instance.addend)
+    return success();
+  return getMatrix("the tensor to accumulate into", op.getAddend().getType(),
+                   *instance.addend, resultDims, addend);
 }
 
 TypedValue<MemRefType> HopperMatmulLaunch::createFloats(OpFoldResult count) {
@@ -164,7 +162,7 @@ TypedValue<MemRefType> HopperMatmulLaunch::createFloats(OpFoldResult count) {
 
 /// Room for the partial sums of all blocks of any alternative, when there may
 /// be any.
-Value HopperMatmulLaunch::createPartialSums(Value blocks) {
+Value HopperMatmulLaunch::createPartialSums() {
   Location loc = op.getLoc();
   int64_t words = 0;
   for (AlternativeAttr alternative : op.getTilesAttr().getEntries())
@@ -183,19 +181,19 @@ Value HopperMatmulLaunch::createPartialSums(Value blocks) {
 /// For each alternative of an M-grouped matmul, whether it takes the least time
 /// by the model of the tiles, worked out on the host from the number of rows:
 /// an i1, which is true for one of them. Null for a single alternative.
-SmallVector<Value> HopperMatmulLaunch::createLeastWaves(Value multiprocessors) {
+SmallVector<Value> HopperMatmulLaunch::createLeastWaves() {
   auto alternatives = op.getTilesAttr().getEntries();
   if (op.getTilesAttr().size() == 1)
     return {Value()};
-  ImplicitLocOpBuilder b(op.getLoc(), builder);
-  HostSize rows(b, sizes.rows), columns(b, sizes.columns),
-      groups(b, sizes.groups), perWave(b, multiprocessors);
+  ImplicitLocOpBuilder host(op.getLoc(), builder);
+  HostSize rows(host, sizes.rows), columns(host, sizes.columns),
+      groups(host, sizes.groups), perWave(host, blocks);
   // Twice the time of each.
   SmallVector<Value> times =
       llvm::map_to_vector(alternatives, [&](AlternativeAttr alternative) {
         HostSize waves = countDoubledWaves(getConfig(alternative), rows,
                                            columns, groups, perWave);
-        return (waves * alternative.getWave()).getValue(b);
+        return (waves * alternative.getWave()).getValue(host);
       });
   // The first of the best: it beats all before, and ties with none of them.
   SmallVector<Value> conditions;
@@ -206,10 +204,9 @@ SmallVector<Value> HopperMatmulLaunch::createLeastWaves(Value multiprocessors) {
         return;
       Value least = others.front();
       for (Value other : others.drop_front())
-        least = b.createOrFold<arith::MinSIOp>(least, other);
-      condition =
-          both(condition,
-               b.createOrFold<arith::CmpIOp>(predicate, times[index], least));
+        least = host.createOrFold<arith::MinSIOp>(least, other);
+      condition = both(condition, host.createOrFold<arith::CmpIOp>(
+                                      predicate, times[index], least));
     };
     demand(arith::CmpIPredicate::slt, ArrayRef(times).take_front(index));
     demand(arith::CmpIPredicate::sle, ArrayRef(times).drop_front(index + 1));
@@ -220,10 +217,10 @@ SmallVector<Value> HopperMatmulLaunch::createLeastWaves(Value multiprocessors) {
 
 /// Boxes are as large as a tile, so each alternative has maps of its own.
 SmallVector<Value>
-HopperMatmulLaunch::createMaps(const Operands &operands, int64_t resultBytes,
+HopperMatmulLaunch::createMaps(const Matrix &result,
                                const HopperMatmulConfig &config) {
   int64_t stage = kSwizzleRowBytes / problem.getElementBytes();
-  ResultBox resultBox = ResultBox::get(config.columns, resultBytes);
+  ResultBox resultBox = ResultBox::get(config.columns, result.elementBytes);
   // MN-major operands come in boxes as wide as the swizzle.
   SmallVector<int64_t> aBox{stage, problem.mnMajorA ? stage : config.rows};
   SmallVector<int64_t> bBox{stage, problem.mnMajorB ? stage : config.columns};
@@ -237,27 +234,26 @@ HopperMatmulLaunch::createMaps(const Operands &operands, int64_t resultBytes,
     return createMap(matrix, box, kSwizzleRowBytes,
                      isMNMajor ? kMNMajorPromotion : kContractionPromotion);
   };
-  return {createOperandMap(operands.a, aBox, problem.mnMajorA),
-          createOperandMap(operands.b, bBox, problem.mnMajorB),
-          createMap(operands.result, box, resultBox.rowBytes, /*promotion=*/0)};
+  return {createOperandMap(a, aBox, problem.mnMajorA),
+          createOperandMap(b, bBox, problem.mnMajorB),
+          createMap(result, box, resultBox.rowBytes, /*promotion=*/0)};
 }
 
 /// The kernel of one tile.
 void HopperMatmulLaunch::launchTile(
     GroupedMatmulProblem problem, const GroupedMatmulSizes<OpFoldResult> &sizes,
-    const Operands &operands, const HopperMatmulConfig &config,
-    Value partialSums, Value blocks, Value condition) {
+    const Matrix &result, const HopperMatmulConfig &config, Value condition) {
   problem.sizes = getKnownSizes(sizes);
   KernelLaunch launch =
       createLaunch(problem, getWgmmaTile(op.getContext(), config),
                    {problem.promoted}, HopperMatmulConfig::kThreads);
-  launch.buffers = createMaps(operands, problem.getResultBytes(), config);
+  launch.buffers = createMaps(result, config);
   launch.tensorMaps = launch.buffers.size();
   addOffsetsAndScales(launch);
   if (problem.isMGrouped())
-    launch.buffers.push_back(operands.result.buffer);
+    launch.buffers.push_back(result.buffer);
   if (loadsAddend(problem))
-    launch.buffers.push_back(operands.addend.buffer);
+    launch.buffers.push_back(addend.buffer);
   if (partialSums)
     launch.buffers.push_back(partialSums);
   launch.sizes = listSizes(sizes);
@@ -271,9 +267,7 @@ void HopperMatmulLaunch::launchTile(
 }
 
 /// Begins the result with what the kernel adds to.
-void HopperMatmulLaunch::launchCopy(const Operands &operands, Value blocks,
-                                    Value condition) {
-  const Matrix &addend = operands.addend, &result = operands.result;
+void HopperMatmulLaunch::launchCopy(Value condition) {
   OpFoldResult zero = size.constant(0);
   AddendCopySizes<OpFoldResult> copy{size.constant(1),     sizes.rows,
                                      sizes.columns,        addend.strides[0],
@@ -289,9 +283,7 @@ void HopperMatmulLaunch::launchCopy(const Operands &operands, Value blocks,
 }
 
 /// The f32 products of the parts of a dense contraction, and their sum.
-void HopperMatmulLaunch::launchSplits(const Operands &operands,
-                                      const HopperMatmulConfig &config,
-                                      Value partialSums, Value blocks,
+void HopperMatmulLaunch::launchSplits(const HopperMatmulConfig &config,
                                       Value condition) {
   Location loc = op.getLoc();
   constexpr int64_t kBytes = sizeof(float);
@@ -303,11 +295,10 @@ void HopperMatmulLaunch::launchSplits(const Operands &operands,
   OpFoldResult all = size.mul(part, size.constant(config.splits));
   TypedValue<MemRefType> products = createFloats(all);
 
-  Operands ofParts = operands;
-  ofParts.result = {products,
-                    {sizes.columns, sizes.rows, size.constant(config.splits)},
-                    {pitch, part},
-                    kBytes};
+  Matrix ofParts{products,
+                 {sizes.columns, sizes.rows, size.constant(config.splits)},
+                 {pitch, part},
+                 kBytes};
   OpFoldResult zero = size.constant(0);
   GroupedMatmulProblem problemOfParts = problem;
   GroupedMatmulSizes<OpFoldResult> sizesOfParts = sizes;
@@ -315,13 +306,12 @@ void HopperMatmulLaunch::launchSplits(const Operands &operands,
   problemOfParts.accumulates = false;
   sizesOfParts.resultRow = sizesOfParts.addendRow = sizesOfParts.addendGroup =
       zero;
-  launchTile(problemOfParts, sizesOfParts, ofParts, config, partialSums, blocks,
-             condition);
+  launchTile(problemOfParts, sizesOfParts, ofParts, config, condition);
 
   SplitSum sum{problem.resultType,
                config.splits,
                products,
-               operands.result.buffer,
+               result.buffer,
                Value(),
                {sizes.rows, sizes.columns, pitch, sizes.resultRow, zero}};
   if (instance.addend) {
@@ -332,16 +322,13 @@ void HopperMatmulLaunch::launchSplits(const Operands &operands,
 }
 
 LogicalResult HopperMatmulLaunch::launch(Value when) {
-  FailureOr<Operands> operands = getOperands();
-  if (failed(operands))
+  if (failed(setMatrices()))
     return failure();
-  Value blocks =
+  blocks =
       plan::DeviceAttrOp::create(builder, op.getLoc(), builder.getIndexType(),
                                  plan::DeviceAttribute::Multiprocessors);
-  Value partialSums;
   if (hasPartialSums(problem))
-    partialSums = createPartialSums(blocks);
-
+    partialSums = createPartialSums();
   // A K-grouped matmul of no rows is known: every group is empty.
   if (problem.isMGrouped() && ShapedType::isDynamic(problem.sizes.contraction))
     require(arith::CmpIPredicate::sge, sizes.contraction, 1,
@@ -357,18 +344,17 @@ LogicalResult HopperMatmulLaunch::launch(Value when) {
   GroupedMatmulSizes<OpFoldResult> sizesOfTiles = sizes;
   if (!loadsAddend(problem))
     sizesOfTiles.addendRow = sizesOfTiles.addendGroup = size.constant(0);
-  for (auto [alternative, isChosen] : llvm::zip_equal(
-           op.getTilesAttr().getEntries(), createLeastWaves(blocks))) {
+  for (auto [alternative, isChosen] :
+       llvm::zip_equal(op.getTilesAttr().getEntries(), createLeastWaves())) {
     HopperMatmulConfig config = getConfig(alternative);
     Value condition = both(both(isNotEmpty, isChosen), when);
     if (config.splits > 1) {
-      launchSplits(*operands, config, partialSums, blocks, condition);
+      launchSplits(config, condition);
       continue;
     }
     if (addsInMemory(problem))
-      launchCopy(*operands, blocks, condition);
-    launchTile(problem, sizesOfTiles, *operands, config, partialSums, blocks,
-               condition);
+      launchCopy(condition);
+    launchTile(problem, sizesOfTiles, result, config, condition);
   }
   return success();
 }
