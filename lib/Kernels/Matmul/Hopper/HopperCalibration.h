@@ -13,7 +13,8 @@
 
 namespace mlir::fp8moe {
 
-/// Needs and times of Hopper's grouped matmul on an H200.
+/// Needs and times of Hopper's grouped matmul, on the cards that each figure
+/// names.
 struct HopperCalibration {
   /// Fitted together.
   static constexpr llvm::StringLiteral sweep =
