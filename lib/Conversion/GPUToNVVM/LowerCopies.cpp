@@ -30,28 +30,20 @@ static Value castToCluster(ImplicitLocOpBuilder &b, Value pointer) {
 //
 // PTX 8.6 has a form for the block's own memory; every PTX for Hopper has the
 // one for a cluster, whose addresses include the block's.
-static LogicalResult lowerTensorLoad(kernel::TensorLoadOp op,
-                                     PatternRewriter &rewriter) {
-  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+static void lowerTensorLoad(kernel::TensorLoadOp op, ImplicitLocOpBuilder &b) {
   NVVM::CpAsyncBulkTensorGlobalToSharedClusterOp::create(
       b, castToCluster(b, op.getDestination()), op.getMap(),
       op.getCoordinates(), op.getBarrier(), /*im2colOffsets=*/ValueRange(),
       /*multicastMask=*/Value(), /*l2CacheHint=*/Value(),
       NVVM::TMALoadMode::TILE, /*isCTAOnly=*/false,
       /*group=*/NVVM::CTAGroupKindAttr(), /*predicate=*/Value());
-  rewriter.eraseOp(op);
-  return success();
 }
 
 // fp8moe_kernel.bulk_load --> nvvm.cp.async.bulk.shared.cluster.global
-static LogicalResult lowerBulkLoad(kernel::BulkLoadOp op,
-                                   PatternRewriter &rewriter) {
-  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+static void lowerBulkLoad(kernel::BulkLoadOp op, ImplicitLocOpBuilder &b) {
   NVVM::CpAsyncBulkGlobalToSharedClusterOp::create(
       b, castToCluster(b, op.getDestination()), op.getSource(), op.getBarrier(),
       op.getBytes(), /*multicastMask=*/Value(), /*l2CacheHint=*/Value());
-  rewriter.eraseOp(op);
-  return success();
 }
 
 /// The policy that createpolicy.fractional.L2::evict_first.b64 makes with
@@ -61,8 +53,7 @@ static constexpr int64_t kEvictFirst = 0x12F0000000000000;
 // fp8moe_kernel.tensor_store --> nvvm.cp.async.bulk.tensor.global.shared.cta
 // fp8moe_kernel.tensor_add --> nvvm.cp.async.bulk.tensor.reduce add
 template <typename OpTy>
-static LogicalResult lowerTensorWrite(OpTy op, PatternRewriter &rewriter) {
-  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+static void lowerTensorWrite(OpTy op, ImplicitLocOpBuilder &b) {
   Value cacheHint;
   if (op.getEvictFirst())
     cacheHint = arith::ConstantIntOp::create(b, b.getI64Type(), kEvictFirst);
@@ -74,34 +65,29 @@ static LogicalResult lowerTensorWrite(OpTy op, PatternRewriter &rewriter) {
     NVVM::CpAsyncBulkTensorSharedCTAToGlobalOp::create(
         b, op.getMap(), op.getSource(), op.getCoordinates(), cacheHint,
         NVVM::TMAStoreMode::TILE, /*predicate=*/Value());
-  rewriter.eraseOp(op);
-  return success();
 }
 
 // fp8moe_kernel.wait_stores_read 1 --> nvvm.cp.async.bulk.wait_group 1 {read}
-static LogicalResult lowerWaitStoresRead(kernel::WaitStoresReadOp op,
-                                         PatternRewriter &rewriter) {
-  rewriter.replaceOpWithNewOp<NVVM::CpAsyncBulkWaitGroupOp>(
-      op, op.getPending(), /*read=*/rewriter.getUnitAttr());
-  return success();
+static void lowerWaitStoresRead(kernel::WaitStoresReadOp op,
+                                ImplicitLocOpBuilder &b) {
+  NVVM::CpAsyncBulkWaitGroupOp::create(b, op.getPending(),
+                                       /*read=*/b.getUnitAttr());
 }
 
 // fp8moe_kernel.tensor_prefetch --> nvvm.cp.async.bulk.tensor.prefetch
-static LogicalResult lowerTensorPrefetch(kernel::TensorPrefetchOp op,
-                                         PatternRewriter &rewriter) {
-  rewriter.replaceOpWithNewOp<NVVM::CpAsyncBulkTensorPrefetchOp>(
-      op, op.getMap(), op.getCoordinates(), /*im2colOffsets=*/ValueRange(),
+static void lowerTensorPrefetch(kernel::TensorPrefetchOp op,
+                                ImplicitLocOpBuilder &b) {
+  NVVM::CpAsyncBulkTensorPrefetchOp::create(
+      b, op.getMap(), op.getCoordinates(), /*im2colOffsets=*/ValueRange(),
       NVVM::TMALoadMode::TILE, /*l2CacheHint=*/Value());
-  return success();
 }
 
 // fp8moe_kernel.map_prefetch --> nvvm.prefetch tensormap
-static LogicalResult lowerMapPrefetch(kernel::MapPrefetchOp op,
-                                      PatternRewriter &rewriter) {
-  rewriter.replaceOpWithNewOp<NVVM::PrefetchOp>(
-      op, NVVM::PrefetchCacheLevelAttr(), NVVM::CacheEvictionPriorityAttr(),
-      op.getMap(), /*predicate=*/Value(), /*tensormap=*/true);
-  return success();
+static void lowerMapPrefetch(kernel::MapPrefetchOp op,
+                             ImplicitLocOpBuilder &b) {
+  NVVM::PrefetchOp::create(b, NVVM::PrefetchCacheLevelAttr(),
+                           NVVM::CacheEvictionPriorityAttr(), op.getMap(),
+                           /*predicate=*/Value(), /*tensormap=*/true);
 }
 
 //===----------------------------------------------------------------------===//
@@ -109,15 +95,13 @@ static LogicalResult lowerMapPrefetch(kernel::MapPrefetchOp op,
 //===----------------------------------------------------------------------===//
 
 // fp8moe_kernel.sector_prefetch --> nvvm.prefetch level = L2
-static LogicalResult lowerSectorPrefetch(kernel::SectorPrefetchOp op,
-                                         PatternRewriter &rewriter) {
-  rewriter.replaceOpWithNewOp<NVVM::PrefetchOp>(
-      op,
-      NVVM::PrefetchCacheLevelAttr::get(op.getContext(),
-                                        NVVM::PrefetchCacheLevel::L2),
-      NVVM::CacheEvictionPriorityAttr(), op.getPointer(),
-      /*predicate=*/Value());
-  return success();
+static void lowerSectorPrefetch(kernel::SectorPrefetchOp op,
+                                ImplicitLocOpBuilder &b) {
+  NVVM::PrefetchOp::create(b,
+                           NVVM::PrefetchCacheLevelAttr::get(
+                               op.getContext(), NVVM::PrefetchCacheLevel::L2),
+                           NVVM::CacheEvictionPriorityAttr(), op.getPointer(),
+                           /*predicate=*/Value());
 }
 
 // fp8moe_kernel.load_words acquire %p
@@ -126,9 +110,7 @@ static LogicalResult lowerSectorPrefetch(kernel::SectorPrefetchOp op,
 // vector.from_elements %0[0], %0[1], %0[2], %0[3]
 //
 // LLVM has no atomic vectors. In PTX, every element of one is atomic.
-static LogicalResult lowerLoadWords(kernel::LoadWordsOp op,
-                                    PatternRewriter &rewriter) {
-  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+static Value lowerLoadWords(kernel::LoadWordsOp op, ImplicitLocOpBuilder &b) {
   int64_t count = op.getType().getNumElements();
   SmallVector<Type> types(count, b.getI32Type());
   auto type = LLVM::LLVMStructType::getLiteral(b.getContext(), types);
@@ -142,8 +124,7 @@ static LogicalResult lowerLoadWords(kernel::LoadWordsOp op,
   SmallVector<Value> words;
   for (int64_t i : llvm::seq(count))
     words.push_back(LLVM::ExtractValueOp::create(b, loaded, i));
-  rewriter.replaceOpWithNewOp<vector::FromElementsOp>(op, op.getType(), words);
-  return success();
+  return vector::FromElementsOp::create(b, op.getType(), words);
 }
 
 // fp8moe_kernel.add_floats
@@ -151,38 +132,27 @@ static LogicalResult lowerLoadWords(kernel::LoadWordsOp op,
 // llvm.inline_asm "red.relaxed.gpu.global.add.v4.f32 ..."
 //
 // LLVM has no atomic vectors.
-static LogicalResult lowerAddFloats(kernel::AddFloatsOp op,
-                                    PatternRewriter &rewriter) {
-  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+static void lowerAddFloats(kernel::AddFloatsOp op, ImplicitLocOpBuilder &b) {
   createAssembly(b, /*result=*/Type(), op.getOperands(),
                  "red.relaxed.gpu.global.add.v4.f32 [$0], {$1, $2, $3, $4};",
                  "l,f,f,f,f");
-  rewriter.eraseOp(op);
-  return success();
 }
 
 // fp8moe_kernel.store_matrices --> nvvm.stmatrix
-static LogicalResult lowerStoreMatrices(kernel::StoreMatricesOp op,
-                                        PatternRewriter &rewriter) {
-  rewriter.replaceOpWithNewOp<NVVM::StMatrixOp>(
-      op, op.getPointer(), op.getWords(), NVVM::MMALayout::row,
+static void lowerStoreMatrices(kernel::StoreMatricesOp op,
+                               ImplicitLocOpBuilder &b) {
+  NVVM::StMatrixOp::create(
+      b, op.getPointer(), op.getWords(), NVVM::MMALayout::row,
       NVVM::LdStMatrixShapeAttr::get(op.getContext(), 8, 8),
       NVVM::LdStMatrixEltType::B16);
-  return success();
 }
 
 void fp8moe::populateCopyPatterns(RewritePatternSet &patterns) {
-  patterns.add(lowerTensorLoad)
-      .add(lowerBulkLoad)
-      .add(lowerTensorWrite<kernel::TensorStoreOp>)
-      .add(lowerTensorWrite<kernel::TensorAddOp>)
-      .add(kernel::replaceBy<kernel::CommitStoresOp,
-                             NVVM::CpAsyncBulkCommitGroupOp>)
-      .add(lowerWaitStoresRead)
-      .add(lowerTensorPrefetch)
-      .add(lowerMapPrefetch)
-      .add(lowerSectorPrefetch)
-      .add(lowerLoadWords)
-      .add(lowerAddFloats)
-      .add(lowerStoreMatrices);
+  kernel::addLowerings(
+      patterns, lowerTensorLoad, lowerBulkLoad,
+      lowerTensorWrite<kernel::TensorStoreOp>,
+      lowerTensorWrite<kernel::TensorAddOp>,
+      kernel::replaceBy<kernel::CommitStoresOp, NVVM::CpAsyncBulkCommitGroupOp>,
+      lowerWaitStoresRead, lowerTensorPrefetch, lowerMapPrefetch,
+      lowerSectorPrefetch, lowerLoadWords, lowerAddFloats, lowerStoreMatrices);
 }

@@ -65,34 +65,28 @@ static Value createPackFP8(ImplicitLocOpBuilder &b, ArrayRef<Value> values,
 // %low = nvvm.convert.f32x2.to.f8x2 %b, %a
 // %high = nvvm.convert.f32x2.to.f8x2 %d, %c
 // %w = %low | %high << 16
-static LogicalResult lowerPackFP8(kernel::PackFP8Op op,
-                                  PatternRewriter &rewriter) {
-  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+static SmallVector<Value> lowerPackFP8(kernel::PackFP8Op op,
+                                       ImplicitLocOpBuilder &b) {
   SmallVector<Value> values(op.getValues()), words;
   for (auto [value, scale] : llvm::zip(values, op.getScales()))
     value = arith::MulFOp::create(b, value, scale);
   for (ArrayRef<Value> rest = values; !rest.empty(); rest = rest.drop_front(4))
     words.push_back(createPackFP8(b, rest.take_front(4), op.getFp8Type()));
-  rewriter.replaceOp(op, words);
-  return success();
+  return words;
 }
 
 // fp8moe_kernel.pack_fp8_pair %a, %b --> nvvm.convert.f32x2.to.f8x2 %b, %a
-static LogicalResult lowerPackFP8Pair(kernel::PackFP8PairOp op,
-                                      PatternRewriter &rewriter) {
-  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-  rewriter.replaceOp(op,
-                     createPair(b, op.getLow(), op.getHigh(), op.getFp8Type()));
-  return success();
+static Value lowerPackFP8Pair(kernel::PackFP8PairOp op,
+                              ImplicitLocOpBuilder &b) {
+  return createPair(b, op.getLow(), op.getHigh(), op.getFp8Type());
 }
 
 // %v:4 = fp8moe_kernel.unpack_fp8 %w : f8E4M3FN
 //   -->
 // %pair = nvvm.convert.f8x2.to.f16x2 %low    (f16 has all values of both types)
 // %v#0 = arith.extf %pair[0]                 (and three more)
-static LogicalResult lowerUnpackFP8(kernel::UnpackFP8Op op,
-                                    PatternRewriter &rewriter) {
-  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+static SmallVector<Value> lowerUnpackFP8(kernel::UnpackFP8Op op,
+                                         ImplicitLocOpBuilder &b) {
   auto bytes = VectorType::get(2, b.getI8Type());
   auto halves = VectorType::get(2, b.getF16Type());
   SmallVector<Value> values;
@@ -107,8 +101,7 @@ static LogicalResult lowerUnpackFP8(kernel::UnpackFP8Op op,
       values.push_back(arith::ExtFOp::create(b, b.getF32Type(), half));
     }
   }
-  rewriter.replaceOp(op, values);
-  return success();
+  return values;
 }
 
 /// Two numbers that are not in a vector yet.
@@ -136,12 +129,10 @@ static LogicalResult lowerPackBF16(arith::TruncFOp op,
 }
 
 // fp8moe_kernel.permute_bytes --> nvvm.prmt
-static LogicalResult lowerPermuteBytes(kernel::PermuteBytesOp op,
-                                       PatternRewriter &rewriter) {
-  rewriter.replaceOpWithNewOp<NVVM::PermuteOp>(op, op.getType(), op.getLow(),
-                                               op.getHigh(), op.getSelector(),
-                                               NVVM::PermuteMode::DEFAULT);
-  return success();
+static Value lowerPermuteBytes(kernel::PermuteBytesOp op,
+                               ImplicitLocOpBuilder &b) {
+  return NVVM::PermuteOp::create(b, op.getType(), op.getLow(), op.getHigh(),
+                                 op.getSelector(), NVVM::PermuteMode::DEFAULT);
 }
 
 //===----------------------------------------------------------------------===//
@@ -149,72 +140,46 @@ static LogicalResult lowerPermuteBytes(kernel::PermuteBytesOp op,
 //===----------------------------------------------------------------------===//
 
 // fp8moe_kernel.uniform %x --> %x    (ptxas finds out what is uniform)
-static LogicalResult lowerUniform(kernel::UniformOp op,
-                                  PatternRewriter &rewriter) {
-  rewriter.replaceOp(op, op.getValue());
-  return success();
-}
-
-static void replaceByVote(Operation *op, Value condition,
-                          NVVM::VoteSyncKind kind, PatternRewriter &rewriter) {
-  ImplicitLocOpBuilder b(op->getLoc(), rewriter);
-  rewriter.replaceOp(op, NVVM::VoteSyncOp::create(b, op->getResult(0).getType(),
-                                                  createAllLanes(b), condition,
-                                                  kind));
+static Value lowerUniform(kernel::UniformOp op, ImplicitLocOpBuilder &b) {
+  return op.getValue();
 }
 
 // fp8moe_kernel.ballot --> nvvm.vote.sync ballot
-static LogicalResult lowerBallot(kernel::BallotOp op,
-                                 PatternRewriter &rewriter) {
-  replaceByVote(op, op.getCondition(), NVVM::VoteSyncKind::ballot, rewriter);
-  return success();
-}
-
 // fp8moe_kernel.vote_any --> nvvm.vote.sync any
-static LogicalResult lowerVoteAny(kernel::VoteAnyOp op,
-                                  PatternRewriter &rewriter) {
-  replaceByVote(op, op.getCondition(), NVVM::VoteSyncKind::any, rewriter);
-  return success();
+template <typename OpTy, NVVM::VoteSyncKind kind>
+static Value lowerVote(OpTy op, ImplicitLocOpBuilder &b) {
+  return NVVM::VoteSyncOp::create(b, op.getType(), createAllLanes(b),
+                                  op.getCondition(), kind);
 }
 
 // fp8moe_kernel.exchange %x, 16 --> %x, gpu.shuffle xor %x, 16, 32
-static LogicalResult lowerExchange(kernel::ExchangeOp op,
-                                   PatternRewriter &rewriter) {
-  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+static SmallVector<Value> lowerExchange(kernel::ExchangeOp op,
+                                        ImplicitLocOpBuilder &b) {
   auto shuffle = gpu::ShuffleOp::create(
       b, op.getValue(), createI32(b, op.getMask()),
       createI32(b, nvidia::kWarpThreads), gpu::ShuffleMode::XOR);
-  rewriter.replaceOp(op, {op.getValue(), shuffle.getShuffleResult()});
-  return success();
+  return {op.getValue(), shuffle.getShuffleResult()};
 }
 
 // fp8moe_kernel.read_lane %x, %lane --> gpu.shuffle idx %x, %lane, 32
-static LogicalResult lowerReadLane(kernel::ReadLaneOp op,
-                                   PatternRewriter &rewriter) {
-  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+static Value lowerReadLane(kernel::ReadLaneOp op, ImplicitLocOpBuilder &b) {
   auto shuffle = gpu::ShuffleOp::create(b, op.getValue(), op.getLane(),
                                         createI32(b, nvidia::kWarpThreads),
                                         gpu::ShuffleMode::IDX);
-  rewriter.replaceOp(op, shuffle.getShuffleResult());
-  return success();
+  return shuffle.getShuffleResult();
 }
 
 // gpu.subgroup_reduce maxui %x uniform : (i32) -> i32 --> nvvm.redux.sync umax
-static LogicalResult lowerSubgroupMax(gpu::SubgroupReduceOp op,
-                                      PatternRewriter &rewriter) {
-  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-  rewriter.replaceOpWithNewOp<NVVM::ReduxOp>(op, op.getType(), op.getValue(),
-                                             NVVM::ReduxKind::UMAX,
-                                             createAllLanes(b));
-  return success();
+static Value lowerSubgroupMax(gpu::SubgroupReduceOp op,
+                              ImplicitLocOpBuilder &b) {
+  return NVVM::ReduxOp::create(b, op.getType(), op.getValue(),
+                               NVVM::ReduxKind::UMAX, createAllLanes(b));
 }
 
 // fp8moe_kernel.subgroup_barrier --> nvvm.bar.warp.sync
-static LogicalResult lowerSubgroupBarrier(kernel::SubgroupBarrierOp op,
-                                          PatternRewriter &rewriter) {
-  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-  rewriter.replaceOpWithNewOp<NVVM::SyncWarpOp>(op, createAllLanes(b));
-  return success();
+static void lowerSubgroupBarrier(kernel::SubgroupBarrierOp op,
+                                 ImplicitLocOpBuilder &b) {
+  NVVM::SyncWarpOp::create(b, createAllLanes(b));
 }
 
 /// fp8moe_kernel.resident_blocks becomes nvvm.minctasm.
@@ -236,18 +201,13 @@ struct LowerKernelToNVVM
     target.addDynamicallyLegalOp<arith::TruncFOp>(
         [](arith::TruncFOp op) { return !getPackedNumbers(op); });
     RewritePatternSet patterns(&getContext());
-    patterns.add(lowerPackFP8)
-        .add(lowerPackFP8Pair)
-        .add(lowerUnpackFP8)
-        .add(lowerPackBF16)
-        .add(lowerPermuteBytes)
-        .add(lowerUniform)
-        .add(lowerBallot)
-        .add(lowerVoteAny)
-        .add(lowerExchange)
-        .add(lowerReadLane)
-        .add(lowerSubgroupMax)
-        .add(lowerSubgroupBarrier);
+    patterns.add(lowerPackBF16);
+    kernel::addLowerings(
+        patterns, lowerPackFP8, lowerPackFP8Pair, lowerUnpackFP8,
+        lowerPermuteBytes, lowerUniform,
+        lowerVote<kernel::BallotOp, NVVM::VoteSyncKind::ballot>,
+        lowerVote<kernel::VoteAnyOp, NVVM::VoteSyncKind::any>, lowerExchange,
+        lowerReadLane, lowerSubgroupMax, lowerSubgroupBarrier);
     populateSyncPatterns(patterns);
     populateCopyPatterns(patterns);
     populateMatrixPatterns(patterns);

@@ -14,11 +14,8 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 
 // fp8moe_kernel.wgmma_wait 1 --> nvvm.wgmma.wait.group.sync.aligned 1
-static LogicalResult lowerWgmmaWait(kernel::WgmmaWaitOp op,
-                                    PatternRewriter &rewriter) {
-  rewriter.replaceOpWithNewOp<NVVM::WgmmaWaitGroupSyncOp>(
-      op, static_cast<uint64_t>(op.getPending()));
-  return success();
+static void lowerWgmmaWait(kernel::WgmmaWaitOp op, ImplicitLocOpBuilder &b) {
+  NVVM::WgmmaWaitGroupSyncOp::create(b, static_cast<uint64_t>(op.getPending()));
 }
 
 static StringRef getTypeName(Type type) {
@@ -78,36 +75,32 @@ static std::string getAssembly(kernel::WgmmaOp op, int64_t count) {
 //
 // nvvm.wgmma.mma_async takes "accumulate" as an attribute only; a loop whose
 // first step ignores the accumulators needs a value.
-static LogicalResult lowerWgmma(kernel::WgmmaOp op, PatternRewriter &rewriter) {
-  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+static Value lowerWgmma(kernel::WgmmaOp op, ImplicitLocOpBuilder &b) {
   SmallVector<Value> operands = unpack(b, op.getAccumulators());
   size_t count = operands.size();
   operands.append({op.getA(), op.getB(), op.getAccumulate()});
-  rewriter.replaceOp(op, createAssembly(b, op.getType(), operands,
-                                        getAssembly(op, count),
-                                        getTiedConstraints(count) + ",l,l,r"));
-  return success();
+  return createAssembly(b, op.getType(), operands, getAssembly(op, count),
+                        getTiedConstraints(count) + ",l,l,r")
+      .getRes();
 }
 
 // fp8moe_kernel.wgmma_results %sums --> llvm.inline_asm "", "=f,...,0,..."
 //
 // LLVM does not see that accumulators depend on the wait before, and would use
 // them earlier.
-static LogicalResult lowerWgmmaResults(kernel::WgmmaResultsOp op,
-                                       PatternRewriter &rewriter) {
-  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+static Value lowerWgmmaResults(kernel::WgmmaResultsOp op,
+                               ImplicitLocOpBuilder &b) {
   SmallVector<Value> operands = unpack(b, op.getAccumulators());
-  rewriter.replaceOp(op, createAssembly(b, op.getType(), operands, "",
-                                        getTiedConstraints(operands.size())));
-  return success();
+  return createAssembly(b, op.getType(), operands, "",
+                        getTiedConstraints(operands.size()))
+      .getRes();
 }
 
 void fp8moe::populateMatrixPatterns(RewritePatternSet &patterns) {
-  patterns
-      .add(kernel::replaceBy<kernel::WgmmaFenceOp, NVVM::WgmmaFenceAlignedOp>)
-      .add(lowerWgmma)
-      .add(kernel::replaceBy<kernel::WgmmaCommitOp,
-                             NVVM::WgmmaGroupSyncAlignedOp>)
-      .add(lowerWgmmaWait)
-      .add(lowerWgmmaResults);
+  kernel::addLowerings(
+      patterns,
+      kernel::replaceBy<kernel::WgmmaFenceOp, NVVM::WgmmaFenceAlignedOp>,
+      lowerWgmma,
+      kernel::replaceBy<kernel::WgmmaCommitOp, NVVM::WgmmaGroupSyncAlignedOp>,
+      lowerWgmmaWait, lowerWgmmaResults);
 }

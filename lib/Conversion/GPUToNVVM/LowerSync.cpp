@@ -45,23 +45,16 @@ static void createBound(ImplicitLocOpBuilder &b, kernel::WaitClock clock,
 }
 
 // fp8moe_kernel.begin_wait cycles --> nvvm.read.ptx.sreg.clock64
-static LogicalResult lowerBeginWait(kernel::BeginWaitOp op,
-                                    PatternRewriter &rewriter) {
-  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-  rewriter.replaceOp(op, createReadClock(b, op.getClock()));
-  return success();
+static Value lowerBeginWait(kernel::BeginWaitOp op, ImplicitLocOpBuilder &b) {
+  return createReadClock(b, op.getClock());
 }
 
 // fp8moe_kernel.bound_wait cycles %begin
 //   -->
 // %elapsed = nvvm.read.ptx.sreg.clock64 - %begin
 // scf.if %elapsed > limit { llvm.intr.trap }
-static LogicalResult lowerBoundWait(kernel::BoundWaitOp op,
-                                    PatternRewriter &rewriter) {
-  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+static void lowerBoundWait(kernel::BoundWaitOp op, ImplicitLocOpBuilder &b) {
   createBound(b, op.getClock(), op.getBegin());
-  rewriter.eraseOp(op);
-  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -69,34 +62,25 @@ static LogicalResult lowerBoundWait(kernel::BoundWaitOp op,
 //===----------------------------------------------------------------------===//
 
 // fp8moe_kernel.mbarrier_init --> nvvm.mbarrier.init
-static LogicalResult lowerMBarrierInit(kernel::MBarrierInitOp op,
-                                       PatternRewriter &rewriter) {
-  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-  rewriter.replaceOpWithNewOp<NVVM::MBarrierInitOp>(
-      op, op.getBarrier(), createI32(b, op.getArrivals()),
-      /*predicate=*/Value());
-  return success();
+static void lowerMBarrierInit(kernel::MBarrierInitOp op,
+                              ImplicitLocOpBuilder &b) {
+  NVVM::MBarrierInitOp::create(b, op.getBarrier(),
+                               createI32(b, op.getArrivals()),
+                               /*predicate=*/Value());
 }
 
 // fp8moe_kernel.arrive --> nvvm.mbarrier.arrive
-static LogicalResult lowerArrive(kernel::ArriveOp op,
-                                 PatternRewriter &rewriter) {
-  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+static void lowerArrive(kernel::ArriveOp op, ImplicitLocOpBuilder &b) {
   NVVM::MBarrierArriveOp::create(b, b.getI64Type(), op.getBarrier(),
                                  /*count=*/Value());
-  rewriter.eraseOp(op);
-  return success();
 }
 
 // fp8moe_kernel.arrive_expect_tx --> nvvm.mbarrier.arrive.expect_tx
-static LogicalResult lowerArriveExpectTx(kernel::ArriveExpectTxOp op,
-                                         PatternRewriter &rewriter) {
-  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+static void lowerArriveExpectTx(kernel::ArriveExpectTxOp op,
+                                ImplicitLocOpBuilder &b) {
   NVVM::MBarrierArriveExpectTxOp::create(
       b, /*res=*/Type(), op.getBarrier(), op.getBytes(),
       NVVM::MemScopeKind::CTA, /*relaxed=*/false, /*predicate=*/Value());
-  rewriter.eraseOp(op);
-  return success();
 }
 
 // fp8moe_kernel.wait_parity %barrier, %parity
@@ -109,10 +93,8 @@ static LogicalResult lowerArriveExpectTx(kernel::ArriveExpectTxOp op,
 // }
 //
 // The timer is slow, and most waits succeed at once.
-static LogicalResult lowerWaitParity(kernel::WaitParityOp op,
-                                     PatternRewriter &rewriter) {
+static void lowerWaitParity(kernel::WaitParityOp op, ImplicitLocOpBuilder &b) {
   constexpr kernel::WaitClock clock = kernel::WaitClock::GlobalTimer;
-  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
   auto isPending = [&]() -> Value {
     Value done = NVVM::MBarrierTryWaitOp::create(
         b, b.getI1Type(), op.getBarrier(), op.getParity(),
@@ -129,8 +111,6 @@ static LogicalResult lowerWaitParity(kernel::WaitParityOp op,
   b.createBlock(&loop.getAfter());
   createBound(b, clock, begin);
   scf::YieldOp::create(b);
-  rewriter.eraseOp(op);
-  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -138,70 +118,54 @@ static LogicalResult lowerWaitParity(kernel::WaitParityOp op,
 //===----------------------------------------------------------------------===//
 
 // fp8moe_kernel.async_proxy_fence --> nvvm.fence.proxy async.shared::cta
-static LogicalResult lowerAsyncProxyFence(kernel::AsyncProxyFenceOp op,
-                                          PatternRewriter &rewriter) {
-  rewriter.replaceOpWithNewOp<NVVM::FenceProxyOp>(
-      op, NVVM::ProxyKind::async_shared,
+static void lowerAsyncProxyFence(kernel::AsyncProxyFenceOp op,
+                                 ImplicitLocOpBuilder &b) {
+  NVVM::FenceProxyOp::create(
+      b, NVVM::ProxyKind::async_shared,
       NVVM::SharedSpaceAttr::get(op.getContext(),
                                  NVVM::SharedSpace::shared_cta));
-  return success();
 }
 
 // fp8moe_kernel.named_barrier --> nvvm.barrier id
-static LogicalResult lowerNamedBarrier(kernel::NamedBarrierOp op,
-                                       PatternRewriter &rewriter) {
-  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+static void lowerNamedBarrier(kernel::NamedBarrierOp op,
+                              ImplicitLocOpBuilder &b) {
   NVVM::BarrierOp::create(
       b, /*res=*/Type(), op.getId(), createI32(b, op.getThreads()),
       NVVM::BarrierReductionAttr(), /*reductionPredicate=*/Value());
-  rewriter.eraseOp(op);
-  return success();
 }
 
 // fp8moe_kernel.named_barrier_arrive --> nvvm.barrier.arrive id
-static LogicalResult lowerNamedBarrierArrive(kernel::NamedBarrierArriveOp op,
-                                             PatternRewriter &rewriter) {
-  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-  rewriter.replaceOpWithNewOp<NVVM::BarrierArriveOp>(
-      op, op.getId(), createI32(b, op.getThreads()));
-  return success();
+static void lowerNamedBarrierArrive(kernel::NamedBarrierArriveOp op,
+                                    ImplicitLocOpBuilder &b) {
+  NVVM::BarrierArriveOp::create(b, op.getId(), createI32(b, op.getThreads()));
 }
 
 // fp8moe_kernel.set_registers increase 232 --> nvvm.setmaxregister increase 232
-static LogicalResult lowerSetRegisters(kernel::SetRegistersOp op,
-                                       PatternRewriter &rewriter) {
-  rewriter.replaceOpWithNewOp<NVVM::SetMaxRegisterOp>(
-      op, op.getRegisters(),
-      op.getChange() == kernel::RegisterChange::Increase
-          ? NVVM::SetMaxRegisterAction::increase
-          : NVVM::SetMaxRegisterAction::decrease);
-  return success();
+static void lowerSetRegisters(kernel::SetRegistersOp op,
+                              ImplicitLocOpBuilder &b) {
+  NVVM::SetMaxRegisterOp::create(b, op.getRegisters(),
+                                 op.getChange() ==
+                                         kernel::RegisterChange::Increase
+                                     ? NVVM::SetMaxRegisterAction::increase
+                                     : NVVM::SetMaxRegisterAction::decrease);
 }
 
 // fp8moe_kernel.launch_dependents --> nvvm.griddepcontrol launch_dependents
 // fp8moe_kernel.wait_for_prerequisites --> nvvm.griddepcontrol wait
 template <typename OpTy, NVVM::GridDepActionKind kind>
-static LogicalResult lowerGridDependency(OpTy op, PatternRewriter &rewriter) {
-  rewriter.replaceOpWithNewOp<NVVM::GriddepcontrolOp>(op, kind);
-  return success();
+static void lowerGridDependency(OpTy op, ImplicitLocOpBuilder &b) {
+  NVVM::GriddepcontrolOp::create(b, kind);
 }
 
 void fp8moe::populateSyncPatterns(RewritePatternSet &patterns) {
-  patterns.add(lowerBeginWait)
-      .add(lowerBoundWait)
-      .add(lowerMBarrierInit)
-      .add(kernel::replaceBy<kernel::MBarrierInitFenceOp,
-                             NVVM::FenceMbarrierInitOp>)
-      .add(lowerArrive)
-      .add(lowerArriveExpectTx)
-      .add(lowerWaitParity)
-      .add(lowerAsyncProxyFence)
-      .add(lowerNamedBarrier)
-      .add(lowerNamedBarrierArrive)
-      .add(kernel::replaceBy<kernel::ElectOp, NVVM::ElectSyncOp>)
-      .add(lowerSetRegisters)
-      .add(lowerGridDependency<kernel::LaunchDependentsOp,
-                               NVVM::GridDepActionKind::launch_dependents>)
-      .add(lowerGridDependency<kernel::WaitForPrerequisitesOp,
-                               NVVM::GridDepActionKind::wait>);
+  kernel::addLowerings(
+      patterns, lowerBeginWait, lowerBoundWait, lowerMBarrierInit,
+      kernel::replaceBy<kernel::MBarrierInitFenceOp, NVVM::FenceMbarrierInitOp>,
+      lowerArrive, lowerArriveExpectTx, lowerWaitParity, lowerAsyncProxyFence,
+      lowerNamedBarrier, lowerNamedBarrierArrive,
+      kernel::replaceBy<kernel::ElectOp, NVVM::ElectSyncOp>, lowerSetRegisters,
+      lowerGridDependency<kernel::LaunchDependentsOp,
+                          NVVM::GridDepActionKind::launch_dependents>,
+      lowerGridDependency<kernel::WaitForPrerequisitesOp,
+                          NVVM::GridDepActionKind::wait>);
 }

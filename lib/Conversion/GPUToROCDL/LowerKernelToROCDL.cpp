@@ -107,9 +107,8 @@ static Value convert(ImplicitLocOpBuilder &b, ArrayRef<Value> values,
 // %m:4 = rocdl.fmed3 of each product and the largest number, or the product if
 //        it is a NaN          (less where the products have a bound)
 // %w = rocdl.cvt.pk.fp8.f32 %m#0, %m#1, then %m#2, %m#3
-static LogicalResult lowerPackFP8(kernel::PackFP8Op op,
-                                  PatternRewriter &rewriter) {
-  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+static SmallVector<Value> lowerPackFP8(kernel::PackFP8Op op,
+                                       ImplicitLocOpBuilder &b) {
   Type fp8Type = op.getFp8Type();
   ValueRange scales = op.getScales();
   SmallVector<Value> values(op.getValues()), words;
@@ -123,30 +122,26 @@ static LogicalResult lowerPackFP8(kernel::PackFP8Op op,
   }
   for (ArrayRef<Value> rest = values; !rest.empty(); rest = rest.drop_front(4))
     words.push_back(convert(b, rest.take_front(4), fp8Type));
-  rewriter.replaceOp(op, words);
-  return success();
+  return words;
 }
 
 // fp8moe_kernel.pack_fp8_pair --> rocdl.cvt.pk.fp8.f32 of clamped numbers
-static LogicalResult lowerPackFP8Pair(kernel::PackFP8PairOp op,
-                                      PatternRewriter &rewriter) {
-  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+static Value lowerPackFP8Pair(kernel::PackFP8PairOp op,
+                              ImplicitLocOpBuilder &b) {
   Type fp8Type = op.getFp8Type();
   Value word = convertPair(b, createClamp(b, op.getLow(), fp8Type),
                            createClamp(b, op.getHigh(), fp8Type),
                            LLVM::PoisonOp::create(b, b.getI32Type()),
                            /*upperHalf=*/false, fp8Type);
-  rewriter.replaceOpWithNewOp<arith::TruncIOp>(op, op.getType(), word);
-  return success();
+  return arith::TruncIOp::create(b, op.getType(), word);
 }
 
 // %v:4 = fp8moe_kernel.unpack_fp8 %w : f8E4M3FN
 //   -->
 // %low = rocdl.cvt.pk.f32.fp8 %w[false]
 // %high = rocdl.cvt.pk.f32.fp8 %w[true]
-static LogicalResult lowerUnpackFP8(kernel::UnpackFP8Op op,
-                                    PatternRewriter &rewriter) {
-  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+static SmallVector<Value> lowerUnpackFP8(kernel::UnpackFP8Op op,
+                                         ImplicitLocOpBuilder &b) {
   auto pair = VectorType::get(2, b.getF32Type());
   SmallVector<Value> values;
   for (bool upperHalf : {false, true}) {
@@ -160,8 +155,7 @@ static LogicalResult lowerUnpackFP8(kernel::UnpackFP8Op op,
     for (int64_t i : {0, 1})
       values.push_back(vector::ExtractOp::create(b, converted, i));
   }
-  rewriter.replaceOp(op, values);
-  return success();
+  return values;
 }
 
 //===----------------------------------------------------------------------===//
@@ -180,16 +174,15 @@ static Value spreadBits(ImplicitLocOpBuilder &b, Value word, int64_t distance,
 //   -->
 // llvm.amdgcn.perm(%high, %low, %bytes)   (a byte for each four bits of the
 //                                         selector)
-static LogicalResult lowerPermuteBytes(kernel::PermuteBytesOp op,
-                                       PatternRewriter &rewriter) {
-  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+static Value lowerPermuteBytes(kernel::PermuteBytesOp op,
+                               ImplicitLocOpBuilder &b) {
   Value selector = op.getSelector();
   selector = spreadBits(b, selector, /*distance=*/8, /*mask=*/0x00FF00FF);
   selector = spreadBits(b, selector, /*distance=*/4, /*mask=*/0x0F0F0F0F);
-  rewriter.replaceOpWithNewOp<LLVM::CallIntrinsicOp>(
-      op, b.getI32Type(), b.getStringAttr("llvm.amdgcn.perm"),
-      ValueRange{op.getHigh(), op.getLow(), selector});
-  return success();
+  return LLVM::CallIntrinsicOp::create(
+             b, b.getI32Type(), b.getStringAttr("llvm.amdgcn.perm"),
+             ValueRange{op.getHigh(), op.getLow(), selector})
+      .getResults();
 }
 
 static bool isPackedMax(arith::MaxUIOp op) {
@@ -229,18 +222,13 @@ static LogicalResult lowerPackedMax(arith::MaxUIOp op,
 //===----------------------------------------------------------------------===//
 
 // fp8moe_kernel.vote_any %c --> rocdl.ballot %c != 0
-static LogicalResult lowerVoteAny(kernel::VoteAnyOp op,
-                                  PatternRewriter &rewriter) {
-  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+static Value lowerVoteAny(kernel::VoteAnyOp op, ImplicitLocOpBuilder &b) {
   Value lanes = ROCDL::BallotOp::create(b, b.getIntegerType(kWaveLanes),
                                         op.getCondition());
   Value none = arith::ConstantIntOp::create(b, lanes.getType(), 0);
-  rewriter.replaceOpWithNewOp<arith::CmpIOp>(op, arith::CmpIPredicate::ne,
-                                             lanes, none);
-  return success();
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, lanes, none);
 }
 
-namespace {
 // fp8moe_kernel.exchange %x, 16
 //   -->
 // rocdl.permlane16.swap %x, %x            (Feature::RowSwaps; masks 16 and 32)
@@ -248,56 +236,44 @@ namespace {
 //
 // Swapping rows between two copies leaves both values in each lane. A shuffle
 // would also have to find out which of them is the other lane's.
-struct LowerExchange : OpRewritePattern<kernel::ExchangeOp> {
-  LowerExchange(MLIRContext *context, bool swapsRows)
-      : OpRewritePattern(context), swapsRows(swapsRows) {}
-
-  LogicalResult matchAndRewrite(kernel::ExchangeOp op,
-                                PatternRewriter &rewriter) const override {
-    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    Value value = op.getValue();
-    int64_t mask = op.getMask();
-    if (!swapsRows || (mask != 16 && mask != 32)) {
-      auto shuffle = gpu::ShuffleOp::create(b, value, createI32(b, mask),
-                                            createI32(b, kWaveLanes),
-                                            gpu::ShuffleMode::XOR);
-      rewriter.replaceOp(op, {value, shuffle.getShuffleResult()});
-      return success();
-    }
-    Type pair = LLVM::LLVMStructType::getLiteral(
-        b.getContext(), {b.getI32Type(), b.getI32Type()});
-    Value swapped;
-    if (mask == 16)
-      swapped =
-          ROCDL::Permlane16SwapOp::create(b, pair, value, value, /*fi=*/false,
-                                          /*boundControl=*/false);
-    else
-      swapped =
-          ROCDL::Permlane32SwapOp::create(b, pair, value, value, /*fi=*/false,
-                                          /*boundControl=*/false);
-    rewriter.replaceOp(op, {LLVM::ExtractValueOp::create(b, swapped, 0),
-                            LLVM::ExtractValueOp::create(b, swapped, 1)});
-    return success();
+template <bool swapsRows>
+static SmallVector<Value> lowerExchange(kernel::ExchangeOp op,
+                                        ImplicitLocOpBuilder &b) {
+  Value value = op.getValue();
+  int64_t mask = op.getMask();
+  if (!swapsRows || (mask != 16 && mask != 32)) {
+    auto shuffle =
+        gpu::ShuffleOp::create(b, value, createI32(b, mask),
+                               createI32(b, kWaveLanes), gpu::ShuffleMode::XOR);
+    return {value, shuffle.getShuffleResult()};
   }
-
-  bool swapsRows;
-};
-} // namespace
+  Type pair = LLVM::LLVMStructType::getLiteral(
+      b.getContext(), {b.getI32Type(), b.getI32Type()});
+  Value swapped;
+  if (mask == 16)
+    swapped =
+        ROCDL::Permlane16SwapOp::create(b, pair, value, value, /*fi=*/false,
+                                        /*boundControl=*/false);
+  else
+    swapped =
+        ROCDL::Permlane32SwapOp::create(b, pair, value, value, /*fi=*/false,
+                                        /*boundControl=*/false);
+  return {LLVM::ExtractValueOp::create(b, swapped, 0),
+          LLVM::ExtractValueOp::create(b, swapped, 1)};
+}
 
 // gpu.subgroup_reduce maxui %x uniform : (i32) -> i32
 //   -->
 // six times: %one, %other = fp8moe_kernel.exchange %x, 1 (2, 4, ... 32)
 //            %x = arith.maxui %one, %other
-static LogicalResult lowerSubgroupMax(gpu::SubgroupReduceOp op,
-                                      PatternRewriter &rewriter) {
-  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+static Value lowerSubgroupMax(gpu::SubgroupReduceOp op,
+                              ImplicitLocOpBuilder &b) {
   Value value = op.getValue();
   for (int64_t mask = 1; mask < kWaveLanes; mask *= 2) {
     auto exchange = kernel::ExchangeOp::create(b, value, mask);
     value = arith::MaxUIOp::create(b, exchange.getOne(), exchange.getOther());
   }
-  rewriter.replaceOp(op, value);
-  return success();
+  return value;
 }
 
 // fp8moe_kernel.subgroup_barrier
@@ -307,15 +283,12 @@ static LogicalResult lowerSubgroupMax(gpu::SubgroupReduceOp op,
 // llvm.fence syncscope("wavefront") acquire
 //
 // The lanes of a wave run in lockstep, so only compilers must not reorder.
-static LogicalResult lowerSubgroupBarrier(kernel::SubgroupBarrierOp op,
-                                          PatternRewriter &rewriter) {
-  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+static void lowerSubgroupBarrier(kernel::SubgroupBarrierOp op,
+                                 ImplicitLocOpBuilder &b) {
   LLVM::FenceOp::create(b, LLVM::AtomicOrdering::release, kWaveScope);
   LLVM::CallIntrinsicOp::create(b, b.getStringAttr("llvm.amdgcn.wave.barrier"),
                                 ValueRange{});
   LLVM::FenceOp::create(b, LLVM::AtomicOrdering::acquire, kWaveScope);
-  rewriter.eraseOp(op);
-  return success();
 }
 
 /// fp8moe_kernel.resident_blocks becomes rocdl.waves_per_eu: LLVM holds more in
@@ -363,17 +336,15 @@ struct LowerKernelToROCDL
     target.addDynamicallyLegalOp<arith::MaxUIOp>(
         [](arith::MaxUIOp op) { return !isPackedMax(op); });
     RewritePatternSet patterns(&getContext());
-    patterns.add<LowerExchange>(&getContext(), info->has(Feature::RowSwaps));
-    patterns.add(lowerPackFP8)
-        .add(lowerPackFP8Pair)
-        .add(lowerUnpackFP8)
-        .add(lowerPermuteBytes)
-        .add(lowerPackedMax)
-        .add(kernel::replaceBy<kernel::UniformOp, ROCDL::ReadfirstlaneOp>)
-        .add(kernel::replaceBy<kernel::BallotOp, ROCDL::BallotOp>)
-        .add(lowerVoteAny)
-        .add(lowerSubgroupMax)
-        .add(lowerSubgroupBarrier);
+    patterns.add(lowerPackedMax);
+    kernel::addLowerings(
+        patterns, lowerPackFP8, lowerPackFP8Pair, lowerUnpackFP8,
+        lowerPermuteBytes,
+        kernel::replaceBy<kernel::UniformOp, ROCDL::ReadfirstlaneOp>,
+        kernel::replaceBy<kernel::BallotOp, ROCDL::BallotOp>, lowerVoteAny,
+        info->has(Feature::RowSwaps) ? lowerExchange<true>
+                                     : lowerExchange<false>,
+        lowerSubgroupMax, lowerSubgroupBarrier);
     populateWavePatterns(patterns);
     populateMfmaPatterns(patterns);
     kernel::Vendor vendor = {"AMD", kWaveLanes, info->fp8,

@@ -42,8 +42,7 @@ static std::string getInstruction(kernel::MfmaOp op) {
 //
 // Scales that are zero constants select the instruction without scales. Each
 // has a number before it: which byte it is.
-static LogicalResult lowerMfma(kernel::MfmaOp op, PatternRewriter &rewriter) {
-  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+static Value lowerMfma(kernel::MfmaOp op, ImplicitLocOpBuilder &b) {
   Value zero = createI32(b, 0);
   SmallVector<Value> operands{op.getA(), op.getB(), op.getAccumulators()};
   std::string instruction = getInstruction(op);
@@ -59,10 +58,9 @@ static LogicalResult lowerMfma(kernel::MfmaOp op, PatternRewriter &rewriter) {
   OperationState state(op.getLoc(), "rocdl.mfma." + instruction);
   state.addOperands(operands);
   state.addTypes(op.getType());
-  rewriter.replaceOp(op, rewriter.create(state));
-  return success();
+  return b.create(state)->getResult(0);
 }
 
 void fp8moe::populateMfmaPatterns(RewritePatternSet &patterns) {
-  patterns.add(lowerMfma);
+  kernel::addLowerings(patterns, lowerMfma);
 }

@@ -22,14 +22,12 @@ static int64_t encodeWaitCount(int64_t loads, int64_t sharedAccesses) {
 }
 
 // fp8moe_kernel.wait_accesses loads 8 shared 0 --> rocdl.s.waitcnt 120
-static LogicalResult lowerWaitAccesses(kernel::WaitAccessesOp op,
-                                       PatternRewriter &rewriter) {
+static void lowerWaitAccesses(kernel::WaitAccessesOp op,
+                              ImplicitLocOpBuilder &b) {
   constexpr uint32_t anyLoads = 63;
   int64_t count =
       encodeWaitCount(op.getLoads().value_or(anyLoads), op.getShared());
-  rewriter.replaceOpWithNewOp<ROCDL::SWaitcntOp>(
-      op, rewriter.getI32IntegerAttr(count));
-  return success();
+  ROCDL::SWaitcntOp::create(b, b.getI32IntegerAttr(count));
 }
 
 static void createSchedulingFence(ImplicitLocOpBuilder &b) {
@@ -41,37 +39,28 @@ static void createSchedulingFence(ImplicitLocOpBuilder &b) {
 //   -->
 // rocdl.sched.barrier 0
 // llvm.fence syncscope("singlethread") acq_rel
-static LogicalResult lowerSchedulingFence(kernel::SchedulingFenceOp op,
-                                          PatternRewriter &rewriter) {
-  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+static void lowerSchedulingFence(kernel::SchedulingFenceOp op,
+                                 ImplicitLocOpBuilder &b) {
   createSchedulingFence(b);
-  rewriter.eraseOp(op);
-  return success();
 }
 
 // fp8moe_kernel.execution_barrier --> rocdl.s.barrier between scheduling fences
-static LogicalResult lowerExecutionBarrier(kernel::ExecutionBarrierOp op,
-                                           PatternRewriter &rewriter) {
-  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+static void lowerExecutionBarrier(kernel::ExecutionBarrierOp op,
+                                  ImplicitLocOpBuilder &b) {
   createSchedulingFence(b);
   ROCDL::SBarrierOp::create(b);
   createSchedulingFence(b);
-  rewriter.eraseOp(op);
-  return success();
 }
 
 // fp8moe_kernel.set_priority 1 --> rocdl.s.setprio 1
-static LogicalResult lowerSetPriority(kernel::SetPriorityOp op,
-                                      PatternRewriter &rewriter) {
-  rewriter.replaceOpWithNewOp<ROCDL::SetPrioOp>(
-      op, rewriter.getI16IntegerAttr(op.getPriority()));
-  return success();
+static void lowerSetPriority(kernel::SetPriorityOp op,
+                             ImplicitLocOpBuilder &b) {
+  ROCDL::SetPrioOp::create(b, b.getI16IntegerAttr(op.getPriority()));
 }
 
 void fp8moe::populateWavePatterns(RewritePatternSet &patterns) {
-  patterns.add(kernel::replaceBy<kernel::ReadLaneOp, ROCDL::ReadlaneOp>)
-      .add(lowerWaitAccesses)
-      .add(lowerSchedulingFence)
-      .add(lowerExecutionBarrier)
-      .add(lowerSetPriority);
+  kernel::addLowerings(patterns,
+                       kernel::replaceBy<kernel::ReadLaneOp, ROCDL::ReadlaneOp>,
+                       lowerWaitAccesses, lowerSchedulingFence,
+                       lowerExecutionBarrier, lowerSetPriority);
 }

@@ -21,10 +21,8 @@ using namespace mlir::fp8moe::kernel;
 //===----------------------------------------------------------------------===//
 
 // fp8moe_kernel.shared_part memory "name" at %x --> %x
-static LogicalResult lowerSharedPart(SharedPartOp op,
-                                     PatternRewriter &rewriter) {
-  rewriter.replaceOp(op, op.getAddress());
-  return success();
+static Value lowerSharedPart(SharedPartOp op, ImplicitLocOpBuilder &b) {
+  return op.getAddress();
 }
 
 namespace {
@@ -132,7 +130,7 @@ static LogicalResult requireLowerings(Operation *root, const Vendor &vendor,
 LogicalResult kernel::lowerKernel(gpu::GPUFuncOp kernel, const Vendor &vendor,
                                   ConversionTarget &target,
                                   RewritePatternSet &&patterns) {
-  patterns.add(lowerSharedPart);
+  addLowerings(patterns, lowerSharedPart);
   patterns.add<LowerOpaque>(kernel.getContext(), vendor);
   if (failed(requireLowerings(kernel, vendor, patterns)))
     return failure();

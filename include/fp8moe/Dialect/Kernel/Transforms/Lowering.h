@@ -44,11 +44,40 @@ inline LLVM::InlineAsmOp createAssembly(ImplicitLocOpBuilder &b, Type result,
       /*operand_attrs=*/ArrayAttr());
 }
 
-/// Replaces an operation by another one with its operands and results.
+/// Replaces operations of a kind by what a function creates for them.
+template <typename OpTy, typename Results>
+struct LowerOp : OpRewritePattern<OpTy> {
+  using Lowering = Results (*)(OpTy, ImplicitLocOpBuilder &);
+  LowerOp(MLIRContext *context, Lowering lower)
+      : OpRewritePattern<OpTy>(context), lower(lower) {}
+
+  LogicalResult matchAndRewrite(OpTy op,
+                                PatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    if constexpr (std::is_void_v<Results>) {
+      lower(op, b);
+      rewriter.eraseOp(op);
+    } else {
+      rewriter.replaceOp(op, lower(op, b));
+    }
+    return success();
+  }
+
+  Lowering lower;
+};
+
+/// Adds a pattern for each function. Those of operations with results return
+/// the values that take their place.
+template <typename... OpTys, typename... Results>
+void addLowerings(RewritePatternSet &patterns,
+                  Results (*...lower)(OpTys, ImplicitLocOpBuilder &)) {
+  (patterns.add<LowerOp<OpTys, Results>>(patterns.getContext(), lower), ...);
+}
+
+/// Creates another operation with the operands and results of `op`.
 template <typename From, typename To>
-LogicalResult replaceBy(From op, PatternRewriter &rewriter) {
-  rewriter.replaceOpWithNewOp<To>(op, op->getResultTypes(), op->getOperands());
-  return success();
+ResultRange replaceBy(From op, ImplicitLocOpBuilder &b) {
+  return To::create(b, op->getResultTypes(), op->getOperands())->getResults();
 }
 
 /// Lowers operations of the kernel dialect, `gpu.subgroup_reduce` and what else
