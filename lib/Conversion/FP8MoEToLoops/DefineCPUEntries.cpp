@@ -68,26 +68,17 @@ Value rebuildMemref(ImplicitLocOpBuilder &b, const LLVMTypeConverter &converter,
   descriptor.setAlignedPtr(b, loc, pointer);
   descriptor.setConstantOffset(b, loc, 0);
 
-  auto constant = [&](int64_t value) -> Value {
-    return arith::ConstantIntOp::create(b, value, /*width=*/64);
+  auto getExtent = [&](int64_t known) -> Value {
+    if (ShapedType::isDynamic(known))
+      return reader.takeNumber();
+    return arith::ConstantIntOp::create(b, known, /*width=*/64);
   };
-  DynamicExtents dynamic = DynamicExtents::get(type);
-  SmallVector<Value> sizes =
-      llvm::map_to_vector(type.getShape(), [&](int64_t size) {
-        return ShapedType::isDynamic(size) ? Value() : constant(size);
-      });
-  for (unsigned dim : dynamic.sizes)
-    sizes[dim] = reader.takeNumber();
-
+  SmallVector<Value> sizes = llvm::map_to_vector(type.getShape(), getExtent);
   SmallVector<Value> strides(type.getRank());
   if (auto layout = dyn_cast<StridedLayoutAttr>(type.getLayout())) {
-    for (auto [stride, known] : llvm::zip_equal(strides, layout.getStrides()))
-      if (!ShapedType::isDynamic(known))
-        stride = constant(known);
-    for (unsigned dim : dynamic.strides)
-      strides[dim] = reader.takeNumber();
+    strides = llvm::map_to_vector(layout.getStrides(), getExtent);
   } else {
-    Value stride = constant(1);
+    Value stride = getExtent(1);
     for (int64_t dim = type.getRank() - 1; dim >= 0; --dim) {
       strides[dim] = stride;
       stride = b.createOrFold<arith::MulIOp>(stride, sizes[dim]);

@@ -72,16 +72,6 @@ LogicalResult verifyTypes(Operation *op, TypeRange types) {
   return success();
 }
 
-/// Reports a scale for an FP8 type whose largest number is not known yet. No
-/// tensor needs to have that type.
-template <typename OpTy> LogicalResult verifyScaledType(OpTy op) {
-  if (!isNeutralFp8Type(op.getFp8Type()))
-    return success();
-  return op.emitError("computes scales for the target-neutral type ")
-         << op.getFp8Type()
-         << "; run -fp8moe-resolve-fp8-types before converting to loops";
-}
-
 /// Reports functions that cannot become destination-passing ones.
 LogicalResult verifyFunction(func::FuncOp func) {
   if (!hasTensor(func.getArgumentTypes()) && !hasTensor(func.getResultTypes()))
@@ -108,15 +98,18 @@ LogicalResult verifyInput(Operation *root) {
       return op->emitError("passes tensors to another function; inline all "
                            "calls first (-inline), which recursion does not "
                            "allow");
-    auto checked = llvm::TypeSwitch<Operation *, LogicalResult>(op)
-                       .Case<ScaleOp, JaggedScaleOp>(
-                           [](auto scale) { return verifyScaledType(scale); })
-                       .Case([](MatmulOpInterface matmul) {
-                         return requirePrecision(matmul);
-                       })
-                       .Default([](Operation *) { return success(); });
-    if (failed(checked))
+    auto matmul = dyn_cast<MatmulOpInterface>(op);
+    if (matmul && failed(requirePrecision(matmul)))
       return failure();
+    // Scales may be for a type that no tensor has.
+    Type fp8 = llvm::TypeSwitch<Operation *, Type>(op)
+                   .Case<ScaleOp, JaggedScaleOp>(
+                       [](auto scale) { return scale.getFp8Type(); })
+                   .Default(Type());
+    if (fp8 && isNeutralFp8Type(fp8))
+      return op->emitError("computes scales for the target-neutral type ")
+             << fp8
+             << "; run -fp8moe-resolve-fp8-types before converting to loops";
     return verifyTypes(op, op->getResultTypes());
   });
   return failure(result.wasInterrupted());

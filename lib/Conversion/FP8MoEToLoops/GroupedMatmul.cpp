@@ -222,46 +222,71 @@ private:
   const TensorBuffer *scaleA = nullptr, *scaleB = nullptr, *addend = nullptr;
 };
 
+/// (G1), (G7): rows times a matrix.
+class RowsMatmul {
+public:
+  RowsMatmul(MatmulOpInterface op, OpLowering &l)
+      : b(l.b), a(l.getBuffer(op.getA())), matrices(l.getBuffer(op.getB())),
+        result(l.getBuffer(op.getResult())), epilogue(op, l),
+        scalesA(op, op.getScaleA(), l), scalesB(op, op.getScaleB(), l),
+        matmul(b, a.sizes[1]) {}
+
+  /// Multiplies the rows of a group by the matrix of its expert, or by the only
+  /// one where the group has no number. Padded scales of blocks begin at
+  /// `scaleBegin`. Returns where those of the next group do.
+  Value multiply(const Group &group, Value scaleBegin) {
+    Value zero = b.index(0);
+    std::optional<int64_t> pad = scalesA.getPad();
+    auto ofExpert = [&](SmallVector<Value> indices) {
+      if (group.number)
+        indices.insert(indices.begin(), group.number);
+      return indices;
+    };
+    auto loadA = [&](Value row, Value k) {
+      Value line = pad ? b.add(scaleBegin, b.sub(row, group.begin)) : row;
+      return scalesA.apply(a.load(b, {row, k}), {line, k}, zero);
+    };
+    auto loadB = [&](Value k, Value column) {
+      return scalesB.apply(matrices.load(b, ofExpert({k, column})),
+                           ofExpert({column, k}), zero);
+    };
+    auto store = [&](Value row, Value column, Value sum) {
+      SmallVector<Value> indices = {row, column};
+      Value value = epilogue.finish(sum, indices, {row}, ofExpert({column}));
+      result.store(b, value, indices);
+    };
+    matmul.multiply({group.begin, group.end, result.sizes[1], zero, a.sizes[1],
+                     loadA, loadB, store});
+    Value length = b.sub(group.end, group.begin);
+    return pad ? b.add(scaleBegin, b.roundUp(length, *pad)) : scaleBegin;
+  }
+
+  /// Writes the rows of no group.
+  void finishRows(Value begin) {
+    result.forEachElement(
+        b, 0, begin, result.sizes[0], [&](ArrayRef<Value> indices) {
+          result.store(b, epilogue.getWithoutProduct(indices), indices);
+        });
+  }
+
+private:
+  LoopBuilder &b;
+  const TensorBuffer &a, &matrices, &result;
+  Epilogue epilogue;
+  BlockScales scalesA, scalesB;
+  MatmulBuilder matmul;
+};
+
 } // namespace
 
-/// (G1): each group's rows times its expert's matrix.
 static void multiplyByExperts(GroupedMatmulOp op, OpLowering &l) {
-  LoopBuilder &b = l.b;
-  const TensorBuffer &a = l.getBuffer(op.getA());
-  const TensorBuffer &experts = l.getBuffer(op.getB());
-  const TensorBuffer &result = l.getBuffer(op.getResult());
-  Epilogue epilogue(op, l);
-  BlockScales scalesA(op, op.getScaleA(), l), scalesB(op, op.getScaleB(), l);
-  MatmulBuilder matmul(b, a.sizes[1]);
-  Value zero = b.index(0);
-  GroupsEnd end = forEachGroup(
-      b, l.getBuffer(op.getOffsets()), a.sizes[0],
-      [&](const Group &group, Value scaleBegin) -> Value {
-        std::optional<int64_t> pad = scalesA.getPad();
-        auto loadA = [&](Value row, Value k) {
-          Value line = pad ? b.add(scaleBegin, b.sub(row, group.begin)) : row;
-          return scalesA.apply(a.load(b, {row, k}), {line, k}, zero);
-        };
-        auto loadB = [&](Value k, Value column) {
-          return scalesB.apply(experts.load(b, {group.number, k, column}),
-                               {group.number, column, k}, zero);
-        };
-        matmul.multiply({group.begin, group.end, result.sizes[1], zero,
-                         a.sizes[1], loadA, loadB,
-                         [&](Value row, Value column, Value sum) {
-                           SmallVector<Value> indices = {row, column};
-                           result.store(b,
-                                        epilogue.finish(sum, indices, {row},
-                                                        {group.number, column}),
-                                        indices);
-                         }});
-        Value length = b.sub(group.end, group.begin);
-        return pad ? b.add(scaleBegin, b.roundUp(length, *pad)) : scaleBegin;
-      });
-  result.forEachElement(
-      b, 0, end.position, result.sizes[0], [&](ArrayRef<Value> indices) {
-        result.store(b, epilogue.getWithoutProduct(indices), indices);
-      });
+  RowsMatmul matmul(op, l);
+  GroupsEnd end = forEachGroup(l.b, l.getBuffer(op.getOffsets()),
+                               l.getBuffer(op.getA()).sizes[0],
+                               [&](const Group &group, Value scaleBegin) {
+                                 return matmul.multiply(group, scaleBegin);
+                               });
+  matmul.finishRows(end.position);
 }
 
 /// (G2): contracts over each group's rows. With padded groups the contraction
@@ -312,30 +337,10 @@ static void contractGroups(GroupedMatmulOp op, OpLowering &l) {
       });
 }
 
-/// (G7): one group of all rows.
 static void lowerLinear(LinearOp op, OpLowering &l) {
-  LoopBuilder &b = l.b;
-  const TensorBuffer &a = l.getBuffer(op.getA());
-  const TensorBuffer &other = l.getBuffer(op.getB());
-  const TensorBuffer &result = l.getBuffer(op.getResult());
-  Epilogue epilogue(op, l);
-  BlockScales scalesA(op, op.getScaleA(), l), scalesB(op, op.getScaleB(), l);
-  Value zero = b.index(0);
-  MatmulBuilder(b, a.sizes[1])
-      .multiply({zero, a.sizes[0], result.sizes[1], zero, a.sizes[1],
-                 [&](Value row, Value k) {
-                   return scalesA.apply(a.load(b, {row, k}), {row, k}, zero);
-                 },
-                 [&](Value k, Value column) {
-                   return scalesB.apply(other.load(b, {k, column}), {column, k},
-                                        zero);
-                 },
-                 [&](Value row, Value column, Value sum) {
-                   SmallVector<Value> indices = {row, column};
-                   result.store(b,
-                                epilogue.finish(sum, indices, {row}, {column}),
-                                indices);
-                 }});
+  Value zero = l.b.index(0);
+  RowsMatmul(op, l).multiply(
+      {/*number=*/Value(), zero, l.getBuffer(op.getA()).sizes[0]}, zero);
 }
 
 static void lowerGroupedMatmul(GroupedMatmulOp op, OpLowering &l) {
@@ -347,7 +352,5 @@ static void lowerGroupedMatmul(GroupedMatmulOp op, OpLowering &l) {
 
 void mlir::fp8moe::populateMatmulPatterns(const TypeConverter &converter,
                                           RewritePatternSet &patterns) {
-  patterns.add<LowerToLoops<LinearOp, lowerLinear>,
-               LowerToLoops<GroupedMatmulOp, lowerGroupedMatmul>>(
-      converter, patterns.getContext());
+  addLowerings(converter, patterns, lowerLinear, lowerGroupedMatmul);
 }

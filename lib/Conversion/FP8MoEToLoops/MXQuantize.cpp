@@ -213,7 +213,5 @@ static void lowerMXDequantize(MXDequantizeOp op, OpLowering &l) {
 
 void mlir::fp8moe::populateMXQuantizePatterns(const TypeConverter &converter,
                                               RewritePatternSet &patterns) {
-  patterns.add<LowerToLoops<MXQuantizeOp, lowerMXQuantize>,
-               LowerToLoops<MXDequantizeOp, lowerMXDequantize>>(
-      converter, patterns.getContext());
+  addLowerings(converter, patterns, lowerMXQuantize, lowerMXDequantize);
 }

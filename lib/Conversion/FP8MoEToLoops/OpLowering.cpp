@@ -51,42 +51,24 @@ static Value getSpan(LoopBuilder &b, const StridedLayout &layout,
   return b.mul(sizes[outermost], strides[outermost]);
 }
 
-SmallVector<OpFoldResult> mlir::fp8moe::foldConstants(ArrayRef<Value> values) {
-  return llvm::map_to_vector(
-      values, [](Value value) { return getAsOpFoldResult(value); });
-}
-
-Value mlir::fp8moe::castMemref(LoopBuilder &b, Value memref, MemRefType type) {
-  if (memref.getType() == type)
-    return memref;
-  return memref::CastOp::create(b, type, memref);
-}
-
-TensorBuffer mlir::fp8moe::allocateTensor(LoopBuilder &b, RankedTensorType type,
-                                          ArrayRef<Value> sizes) {
-  TensorBuffer buffer{type, Value(), llvm::to_vector(sizes)};
-  MemRefType memrefType = getBufferType(type);
-  auto allocate = [&](ArrayRef<Value> extents) -> Value {
-    return memref::AllocOp::create(b, foldConstants(extents),
+/// The memory of a tensor with the given logical sizes.
+static Value allocate(LoopBuilder &b, RankedTensorType type,
+                      ArrayRef<Value> sizes) {
+  auto allocate = [&](ValueRange extents) -> Value {
+    return memref::AllocOp::create(b, getAsOpFoldResult(extents),
                                    type.getElementType());
   };
-  auto castTo = [&](Value memref) { return castMemref(b, memref, memrefType); };
   if (auto blocked =
-          dyn_cast_or_null<ScaleBlockedEncodingAttr>(type.getEncoding())) {
-    buffer.memref = castTo(allocate(getBlockedBytes(b, blocked, sizes)));
-    return buffer;
-  }
-  if (memrefType.getLayout().isIdentity()) {
-    buffer.memref = castTo(allocate(sizes));
-    return buffer;
-  }
+          dyn_cast_or_null<ScaleBlockedEncodingAttr>(type.getEncoding()))
+    return allocate(getBlockedBytes(b, blocked, sizes));
+  if (getBufferType(type).getLayout().isIdentity())
+    return allocate(sizes);
   StridedLayout layout = *StridedLayout::get(type);
   SmallVector<Value> strides = getStrides(b, layout, sizes);
   Value flat = allocate(getSpan(b, layout, sizes, strides));
-  buffer.memref = castTo(memref::ReinterpretCastOp::create(
-      b, flat, b.getIndexAttr(0), foldConstants(sizes),
-      foldConstants(strides)));
-  return buffer;
+  return memref::ReinterpretCastOp::create(b, flat, b.getIndexAttr(0),
+                                           getAsOpFoldResult(ValueRange(sizes)),
+                                           getAsOpFoldResult(strides));
 }
 
 //===----------------------------------------------------------------------===//
@@ -167,10 +149,11 @@ LogicalResult OpLowering::prepare() {
     SmallVector<Value> resultSizes =
         llvm::map_to_vector(sizes[result.getResultNumber()],
                             [&](OpFoldResult size) { return b.index(size); });
-    if (Value destination = findDestination(result))
-      buffers.try_emplace(result, TensorBuffer{type, destination, resultSizes});
-    else
-      buffers.try_emplace(result, allocateTensor(b, type, resultSizes));
+    Value memref = findDestination(result);
+    if (!memref)
+      memref = b.createOrFold<memref::CastOp>(getBufferType(type),
+                                              allocate(b, type, resultSizes));
+    buffers.try_emplace(result, TensorBuffer{type, memref, resultSizes});
   }
   return success();
 }

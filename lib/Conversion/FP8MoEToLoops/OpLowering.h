@@ -44,9 +44,11 @@ private:
 };
 
 /// Lowers operations of one kind with a function that writes loops.
-template <typename OpTy, void (*lower)(OpTy, OpLowering &)>
-struct LowerToLoops : OpConversionPattern<OpTy> {
-  using OpConversionPattern<OpTy>::OpConversionPattern;
+template <typename OpTy> struct LowerToLoops : OpConversionPattern<OpTy> {
+  using Lowering = void (*)(OpTy, OpLowering &);
+  LowerToLoops(const TypeConverter &converter, MLIRContext *context,
+               Lowering lower)
+      : OpConversionPattern<OpTy>(converter, context), lower(lower) {}
 
   LogicalResult
   matchAndRewrite(OpTy op, typename OpTy::Adaptor,
@@ -59,23 +61,22 @@ struct LowerToLoops : OpConversionPattern<OpTy> {
     rewriter.replaceOp(op, lowering.getResultMemrefs());
     return success();
   }
+
+  Lowering lower;
 };
 
-/// Allocates a tensor with the given logical sizes.
-TensorBuffer allocateTensor(LoopBuilder &b, RankedTensorType type,
-                            ArrayRef<Value> sizes);
+/// Adds a pattern for each function.
+template <typename... OpTys>
+void addLowerings(const TypeConverter &converter, RewritePatternSet &patterns,
+                  void (*...lower)(OpTys, OpLowering &)) {
+  (patterns.add<LowerToLoops<OpTys>>(converter, patterns.getContext(), lower),
+   ...);
+}
 
 /// The stride of every dimension of a layout with strides: those that it gives,
 /// or dense ones.
 SmallVector<Value> getStrides(LoopBuilder &b, const StridedLayout &layout,
                               ArrayRef<Value> sizes);
-
-/// `memref` as another type of the same memory; the value itself when it has
-/// that type.
-Value castMemref(LoopBuilder &b, Value memref, MemRefType type);
-
-/// Values as operands of operations that keep constants as attributes.
-SmallVector<OpFoldResult> foldConstants(ArrayRef<Value> values);
 
 /// The output argument of the function that `result` is returned through, so
 /// that it can be written in place; null when there is none, or when it

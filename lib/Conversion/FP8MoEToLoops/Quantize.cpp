@@ -296,12 +296,7 @@ static void lowerJaggedDynamicQuantize(JaggedDynamicQuantizeOp op,
 
 void mlir::fp8moe::populateQuantizePatterns(const TypeConverter &converter,
                                             RewritePatternSet &patterns) {
-  patterns
-      .add<LowerToLoops<ScaleOp, lowerScale>,
-           LowerToLoops<JaggedScaleOp, lowerJaggedScale>,
-           LowerToLoops<QuantizeOp, lowerQuantize>,
-           LowerToLoops<DequantizeOp, lowerDequantize>,
-           LowerToLoops<DynamicQuantizeOp, lowerDynamicQuantize>,
-           LowerToLoops<JaggedDynamicQuantizeOp, lowerJaggedDynamicQuantize>>(
-          converter, patterns.getContext());
+  addLowerings(converter, patterns, lowerScale, lowerJaggedScale, lowerQuantize,
+               lowerDequantize, lowerDynamicQuantize,
+               lowerJaggedDynamicQuantize);
 }

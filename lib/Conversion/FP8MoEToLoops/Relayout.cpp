@@ -51,7 +51,5 @@ static void lowerRelayout(RelayoutOp op, OpLowering &l) {
 
 void mlir::fp8moe::populateRelayoutPatterns(const TypeConverter &converter,
                                             RewritePatternSet &patterns) {
-  patterns.add<LowerToLoops<ContiguousOp, lowerContiguous>,
-               LowerToLoops<RelayoutOp, lowerRelayout>>(converter,
-                                                        patterns.getContext());
+  addLowerings(converter, patterns, lowerContiguous, lowerRelayout);
 }

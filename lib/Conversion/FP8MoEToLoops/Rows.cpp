@@ -112,8 +112,6 @@ static void lowerSwiGLUGradient(SwiGLUGradientOp op, OpLowering &l) {
 
 void mlir::fp8moe::populateRowPatterns(const TypeConverter &converter,
                                        RewritePatternSet &patterns) {
-  patterns.add<LowerToLoops<GatherRowsOp, lowerGatherRows>,
-               LowerToLoops<SwiGLUOp, lowerSwiGLU>,
-               LowerToLoops<SwiGLUGradientOp, lowerSwiGLUGradient>>(
-      converter, patterns.getContext());
+  addLowerings(converter, patterns, lowerGatherRows, lowerSwiGLU,
+               lowerSwiGLUGradient);
 }

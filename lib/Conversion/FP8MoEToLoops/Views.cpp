@@ -40,31 +40,21 @@ Value createView(LoopBuilder &b, Value input, MemRefType type,
       matchStatic(b, strides, knownStrides));
 }
 
-struct ConvertTranspose : OpConversionPattern<TransposeOp> {
-  using OpConversionPattern::OpConversionPattern;
-
-  LogicalResult
-  matchAndRewrite(TransposeOp op, OpAdaptor adaptor,
-                  ConversionPatternRewriter &rewriter) const override {
-    LoopBuilder b(op.getLoc(), rewriter);
-    MemRefType type = getBufferType(op.getType());
-    // Blocked layouts only have the identity, which is no permutation of bytes.
-    if (llvm::is_sorted(op.getPermutation())) {
-      rewriter.replaceOp(op, castMemref(b, adaptor.getInput(), type));
-      return success();
-    }
-    auto metadata =
-        memref::ExtractStridedMetadataOp::create(b, adaptor.getInput());
-    SmallVector<Value> sizes, strides;
-    for (int64_t dim : op.getPermutation()) {
-      sizes.push_back(metadata.getSizes()[dim]);
-      strides.push_back(metadata.getStrides()[dim]);
-    }
-    rewriter.replaceOp(op,
-                       createView(b, adaptor.getInput(), type, sizes, strides));
-    return success();
+FailureOr<Value> convertTranspose(TransposeOp op, TransposeOp::Adaptor adaptor,
+                                  LoopBuilder &b) {
+  MemRefType type = getBufferType(op.getType());
+  // Blocked layouts only have the identity, which is no permutation of bytes.
+  if (llvm::is_sorted(op.getPermutation()))
+    return b.createOrFold<memref::CastOp>(type, adaptor.getInput());
+  auto metadata =
+      memref::ExtractStridedMetadataOp::create(b, adaptor.getInput());
+  SmallVector<Value> sizes, strides;
+  for (int64_t dim : op.getPermutation()) {
+    sizes.push_back(metadata.getSizes()[dim]);
+    strides.push_back(metadata.getStrides()[dim]);
   }
-};
+  return createView(b, adaptor.getInput(), type, sizes, strides);
+}
 
 /// The strides of a reshaped view whose dimensions are not dense: each run of
 /// result dimensions divides the memory of its run of input dimensions.
@@ -90,106 +80,112 @@ SmallVector<Value> getViewStrides(LoopBuilder &b, ReshapeOp op, Value input,
   return strides;
 }
 
-struct ConvertReshape : OpConversionPattern<ReshapeOp> {
-  using OpConversionPattern::OpConversionPattern;
+FailureOr<Value> convertReshape(ReshapeOp op, ReshapeOp::Adaptor adaptor,
+                                LoopBuilder &b) {
+  Value input = adaptor.getInput();
+  auto getDim = [&](TypedValue<RankedTensorType>, int64_t dim) {
+    return OpFoldResult(b.createOrFold<memref::DimOp>(input, dim));
+  };
+  SmallVector<SmallVector<OpFoldResult>> results;
+  if (failed(op.reifyResultSizes(b, op.getLoc(), getDim, results)))
+    return failure();
+  SmallVector<Value> sizes = llvm::map_to_vector(
+      results[0], [&](OpFoldResult size) { return b.index(size); });
 
-  LogicalResult
-  matchAndRewrite(ReshapeOp op, OpAdaptor adaptor,
-                  ConversionPatternRewriter &rewriter) const override {
-    LoopBuilder b(op.getLoc(), rewriter);
-    Value input = adaptor.getInput();
-    auto getDim = [&](TypedValue<RankedTensorType>, int64_t dim) {
-      return OpFoldResult(b.createOrFold<memref::DimOp>(input, dim));
-    };
-    SmallVector<SmallVector<OpFoldResult>> results;
-    if (failed(op.reifyResultSizes(b, op.getLoc(), getDim, results)))
-      return failure();
-    SmallVector<Value> sizes = llvm::map_to_vector(
-        results[0], [&](OpFoldResult size) { return b.index(size); });
+  MemRefType type = getBufferType(op.getType());
+  StridedLayout layout = *StridedLayout::get(op.getType());
+  SmallVector<Value> strides = layout.dense
+                                   ? getStrides(b, layout, sizes)
+                                   : getViewStrides(b, op, input, sizes);
+  return createView(b, input, type, sizes, strides);
+}
 
-    MemRefType type = getBufferType(op.getType());
-    StridedLayout layout = *StridedLayout::get(op.getType());
-    SmallVector<Value> strides = layout.dense
-                                     ? getStrides(b, layout, sizes)
-                                     : getViewStrides(b, op, input, sizes);
-    rewriter.replaceOp(op, createView(b, input, type, sizes, strides));
-    return success();
-  }
-};
+FailureOr<Value> convertTensorCast(tensor::CastOp op,
+                                   tensor::CastOp::Adaptor adaptor,
+                                   LoopBuilder &b) {
+  auto type = dyn_cast<RankedTensorType>(op.getType());
+  auto source = dyn_cast<MemRefType>(adaptor.getSource().getType());
+  if (!type || !source ||
+      !memref::CastOp::areCastCompatible(source, getBufferType(type)))
+    return op.emitOpError("changes the layout of a tensor (")
+           << op.getSource().getType() << " to " << op.getType()
+           << "); use fp8moe.relayout to move the bytes";
+  return b.createOrFold<memref::CastOp>(getBufferType(type),
+                                        adaptor.getSource());
+}
 
-struct ConvertTensorCast : OpConversionPattern<tensor::CastOp> {
-  using OpConversionPattern::OpConversionPattern;
+FailureOr<Value> convertTensorDim(tensor::DimOp op,
+                                  tensor::DimOp::Adaptor adaptor,
+                                  LoopBuilder &b) {
+  auto type = dyn_cast<RankedTensorType>(op.getSource().getType());
+  if (!type || !StridedLayout::get(type))
+    return op.emitOpError("cannot read a dimension of ")
+           << op.getSource().getType()
+           << ", whose memory does not tell it; read it from the tensor that "
+              "it was made from";
+  return Value(
+      memref::DimOp::create(b, adaptor.getSource(), adaptor.getIndex()));
+}
 
-  LogicalResult
-  matchAndRewrite(tensor::CastOp op, OpAdaptor adaptor,
-                  ConversionPatternRewriter &rewriter) const override {
-    auto type = getTypeConverter()->convertType<MemRefType>(op.getType());
-    auto source = dyn_cast<MemRefType>(adaptor.getSource().getType());
-    if (!type || !source || !memref::CastOp::areCastCompatible(source, type))
-      return op.emitOpError("changes the layout of a tensor (")
-             << op.getSource().getType() << " to " << op.getType()
-             << "); use fp8moe.relayout to move the bytes";
-    LoopBuilder b(op.getLoc(), rewriter);
-    rewriter.replaceOp(op, castMemref(b, adaptor.getSource(), type));
-    return success();
-  }
-};
-
-struct ConvertTensorDim : OpConversionPattern<tensor::DimOp> {
-  using OpConversionPattern::OpConversionPattern;
-
-  LogicalResult
-  matchAndRewrite(tensor::DimOp op, OpAdaptor adaptor,
-                  ConversionPatternRewriter &rewriter) const override {
-    auto type = dyn_cast<RankedTensorType>(op.getSource().getType());
-    if (!type || !StridedLayout::get(type))
-      return op.emitOpError("cannot read a dimension of ")
-             << op.getSource().getType()
-             << ", whose memory does not tell it; read it from the tensor that "
-                "it was made from";
-    rewriter.replaceOpWithNewOp<memref::DimOp>(op, adaptor.getSource(),
-                                               adaptor.getIndex());
-    return success();
-  }
-};
-
-struct ConvertTensorExtract : OpConversionPattern<tensor::ExtractOp> {
-  using OpConversionPattern::OpConversionPattern;
-
-  LogicalResult
-  matchAndRewrite(tensor::ExtractOp op, OpAdaptor adaptor,
-                  ConversionPatternRewriter &rewriter) const override {
-    auto type = cast<RankedTensorType>(op.getTensor().getType());
-    if (!StridedLayout::get(type))
-      return op.emitOpError("cannot read an element of ")
-             << type << ", which lies in tiles; fp8moe.relayout it first";
-    rewriter.replaceOpWithNewOp<memref::LoadOp>(op, adaptor.getTensor(),
-                                                adaptor.getIndices());
-    return success();
-  }
-};
+FailureOr<Value> convertTensorExtract(tensor::ExtractOp op,
+                                      tensor::ExtractOp::Adaptor adaptor,
+                                      LoopBuilder &b) {
+  auto type = cast<RankedTensorType>(op.getTensor().getType());
+  if (!StridedLayout::get(type))
+    return op.emitOpError("cannot read an element of ")
+           << type << ", which lies in tiles; fp8moe.relayout it first";
+  return Value(
+      memref::LoadOp::create(b, adaptor.getTensor(), adaptor.getIndices()));
+}
 
 /// One of two whole tensors, which canonicalization makes of scf.if.
-struct ConvertSelect : OpConversionPattern<arith::SelectOp> {
-  using OpConversionPattern::OpConversionPattern;
+FailureOr<Value> convertSelect(arith::SelectOp op,
+                               arith::SelectOp::Adaptor adaptor,
+                               LoopBuilder &b) {
+  if (!op.getCondition().getType().isInteger(1))
+    return failure();
+  return Value(arith::SelectOp::create(b, adaptor.getCondition(),
+                                       adaptor.getTrueValue(),
+                                       adaptor.getFalseValue()));
+}
+
+/// Replaces operations of one kind by what a function creates.
+template <typename OpTy> struct ConvertByFunction : OpConversionPattern<OpTy> {
+  using OpAdaptor = typename OpTy::Adaptor;
+  using Conversion = FailureOr<Value> (*)(OpTy, OpAdaptor, LoopBuilder &);
+  ConvertByFunction(const TypeConverter &converter, MLIRContext *context,
+                    Conversion convert)
+      : OpConversionPattern<OpTy>(converter, context), convert(convert) {}
 
   LogicalResult
-  matchAndRewrite(arith::SelectOp op, OpAdaptor adaptor,
+  matchAndRewrite(OpTy op, OpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
-    if (!op.getCondition().getType().isInteger(1))
-      return rewriter.notifyMatchFailure(op, "selects elements");
-    rewriter.replaceOpWithNewOp<arith::SelectOp>(op, adaptor.getCondition(),
-                                                 adaptor.getTrueValue(),
-                                                 adaptor.getFalseValue());
-    return success();
+    LoopBuilder b(op.getLoc(), rewriter);
+    FailureOr<Value> converted = convert(op, adaptor, b);
+    if (succeeded(converted))
+      rewriter.replaceOp(op, *converted);
+    return success(succeeded(converted));
   }
+
+  Conversion convert;
 };
+
+/// Adds a pattern for each function.
+template <typename... OpTys>
+void addConversions(const TypeConverter &converter, RewritePatternSet &patterns,
+                    FailureOr<Value> (*...convert)(OpTys,
+                                                   typename OpTys::Adaptor,
+                                                   LoopBuilder &)) {
+  (patterns.add<ConvertByFunction<OpTys>>(converter, patterns.getContext(),
+                                          convert),
+   ...);
+}
 
 } // namespace
 
 void mlir::fp8moe::populateViewPatterns(const TypeConverter &converter,
                                         RewritePatternSet &patterns) {
-  patterns.add<ConvertReshape, ConvertSelect, ConvertTensorCast,
-               ConvertTensorDim, ConvertTensorExtract, ConvertTranspose>(
-      converter, patterns.getContext());
+  addConversions(converter, patterns, convertTranspose, convertReshape,
+                 convertTensorCast, convertTensorDim, convertTensorExtract,
+                 convertSelect);
 }

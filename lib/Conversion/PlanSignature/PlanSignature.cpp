@@ -29,6 +29,12 @@ OpBuilder PlanSignature::getBuilder() {
   return OpBuilder::atBlockEnd(program.getBodyBlock());
 }
 
+/// An error at a function that no program can be made of.
+static InFlightDiagnostic refuse(func::FuncOp func) {
+  return func.emitError("cannot make a program of '")
+         << func.getName() << "': ";
+}
+
 /// The name of an argument's or result's buffer.
 static std::string getBufferName(DictionaryAttr attrs, StringRef defaultPrefix,
                                  unsigned index) {
@@ -42,33 +48,41 @@ static std::string getBufferName(DictionaryAttr attrs, StringRef defaultPrefix,
 /// type.
 static FailureOr<RankedTensorType>
 checkBorderType(func::FuncOp func, Type type, StringRef what, unsigned index) {
+  auto fail = [&]() -> InFlightDiagnostic {
+    return refuse(func) << what << " #" << index;
+  };
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!tensor)
-    return func.emitError("cannot make a program of '")
-           << func.getName() << "': " << what << " #" << index
-           << " must be a ranked tensor, found " << type
-           << (type.isIntOrIndexOrFloat() ? "; pass a tensor of one element, "
-                                            "and on the CPU read it by "
-                                            "tensor.extract"
-                                          : "");
-  if (isNeutralFp8Type(tensor.getElementType()))
-    return func.emitError("cannot make a program of '")
-           << func.getName() << "': " << what << " #" << index
-           << " still has the target-neutral element type "
-           << tensor.getElementType() << "; run fp8moe-resolve-fp8-types first";
-  if (!plan::getManifestDtype(tensor.getElementType()))
-    return func.emitError("cannot make a program of '")
-           << func.getName() << "': " << what << " #" << index
-           << " has the element type " << tensor.getElementType()
-           << ", which an artifact cannot exchange with its caller";
+    return fail() << " must be a ranked tensor, found " << type
+                  << (type.isIntOrIndexOrFloat()
+                          ? "; pass a tensor of one element, "
+                            "and on the CPU read it by "
+                            "tensor.extract"
+                          : "");
+  Type element = tensor.getElementType();
+  if (isNeutralFp8Type(element))
+    return fail() << " still has the target-neutral element type " << element
+                  << "; run fp8moe-resolve-fp8-types first";
+  if (!plan::getManifestDtype(element))
+    return fail() << " has the element type " << element
+                  << ", which an artifact cannot exchange with its caller";
   if (tensor.getRank() > ::fp8moe::support::kMaxRank)
-    return func.emitError("cannot make a program of '")
-           << func.getName() << "': " << what << " #" << index << " has "
-           << tensor.getRank()
-           << " dimensions, and an artifact exchanges at most "
-           << ::fp8moe::support::kMaxRank
-           << " with its caller; merge some by fp8moe.reshape";
+    return fail() << " has " << tensor.getRank()
+                  << " dimensions, and an artifact exchanges at most "
+                  << ::fp8moe::support::kMaxRank
+                  << " with its caller; merge some by fp8moe.reshape";
   return tensor;
+}
+
+/// A size or stride of a buffer, which the host computes if it is not known.
+template <typename ExtentOp>
+static OpFoldResult getExtent(OpBuilder &builder, Value buffer, int64_t dim,
+                              int64_t known) {
+  if (!ShapedType::isDynamic(known))
+    return builder.getIndexAttr(known);
+  return ExtentOp::create(builder, buffer.getLoc(), builder.getIndexType(),
+                          buffer, dim)
+      .getResult();
 }
 
 LogicalResult PlanSignature::addInputs(func::FuncOp func) {
@@ -81,9 +95,8 @@ LogicalResult PlanSignature::addInputs(func::FuncOp func) {
       return failure();
     std::optional<StridedLayout> layout = StridedLayout::get(*type);
     if (!layout && !type->hasStaticShape())
-      return func.emitError("cannot make a program of '")
-             << func.getName() << "': argument #" << index << " of type "
-             << *type
+      return refuse(func)
+             << "argument #" << index << " of type " << *type
              << " has blocked scales, whose shape does not follow from their "
                 "bytes; give it a static shape";
     Location loc = arg.getLoc();
@@ -94,22 +107,11 @@ LogicalResult PlanSignature::addInputs(func::FuncOp func) {
     BufferView view;
     view.buffer = cast<TypedValue<MemRefType>>(input.getBuffer());
     for (int64_t dim = 0; dim < type->getRank(); ++dim) {
-      if (type->isDynamicDim(dim))
-        view.sizes.push_back(plan::DimOp::create(builder, loc,
-                                                 builder.getIndexType(),
-                                                 view.buffer, dim)
-                                 .getResult());
-      else
-        view.sizes.push_back(builder.getIndexAttr(type->getDimSize(dim)));
-      if (!layout)
-        continue;
-      if (ShapedType::isDynamic(layout->strides[dim]))
-        view.strides.push_back(plan::StrideOp::create(builder, loc,
-                                                      builder.getIndexType(),
-                                                      view.buffer, dim)
-                                   .getResult());
-      else
-        view.strides.push_back(builder.getIndexAttr(layout->strides[dim]));
+      view.sizes.push_back(getExtent<plan::DimOp>(builder, view.buffer, dim,
+                                                  type->getDimSize(dim)));
+      if (layout)
+        view.strides.push_back(getExtent<plan::StrideOp>(
+            builder, view.buffer, dim, layout->strides[dim]));
     }
     requireLayout(input.getBufferName(), *type, view);
     sizes[arg] = view.sizes;
@@ -273,10 +275,9 @@ static LogicalResult checkUniqueNames(func::FuncOp func) {
     std::string name = getBufferName(attrs, prefix, index);
     if (names.insert(name).second)
       return success();
-    return func.emitError("cannot make a program of '")
-           << func.getName() << "': two buffers are named '" << name
-           << "'; give each argument and result its own '"
-           << FP8MoEDialect::kNameAttrName << "'";
+    return refuse(func) << "two buffers are named '" << name
+                        << "'; give each argument and result its own '"
+                        << FP8MoEDialect::kNameAttrName << "'";
   };
   for (unsigned i = 0; i < func.getNumArguments(); ++i)
     if (failed(check(func.getArgAttrDict(i), "arg", i)))
@@ -290,17 +291,14 @@ static LogicalResult checkUniqueNames(func::FuncOp func) {
 FailureOr<PlanSignature> PlanSignature::create(func::FuncOp func,
                                                StringRef name) {
   if (func.isExternal())
-    return func.emitError("cannot make a program of '")
-           << func.getName() << "': it has no body";
+    return refuse(func) << "it has no body";
   if (!llvm::json::isUTF8(name) || name.contains('\0'))
-    return func.emitError("cannot make a program of '")
-           << func.getName()
-           << "': a manifest holds names in UTF-8 without null characters; "
+    return refuse(func)
+           << "a manifest holds names in UTF-8 without null characters; "
               "rename it";
   if (!func.getBody().hasOneBlock())
-    return func.emitError("cannot make a program of '")
-           << func.getName()
-           << "': expects one block, use scf operations for control flow";
+    return refuse(func)
+           << "expects one block, use scf operations for control flow";
   if (failed(checkUniqueNames(func)))
     return failure();
   PlanSignature signature;
