@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "KernelPatterns.h"
 #include "fp8moe/Conversion/Passes.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoETypes.h"
 #include "fp8moe/Dialect/Kernel/IR/Kernel.h"
+#include "fp8moe/Dialect/Kernel/Transforms/Lowering.h"
 #include "mlir/Dialect/LLVMIR/ROCDLDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/ADT/APFloat.h"
@@ -21,6 +21,7 @@ namespace mlir::fp8moe {
 
 using namespace mlir;
 using namespace mlir::fp8moe;
+using kernel::createI32;
 
 static constexpr int64_t kWaveLanes = 64;
 static constexpr StringLiteral kWaveScope = "wavefront";
@@ -291,6 +292,110 @@ static void lowerSubgroupBarrier(kernel::SubgroupBarrierOp op,
   LLVM::FenceOp::create(b, LLVM::AtomicOrdering::acquire, kWaveScope);
 }
 
+//===----------------------------------------------------------------------===//
+// Waves
+//===----------------------------------------------------------------------===//
+
+/// s_waitcnt of gfx9: vmcnt in bits 3:0 and 15:14, expcnt in 6:4, lgkmcnt in
+/// 11:8. Nothing is exported.
+static int64_t encodeWaitCount(int64_t loads, int64_t sharedAccesses) {
+  constexpr int64_t anyExports = 7;
+  return (loads & 15) | (loads >> 4) << 14 | anyExports << 4 |
+         sharedAccesses << 8;
+}
+
+// fp8moe_kernel.wait_accesses loads 8 shared 0 --> rocdl.s.waitcnt 120
+static void lowerWaitAccesses(kernel::WaitAccessesOp op,
+                              ImplicitLocOpBuilder &b) {
+  constexpr uint32_t anyLoads = 63;
+  int64_t count =
+      encodeWaitCount(op.getLoads().value_or(anyLoads), op.getShared());
+  ROCDL::SWaitcntOp::create(b, b.getI32IntegerAttr(count));
+}
+
+static void createSchedulingFence(ImplicitLocOpBuilder &b) {
+  ROCDL::SchedBarrier::create(b, b.getI32IntegerAttr(0));
+  LLVM::FenceOp::create(b, LLVM::AtomicOrdering::acq_rel, "singlethread");
+}
+
+// fp8moe_kernel.scheduling_fence
+//   -->
+// rocdl.sched.barrier 0
+// llvm.fence syncscope("singlethread") acq_rel
+static void lowerSchedulingFence(kernel::SchedulingFenceOp op,
+                                 ImplicitLocOpBuilder &b) {
+  createSchedulingFence(b);
+}
+
+// fp8moe_kernel.execution_barrier --> rocdl.s.barrier between scheduling fences
+static void lowerExecutionBarrier(kernel::ExecutionBarrierOp op,
+                                  ImplicitLocOpBuilder &b) {
+  createSchedulingFence(b);
+  ROCDL::SBarrierOp::create(b);
+  createSchedulingFence(b);
+}
+
+// fp8moe_kernel.set_priority 1 --> rocdl.s.setprio 1
+static void lowerSetPriority(kernel::SetPriorityOp op,
+                             ImplicitLocOpBuilder &b) {
+  ROCDL::SetPrioOp::create(b, b.getI16IntegerAttr(op.getPriority()));
+}
+
+//===----------------------------------------------------------------------===//
+// Matrices
+//===----------------------------------------------------------------------===//
+
+/// "fp8" or "bf8", as the names of instructions say it.
+static StringRef getElementName(Type type) {
+  return getFp8Format(type) == Fp8Format::E4M3 ? "fp8" : "bf8";
+}
+
+/// How v_mfma_f32_16x16x128_f8f6f4 numbers its formats.
+static int64_t getFormatNumber(Type type) {
+  return getFp8Format(type) == Fp8Format::E4M3 ? 0 : 1;
+}
+
+/// The instruction that multiplies elements of these types.
+static std::string getInstruction(kernel::MfmaOp op) {
+  bool isLarge = op.getEdge() == 32;
+  if (op.getAType().isBF16())
+    return isLarge ? "f32.32x32x8bf16.1k" : "f32.16x16x32.bf16";
+  if (!isLarge)
+    return "scale.f32.16x16x128.f8f6f4";
+  return ("f32.32x32x16." + getElementName(op.getAType()) + "." +
+          getElementName(op.getBType()))
+      .str();
+}
+
+// fp8moe_kernel.mfma %a, %b, %c : f8E4M3FNUZ, f8E5M2FNUZ, i64, vector<16xf32>
+//   -->
+// rocdl.mfma.f32.32x32x16.fp8.bf8 %a, %b, %c, 0, 0, 0
+//
+// Scales that are zero constants select the instruction without scales. Each
+// has a number before it: which byte it is.
+static Value lowerMfma(kernel::MfmaOp op, ImplicitLocOpBuilder &b) {
+  Value zero = createI32(b, 0);
+  SmallVector<Value> operands{op.getA(), op.getB(), op.getAccumulators()};
+  std::string instruction = getInstruction(op);
+  if (StringRef(instruction).starts_with("scale")) {
+    SmallVector<Value> scales(op.getScales());
+    scales.resize(2, zero);
+    operands.append({createI32(b, getFormatNumber(op.getAType())),
+                     createI32(b, getFormatNumber(op.getBType())), zero,
+                     scales[0], zero, scales[1]});
+  } else {
+    operands.append(3, zero);
+  }
+  OperationState state(op.getLoc(), "rocdl.mfma." + instruction);
+  state.addOperands(operands);
+  state.addTypes(op.getType());
+  return b.create(state)->getResult(0);
+}
+
+//===----------------------------------------------------------------------===//
+// The pass
+//===----------------------------------------------------------------------===//
+
 /// fp8moe_kernel.resident_blocks becomes rocdl.waves_per_eu: LLVM holds more in
 /// registers than it has to when it is not told. At least one wave, and no more
 /// than a SIMD has room for.
@@ -344,9 +449,10 @@ struct LowerKernelToROCDL
         kernel::replaceBy<kernel::BallotOp, ROCDL::BallotOp>, lowerVoteAny,
         info->has(Feature::RowSwaps) ? lowerExchange<true>
                                      : lowerExchange<false>,
-        lowerSubgroupMax, lowerSubgroupBarrier);
-    populateWavePatterns(patterns);
-    populateMfmaPatterns(patterns);
+        lowerSubgroupMax, lowerSubgroupBarrier,
+        kernel::replaceBy<kernel::ReadLaneOp, ROCDL::ReadlaneOp>,
+        lowerWaitAccesses, lowerSchedulingFence, lowerExecutionBarrier,
+        lowerSetPriority, lowerMfma);
     kernel::Vendor vendor = {"AMD", kWaveLanes, info->fp8,
                              /*laneRegister=*/"=v,0",
                              /*subgroupRegister=*/"=s,0"};
