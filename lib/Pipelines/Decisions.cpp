@@ -8,7 +8,7 @@
 
 #include "fp8moe/Pipelines/Decisions.h"
 
-#include "fp8moe/Dialect/FP8MoE/IR/LayoutText.h"
+#include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
 #include "fp8moe/Dialect/FP8MoE/IR/Views.h"
 #include "fp8moe/Kernels/Matmul/MatmulWork.h"
 #include "fp8moe/Kernels/Model/KernelChoice.h"

@@ -31,11 +31,9 @@ struct ExpandMXMatmuls
 
 /// The type in bf16 of data that lie as `type` does, without padding.
 static RankedTensorType getWideType(RankedTensorType type) {
-  MLIRContext *context = type.getContext();
   ArrayRef<int64_t> shape = type.getShape();
-  auto dense = StridedLayout::getDense(shape, StridedLayout::get(type)->order);
-  return RankedTensorType::get(shape, BFloat16Type::get(context),
-                               encodeLayout(context, dense, shape));
+  return StridedLayout::getDense(shape, StridedLayout::get(type)->order)
+      .getType(shape, BFloat16Type::get(type.getContext()));
 }
 
 static Value dequantize(OpBuilder &builder, Location loc, Value data,

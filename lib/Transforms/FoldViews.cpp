@@ -66,13 +66,6 @@ struct ViewInfo {
 /// are shorter but for shared copies.
 static constexpr unsigned kMaxChain = 16;
 
-static bool isView(Operation *op) {
-  if (!isa<TransposeOp, ReshapeOp>(op))
-    return false;
-  Attribute encoding = tensorType(op->getResult(0)).getEncoding();
-  return !encoding || isa<StridedEncodingAttr>(encoding);
-}
-
 /// True for an operation that returns its input, type and all.
 static bool isIdentity(Operation *op) {
   if (op->getOperand(0).getType() != op->getResult(0).getType())
@@ -82,7 +75,7 @@ static bool isIdentity(Operation *op) {
 }
 
 static bool isChainLink(Operation *op) {
-  return isView(op) || LayoutGraph::isPlainRelayout(op);
+  return LayoutGraph::isView(op) || LayoutGraph::isPlainRelayout(op);
 }
 
 /// True when chains do not just go through a link on their way to another one.
@@ -108,7 +101,7 @@ static std::optional<ViewInfo> getInfo(Operation *op,
   for (Operation *link : llvm::reverse(chain)) {
     info.isExclusive &= !info.copy || link->getOperand(0).hasOneUse();
     ++info.length;
-    if (!isView(link)) {
+    if (!LayoutGraph::isView(link)) {
       info.copy = link;
     } else if (!info.expression.apply(link)) {
       // The result is a root of its own.

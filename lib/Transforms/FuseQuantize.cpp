@@ -31,7 +31,7 @@
 #include "fp8moe/Kernels/Quantize/QuantizeTiles.h"
 #include "fp8moe/Transforms/Passes.h"
 #include "mlir/IR/Dominance.h"
-#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 namespace mlir::fp8moe {
 #define GEN_PASS_DEF_FUSEQUANTIZE
@@ -46,137 +46,106 @@ struct FuseQuantize : public fp8moe::impl::FuseQuantizeBase<FuseQuantize> {
   using FuseQuantizeBase::FuseQuantizeBase;
   void runOnOperation() override;
 };
-
-/// A dynamic quantization along one axis.
-struct SingleQuantize {
-  explicit SingleQuantize(DynamicQuantizeOp op)
-      : op(op), input(op.getInput()), axes(op.getAxes()),
-        rounding(op.getRounding()), hasTile(op.getTiles().has_value()) {}
-  explicit SingleQuantize(JaggedDynamicQuantizeOp op)
-      : op(op), input(op.getInput()), offsets(op.getOffsets()),
-        axes(op.getAxes()), rounding(op.getRounding()),
-        hasTile(op.getTiles().has_value()) {}
-
-  /// A tile belongs to the operation that it was chosen for.
-  bool isFusable() const { return axes.size() == 1 && !hasTile; }
-
-  KernelOpInterface op;
-  Value input, offsets;
-  ArrayRef<int64_t> axes;
-  ScaleRounding rounding;
-  bool hasTile;
-};
 } // namespace
 
 //===----------------------------------------------------------------------===//
 // Scales and casts
 //===----------------------------------------------------------------------===//
 
-/// Replaces both operations by `fused`, which has data and scales.
-static void replacePair(Operation *scale, QuantizeOp cast, Operation *fused) {
+/// Makes one operation of `cast` and of `scale`, if that computes the scales
+/// that it should have.
+template <typename ScaleOpTy>
+static bool fuseScale(ScaleOpTy scale, QuantizeOp cast) {
+  if (scale->getBlock() != cast->getBlock() ||
+      skipCopies(scale.getInput()) != skipCopies(cast.getInput()) ||
+      scale.getOffsets() != cast.getOffsets() ||
+      scale.getAxis() != cast.getAxis() ||
+      scale.getFp8Type() != cast.getType().getElementType())
+    return false;
+  OpBuilder builder(scale);
+  Operation *fused = createDynamicQuantize(
+      builder, builder.getFusedLoc({scale.getLoc(), cast.getLoc()}),
+      cast->getResultTypes(), scale->getResultTypes(), scale.getInput(),
+      scale.getOffsets(), cast.getAxis(), scale.getRounding());
   cast.getResult().replaceAllUsesWith(fused->getResult(0));
-  scale->getResult(0).replaceAllUsesWith(fused->getResult(1));
+  scale.getResult().replaceAllUsesWith(fused->getResult(1));
   remark::passed(cast.getLoc(), layoutRemark("fused"))
       << "fused with the scales that it reads: one kernel for both";
   cast.erase();
-  scale->erase();
-}
-
-/// True when `scale` computes the scales that `cast` should have.
-template <typename ScaleOpTy>
-static bool isScaleOf(ScaleOpTy scale, QuantizeOp cast) {
-  return scale->getBlock() == cast->getBlock() &&
-         skipCopies(scale.getInput()) == skipCopies(cast.getInput()) &&
-         scale.getAxis() == cast.getAxis() &&
-         scale.getFp8Type() == cast.getType().getElementType();
+  scale.erase();
+  return true;
 }
 
 static bool fuseScale(QuantizeOp cast) {
   Operation *producer = cast.getScale().getDefiningOp();
-  if (!producer)
-    return false;
-  OpBuilder builder(producer);
-  Location loc = builder.getFusedLoc({producer->getLoc(), cast.getLoc()});
-  TypeRange dataType = cast->getResultTypes();
-  if (auto scale = dyn_cast<ScaleOp>(producer)) {
-    if (cast.getOffsets() || !isScaleOf(scale, cast))
-      return false;
-    replacePair(scale, cast,
-                DynamicQuantizeOp::create(
-                    builder, loc, dataType, scale->getResultTypes(),
-                    scale.getInput(), cast.getAxis(), scale.getRounding(), {}));
-    return true;
-  }
-  auto scale = dyn_cast<JaggedScaleOp>(producer);
-  if (!scale || scale.getOffsets() != cast.getOffsets() ||
-      !isScaleOf(scale, cast))
-    return false;
-  replacePair(scale, cast,
-              JaggedDynamicQuantizeOp::create(
-                  builder, loc, dataType, scale->getResultTypes(),
-                  scale.getInput(), scale.getOffsets(), cast.getAxis(),
-                  scale.getRounding(), {}));
-  return true;
+  return producer && llvm::TypeSwitch<Operation *, bool>(producer)
+                         .Case<ScaleOp, JaggedScaleOp>(
+                             [&](auto scale) { return fuseScale(scale, cast); })
+                         .Default(false);
 }
 
 //===----------------------------------------------------------------------===//
 // Two axes
 //===----------------------------------------------------------------------===//
 
-/// Creates the fused operation of `first` and `second` at `place`.
-static KernelOpInterface createPair(const SingleQuantize &first,
-                                    const SingleQuantize &second,
-                                    Operation *place) {
-  OpBuilder builder(place);
-  Location loc = builder.getFusedLoc({first.op->getLoc(), second.op->getLoc()});
-  Type dataTypes[] = {first.op->getResult(0).getType(),
-                      second.op->getResult(0).getType()};
-  Type scaleTypes[] = {first.op->getResult(1).getType(),
-                       second.op->getResult(1).getType()};
-  int64_t axes[] = {first.axes[0], second.axes[0]};
-  Value input = first.op == place ? first.input : second.input;
-  if (first.offsets)
-    return JaggedDynamicQuantizeOp::create(builder, loc, dataTypes, scaleTypes,
-                                           input, first.offsets, axes,
-                                           first.rounding, {});
-  return DynamicQuantizeOp::create(builder, loc, dataTypes, scaleTypes, input,
-                                   axes, first.rounding, {});
+/// A dynamic quantization along one axis. A tile belongs to the operation that
+/// it was chosen for.
+static bool isFusable(SliceOpInterface op) {
+  return isa<DynamicQuantizeOp, JaggedDynamicQuantizeOp>(op) &&
+         op->getNumResults() == 2 &&
+         !cast<TiledOpInterface>(*op).getTilesAttr();
+}
+
+static ScaleRounding getRounding(SliceOpInterface op) {
+  if (auto jagged = dyn_cast<JaggedDynamicQuantizeOp>(*op))
+    return jagged.getRounding();
+  return cast<DynamicQuantizeOp>(*op).getRounding();
 }
 
 /// Whether the axis is the one along which the input is contiguous.
-static bool isAlongRows(const SingleQuantize &quantize) {
-  auto type = cast<RankedTensorType>(quantize.input.getType());
-  std::optional<StridedLayout> layout = StridedLayout::get(type);
-  return layout && layout->strides[quantize.axes[0]] == 1;
+static bool isAlongRows(SliceOpInterface op) {
+  std::optional<StridedLayout> layout =
+      StridedLayout::get(op.getInput().getType());
+  return layout && layout->isContiguousAlong(op.getSliceAxes().front());
 }
 
 /// Fuses two quantizations, `earlier` the first in the program, if that is
 /// predicted to take less time on some card of the target, and no more on its
 /// own; `explain`: says why otherwise.
-static bool fusePair(const SingleQuantize &earlier, const SingleQuantize &later,
+static bool fusePair(SliceOpInterface earlier, SliceOpInterface later,
                      const TargetInfo &target, DominanceInfo &dominance,
                      bool explain) {
-  if (earlier.axes[0] == later.axes[0] || earlier.rounding != later.rounding ||
-      (earlier.offsets && later.offsets))
+  if (earlier.getSliceAxes() == later.getSliceAxes() ||
+      getRounding(earlier) != getRounding(later) ||
+      (earlier.getOffsets() && later.getOffsets()))
     return false;
   // Columns before rows, as groups have them.
-  bool swapped = later.offsets || (!earlier.offsets && isAlongRows(earlier));
-  const SingleQuantize &first = swapped ? later : earlier;
-  const SingleQuantize &second = swapped ? earlier : later;
-  if (first.offsets && !dominance.properlyDominates(first.offsets, earlier.op))
+  bool swapped =
+      later.getOffsets() || (!earlier.getOffsets() && isAlongRows(earlier));
+  SliceOpInterface first = swapped ? later : earlier;
+  SliceOpInterface second = swapped ? earlier : later;
+  if (first.getOffsets() &&
+      !dominance.properlyDominates(first.getOffsets(), earlier))
     return false;
-  KernelOpInterface fused = createPair(first, second, earlier.op);
+  OpBuilder builder(earlier);
+  KernelOpInterface fused = createDynamicQuantize(
+      builder, builder.getFusedLoc({first->getLoc(), second->getLoc()}),
+      {first->getResult(0).getType(), second->getResult(0).getType()},
+      {first->getResult(1).getType(), second->getResult(1).getType()},
+      earlier.getInput(), first.getOffsets(),
+      {first.getSliceAxes().front(), second.getSliceAxes().front()},
+      getRounding(first));
   // Fewer operations are no reason: bytes and launches are. An operation that
   // becomes a kernel for each axis saves neither.
   bool isOneKernel = fused.getNumPasses(target) == 1 ||
                      hasBothAxesTile(fused, getQuantizeWorks(fused), target);
   // As much time is that of a card that takes a kernel for each axis.
   if (!isOneKernel || estimateKernel(fused, {}, target).time >
-                          estimateKernel(first.op, {}, target).time +
-                              estimateKernel(second.op, {}, target).time) {
+                          estimateKernel(first, {}, target).time +
+                              estimateKernel(second, {}, target).time) {
     fused->erase();
     if (explain)
-      remark::missed(later.op->getLoc(), layoutRemark("not-fused"))
+      remark::missed(later->getLoc(), layoutRemark("not-fused"))
           << "not fused with the quantization of the same tensor along the "
              "other axis: on " +
                  target.chip.str() +
@@ -186,33 +155,16 @@ static bool fusePair(const SingleQuantize &earlier, const SingleQuantize &later,
                         "faster");
     return false;
   }
-  remark::passed(later.op->getLoc(), layoutRemark("fused"))
+  remark::passed(later->getLoc(), layoutRemark("fused"))
       << "fused with the quantization of the same tensor along the other axis: "
          "less is read";
-  first.op->getResult(0).replaceAllUsesWith(fused->getResult(0));
-  second.op->getResult(0).replaceAllUsesWith(fused->getResult(1));
-  first.op->getResult(1).replaceAllUsesWith(fused->getResult(2));
-  second.op->getResult(1).replaceAllUsesWith(fused->getResult(3));
-  earlier.op->erase();
-  later.op->erase();
+  first->getResult(0).replaceAllUsesWith(fused->getResult(0));
+  second->getResult(0).replaceAllUsesWith(fused->getResult(1));
+  first->getResult(1).replaceAllUsesWith(fused->getResult(2));
+  second->getResult(1).replaceAllUsesWith(fused->getResult(3));
+  earlier->erase();
+  later->erase();
   return true;
-}
-
-/// Pairs the quantizations of one tensor in one block.
-static unsigned fusePairs(MutableArrayRef<SingleQuantize> group,
-                          const TargetInfo &target, DominanceInfo &dominance,
-                          bool explain) {
-  unsigned fused = 0;
-  SmallVector<bool> isDone(group.size(), false);
-  for (size_t i = 0; i < group.size(); ++i)
-    for (size_t j = i + 1; j < group.size() && !isDone[i]; ++j) {
-      if (isDone[j] ||
-          !fusePair(group[i], group[j], target, dominance, explain))
-        continue;
-      isDone[i] = isDone[j] = true;
-      ++fused;
-    }
-  return fused;
 }
 
 /// Splits quantizations along two axes that no kernel does at once: they are
@@ -235,6 +187,55 @@ static bool splitPairs(FunctionOpInterface function, const TargetInfo &target) {
     changed |= findKernelProblem(op)->split(op, target) !=
                SmallVector<Operation *, 2>{op};
   return changed;
+}
+
+//===----------------------------------------------------------------------===//
+// Two axes of blocks
+//===----------------------------------------------------------------------===//
+
+/// Whether one operation can do what both do.
+static bool canPairBlocks(MXQuantizeOp first, MXQuantizeOp second) {
+  if (first.getAxes().size() != 1 || second.getAxes().size() != 1 ||
+      first.getAxis() == second.getAxis() ||
+      first.getMode() != second.getMode() ||
+      first.getSquare() != second.getSquare() ||
+      first.getOffsets() != second.getOffsets() ||
+      first.getData(0).getType().getElementType() !=
+          second.getData(0).getType().getElementType())
+    return false;
+  // With three dimensions the last two are a matrix.
+  return first.getInput().getType().getRank() == 2 ||
+         (first.getAxis() != 0 && second.getAxis() != 0);
+}
+
+/// %q0, %s0 = mx_quantize %x along [0]
+/// %q1, %s1 = mx_quantize %x along [1]
+///
+///   -->  %q0, %q1, %s0, %s1 = mx_quantize %x along [0, 1]
+static bool pairBlocks(MXQuantizeOp first, MXQuantizeOp second) {
+  OpBuilder builder(first);
+  Type data[] = {first.getData(0).getType(), second.getData(0).getType()};
+  Type scales[] = {first.getBlockScales(0).getType(),
+                   second.getBlockScales(0).getType()};
+  int64_t axes[] = {first.getAxis(), second.getAxis()};
+  auto both = MXQuantizeOp::create(
+      builder, builder.getFusedLoc({first.getLoc(), second.getLoc()}), data,
+      scales, first.getInput(), first.getOffsets(), axes, first.getMode(),
+      first.getSquare());
+  if (!both.isReadOnce()) {
+    both.erase();
+    return false;
+  }
+  remark::passed(second.getLoc(), layoutRemark("fused"))
+      << "fused with the quantization of the same tensor along the other axis: "
+         "it is read once";
+  MXQuantizeOp singles[] = {first, second};
+  for (auto [i, single] : llvm::enumerate(singles)) {
+    single.getData(0).replaceAllUsesWith(both.getData(i));
+    single.getBlockScales(0).replaceAllUsesWith(both.getBlockScales(i));
+    single.erase();
+  }
+  return true;
 }
 
 //===----------------------------------------------------------------------===//
@@ -383,23 +384,18 @@ void FuseQuantize::runOnOperation() {
     fused += fuseTiles(op);
 
   normalized |= splitPairs(function, target->getInfo());
-  llvm::MapVector<std::pair<Block *, Value>, SmallVector<SingleQuantize, 2>>
-      groups;
-  auto collect = [&](SingleQuantize entry) {
-    if (entry.isFusable())
-      groups[{entry.op->getBlock(), skipCopies(entry.input)}].push_back(entry);
-  };
-  function->walk([&](Operation *op) {
-    if (auto quantize = dyn_cast<DynamicQuantizeOp>(op))
-      collect(SingleQuantize(quantize));
-    else if (auto quantize = dyn_cast<JaggedDynamicQuantizeOp>(op))
-      collect(SingleQuantize(quantize));
-  });
-  for (auto &group : groups)
-    if (group.second.size() > 1)
-      fused += fusePairs(group.second, target->getInfo(),
-                         getAnalysis<DominanceInfo>(), explain);
-  fused += pairBlockQuantizations(function, target->getInfo());
+  fused += fusePairs<SliceOpInterface>(
+      function, [&](SliceOpInterface first, SliceOpInterface second) {
+        return isFusable(first) && isFusable(second) &&
+               fusePair(first, second, target->getInfo(),
+                        getAnalysis<DominanceInfo>(), explain);
+      });
+  // The loops of the CPU read the tensor along each axis.
+  if (target->getInfo().isGPU())
+    fused += fusePairs<MXQuantizeOp>(
+        function, [](MXQuantizeOp first, MXQuantizeOp second) {
+          return canPairBlocks(first, second) && pairBlocks(first, second);
+        });
   numFused += fused;
   if (fused == 0 && !normalized)
     markAllAnalysesPreserved();

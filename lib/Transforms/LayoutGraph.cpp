@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "LayoutGraph.h"
+#include "fp8moe/Dialect/FP8MoE/IR/Views.h"
 #include "fp8moe/Kernels/Model/KernelFamily.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -52,7 +53,7 @@ bool LayoutGraph::isReturnedByFunction(const OpOperand &use) {
          isa<FunctionOpInterface>(owner->getParentOp());
 }
 
-static bool isView(Operation *op) {
+bool LayoutGraph::isView(Operation *op) {
   return isa<TransposeOp, ReshapeOp>(op) && isPlaceable(op->getResult(0));
 }
 
@@ -204,24 +205,24 @@ void LayoutGraph::sortUses(SmallVectorImpl<LayoutUse> &uses) const {
   uses = std::move(sorted);
 }
 
+/// The layout of a reshape's input seen as its result, or the reverse.
+static std::optional<StridedLayout> applyReshape(Value from, Value to,
+                                                 const StridedLayout &layout) {
+  return reshapeLayout(layout, tensorType(from).getShape(),
+                       tensorType(to).getShape());
+}
+
 std::optional<StridedLayout>
-LayoutGraph::applyViews(ArrayRef<Operation *> views, RankedTensorType type,
+LayoutGraph::applyViews(ArrayRef<Operation *> views,
                         const StridedLayout &layout) {
-  StridedLayout current = layout;
-  SmallVector<int64_t> shape(type.getShape());
+  std::optional<StridedLayout> current = layout;
   for (Operation *view : views) {
-    if (auto transpose = dyn_cast<TransposeOp>(view)) {
-      current = transposeLayout(current, transpose.getPermutation());
-      shape = permute(shape, transpose.getPermutation());
-      continue;
-    }
-    ArrayRef<int64_t> resultShape = cast<ReshapeOp>(view).getType().getShape();
-    std::optional<StridedLayout> reshaped =
-        reshapeLayout(current, shape, resultShape);
-    if (!reshaped)
-      return std::nullopt;
-    current = *reshaped;
-    shape.assign(resultShape.begin(), resultShape.end());
+    if (auto transpose = dyn_cast<TransposeOp>(view))
+      current = transposeLayout(*current, transpose.getPermutation());
+    else
+      current = applyReshape(view->getOperand(0), view->getResult(0), *current);
+    if (!current)
+      break;
   }
   return current;
 }
@@ -229,20 +230,15 @@ LayoutGraph::applyViews(ArrayRef<Operation *> views, RankedTensorType type,
 std::optional<StridedLayout>
 LayoutGraph::pullBack(ArrayRef<Operation *> views,
                       const StridedLayout &layout) {
-  StridedLayout current = layout;
+  std::optional<StridedLayout> current = layout;
   for (Operation *view : llvm::reverse(views)) {
-    if (auto transpose = dyn_cast<TransposeOp>(view)) {
-      current = transposeLayout(current,
+    if (auto transpose = dyn_cast<TransposeOp>(view))
+      current = transposeLayout(*current,
                                 invertPermutation(transpose.getPermutation()));
-      continue;
-    }
-    auto reshape = cast<ReshapeOp>(view);
-    std::optional<StridedLayout> reshaped =
-        reshapeLayout(current, reshape.getType().getShape(),
-                      reshape.getInput().getType().getShape());
-    if (!reshaped)
-      return std::nullopt;
-    current = *reshaped;
+    else
+      current = applyReshape(view->getResult(0), view->getOperand(0), *current);
+    if (!current)
+      break;
   }
   return current;
 }

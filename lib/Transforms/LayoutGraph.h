@@ -86,15 +86,17 @@ public:
   ArrayRef<Operation *> getKernels() const { return kernels; }
   ArrayRef<Operation *> getRelayouts() const { return relayouts; }
 
-  /// The layout of `layout`, a layout of `type`, seen through views; none when
-  /// one of them cannot be expressed.
+  /// The layout of `layout` seen through views; none when one of them cannot be
+  /// expressed.
   static std::optional<StridedLayout> applyViews(ArrayRef<Operation *> views,
-                                                 RankedTensorType type,
                                                  const StridedLayout &layout);
 
   /// The layout of a root that looks like `layout` through views: the reverse.
   static std::optional<StridedLayout> pullBack(ArrayRef<Operation *> views,
                                                const StridedLayout &layout);
+
+  /// A view of a tensor whose layout can be reasoned about.
+  static bool isView(Operation *op);
 
   /// A copy between strided layouts that keeps every element's index.
   static bool isPlainRelayout(Operation *op);

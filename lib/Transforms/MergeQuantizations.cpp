@@ -25,8 +25,6 @@
 #include "LayoutRemarks.h"
 #include "PlacementProblem.h"
 #include "Regroupings.h"
-#include "mlir/IR/IRMapping.h"
-#include "mlir/IR/OwningOpRef.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 #include <map>
@@ -34,25 +32,19 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Each operation that might go clones the function and places its layouts. So
-/// many operations may be cloned, as in MergeRegroupings.cpp.
-static constexpr int64_t kMaxCloned = 200000;
-
 namespace {
 /// How the values of a result are computed: attributes, and values that are
 /// read, null where there are none. Layouts are no part of it.
 struct Computation {
   StringRef name;
-  Value input;
+  const void *input;
   SmallVector<int64_t> permutation;
   int64_t axis;
   SmallVector<const void *, 6> details;
 
   bool operator<(const Computation &other) const {
     auto rank = [](const Computation &c) {
-      return std::make_tuple(c.name, c.input.getAsOpaquePointer(),
-                             ArrayRef<int64_t>(c.permutation).vec(), c.axis,
-                             std::vector(c.details.begin(), c.details.end()));
+      return std::tie(c.name, c.input, c.permutation, c.axis, c.details);
     };
     return rank(*this) < rank(other);
   }
@@ -72,7 +64,7 @@ class QuantizationMerger {
 public:
   QuantizationMerger(FunctionOpInterface function, const TargetInfo &target,
                      bool explain)
-      : function(function), target(target), explain(explain) {}
+      : trials(function, target, memo), explain(explain) {}
 
   /// Begins another block.
   void clear() {
@@ -90,12 +82,9 @@ private:
                                       const NamedResults &results) const;
   const Replacement *chooseFastest(ArrayRef<Replacement> replacements);
 
-  FunctionOpInterface function;
-  const TargetInfo &target;
+  PlacementMemo memo;
+  PlacementTrials trials;
   bool explain;
-  LayoutMemo layouts;
-  KernelCostMemo kernelCosts;
-  int64_t numCloned = 0;
   std::map<Computation, SmallVector<OpResult, 2>> computed;
   /// Maps scales to the first ones that have the same values: casts by either
   /// are equal.
@@ -106,7 +95,7 @@ private:
 static Computation getComputation(StringRef name, Value input, int64_t axis,
                                   ArrayRef<const void *> details) {
   PermutedView view = skipPermutations(input);
-  return {name, view.root, view.permutation, axis,
+  return {name, view.root.getAsOpaquePointer(), view.permutation, axis,
           SmallVector<const void *, 6>(details)};
 }
 
@@ -178,11 +167,7 @@ static NamedResults nameResults(Operation *op) {
   if (tiled && tiled.getTilesAttr())
     return results;
   llvm::TypeSwitch<Operation *>(op)
-      .Case([&](ScaleOp op) {
-        nameScales(op.getInput(), Value(), op.getAxis(), op.getRoundingAttr(),
-                   toPointer(op.getFp8Type()), op.getScale(), results);
-      })
-      .Case([&](JaggedScaleOp op) {
+      .Case<ScaleOp, JaggedScaleOp>([&](auto op) {
         nameScales(op.getInput(), op.getOffsets(), op.getAxis(),
                    op.getRoundingAttr(), toPointer(op.getFp8Type()),
                    op.getScale(), results);
@@ -199,13 +184,7 @@ static NamedResults nameResults(Operation *op) {
         nameCast("mx_dequantize", op.getInput(), op.getOffsets(), op.getAxis(),
                  op.getScale(), Attribute(), op.getResult(), results);
       })
-      .Case([&](DynamicQuantizeOp op) {
-        for (auto [data, scales, axis] :
-             llvm::zip(op.getQuantized(), op.getScales(), op.getAxes()))
-          nameQuantize(op.getInput(), Value(), axis, op.getRoundingAttr(), data,
-                       scales, results);
-      })
-      .Case([&](JaggedDynamicQuantizeOp op) {
+      .Case<DynamicQuantizeOp, JaggedDynamicQuantizeOp>([&](auto op) {
         for (auto [i, axis] : llvm::enumerate(op.getAxes()))
           nameQuantize(op.getInput(), i == 0 ? op.getOffsets() : Value(), axis,
                        op.getRoundingAttr(), op.getQuantized()[i],
@@ -297,25 +276,21 @@ QuantizationMerger::chooseFastest(ArrayRef<Replacement> replacements) {
   std::optional<Cost> least;
   for (const Replacement &known : replacements) {
     // Equal operations are one where there are too many to try.
-    if (numCloned > kMaxCloned) {
+    if (trials.areOver()) {
       bool isEqual = llvm::all_of(known, [](const KnownResult &pair) {
         return pair.first.getType() == pair.second.getType();
       });
       return isEqual ? &known : fastest;
     }
     if (!least)
-      least = getPlacedCost(function, target, layouts, kernelCosts);
-    IRMapping mapping;
-    OwningOpRef<FunctionOpInterface> clone(
-        cast<FunctionOpInterface>(function->clone(mapping)));
-    (*clone)->walk([&](Operation *) { ++numCloned; });
-    Replacement cloned;
-    for (auto [result, value] : known)
-      cloned.emplace_back(cast<OpResult>(mapping.lookup(Value(result))),
-                          mapping.lookup(value));
-    replaceByKnown(cloned.front().first.getOwner(), cloned);
-    eraseDeadOps(*clone);
-    Cost cost = getPlacedCost(*clone, target, layouts, kernelCosts);
+      least = trials.getCost();
+    Cost cost = trials.tryChange([&](IRMapping &clone) {
+      Replacement cloned;
+      for (auto [result, value] : known)
+        cloned.emplace_back(cast<OpResult>(clone.lookup(Value(result))),
+                            clone.lookup(value));
+      replaceByKnown(cloned.front().first.getOwner(), cloned);
+    });
     if (cost < *least) {
       least = cost;
       fastest = &known;

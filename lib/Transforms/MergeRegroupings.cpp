@@ -23,17 +23,10 @@
 #include "PlacementProblem.h"
 #include "Regroupings.h"
 
-#include "mlir/IR/IRMapping.h"
-#include "mlir/IR/OwningOpRef.h"
 #include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
-
-/// Each merge that is tried clones the function and places its layouts once,
-/// which takes some 20 us for each of its operations. So many operations may
-/// be cloned: a few seconds, enough for 80 tensors that are regrouped twice.
-static constexpr int64_t kMaxCloned = 200000;
 
 namespace {
 /// The result of a regrouping, whatever its order: the block, the tensor, its
@@ -66,9 +59,7 @@ static std::optional<std::pair<Form, Regrouped>> matchForm(RelayoutOp op) {
     StridedLayout rowMajor = StridedLayout::getDense(
         type.getShape(), identityPermutation(type.getRank()));
     rowMajor.groups = StridedLayout::get(type)->groups;
-    type = RankedTensorType::get(
-        type.getShape(), type.getElementType(),
-        encodeLayout(type.getContext(), rowMajor, type.getShape()));
+    type = rowMajor.getType(type.getShape(), type.getElementType());
   } else if (!llvm::is_sorted(tensor.permutation)) {
     return std::nullopt;
   }
@@ -153,61 +144,26 @@ collectMerges(FunctionOpInterface function) {
   return result;
 }
 
-/// A copy of the function in which `merges` are done.
-static OwningOpRef<FunctionOpInterface>
-cloneMerged(FunctionOpInterface function, ArrayRef<Merge> merges) {
-  IRMapping mapping;
-  OwningOpRef<FunctionOpInterface> clone(
-      cast<FunctionOpInterface>(function->clone(mapping)));
-  for (const Merge &merge : merges) {
-    replaceUsesWithView(
-        mapping.lookup(merge.replaced).getDefiningOp<RelayoutOp>(),
-        {mapping.lookup(merge.view.root), merge.view.permutation});
-  }
-  eraseDeadOps(*clone);
-  return clone;
-}
-
-namespace {
-/// Looks for merges that pay.
-class MergeSearch {
-public:
-  MergeSearch(FunctionOpInterface function, const TargetInfo &target,
-              LayoutMemo &layouts, KernelCostMemo &kernelCosts)
-      : function(function), target(target), layouts(layouts),
-        kernelCosts(kernelCosts) {}
-
-  /// Merges, of one form each, that together take less time than none.
-  SmallVector<Merge> run();
-
-private:
-  Cost tryMerges(ArrayRef<Merge> merges);
-
-  FunctionOpInterface function;
-  const TargetInfo &target;
-  LayoutMemo &layouts;
-  KernelCostMemo &kernelCosts;
-  int64_t numCloned = 0;
-};
-} // namespace
-
-/// The cost of the function with `merges`.
-Cost MergeSearch::tryMerges(ArrayRef<Merge> merges) {
-  OwningOpRef<FunctionOpInterface> clone = cloneMerged(function, merges);
-  (*clone)->walk([&](Operation *) { ++numCloned; });
-  return getPlacedCost(*clone, target, layouts, kernelCosts);
-}
-
-SmallVector<Merge> MergeSearch::run() {
+/// Merges, of one form each, that together take less time than none.
+static SmallVector<Merge> findPayingMerges(FunctionOpInterface function,
+                                           PlacementTrials &trials) {
+  auto tryMerges = [&](ArrayRef<Merge> merges) {
+    return trials.tryChange([&](IRMapping &clone) {
+      for (const Merge &merge : merges)
+        replaceUsesWithView(
+            clone.lookup(merge.replaced).getDefiningOp<RelayoutOp>(),
+            {clone.lookup(merge.view.root), merge.view.permutation});
+    });
+  };
   std::vector<SmallVector<Merge>> forms = collectMerges(function);
-  if (forms.empty() || numCloned > kMaxCloned)
+  if (forms.empty() || trials.areOver())
     return {};
-  const Cost before = getPlacedCost(function, target, layouts, kernelCosts);
+  const Cost before = trials.getCost();
   SmallVector<Merge> paying;
   Merge most;
   Cost least = before;
   for (ArrayRef<Merge> merges : forms) {
-    if (numCloned > kMaxCloned) {
+    if (trials.areOver()) {
       remark::missed(merges.front().replaced.getLoc(),
                      layoutRemark("regrouping-not-merged"))
           << "not tried whether another regrouping of the same tensor serves "
@@ -238,14 +194,13 @@ SmallVector<Merge> MergeSearch::run() {
 }
 
 bool fp8moe::mergeRegroupings(FunctionOpInterface function,
-                              const TargetInfo &target, LayoutMemo &layouts,
-                              KernelCostMemo &kernelCosts) {
-  MergeSearch search(function, target, layouts, kernelCosts);
+                              const TargetInfo &target, PlacementMemo &memo) {
+  PlacementTrials trials(function, target, memo);
   bool changed = false;
   // A merge may take the operations of others with it, so all are collected
   // anew.
   while (true) {
-    SmallVector<Merge> merges = search.run();
+    SmallVector<Merge> merges = findPayingMerges(function, trials);
     if (merges.empty())
       return changed;
     for (const Merge &merge : merges) {

@@ -16,6 +16,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "LayoutRemarks.h"
+#include "Regroupings.h"
 #include "Steps.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
@@ -120,8 +121,7 @@ static RankedTensorType getPaddedType(RankedTensorType type, int64_t axis,
   StridedLayout layout = StridedLayout::getDense(shape, old.order);
   layout.align = std::max(old.align, kPaddedAlignment);
   layout.groups = GroupPaddingAttr::get(type.getContext(), axis, pad);
-  return RankedTensorType::get(shape, type.getElementType(),
-                               encodeLayout(type.getContext(), layout, shape));
+  return layout.getType(shape, type.getElementType());
 }
 
 /// Gives transposes of `data` the types that follow from its own.
@@ -130,13 +130,8 @@ static void updateViews(Value data) {
     auto view = dyn_cast<TransposeOp>(user);
     if (!view)
       continue;
-    SmallVector<Type> types;
-    LogicalResult inferred = TransposeOp::inferReturnTypes(
-        view.getContext(), view.getLoc(),
-        TransposeOp::Adaptor(view->getOperands(), view), types);
-    assert(succeeded(inferred) && "a legal permutation stays legal");
-    (void)inferred;
-    view.getResult().setType(cast<RankedTensorType>(types.front()));
+    view.getResult().setType(
+        pullBack(tensorType(data), invertPermutation(view.getPermutation())));
     updateViews(view);
   }
 }

@@ -26,7 +26,7 @@
 #include "Regroupings.h"
 #include "Steps.h"
 #include "ViewExpression.h"
-#include "fp8moe/Dialect/FP8MoE/IR/LayoutText.h"
+#include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
 #include "fp8moe/Transforms/Passes.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Dominance.h"
@@ -65,8 +65,7 @@ private:
   /// Kept from one function to the next: they have the same types and kernels.
   /// Their entries are true for every function, so the order of functions
   /// changes nothing.
-  LayoutMemo layouts;
-  KernelCostMemo kernelCosts;
+  PlacementMemo memo;
   /// Upstream's simplifications of control flow.
   FrozenRewritePatternSet controlFlowPatterns;
 };
@@ -108,9 +107,7 @@ private:
 
 static RankedTensorType withLayout(RankedTensorType type,
                                    const StridedLayout &layout) {
-  return RankedTensorType::get(
-      type.getShape(), type.getElementType(),
-      encodeLayout(type.getContext(), layout, type.getShape()));
+  return layout.getType(type.getShape(), type.getElementType());
 }
 
 static bool hasLayout(Value value, const StridedLayout &layout) {
@@ -321,15 +318,14 @@ static size_t countKernels(FunctionOpInterface function) {
 FailureOr<PlaceLayouts::Outcome>
 PlaceLayouts::place(FunctionOpInterface function, const TargetInfo &target) {
   Outcome outcome;
-  outcome.changed = mergeRegroupings(function, target, layouts, kernelCosts);
-  std::optional<Cost> least =
-      findCertainlyLeastCost(function, target, layouts, kernelCosts);
+  outcome.changed = mergeRegroupings(function, target, memo);
+  std::optional<Cost> least = findCertainlyLeastCost(function, target, memo);
   if (least && !verifyOptimal) {
     outcome.bytesBefore = outcome.bytesAfter = least->bytes;
     return outcome;
   }
   LayoutGraph graph(function);
-  PlacementProblem problem(graph, target, layouts, kernelCosts);
+  PlacementProblem problem(graph, target, memo);
   const Cost &before = problem.getCurrentCost();
   outcome.copiesBefore = outcome.copiesAfter = graph.getRelayouts().size();
   outcome.bytesBefore = outcome.bytesAfter = before.bytes;

@@ -8,8 +8,11 @@
 
 #include "PlacementProblem.h"
 
+#include "Regroupings.h"
+
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/IR/OwningOpRef.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -83,11 +86,11 @@ void PlacementProblem::collectCandidates() {
       for (const LayoutUse &use : roots[root].uses) {
         if (use.kind == LayoutUse::Kind::Fixed &&
             use.type != roots[root].getType())
-          want(root, use, layouts.getLayout(use.type));
+          want(root, use, memo.getLayout(use.type));
         if (use.kind != LayoutUse::Kind::Flow)
           continue;
         hasFlows = true;
-        want(root, use, layouts.getLayout(roots[use.target].getType()));
+        want(root, use, memo.getLayout(roots[use.target].getType()));
         for (size_t i = 0; i < wanted[use.target].size(); ++i)
           want(root, use, StridedLayout(wanted[use.target][i]));
       }
@@ -97,7 +100,7 @@ void PlacementProblem::collectCandidates() {
   candidates.reserve(roots.size());
   for (auto [root, layoutsOfUses] : llvm::zip_equal(roots, wanted))
     candidates.push_back(
-        &layouts.getCandidates(root.getType(), layoutsOfUses, target));
+        &memo.getCandidates(root.getType(), layoutsOfUses, target));
 }
 
 //===----------------------------------------------------------------------===//
@@ -113,18 +116,6 @@ PlacementProblem::addChoice(SmallVector<unsigned, 4> options) {
                                                          choice.options.size());
   }
   return choice;
-}
-
-/// Steps to the next combination, the last choice fastest; false after the
-/// last.
-static bool nextCombination(MutableArrayRef<unsigned> places,
-                            ArrayRef<unsigned> sizes) {
-  for (size_t i = places.size(); i-- > 0;) {
-    if (++places[i] < sizes[i])
-      return true;
-    places[i] = 0;
-  }
-  return false;
 }
 
 template <typename GetCost>
@@ -201,9 +192,8 @@ SmallVector<unsigned, 4> PlacementProblem::getReadOptions(unsigned root,
 
 PlacementProblem::PlacementProblem(const LayoutGraph &graph,
                                    const TargetInfo &target,
-                                   LayoutMemo &layouts,
-                                   KernelCostMemo &kernelCosts)
-    : graph(graph), target(target), layouts(layouts), kernelCosts(kernelCosts) {
+                                   PlacementMemo &memo)
+    : graph(graph), target(target), memo(memo) {
   size_t numRoots = graph.getRoots().size();
   collectCandidates();
   primaryOf.reserve(numRoots);
@@ -239,7 +229,7 @@ void PlacementProblem::addChangeTerms(unsigned root) {
            [](unsigned option) { return change(option != 0); });
   const LayoutRoot &entry = graph.getRoots()[root];
   for (auto [i, use] : llvm::enumerate(entry.uses)) {
-    const StridedLayout &current = layouts.getLayout(use.type);
+    const StridedLayout &current = memo.getLayout(use.type);
     addCosts(readOf[root][i], [&, i = i, &use = use](unsigned option) {
       const StridedLayout *seen = getSeen(root, i, option);
       return change(!seen || !seen->isSameAs(current, use.type.getShape()));
@@ -315,9 +305,8 @@ void PlacementProblem::lookThroughViews(unsigned root, unsigned use) {
   ArrayRef<Operation *> views = entry.uses[use].views;
   if (views.empty())
     return;
-  RankedTensorType type = entry.getType();
   for (const StridedLayout &layout : candidates[root]->layouts)
-    seenOf[root][use].push_back(LayoutGraph::applyViews(views, type, layout));
+    seenOf[root][use].push_back(LayoutGraph::applyViews(views, layout));
 }
 
 const StridedLayout *PlacementProblem::getSeen(unsigned root, unsigned use,
@@ -336,13 +325,13 @@ const StridedLayout *PlacementProblem::getWantedLayout(unsigned root,
   case LayoutUse::Kind::Flow:
     return nullptr;
   case LayoutUse::Kind::Fixed:
-    return &layouts.getLayout(entry.type);
+    return &memo.getLayout(entry.type);
   case LayoutUse::Kind::Kernel:
     if (LayoutGraph::getAccess(entry.operand->getOwner(), entry.operand->get(),
                                target)
             .isFree)
       return nullptr;
-    return &layouts.getLayout(entry.type);
+    return &memo.getLayout(entry.type);
   }
   llvm_unreachable("unknown kind of use");
 }
@@ -403,7 +392,7 @@ void PlacementProblem::addKernelTerm(Operation *op) {
   }
 
   const KernelCosts &costs =
-      kernelCosts.get(op, tensors, estimateFrequency(op), target);
+      memo.getCosts(op, tensors, estimateFrequency(op), target);
   currentCost += costs.current;
   for (const CostTable &table : costs.tables) {
     SmallVector<const Choice *> involved = llvm::map_to_vector(
@@ -416,11 +405,6 @@ void PlacementProblem::addKernelTerm(Operation *op) {
 // Copies
 //===----------------------------------------------------------------------===//
 
-/// The ancestor of `op` in `block`, or null.
-static Operation *findAncestor(Operation *op, Block *block) {
-  return block->findAncestorOpInBlock(*op);
-}
-
 CopySpot PlacementProblem::findCopySpot(const LayoutRoot &root,
                                         ArrayRef<const LayoutUse *> uses) {
   Value value = uses.front()->source;
@@ -432,7 +416,8 @@ CopySpot PlacementProblem::findCopySpot(const LayoutRoot &root,
     first = nullptr;
     bool together = true;
     for (const LayoutUse *use : uses) {
-      Operation *ancestor = findAncestor(use->operand->getOwner(), block);
+      Operation *ancestor =
+          block->findAncestorOpInBlock(*use->operand->getOwner());
       // A use of a loop's result is outside of the loop's body.
       if (!ancestor)
         return {nullptr, estimateFrequency(home->getParentOp())};
@@ -448,7 +433,8 @@ CopySpot PlacementProblem::findCopySpot(const LayoutRoot &root,
     Block *inner = nullptr;
     for (Region &region : branch->getRegions())
       if (!region.empty() && llvm::all_of(uses, [&](const LayoutUse *use) {
-            return findAncestor(use->operand->getOwner(), &region.front());
+            return region.front().findAncestorOpInBlock(
+                *use->operand->getOwner());
           }))
         inner = &region.front();
     if (!inner)
@@ -487,12 +473,11 @@ Placement PlacementProblem::solve(bool byEnumeration) const {
 }
 
 Cost fp8moe::evaluateFunction(FunctionOpInterface function,
-                              const TargetInfo &target,
-                              KernelCostMemo &kernelCosts) {
+                              const TargetInfo &target, PlacementMemo &memo) {
   Cost total;
   function->walk([&](Operation *op) {
     if (LayoutGraph::isKernel(op))
-      total += kernelCosts.get(op, {}, estimateFrequency(op), target).current;
+      total += memo.getCosts(op, {}, estimateFrequency(op), target).current;
     else if (LayoutGraph::isPlainRelayout(op))
       total += estimateCurrentCopy(op, target);
   });
@@ -522,8 +507,8 @@ static bool isAnchored(Value value, Operation *kernel) {
 /// A lower bound of the cost when `kernel` takes an anchored tensor in another
 /// layout.
 static Cost getCostOfChange(Value value, Operation *kernel,
-                            const TargetInfo &target, LayoutMemo &layouts) {
-  const LayoutCandidates &candidates = layouts.getCandidates(
+                            const TargetInfo &target, PlacementMemo &memo) {
+  const LayoutCandidates &candidates = memo.getCandidates(
       cast<RankedTensorType>(value.getType()), /*wanted=*/{}, target);
   bool isRead = value.getDefiningOp() != kernel;
   Cost least = Cost::infinite();
@@ -537,14 +522,13 @@ static Cost getCostOfChange(Value value, Operation *kernel,
 /// faster. The dense layouts stand for all of them, as costs depend on which
 /// dimension is contiguous.
 static bool addLeastCost(Operation *kernel, const TargetInfo &target,
-                         LayoutMemo &layouts, KernelCostMemo &kernelCosts,
-                         Cost &sum) {
+                         PlacementMemo &memo, Cost &sum) {
   SmallVector<TensorLayouts> tensors;
   auto add = [&](Value value) {
     auto type = dyn_cast<RankedTensorType>(value.getType());
     if (!type || !LayoutGraph::getAccess(kernel, value, target).isFree)
       return true;
-    ArrayRef<StridedLayout> orders = layouts.getAllOrders(type);
+    ArrayRef<StridedLayout> orders = memo.getAllOrders(type);
     TensorLayouts &entry = tensors.emplace_back();
     entry.tensor = value;
     for (const StridedLayout &layout : orders)
@@ -555,8 +539,7 @@ static bool addLeastCost(Operation *kernel, const TargetInfo &target,
       !llvm::all_of(kernel->getResults(), add))
     return false;
   double frequency = estimateFrequency(kernel);
-  const KernelCosts &costs =
-      kernelCosts.get(kernel, tensors, frequency, target);
+  const KernelCosts &costs = memo.getCosts(kernel, tensors, frequency, target);
   sum += costs.current;
   if (!(costs.least < costs.current))
     return true;
@@ -565,31 +548,47 @@ static bool addLeastCost(Operation *kernel, const TargetInfo &target,
     return false;
   Cost change = Cost::infinite();
   for (const TensorLayouts &entry : tensors)
-    change = std::min(
-        change, isAnchored(entry.tensor, kernel)
-                    ? getCostOfChange(entry.tensor, kernel, target, layouts)
-                    : Cost());
+    change = std::min(change,
+                      isAnchored(entry.tensor, kernel)
+                          ? getCostOfChange(entry.tensor, kernel, target, memo)
+                          : Cost());
   return !(costs.least + change < costs.current);
 }
 
-std::optional<Cost>
-fp8moe::findCertainlyLeastCost(FunctionOpInterface function,
-                               const TargetInfo &target, LayoutMemo &layouts,
-                               KernelCostMemo &kernelCosts) {
+std::optional<Cost> fp8moe::findCertainlyLeastCost(FunctionOpInterface function,
+                                                   const TargetInfo &target,
+                                                   PlacementMemo &memo) {
   Cost sum;
   WalkResult result = function->walk([&](Operation *op) {
     bool isLeast = LayoutGraph::isKernel(op)
-                       ? addLeastCost(op, target, layouts, kernelCosts, sum)
+                       ? addLeastCost(op, target, memo, sum)
                        : !LayoutGraph::isPlainRelayout(op);
     return isLeast ? WalkResult::advance() : WalkResult::interrupt();
   });
   return result.wasInterrupted() ? std::nullopt : std::optional(sum);
 }
 
-Cost fp8moe::getPlacedCost(FunctionOpInterface function,
-                           const TargetInfo &target, LayoutMemo &layouts,
-                           KernelCostMemo &kernelCosts) {
+//===----------------------------------------------------------------------===//
+// Trials
+//===----------------------------------------------------------------------===//
+
+static Cost getPlacedCost(FunctionOpInterface function,
+                          const TargetInfo &target, PlacementMemo &memo) {
   LayoutGraph graph(function);
-  PlacementProblem problem(graph, target, layouts, kernelCosts);
+  PlacementProblem problem(graph, target, memo);
   return std::min(problem.getCurrentCost(), problem.solve().cost);
+}
+
+Cost PlacementTrials::getCost() {
+  return getPlacedCost(function, target, memo);
+}
+
+Cost PlacementTrials::tryChange(function_ref<void(IRMapping &)> change) {
+  IRMapping mapping;
+  OwningOpRef<FunctionOpInterface> clone(
+      cast<FunctionOpInterface>(function->clone(mapping)));
+  (*clone)->walk([&](Operation *) { ++numCloned; });
+  change(mapping);
+  eraseDeadOps(*clone);
+  return getPlacedCost(*clone, target, memo);
 }

@@ -10,7 +10,9 @@
 #define FP8MOE_LIB_TRANSFORMS_PLACEMENTPROBLEM_H
 
 #include "LayoutGraph.h"
-#include "LayoutMemo.h"
+#include "PlacementMemo.h"
+
+#include "mlir/IR/IRMapping.h"
 
 namespace mlir::fp8moe {
 
@@ -39,7 +41,7 @@ struct Placement {
 class PlacementProblem {
 public:
   PlacementProblem(const LayoutGraph &graph, const TargetInfo &target,
-                   LayoutMemo &layouts, KernelCostMemo &kernelCosts);
+                   PlacementMemo &memo);
 
   Placement solve(bool byEnumeration = false) const;
 
@@ -96,8 +98,7 @@ private:
 
   const LayoutGraph &graph;
   const TargetInfo &target;
-  LayoutMemo &layouts;
-  KernelCostMemo &kernelCosts;
+  PlacementMemo &memo;
   /// Root and number of each use.
   llvm::DenseMap<OpOperand *, std::pair<unsigned, unsigned>> useOf;
   MinSumProblem problem;
@@ -115,19 +116,42 @@ private:
 
 /// Predicted cost of a function as it is: its kernels and its copies.
 Cost evaluateFunction(FunctionOpInterface function, const TargetInfo &target,
-                      KernelCostMemo &kernelCosts);
+                      PlacementMemo &memo);
 
-/// The cost of the function when its layouts are placed.
-Cost getPlacedCost(FunctionOpInterface function, const TargetInfo &target,
-                   LayoutMemo &layouts, KernelCostMemo &kernelCosts);
+/// Predicts what changes of a function gain, each made in a clone whose layouts
+/// are placed.
+class PlacementTrials {
+public:
+  PlacementTrials(FunctionOpInterface function, const TargetInfo &target,
+                  PlacementMemo &memo)
+      : function(function), target(target), memo(memo) {}
+
+  /// Whether there were so many trials that no more should be made.
+  bool areOver() const { return numCloned > kMaxCloned; }
+
+  /// The cost of the function as it is.
+  Cost getCost();
+  /// The cost with `change`, which gets the values of the clone.
+  Cost tryChange(function_ref<void(IRMapping &)> change);
+
+private:
+  /// A trial takes some 20 us for each operation of its clone. So many
+  /// operations may be cloned: a few seconds, enough for 80 tensors that are
+  /// regrouped twice.
+  static constexpr int64_t kMaxCloned = 200000;
+
+  FunctionOpInterface function;
+  const TargetInfo &target;
+  PlacementMemo &memo;
+  int64_t numCloned = 0;
+};
 
 /// The cost of a function for which it is certain without a search that no
 /// placement is better: nothing is copied, and no kernel is faster with other
 /// layouts.
 std::optional<Cost> findCertainlyLeastCost(FunctionOpInterface function,
                                            const TargetInfo &target,
-                                           LayoutMemo &layouts,
-                                           KernelCostMemo &kernelCosts);
+                                           PlacementMemo &memo);
 
 /// How often an operation runs for each time its function does.
 double estimateFrequency(Operation *op);

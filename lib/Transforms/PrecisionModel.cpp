@@ -71,7 +71,7 @@ static SmallVector<int64_t> getRootShape(MatmulOpInterface op,
     shape = {work.groups, work.contraction, work.columns};
   else
     shape = {work.contraction, work.columns};
-  return permute(shape, source.getInverse());
+  return permute(shape, invertPermutation(source.view.permutation));
 }
 
 //===----------------------------------------------------------------------===//
@@ -108,9 +108,8 @@ Cost PrecisionModel::predictMatmul(const MatmulWork &work,
 static RankedTensorType getNominalType(const MatmulOperand &operand,
                                        ArrayRef<int64_t> shape) {
   RankedTensorType type = operand.getRootType();
-  auto dense = StridedLayout::getDense(shape, StridedLayout::get(type)->order);
-  return RankedTensorType::get(shape, type.getElementType(),
-                               encodeLayout(type.getContext(), dense, shape));
+  return StridedLayout::getDense(shape, StridedLayout::get(type)->order)
+      .getType(shape, type.getElementType());
 }
 
 /// The cost of one operation that quantizes a tensor along several axes, that
@@ -143,7 +142,8 @@ static bool needsCopy(MatmulOpInterface op, Value tensor,
   auto kernel = cast<KernelOpInterface>(op.getOperation());
   StridedLayout layout = *StridedLayout::get(operand.getRootType());
   TensorAccess access = getKernelAccess(kernel, tensor, target);
-  int64_t innermost = operand.getInverse()[layout.order.back()];
+  int64_t innermost =
+      invertPermutation(operand.view.permutation)[layout.order.back()];
   return !access.contiguousDims.empty() &&
          !llvm::is_contained(access.contiguousDims, innermost);
 }
@@ -153,10 +153,8 @@ static Cost predictCopy(const MatmulOperand &operand, ArrayRef<int64_t> shape,
                         const TargetInfo &target) {
   RankedTensorType type = getNominalType(operand, shape);
   StridedLayout from = *StridedLayout::get(type);
-  SmallVector<int64_t> order;
-  for (int64_t dim : from.order)
-    if (dim != operand.axis)
-      order.push_back(dim);
+  SmallVector<int64_t> order(from.order);
+  llvm::erase(order, operand.axis);
   order.push_back(operand.axis);
   return estimateCopy(type, from, StridedLayout::getDense(shape, order),
                       target);

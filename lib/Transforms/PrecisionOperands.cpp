@@ -11,13 +11,6 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-SmallVector<int64_t> MatmulOperand::getInverse() const {
-  SmallVector<int64_t> inverse(view.permutation.size());
-  for (auto [dim, rootDim] : llvm::enumerate(view.permutation))
-    inverse[rootDim] = dim;
-  return inverse;
-}
-
 MatmulOperand fp8moe::getMatmulOperand(MatmulOpInterface op, bool isFirst,
                                        PrecisionRecipe recipe) {
   TypedValue<RankedTensorType> operand = isFirst ? op.getA() : op.getB();
@@ -34,12 +27,6 @@ MatmulOperand fp8moe::getMatmulOperand(MatmulOpInterface op, bool isFirst,
   if (!op.isMGrouped())
     result.offsets = op.getOffsets();
   return result;
-}
-
-static SmallVector<int64_t> withoutAxis(ArrayRef<int64_t> list, int64_t axis) {
-  SmallVector<int64_t> rest(list);
-  rest.erase(rest.begin() + axis);
-  return rest;
 }
 
 namespace {
@@ -63,7 +50,7 @@ static RankedTensorType getBlockScaleType(ArrayRef<int64_t> shape, int64_t axis,
         context, kMXGroupRows, blocks,
         GroupPaddingAttr::get(context, /*dim=*/1, blocks));
   }
-  SmallVector<int64_t> scaleShape = withoutAxis(shape, axis);
+  SmallVector<int64_t> scaleShape = dropDim(shape, axis);
   scaleShape.push_back(ceilDivSizes(extent, kMXBlock));
   return RankedTensorType::get(scaleShape, Float8E8M0FNUType::get(context),
                                encoding);
@@ -72,7 +59,7 @@ static RankedTensorType getBlockScaleType(ArrayRef<int64_t> shape, int64_t axis,
 /// The type of scales of slices, per group if there are groups.
 static RankedTensorType getSliceScaleType(ArrayRef<int64_t> shape, int64_t axis,
                                           Value offsets, MLIRContext *context) {
-  SmallVector<int64_t> scaleShape = withoutAxis(shape, axis);
+  SmallVector<int64_t> scaleShape = dropDim(shape, axis);
   if (offsets)
     scaleShape.insert(scaleShape.begin(),
                       cast<RankedTensorType>(offsets.getType()).getDimSize(0));
@@ -83,14 +70,11 @@ static QuantizedTypes getQuantizedTypes(ArrayRef<int64_t> shape, int64_t axis,
                                         Value offsets, bool hasBlocks,
                                         Type fp8) {
   MLIRContext *context = fp8.getContext();
-  SmallVector<int64_t> order =
-      withoutAxis(identityPermutation(shape.size()), axis);
+  SmallVector<int64_t> order = dropDim(identityPermutation(shape.size()), axis);
   order.push_back(axis);
-  auto dense = StridedLayout::getDense(shape, order);
-  return {
-      RankedTensorType::get(shape, fp8, encodeLayout(context, dense, shape)),
-      hasBlocks ? getBlockScaleType(shape, axis, offsets, context)
-                : getSliceScaleType(shape, axis, offsets, context)};
+  return {StridedLayout::getDense(shape, order).getType(shape, fp8),
+          hasBlocks ? getBlockScaleType(shape, axis, offsets, context)
+                    : getSliceScaleType(shape, axis, offsets, context)};
 }
 
 Operation *fp8moe::createQuantization(OpBuilder &builder, Location loc,
@@ -118,10 +102,6 @@ Operation *fp8moe::createQuantization(OpBuilder &builder, Location loc,
         builder, loc, data, scales, root,
         cast_or_null<TypedValue<RankedTensorType>>(offsets), axes,
         MXMode::RCeil, /*square=*/false);
-  if (offsets)
-    return JaggedDynamicQuantizeOp::create(builder, loc, data, scales, root,
-                                           offsets, axes, ScaleRounding::Pow2,
-                                           KernelChoiceAttr());
-  return DynamicQuantizeOp::create(builder, loc, data, scales, root, axes,
-                                   ScaleRounding::Pow2, KernelChoiceAttr());
+  return createDynamicQuantize(builder, loc, data, scales, root, offsets, axes,
+                               ScaleRounding::Pow2);
 }

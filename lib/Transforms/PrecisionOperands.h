@@ -41,8 +41,6 @@ struct MatmulOperand {
   RankedTensorType getRootType() const {
     return cast<RankedTensorType>(view.root.getType());
   }
-  /// The dimension of the operand that a dimension of the root is.
-  SmallVector<int64_t> getInverse() const;
 };
 
 /// The first or the second operand of `op`, as `recipe` quantizes it. Both may

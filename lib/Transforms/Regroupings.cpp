@@ -100,8 +100,7 @@ RankedTensorType fp8moe::pullBack(RankedTensorType seen,
   SmallVector<int64_t> inverse = invertPermutation(permutation);
   StridedLayout layout = transposeLayout(*StridedLayout::get(seen), inverse);
   SmallVector<int64_t> shape = permute(seen.getShape(), inverse);
-  return RankedTensorType::get(shape, seen.getElementType(),
-                               encodeLayout(seen.getContext(), layout, shape));
+  return layout.getType(shape, seen.getElementType());
 }
 
 void fp8moe::replaceUsesWithView(RelayoutOp op, const PermutedView &view) {
@@ -151,22 +150,15 @@ static bool isZeroOutsideGroups(Value value, Value offsets, int64_t dim) {
   Operation *producer = view.root.getDefiningOp();
   if (!producer)
     return false;
-  auto isCast = [&](auto op) {
-    return op.getOffsets() == offsets && op.getAxis() == dim;
-  };
   return llvm::TypeSwitch<Operation *, bool>(producer)
-      .Case([&](JaggedDynamicQuantizeOp op) {
-        return view.root == op.getQuantized()[0] &&
-               op.getOffsets() == offsets && op.getAxes()[0] == dim;
-      })
-      .Case<QuantizeOp, DequantizeOp>(isCast)
-      .Case([&](MXDequantizeOp op) {
-        return op.getOffsets() == offsets && dim == 0;
-      })
-      .Case([&](MXQuantizeOp op) {
-        // Groups are row ranges, whatever the axis.
-        return llvm::is_contained(op.getQuantized(), view.root) &&
-               op.getOffsets() == offsets && dim == 0;
+      .Case([&](SliceOpInterface op) {
+        if (op.getOffsets() != offsets)
+          return false;
+        // Groups of blocks are row ranges, whatever the axis.
+        if (op.hasBlocks())
+          return llvm::is_contained(op.getDataResults(), view.root) && dim == 0;
+        return view.root == producer->getResult(0) &&
+               !op.getDataResults().empty() && op.getSliceAxes().front() == dim;
       })
       .Case([&](GroupedMatmulOp op) {
         return op.isMGrouped() && !op.getAddend() &&

@@ -16,7 +16,7 @@
 #ifndef FP8MOE_LIB_TRANSFORMS_REGROUPINGS_H
 #define FP8MOE_LIB_TRANSFORMS_REGROUPINGS_H
 
-#include "LayoutMemo.h"
+#include "PlacementMemo.h"
 #include "fp8moe/Dialect/FP8MoE/IR/Views.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -112,7 +112,7 @@ unsigned sharePaddings(FunctionOpInterface function, const TargetInfo &target);
 /// where layouts are placed in less predicted time then. True when something
 /// changed.
 bool mergeRegroupings(FunctionOpInterface function, const TargetInfo &target,
-                      LayoutMemo &layouts, KernelCostMemo &kernelCosts);
+                      PlacementMemo &memo);
 
 } // namespace mlir::fp8moe
 

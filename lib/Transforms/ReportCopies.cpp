@@ -14,7 +14,7 @@
 #include "LayoutGraph.h"
 #include "LayoutRemarks.h"
 #include "Regroupings.h"
-#include "fp8moe/Dialect/FP8MoE/IR/LayoutText.h"
+#include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
 #include "fp8moe/Kernels/Matmul/ExchangedMatmul.h"
 #include "fp8moe/Kernels/Model/KernelCost.h"
 #include "fp8moe/Kernels/Model/KernelFamily.h"
@@ -128,7 +128,7 @@ static std::optional<StridedLayout> viewLayout(Value value, Value operand,
     seen = op->getOperand(0);
   }
   std::reverse(views.begin(), views.end());
-  return LayoutGraph::applyViews(views, tensorType(value), layout);
+  return LayoutGraph::applyViews(views, layout);
 }
 
 /// Why the kernels before and behind a copy do not do without it.

@@ -47,12 +47,12 @@ void ReportTraffic::runOnOperation() {
     return signalPassFailure();
   const TargetInfo &info = target->getInfo();
 
-  KernelCostMemo kernelCosts;
+  PlacementMemo memo;
   function->walk([&](Operation *op) {
     auto kernel = dyn_cast<KernelOpInterface>(op);
     if (!kernel)
       return;
-    Cost cost = kernelCosts.get(kernel, {}, /*frequency=*/1, info).current;
+    Cost cost = memo.getCosts(kernel, {}, /*frequency=*/1, info).current;
     int64_t least = getLeastBytes(op);
     if (!cost.isPossible())
       op->emitRemark("has no kernel that takes these layouts");
@@ -62,7 +62,7 @@ void ReportTraffic::runOnOperation() {
           << llvm::formatv("{0:f2}", double(cost.bytes) / least).str()
           << " of the least";
   });
-  Cost total = evaluateFunction(function, info, kernelCosts);
+  Cost total = evaluateFunction(function, info, memo);
   function->emitRemark() << "predicted: " << total.time << " ps, "
                          << total.bytes << " bytes, " << total.copies
                          << " copies, " << total.impossible

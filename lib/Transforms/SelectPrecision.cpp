@@ -16,7 +16,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "PrecisionModel.h"
-#include "PrecisionPolicy.h"
 
 #include "fp8moe/Kernels/Model/NominalSizes.h"
 #include "fp8moe/Target/Cards.h"
@@ -134,6 +133,73 @@ LogicalResult SelectPrecision::readOptions() {
                              [](const CardInfo &card) { return card.name; }),
                          ", ");
   return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Policies by the shape of weights
+//===----------------------------------------------------------------------===//
+
+/// N and K are multiples of this in FP8: rows are multiples of 16 bytes.
+static constexpr int64_t kMultiple = 16;
+
+namespace {
+/// The weights [N, K] of a module, of one expert where there are several: the
+/// same whichever use of them a matmul is. kDynamic for what is not known.
+struct WeightShape {
+  int64_t n, k;
+
+  static WeightShape get(MatmulOpInterface op);
+};
+} // namespace
+
+WeightShape WeightShape::get(MatmulOpInterface op) {
+  ArrayRef<int64_t> a = op.getA().getType().getShape();
+  int64_t columns = op.getB().getType().getShape().back();
+  switch (op.getPrecisionAttr().getUse()) {
+  case MatmulUse::Forward: // [M, K] x [K, N]
+    return {columns, a[1]};
+  case MatmulUse::DGrad: // [M, N] x [N, K]
+    return {a[1], columns};
+  case MatmulUse::WGrad: // [N, M] x [M, K]
+    return {a[0], columns};
+  }
+  llvm_unreachable("unknown use");
+}
+
+/// Why FP8 hardware does not take weights of this shape, or nothing.
+static std::optional<std::string> explainUnaligned(const WeightShape &weights) {
+  auto explain = [](StringRef name, int64_t size) {
+    return formatv("{0} = {1} is no multiple of {2}", name, size, kMultiple)
+        .str();
+  };
+  if (!mayBeMultiple(weights.n, kMultiple))
+    return explain("N", weights.n);
+  if (!mayBeMultiple(weights.k, kMultiple))
+    return explain("K", weights.k);
+  return std::nullopt;
+}
+
+/// Why torchao's filter (`auto_filter_small_kn` of its Float8LinearConfig, as
+/// of August 2026) leaves a module in bf16, or nothing where it converts it.
+/// The sizes are known, and the recipe is one that it has a rule for.
+static std::optional<std::string> explainTorchao(const WeightShape &weights,
+                                                 PrecisionRecipe recipe) {
+  if (std::optional<std::string> reason = explainUnaligned(weights))
+    return reason;
+  auto [n, k] = weights;
+  if (recipe == PrecisionRecipe::Tensorwise) {
+    if (k <= 4096 && n <= 1024)
+      return formatv("torchao: K = {0} <= 4096 and N = {1} <= 1024", k, n);
+    return std::nullopt;
+  }
+  assert(recipe == PrecisionRecipe::Rowwise && "a recipe without a rule");
+  if (n <= 2048)
+    return formatv("torchao: N = {0} <= 2048", n);
+  if (k <= 1024)
+    return formatv("torchao: K = {0} <= 1024", k);
+  if (n <= 4096 && k <= 2048)
+    return formatv("torchao: N = {0} <= 4096 and K = {1} <= 2048", n, k);
+  return std::nullopt;
 }
 
 //===----------------------------------------------------------------------===//

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fp8moe/Dialect/FP8MoE/IR/LayoutText.h"
+#include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
 #include "fp8moe/Kernels/Model/KernelChoice.h"
 #include "fp8moe/Kernels/Model/KernelProblem.h"
 #include "fp8moe/Transforms/Passes.h"

@@ -53,9 +53,9 @@ private:
   RankedTensorType getScaleType(Value scales, int64_t axis) const;
   Value reshapeTo(Value value, Type type);
 
-  Operation *sinkScale(ScaleOp op);
-  template <typename CastOp> Operation *sinkCast(CastOp op);
-  Operation *sinkDynamicQuantize(DynamicQuantizeOp op);
+  bool areUnmerged(SliceOpInterface op) const;
+  bool isWorthSinking(SliceOpInterface op) const;
+  Operation *sinkSlices(SliceOpInterface op);
   SmallVector<int64_t> orderScaleDims(int64_t viewAxis, int64_t axis);
   Operation *sinkMXQuantize(MXQuantizeOp op);
 
@@ -76,12 +76,6 @@ static SmallVector<int64_t> withoutOnes(ArrayRef<int64_t> sizes) {
 static ArrayRef<int64_t> mergedSizes(const ReshapeRun &run,
                                      ArrayRef<int64_t> shape) {
   return shape.slice(run.inputBegin, run.inputEnd - run.inputBegin);
-}
-
-static SmallVector<int64_t> dropDim(ArrayRef<int64_t> shape, int64_t dim) {
-  SmallVector<int64_t> result(shape);
-  result.erase(result.begin() + dim);
-  return result;
 }
 
 namespace {
@@ -184,26 +178,28 @@ bool ReshapeSinker::isWantedAlongMerge(Value data) const {
 
 /// Whether `op`, which reads the merge, could read the source.
 bool ReshapeSinker::couldSink(Operation *op) const {
-  return llvm::TypeSwitch<Operation *, bool>(op)
-      .Case([&](MXQuantizeOp op) {
-        // Square blocks and pairs of axes are those of the last dimensions.
-        if (op.getAxes().size() != 1 || op.getSquare() || op.getOffsets())
-          return false;
-        ArrayRef<int64_t> merged = mergedSizes(runs[op.getAxis()], shape);
-        return (merged.size() == 1 || (!ShapedType::isDynamic(merged.back()) &&
-                                       merged.back() % kMXBlock == 0));
-      })
-      .Case([&](DynamicQuantizeOp op) {
-        return !op.getTiles() && llvm::all_of(op.getAxes(), [&](int64_t axis) {
-          return getUnmergedAxis(axis).has_value();
-        });
-      })
-      .Case(
-          [&](ScaleOp op) { return getUnmergedAxis(op.getAxis()).has_value(); })
-      .Case<QuantizeOp, DequantizeOp>([&](auto op) {
-        return !op.getOffsets() && getUnmergedAxis(op.getAxis()).has_value();
-      })
-      .Default([](Operation *) { return false; });
+  auto slices = dyn_cast<SliceOpInterface>(op);
+  if (!slices || slices.getOffsets())
+    return false;
+  if (!slices.hasBlocks())
+    return areUnmerged(slices);
+  auto quantize = dyn_cast<MXQuantizeOp>(op);
+  // Square blocks and pairs of axes are those of the last dimensions.
+  if (!quantize || quantize.getAxes().size() != 1 || quantize.getSquare())
+    return false;
+  ArrayRef<int64_t> merged = mergedSizes(runs[quantize.getAxis()], shape);
+  return merged.size() == 1 || (!ShapedType::isDynamic(merged.back()) &&
+                                merged.back() % kMXBlock == 0);
+}
+
+/// Whether the kernel can have the same slices of the source.
+bool ReshapeSinker::areUnmerged(SliceOpInterface op) const {
+  // A tile belongs to the shape that it was chosen for.
+  auto quantize = dyn_cast<DynamicQuantizeOp>(*op);
+  return !op.getOffsets() && !(quantize && quantize.getTiles()) &&
+         llvm::all_of(op.getSliceAxes(), [&](int64_t axis) {
+           return getUnmergedAxis(axis).has_value();
+         });
 }
 
 /// True when the source is a copy that only merges need: it reads what must lie
@@ -301,8 +297,7 @@ RankedTensorType ReshapeSinker::getSourceType(Value data) const {
   std::optional<StridedLayout> back = applyView(merge, shape, *finer);
   if (!back || !back->isSameAs(layout, viewShape) || back->align < layout.align)
     return {};
-  return RankedTensorType::get(shape, type.getElementType(),
-                               encodeLayout(type.getContext(), *finer, shape));
+  return finer->getType(shape, type.getElementType());
 }
 
 /// The type of dense scales of slices along `axis` of the source; null when
@@ -326,75 +321,46 @@ Value ReshapeSinker::reshapeTo(Value value, Type type) {
   return ReshapeOp::create(builder, reshape.getLoc(), type, value);
 }
 
-Operation *ReshapeSinker::sinkScale(ScaleOp op) {
-  std::optional<int64_t> axis = getUnmergedAxis(op.getAxis());
-  if (!axis)
-    return nullptr;
+bool ReshapeSinker::isWorthSinking(SliceOpInterface op) const {
+  if (!op.getDataResults().empty())
+    return llvm::any_of(op.getDataResults(),
+                        [&](Value data) { return isWorthSinking(data); });
   // Where the cast goes its scales go.
-  bool isUsedBack = llvm::any_of(op.getResult().getUsers(), [&](auto *user) {
+  bool isUsedBack = llvm::any_of(op->getUsers(), [&](Operation *user) {
     auto cast = dyn_cast<QuantizeOp>(user);
     return cast && cast.getInput() == op.getInput() &&
-           cast.getAxis() == op.getAxis() && isWorthSinking(cast.getResult()) &&
-           getSourceType(cast.getResult());
+           cast.getAxis() == op.getSliceAxes().front() &&
+           isWorthSinking(cast.getResult()) && getSourceType(cast.getResult());
   });
-  RankedTensorType type = getScaleType(op.getResult(), *axis);
-  if (!(isUsedBack || needsMergedCopy()) || !type)
+  return isUsedBack || needsMergedCopy();
+}
+
+Operation *ReshapeSinker::sinkSlices(SliceOpInterface op) {
+  if (!areUnmerged(op) || !isWorthSinking(op))
+    return nullptr;
+  SmallVector<int64_t> axes = llvm::map_to_vector(
+      op.getSliceAxes(), [&](int64_t axis) { return *getUnmergedAxis(axis); });
+  SmallVector<RankedTensorType> types;
+  for (Value data : op.getDataResults())
+    types.push_back(getSourceType(data));
+  for (auto [scales, axis] : llvm::zip(op.getScaleResults(), axes))
+    types.push_back(getScaleType(scales, axis));
+  Value scale = op.getScaleOperand() ? op.getScaleOperand()->get() : Value();
+  RankedTensorType readType =
+      scale ? getScaleType(scale, axes.front()) : RankedTensorType();
+  if (llvm::is_contained(types, RankedTensorType()) || (scale && !readType))
     return nullptr;
   IRMapping mapping;
   mapping.map(op.getInput(), source);
-  auto sunk = cast<ScaleOp>(builder.clone(*op, mapping));
-  sunk.setAxis(*axis);
-  sunk.getResult().setType(type);
-  op.getResult().replaceAllUsesWith(
-      reshapeTo(sunk.getResult(), op.getResult().getType()));
-  return sunk;
-}
-
-template <typename CastOp> Operation *ReshapeSinker::sinkCast(CastOp op) {
-  std::optional<int64_t> axis = getUnmergedAxis(op.getAxis());
-  if (!axis || op.getOffsets() || !isWorthSinking(op.getResult()))
-    return nullptr;
-  RankedTensorType type = getSourceType(op.getResult());
-  RankedTensorType scaleType = getScaleType(op.getScale(), *axis);
-  if (!type || !scaleType)
-    return nullptr;
-  Value scale = reshapeTo(op.getScale(), scaleType);
-  IRMapping mapping;
-  mapping.map(op.getInput(), source);
-  mapping.map(op.getScale(), scale);
-  auto sunk = cast<CastOp>(builder.clone(*op, mapping));
-  sunk.setAxis(*axis);
-  sunk.getResult().setType(type);
-  op.getResult().replaceAllUsesWith(
-      reshapeTo(sunk.getResult(), op.getResult().getType()));
-  return sunk;
-}
-
-Operation *ReshapeSinker::sinkDynamicQuantize(DynamicQuantizeOp op) {
-  // A tile belongs to the shape that it was chosen for.
-  if (op.getTiles() || llvm::none_of(op.getQuantized(), [&](Value data) {
-        return isWorthSinking(data);
-      }))
-    return nullptr;
-  SmallVector<int64_t> axes;
-  SmallVector<Type> dataTypes, scaleTypes;
-  for (auto [data, scales, axis] :
-       llvm::zip_equal(op.getQuantized(), op.getScales(), op.getAxes())) {
-    std::optional<int64_t> own = getUnmergedAxis(axis);
-    if (!own)
-      return nullptr;
-    axes.push_back(*own);
-    dataTypes.push_back(getSourceType(data));
-    scaleTypes.push_back(getScaleType(scales, *own));
-    if (!dataTypes.back() || !scaleTypes.back())
-      return nullptr;
-  }
-  auto sunk = DynamicQuantizeOp::create(builder, op.getLoc(), dataTypes,
-                                        scaleTypes, source, axes,
-                                        op.getRounding(), op.getTilesAttr());
-  for (auto [before, after] :
-       llvm::zip_equal(op->getResults(), sunk->getResults()))
+  if (scale)
+    mapping.map(scale, reshapeTo(scale, readType));
+  auto sunk = cast<SliceOpInterface>(builder.clone(*op, mapping));
+  sunk.setSliceAxes(axes);
+  for (auto [before, after, type] :
+       llvm::zip_equal(op->getResults(), sunk->getResults(), types)) {
+    after.setType(type);
     before.replaceAllUsesWith(reshapeTo(after, before.getType()));
+  }
   return sunk;
 }
 
@@ -502,11 +468,9 @@ Operation *ReshapeSinker::sink() {
     return nullptr;
   Operation *sunk =
       llvm::TypeSwitch<Operation *, Operation *>(kernel)
-          .Case([&](ScaleOp op) { return sinkScale(op); })
-          .Case([&](QuantizeOp op) { return sinkCast(op); })
-          .Case([&](DequantizeOp op) { return sinkCast(op); })
-          .Case([&](DynamicQuantizeOp op) { return sinkDynamicQuantize(op); })
           .Case([&](MXQuantizeOp op) { return sinkMXQuantize(op); })
+          .Case<ScaleOp, QuantizeOp, DequantizeOp, DynamicQuantizeOp>(
+              [&](auto op) { return sinkSlices(op); })
           .Default([](Operation *) { return nullptr; });
   if (!sunk)
     return nullptr;

@@ -28,130 +28,35 @@
 #include "LayoutRemarks.h"
 #include "Regroupings.h"
 #include "mlir/IR/IRMapping.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
 
 namespace {
-/// The tensors of a kernel that works on slices along axes of its input.
-struct SliceKernel {
-  /// One for each pair of results, or of operands.
-  SmallVector<int64_t, 2> axes;
-  /// Results of the shape of the input.
-  SmallVector<Value, 2> data;
-  /// Results with a scale for each slice or block, one for each axis.
-  SmallVector<Value, 2> scales;
-  /// The scales that the kernel reads, or null.
-  OpOperand *scaleOperand = nullptr;
-  /// Scales have a last dimension, which counts the blocks along the axis.
-  bool hasBlocks = false;
-  /// Why a transpose stays above the kernel, whatever it permutes.
-  StringRef obstacle;
-  /// The axes must be those of the last two dimensions.
-  bool needsMatrices = false;
-};
-
 /// Replaces a kernel that reads a transposed tensor by one that reads the
 /// tensor.
 class TransposeSinker {
 public:
-  TransposeSinker(KernelOpInterface kernel, PermutedView view,
-                  SliceKernel parts)
-      : kernel(kernel), view(std::move(view)), parts(std::move(parts)),
+  TransposeSinker(SliceOpInterface kernel, PermutedView view)
+      : kernel(kernel), axes(kernel.getSliceAxes()), view(std::move(view)),
         builder(kernel) {}
 
   /// The new kernel, or null.
   Operation *sink();
 
 private:
-  StringRef findObstacle() const;
-  SmallVector<int64_t> getAxes() const;
-  SmallVector<int64_t> getScalePermutation(int64_t axis) const;
-  Value getSourceScale() const;
-  Operation *createSunk(Value sourceScale);
-  void replaceData(Value before, Value after);
+  StringRef findObstacle();
+  SmallVector<int64_t> getScalePermutation(int64_t axis);
+  Value getSourceScale();
+  Operation *createSunk();
   void replaceScales(Value before, Value after, int64_t axis);
 
-  KernelOpInterface kernel;
+  SliceOpInterface kernel;
+  SmallVector<int64_t, 2> axes;
   PermutedView view;
-  SliceKernel parts;
   OpBuilder builder;
 };
 } // namespace
-
-//===----------------------------------------------------------------------===//
-// Kernels
-//===----------------------------------------------------------------------===//
-
-static StringRef findTileObstacle(Operation *op) {
-  auto tiled = dyn_cast<TiledOpInterface>(op);
-  return tiled && tiled.getTilesAttr()
-             ? "its tile was chosen for the transposed tensor"
-             : "";
-}
-
-/// The parts of a kernel that can read its input in another order; none for
-/// other operations.
-static std::optional<SliceKernel> matchSliceKernel(Operation *op) {
-  constexpr StringRef kRowGroups =
-      "the groups of its MX blocks are ranges of rows";
-  SliceKernel parts;
-  parts.obstacle = findTileObstacle(op);
-  auto setScale = [&](auto op) {
-    parts.axes.push_back(op.getAxis());
-    parts.scales.push_back(op.getScale());
-  };
-  auto setCast = [&](auto op) {
-    parts.axes.push_back(op.getAxis());
-    parts.data.push_back(op.getResult());
-    parts.scaleOperand = &op.getScaleMutable();
-  };
-  auto setQuantize = [&](auto op) {
-    parts.axes.assign(op.getAxes().begin(), op.getAxes().end());
-    llvm::append_range(parts.data, op.getQuantized());
-    llvm::append_range(parts.scales, op.getScales());
-  };
-  bool isMatched =
-      llvm::TypeSwitch<Operation *, bool>(op)
-          .Case<ScaleOp, JaggedScaleOp>([&](auto op) {
-            setScale(op);
-            return true;
-          })
-          .Case<QuantizeOp, DequantizeOp>([&](auto op) {
-            setCast(op);
-            return true;
-          })
-          .Case<DynamicQuantizeOp, JaggedDynamicQuantizeOp>([&](auto op) {
-            setQuantize(op);
-            return true;
-          })
-          .Case([&](MXQuantizeOp op) {
-            setQuantize(op);
-            parts.hasBlocks = true;
-            parts.needsMatrices = op.getAxes().size() > 1 || op.getSquare();
-            if (op.getOffsets())
-              parts.obstacle = kRowGroups;
-            return true;
-          })
-          .Case([&](MXDequantizeOp op) {
-            setCast(op);
-            parts.hasBlocks = true;
-            if (op.getOffsets())
-              parts.obstacle = kRowGroups;
-            return true;
-          })
-          .Default(false);
-  return isMatched ? std::optional(std::move(parts)) : std::nullopt;
-}
-
-static void setAxes(Operation *op, ArrayRef<int64_t> axes) {
-  llvm::TypeSwitch<Operation *>(op)
-      .Case<DynamicQuantizeOp, JaggedDynamicQuantizeOp, MXQuantizeOp>(
-          [&](auto op) { op.setAxes(axes); })
-      .Case<ScaleOp, JaggedScaleOp, QuantizeOp, DequantizeOp, MXDequantizeOp>(
-          [&](auto op) { op.setAxis(axes.front()); });
-}
 
 //===----------------------------------------------------------------------===//
 // Scales
@@ -159,7 +64,7 @@ static void setAxes(Operation *op, ArrayRef<int64_t> axes) {
 
 /// The dimensions of scales of the tensor that scales along `axis` of the
 /// transposed tensor show.
-SmallVector<int64_t> TransposeSinker::getScalePermutation(int64_t axis) const {
+SmallVector<int64_t> TransposeSinker::getScalePermutation(int64_t axis) {
   int64_t rank = view.permutation.size();
   // There is one other dimension, or groups and one other dimension.
   int64_t dropped = view.permutation[axis];
@@ -169,7 +74,7 @@ SmallVector<int64_t> TransposeSinker::getScalePermutation(int64_t axis) const {
   for (int64_t dim : view.permutation)
     if (dim != dropped)
       permutation.push_back(dim - (dim > dropped));
-  if (parts.hasBlocks)
+  if (kernel.hasBlocks())
     permutation.push_back(rank - 1);
   return llvm::is_sorted(permutation) ? SmallVector<int64_t>() : permutation;
 }
@@ -195,9 +100,9 @@ static bool areReadAsView(Value scales, ArrayRef<int64_t> permutation) {
 
 /// The scales that the kernel reads, as the tensor has them; null when they
 /// would have to be copied.
-Value TransposeSinker::getSourceScale() const {
-  Value scale = parts.scaleOperand->get();
-  SmallVector<int64_t> permutation = getScalePermutation(parts.axes.front());
+Value TransposeSinker::getSourceScale() {
+  Value scale = kernel.getScaleOperand()->get();
+  SmallVector<int64_t> permutation = getScalePermutation(axes.front());
   if (permutation.empty())
     return scale;
   if (!StridedLayout::get(tensorType(scale)))
@@ -214,52 +119,44 @@ Value TransposeSinker::getSourceScale() const {
 // Sinking
 //===----------------------------------------------------------------------===//
 
-SmallVector<int64_t> TransposeSinker::getAxes() const {
-  return llvm::map_to_vector(
-      parts.axes, [&](int64_t axis) { return view.permutation[axis]; });
-}
-
 /// Why the transpose stays, or nothing.
-StringRef TransposeSinker::findObstacle() const {
-  if (!parts.obstacle.empty())
-    return parts.obstacle;
-  if (parts.needsMatrices && view.permutation.size() == 3 &&
-      view.permutation[0] != 0)
+StringRef TransposeSinker::findObstacle() {
+  if (auto tiled = dyn_cast<TiledOpInterface>(*kernel);
+      tiled && tiled.getTilesAttr())
+    return "its tile was chosen for the transposed tensor";
+  if (kernel.hasBlocks() && kernel.getOffsets())
+    return "the groups of its MX blocks are ranges of rows";
+  auto blocks = dyn_cast<MXQuantizeOp>(*kernel);
+  if (blocks && (axes.size() > 1 || blocks.getSquare()) &&
+      view.permutation.size() == 3 && view.permutation[0] != 0)
     return "its blocks span two dimensions, which must be the last ones";
   bool areScalesFree = true;
-  for (auto [scales, axis] : llvm::zip(parts.scales, parts.axes)) {
+  for (auto [scales, axis] : llvm::zip(kernel.getScaleResults(), axes)) {
     SmallVector<int64_t> permutation = getScalePermutation(axis);
     areScalesFree &= permutation.empty() || areReadAsView(scales, permutation);
   }
-  if (parts.scaleOperand)
+  if (kernel.getScaleOperand())
     areScalesFree &= static_cast<bool>(getSourceScale());
   return areScalesFree ? "" : "its scales would have to be copied";
 }
 
 /// The kernel on the tensor, with results in the tensor's order.
-Operation *TransposeSinker::createSunk(Value sourceScale) {
+Operation *TransposeSinker::createSunk() {
   IRMapping mapping;
-  Operation *sunk = builder.clone(*kernel, mapping);
+  auto sunk = cast<SliceOpInterface>(builder.clone(*kernel, mapping));
   // One value may be several operands.
   sunk->setOperand(0, view.root);
-  if (parts.scaleOperand)
-    sunk->setOperand(parts.scaleOperand->getOperandNumber(), sourceScale);
-  setAxes(sunk, getAxes());
-  for (Value data : parts.data)
+  if (OpOperand *scale = kernel.getScaleOperand())
+    sunk->setOperand(scale->getOperandNumber(), getSourceScale());
+  sunk.setSliceAxes(permute(view.permutation, axes));
+  for (Value data : kernel.getDataResults())
     mapping.lookup(data).setType(pullBack(tensorType(data), view.permutation));
-  for (auto [scales, axis] : llvm::zip(parts.scales, parts.axes))
+  for (auto [scales, axis] : llvm::zip(kernel.getScaleResults(), axes))
     if (SmallVector<int64_t> permutation = getScalePermutation(axis);
         !permutation.empty())
       mapping.lookup(scales).setType(
           dropLayout(pullBack(tensorType(scales), permutation)));
   return sunk;
-}
-
-void TransposeSinker::replaceData(Value before, Value after) {
-  if (before.use_empty())
-    return;
-  before.replaceAllUsesWith(TransposeOp::create(
-      builder, kernel.getLoc(), before.getType(), after, view.permutation));
 }
 
 void TransposeSinker::replaceScales(Value before, Value after, int64_t axis) {
@@ -278,14 +175,16 @@ Operation *TransposeSinker::sink() {
         << "transpose kept above the kernel: " + obstacle.str();
     return nullptr;
   }
-  Value sourceScale = parts.scaleOperand ? getSourceScale() : Value();
-  Operation *sunk = createSunk(sourceScale);
-  auto lookup = [&](Value result) {
-    return sunk->getResult(cast<OpResult>(result).getResultNumber());
+  Operation *sunk = createSunk();
+  auto lookup = [&](OpResult result) {
+    return sunk->getResult(result.getResultNumber());
   };
-  for (Value data : parts.data)
-    replaceData(data, lookup(data));
-  for (auto [scales, axis] : llvm::zip(parts.scales, parts.axes))
+  for (OpResult data : kernel.getDataResults())
+    if (!data.use_empty())
+      data.replaceAllUsesWith(TransposeOp::create(builder, kernel.getLoc(),
+                                                  data.getType(), lookup(data),
+                                                  view.permutation));
+  for (auto [scales, axis] : llvm::zip(kernel.getScaleResults(), axes))
     replaceScales(scales, lookup(scales), axis);
   remark::passed(kernel.getLoc(), layoutRemark("transpose-sunk"))
       << "transpose moved below the kernel, which reads the tensor before it";
@@ -302,8 +201,6 @@ Operation *fp8moe::sinkTransposeBelow(KernelOpInterface kernel) {
   PermutedView view = skipPermutations(kernel->getOperand(0));
   if (llvm::is_sorted(view.permutation))
     return nullptr;
-  std::optional<SliceKernel> parts = matchSliceKernel(kernel);
-  return parts ? TransposeSinker(kernel, std::move(view), std::move(*parts))
-                     .sink()
-               : nullptr;
+  auto slices = dyn_cast<SliceOpInterface>(*kernel);
+  return slices ? TransposeSinker(slices, std::move(view)).sink() : nullptr;
 }

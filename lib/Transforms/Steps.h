@@ -44,12 +44,6 @@ Operation *sinkTransposeBelow(KernelOpInterface kernel);
 unsigned mergeQuantizations(FunctionOpInterface function,
                             const TargetInfo &target, bool explain);
 
-/// Makes one operation of two MX quantizations of one tensor along different
-/// axes, at the place of the first, where the target has a kernel that reads
-/// the tensor once. Returns how many pairs there were.
-unsigned pairBlockQuantizations(FunctionOpInterface function,
-                                const TargetInfo &target);
-
 /// Whether MX matmuls multiply bf16 on the target: its matrix instructions take
 /// no scales of blocks, and its kernels read MX data, which are in the OCP
 /// encoding.

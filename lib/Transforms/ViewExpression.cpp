@@ -55,58 +55,37 @@ unsigned ViewExpression::splitFactor(unsigned factor, int64_t outer,
   return created;
 }
 
-/// Takes factors with `size` elements from the inner end of `list`.
-bool ViewExpression::takeInner(FactorList &list, int64_t size,
-                               FactorList &taken) {
+/// Takes factors with `size` elements from the inner or the outer end of
+/// `list`.
+bool ViewExpression::take(FactorList &list, int64_t size, bool isInner,
+                          FactorList &taken) {
+  auto add = [&](unsigned factor) {
+    taken.insert(isInner ? taken.begin() : taken.end(), factor);
+  };
   while (size > 1) {
     if (list.empty())
       return false;
-    unsigned factor = list.back();
-    int64_t available = sizes[factor];
-    if (ShapedType::isDynamic(available)) {
-      // The known parts of a split divide the whole; what is left of them
-      // divides an unknown factor only when that is all that is left.
-      if (list.size() > 1)
-        return false;
-      taken.insert(taken.begin(), splitFactor(factor, available, size));
-      return true;
-    }
-    if (size % available == 0) {
-      list.pop_back();
-      taken.insert(taken.begin(), factor);
-      size /= available;
-      continue;
-    }
-    if (available % size != 0)
-      return false;
-    taken.insert(taken.begin(), splitFactor(factor, available / size, size));
-    return true;
-  }
-  return true;
-}
-
-/// Takes factors with `size` elements from the outer end of `list`.
-bool ViewExpression::takeOuter(FactorList &list, int64_t size,
-                               FactorList &taken) {
-  while (size > 1) {
-    if (list.empty())
-      return false;
-    unsigned factor = list.front();
+    auto *end = isInner ? std::prev(list.end()) : list.begin();
+    unsigned factor = *end;
     int64_t available = sizes[factor];
     bool isDynamic = ShapedType::isDynamic(available);
-    if (isDynamic && list.size() > 1)
-      return false;
     if (!isDynamic && size % available == 0) {
-      list.erase(list.begin());
-      taken.push_back(factor);
+      list.erase(end);
+      add(factor);
       size /= available;
       continue;
     }
-    if (!isDynamic && available % size != 0)
+    // The known parts of a split divide the whole; what is left of them divides
+    // an unknown factor only when that is all that is left.
+    if (isDynamic ? list.size() > 1 : available % size != 0)
       return false;
-    list.front() =
-        splitFactor(factor, size, isDynamic ? available : available / size);
-    taken.push_back(factor);
+    int64_t rest = isDynamic ? available : available / size;
+    if (isInner) {
+      add(splitFactor(factor, rest, size));
+    } else {
+      *end = splitFactor(factor, size, rest);
+      add(factor);
+    }
     return true;
   }
   return true;
@@ -120,11 +99,11 @@ bool ViewExpression::splitDim(FactorList list, ArrayRef<int64_t> parts,
   int64_t inner = parts.size();
   while (inner > 0 && !ShapedType::isDynamic(parts[inner - 1])) {
     --inner;
-    if (!takeInner(list, parts[inner], result[inner]))
+    if (!take(list, parts[inner], /*isInner=*/true, result[inner]))
       return false;
   }
   for (int64_t outer = 0; outer + 1 < inner; ++outer)
-    if (!takeOuter(list, parts[outer], result[outer]))
+    if (!take(list, parts[outer], /*isInner=*/false, result[outer]))
       return false;
   // Without an unknown part only factors of size 1 are left.
   FactorList &rest = result[inner > 0 ? inner - 1 : 0];
@@ -298,9 +277,7 @@ Value fp8moe::createChain(OpBuilder &builder, Location loc, Value root,
     if (!result) {
       StridedLayout layout =
           *applyView(step, type.getShape(), *StridedLayout::get(type));
-      result = RankedTensorType::get(
-          step.shape, type.getElementType(),
-          encodeLayout(builder.getContext(), layout, step.shape));
+      result = layout.getType(step.shape, type.getElementType());
     }
     if (step.isTranspose())
       value =

@@ -71,8 +71,7 @@ private:
 
   bool splitDim(FactorList list, ArrayRef<int64_t> parts,
                 SmallVectorImpl<FactorList> &result);
-  bool takeInner(FactorList &list, int64_t size, FactorList &taken);
-  bool takeOuter(FactorList &list, int64_t size, FactorList &taken);
+  bool take(FactorList &list, int64_t size, bool isInner, FactorList &taken);
   unsigned splitFactor(unsigned factor, int64_t outer, int64_t inner);
   /// Undoes splits whose parts stay together, and numbers the factors in the
   /// order of the root.

@@ -71,10 +71,8 @@ private:
   LogicalResult requireSizes(Operation &op);
   LogicalResult requireEqualSizes(ResultSizesOpInterface op);
   LogicalResult requireBlockScales(
-      Operation *op, Value scales,
-      function_ref<void(OpBuilder &, GetDimFn, SmallVectorImpl<OpFoldResult> &)>
-          reify);
-  LogicalResult requireBlockScales(MXDequantizeOp op);
+      Operation *op, TypedValue<RankedTensorType> scales,
+      function_ref<SmallVector<OpFoldResult>(SizeBuilder)> getSizes);
   LogicalResult requireMatmul(MatmulOpInterface op);
   LogicalResult requireCast(tensor::CastOp op);
   LogicalResult requireReshape(ReshapeOp op);

@@ -136,16 +136,54 @@ private:
   MXMode mode;
 };
 
-/// (X8): the inverse, along the memory order of the input.
-class MXInverse {
-public:
-  MXInverse(MXDequantizeOp op, OpLowering &l)
-      : b(l.b), input(l.getBuffer(op.getInput())),
-        scales(l.getBuffer(op.getScale())), result(l.getBuffer(op.getResult())),
-        axis(op.getAxis()) {}
+} // namespace
 
-  /// Rows as for MXBlocks.
-  void dequantizeRows(Value begin, Value end, Value scaleBegin) {
+/// Calls `body` with the rows of each group and where its scales begin, (X7):
+/// at multiples of the padding, in rows or in blocks. Elements of no group
+/// become zero in `data`. Without groups all rows are one.
+static void
+forEachRows(SliceOpInterface op, OpLowering &l, const TensorBuffer &scales,
+            int64_t axis, const TensorBuffer &data,
+            function_ref<void(Value begin, Value end, Value scaleBegin)> body) {
+  LoopBuilder &b = l.b;
+  Value rows = l.getBuffer(op.getInput()).sizes[0];
+  if (!op.getOffsets())
+    return body(b.index(0), rows, b.index(0));
+  const int64_t pad = getGroupPadding(scales.type).getPad();
+  GroupsEnd end = forEachGroup(b, l.getBuffer(op.getOffsets()), rows,
+                               [&](const Group &group, Value start) {
+                                 body(group.begin, group.end, start);
+                                 Value length = b.sub(group.end, group.begin);
+                                 Value used = axis == 0
+                                                  ? b.ceilDiv(length, kMXBlock)
+                                                  : length;
+                                 return b.add(start, b.roundUp(used, pad));
+                               });
+  data.fillZero(b, 0, end.position, rows);
+}
+
+static void lowerMXQuantize(MXQuantizeOp op, OpLowering &l) {
+  for (auto [i, axis] : llvm::enumerate(op.getAxes())) {
+    const TensorBuffer &scales = l.getBuffer(op.getBlockScales(i));
+    // (X6): bytes of no block are zero; plain scales have none.
+    if (!StridedLayout::get(scales.type))
+      scales.fillZero(l.b);
+    MXBlocks blocks(op, i, l);
+    forEachRows(op, l, scales, axis, l.getBuffer(op.getData(i)),
+                [&](Value begin, Value end, Value scaleBegin) {
+                  blocks.quantizeRows(begin, end, scaleBegin);
+                });
+  }
+}
+
+/// (X8): the inverse, along the memory order of the input.
+static void lowerMXDequantize(MXDequantizeOp op, OpLowering &l) {
+  LoopBuilder &b = l.b;
+  const TensorBuffer &input = l.getBuffer(op.getInput()),
+                     &scales = l.getBuffer(op.getScale()),
+                     &result = l.getBuffer(op.getResult());
+  const int64_t axis = op.getAxis();
+  auto dequantize = [&](Value begin, Value end, Value scaleBegin) {
     ScaleIndices places{axis, begin, scaleBegin};
     input.forEachElement(b, 0, begin, end, [&](ArrayRef<Value> indices) {
       SmallVector<Value> block(indices);
@@ -156,59 +194,8 @@ public:
           arith::MulFOp::create(b, toF32(b, input.load(b, indices)), scale);
       result.store(b, fromF32(b, product, result.getElementType()), indices);
     });
-  }
-
-private:
-  LoopBuilder &b;
-  const TensorBuffer &input, &scales, &result;
-  int64_t axis;
-};
-
-} // namespace
-
-/// Calls `body` with the rows of each group and where its scales begin, (X7):
-/// at multiples of the padding, in rows or in blocks. Elements of no group
-/// become zero in `data`. Without groups all rows are one.
-static void
-forEachRows(OpLowering &l, Value input, Value offsets, Value scales,
-            int64_t axis, Value data,
-            function_ref<void(Value begin, Value end, Value scaleBegin)> body) {
-  LoopBuilder &b = l.b;
-  Value rows = l.getBuffer(input).sizes[0];
-  if (!offsets)
-    return body(b.index(0), rows, b.index(0));
-  const int64_t pad =
-      getGroupPadding(cast<RankedTensorType>(scales.getType())).getPad();
-  GroupsEnd end = forEachGroup(
-      b, l.getBuffer(offsets), rows, [&](const Group &group, Value start) {
-        body(group.begin, group.end, start);
-        Value length = b.sub(group.end, group.begin);
-        Value used = axis == 0 ? b.ceilDiv(length, kMXBlock) : length;
-        return b.add(start, b.roundUp(used, pad));
-      });
-  l.getBuffer(data).fillZero(b, 0, end.position, rows);
-}
-
-static void lowerMXQuantize(MXQuantizeOp op, OpLowering &l) {
-  for (auto [i, axis] : llvm::enumerate(op.getAxes())) {
-    const TensorBuffer &scales = l.getBuffer(op.getBlockScales(i));
-    // (X6): bytes of no block are zero; plain scales have none.
-    if (!StridedLayout::get(scales.type))
-      scales.fillZero(l.b);
-    MXBlocks blocks(op, i, l);
-    forEachRows(l, op.getInput(), op.getOffsets(), op.getBlockScales(i), axis,
-                op.getData(i), [&](Value begin, Value end, Value scaleBegin) {
-                  blocks.quantizeRows(begin, end, scaleBegin);
-                });
-  }
-}
-
-static void lowerMXDequantize(MXDequantizeOp op, OpLowering &l) {
-  MXInverse inverse(op, l);
-  forEachRows(l, op.getInput(), op.getOffsets(), op.getScale(), op.getAxis(),
-              op.getResult(), [&](Value begin, Value end, Value scaleBegin) {
-                inverse.dequantizeRows(begin, end, scaleBegin);
-              });
+  };
+  forEachRows(op, l, scales, axis, result, dequantize);
 }
 
 void mlir::fp8moe::populateMXQuantizePatterns(const TypeConverter &converter,

@@ -109,7 +109,7 @@ FailureOr<Value> OpLowering::getSize(Value tensor, int64_t dim) {
     return op->emitOpError("cannot know dimension ")
            << dim << " of the block scales of type " << type
            << ", because they come from outside; give them a static shape";
-  SmallVector<SmallVector<OpFoldResult>> sizes;
+  ResultSizes sizes;
   bool known = true;
   auto getDim = [&](TypedValue<RankedTensorType> operand,
                     int64_t i) -> OpFoldResult {
@@ -117,7 +117,8 @@ FailureOr<Value> OpLowering::getSize(Value tensor, int64_t dim) {
     known &= succeeded(size);
     return known ? OpFoldResult(*size) : OpFoldResult(b.getIndexAttr(0));
   };
-  if (failed(producer.reifyResultSizes(b, b.getLoc(), getDim, sizes)) || !known)
+  if (failed(producer.reifyResultSizes({b, b.getLoc(), getDim}, sizes)) ||
+      !known)
     return failure();
   return b.index(sizes[cast<OpResult>(tensor).getResultNumber()][dim]);
 }
@@ -137,12 +138,12 @@ LogicalResult OpLowering::prepare() {
     buffers.try_emplace(operand, std::move(buffer));
   }
 
-  SmallVector<SmallVector<OpFoldResult>> sizes;
+  ResultSizes sizes;
   auto getDim = [&](TypedValue<RankedTensorType> operand,
                     int64_t dim) -> OpFoldResult {
     return getBuffer(operand).sizes[dim];
   };
-  if (failed(op.reifyResultSizes(b, b.getLoc(), getDim, sizes)))
+  if (failed(op.reifyResultSizes({b, b.getLoc(), getDim}, sizes)))
     return failure();
   for (OpResult result : op->getResults()) {
     auto type = cast<RankedTensorType>(result.getType());

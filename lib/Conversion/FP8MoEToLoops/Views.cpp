@@ -86,8 +86,8 @@ FailureOr<Value> convertReshape(ReshapeOp op, ReshapeOp::Adaptor adaptor,
   auto getDim = [&](TypedValue<RankedTensorType>, int64_t dim) {
     return OpFoldResult(b.createOrFold<memref::DimOp>(input, dim));
   };
-  SmallVector<SmallVector<OpFoldResult>> results;
-  if (failed(op.reifyResultSizes(b, op.getLoc(), getDim, results)))
+  ResultSizes results;
+  if (failed(op.reifyResultSizes({b, op.getLoc(), getDim}, results)))
     return failure();
   SmallVector<Value> sizes = llvm::map_to_vector(
       results[0], [&](OpFoldResult size) { return b.index(size); });

@@ -138,8 +138,8 @@ LogicalResult PlanSignature::computeSizes(Operation &op) {
   auto getDim = [&](TypedValue<RankedTensorType> value, int64_t dim) {
     return sizes.lookup(value)[dim];
   };
-  SmallVector<SmallVector<OpFoldResult>> resultSizes;
-  if (failed(interface.reifyResultSizes(builder, op.getLoc(), getDim,
+  ResultSizes resultSizes;
+  if (failed(interface.reifyResultSizes({builder, op.getLoc(), getDim},
                                         resultSizes)))
     return failure();
   for (auto [result, shape] : llvm::zip_equal(op.getResults(), resultSizes))
@@ -183,9 +183,8 @@ LogicalResult PlanSignature::requireEqualSizes(ResultSizesOpInterface op) {
 }
 
 LogicalResult PlanSignature::requireBlockScales(
-    Operation *op, Value scales,
-    function_ref<void(OpBuilder &, GetDimFn, SmallVectorImpl<OpFoldResult> &)>
-        reify) {
+    Operation *op, TypedValue<RankedTensorType> scales,
+    function_ref<SmallVector<OpFoldResult>(SizeBuilder)> getSizes) {
   OpBuilder builder = getBuilder();
   bool isKnown = true;
   auto getDim = [&](TypedValue<RankedTensorType> tensor,
@@ -194,11 +193,9 @@ LogicalResult PlanSignature::requireBlockScales(
     isKnown &= succeeded(size);
     return succeeded(size) ? *size : builder.getIndexAttr(0);
   };
-  SmallVector<OpFoldResult> expected;
-  reify(builder, getDim, expected);
-  for (auto [dim, size] : llvm::enumerate(expected)) {
-    OpFoldResult found =
-        getDim(cast<TypedValue<RankedTensorType>>(scales), dim);
+  for (auto [dim, size] :
+       llvm::enumerate(getSizes({builder, op->getLoc(), getDim}))) {
+    OpFoldResult found = getDim(scales, dim);
     if (!isKnown)
       return failure();
     // The verifier has compared constants.
@@ -213,15 +210,6 @@ LogicalResult PlanSignature::requireBlockScales(
   return success();
 }
 
-LogicalResult PlanSignature::requireBlockScales(MXDequantizeOp op) {
-  return requireBlockScales(op, op.getScale(),
-                            [&](OpBuilder &builder, GetDimFn getDim,
-                                SmallVectorImpl<OpFoldResult> &sizes) {
-                              op.reifyScaleSizes(builder, op.getLoc(), getDim,
-                                                 sizes);
-                            });
-}
-
 LogicalResult PlanSignature::requireMatmul(MatmulOpInterface op) {
   if (failed(requireEqualSizes(cast<ResultSizesOpInterface>(*op))))
     return failure();
@@ -229,10 +217,8 @@ LogicalResult PlanSignature::requireMatmul(MatmulOpInterface op) {
     return success();
   for (bool ofA : {true, false})
     if (failed(requireBlockScales(op, ofA ? op.getScaleA() : op.getScaleB(),
-                                  [&](OpBuilder &builder, GetDimFn getDim,
-                                      SmallVectorImpl<OpFoldResult> &sizes) {
-                                    reifyBlockScaleSizes(op, ofA, builder,
-                                                         getDim, sizes);
+                                  [&](SizeBuilder size) {
+                                    return getBlockScaleSizes(op, ofA, size);
                                   })))
       return failure();
   return success();
@@ -339,7 +325,11 @@ LogicalResult PlanSignature::requireSizes(Operation &op) {
       .Case([&](tensor::CastOp op) { return requireCast(op); })
       .Case([&](ReshapeOp op) { return requireReshape(op); })
       .Case([&](scf::YieldOp op) { return requireLoop(op); })
-      .Case([&](MXDequantizeOp op) { return requireBlockScales(op); })
+      .Case([&](MXDequantizeOp op) {
+        return requireBlockScales(op, op.getScale(), [&](SizeBuilder size) {
+          return op.getScaleSizes(size);
+        });
+      })
       .Case([&](MatmulOpInterface op) { return requireMatmul(op); })
       .Case([&](ResultSizesOpInterface op) { return requireEqualSizes(op); })
       .Default(success());

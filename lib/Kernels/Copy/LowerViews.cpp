@@ -28,11 +28,11 @@ static LogicalResult lowerReshape(ReshapeOp op, ProgramLowering &lowering) {
   RankedTensorType inputType = op.getInput().getType();
   OpBuilder builder = lowering.getBuilder();
   SizeBuilder size(builder, op.getLoc());
-  SmallVector<SmallVector<OpFoldResult>> sizes;
+  ResultSizes sizes;
   auto getDim = [&](TypedValue<RankedTensorType>, int64_t dim) {
     return input.sizes[dim];
   };
-  if (failed(op.reifyResultSizes(builder, op.getLoc(), getDim, sizes)))
+  if (failed(op.reifyResultSizes({builder, op.getLoc(), getDim}, sizes)))
     return failure();
 
   BufferView view;

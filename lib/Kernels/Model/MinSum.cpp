@@ -39,10 +39,8 @@ void MinSumProblem::addFactor(llvm::ArrayRef<Variable> variables,
   factors.push_back({{variables.begin(), variables.end()}, std::move(costs)});
 }
 
-/// Steps `values` to the next combination, the last one fastest; false after
-/// the last.
-static bool nextCombination(llvm::MutableArrayRef<unsigned> values,
-                            llvm::ArrayRef<unsigned> domains) {
+bool mlir::fp8moe::nextCombination(llvm::MutableArrayRef<unsigned> values,
+                                   llvm::ArrayRef<unsigned> domains) {
   for (size_t i = values.size(); i-- > 0;) {
     if (++values[i] < domains[i])
       return true;

@@ -132,8 +132,7 @@ static constexpr StringLiteral kMergeDimensions =
 /// One launch, or one for each axis. `op` has a quantized tensor and scales for
 /// each.
 template <typename OpTy>
-static LogicalResult lowerAxes(OpTy op, Value offsets,
-                               ProgramLowering &lowering) {
+static LogicalResult lowerAxes(OpTy op, ProgramLowering &lowering) {
   SmallVector<QuantizeWork, 2> works = getQuantizeWorks(op);
   if (works.empty())
     return lowering.reportUnsupported(
@@ -159,8 +158,8 @@ static LogicalResult lowerAxes(OpTy op, Value offsets,
     QuantizeViews views{lowering.getView(op.getInput()), *scales, *output,
                         std::nullopt};
     // Only the first axis is jagged.
-    if (offsets && index == 0)
-      views.offsets = lowering.getView(offsets);
+    if (op.getOffsets() && index == 0)
+      views.offsets = lowering.getView(op.getOffsets());
     AxisQuantizeProblem problem;
     problem.inputType = inputType.getElementType();
     problem.fp8Type = type.getElementType();
@@ -205,8 +204,7 @@ static LogicalResult lowerAxes(OpTy op, Value offsets,
 
 /// Scales are those of a quantization whose data would lie like the input.
 template <typename OpTy>
-static LogicalResult lowerScale(OpTy op, Value offsets,
-                                ProgramLowering &lowering) {
+static LogicalResult lowerScale(OpTy op, ProgramLowering &lowering) {
   // No tensor needs to have the FP8 type that a scale is for.
   if (isNeutralFp8Type(op.getFp8Type()))
     return op.emitError("'")
@@ -219,8 +217,8 @@ static LogicalResult lowerScale(OpTy op, Value offsets,
     return failure();
   QuantizeViews views{lowering.getView(op.getInput()), *scales, std::nullopt,
                       std::nullopt};
-  if (offsets)
-    views.offsets = lowering.getView(offsets);
+  if (op.getOffsets())
+    views.offsets = lowering.getView(op.getOffsets());
   SmallVector<int64_t> strides =
       llvm::map_to_vector(views.input.strides, getStaticSize);
   std::optional<QuantizeDims> dims =
@@ -245,14 +243,14 @@ static LogicalResult lowerScale(OpTy op, Value offsets,
 
 static LogicalResult lowerQuantize(Operation *op, ProgramLowering &lowering) {
   if (auto jagged = dyn_cast<JaggedDynamicQuantizeOp>(op))
-    return lowerAxes(jagged, jagged.getOffsets(), lowering);
-  return lowerAxes(cast<DynamicQuantizeOp>(op), /*offsets=*/Value(), lowering);
+    return lowerAxes(jagged, lowering);
+  return lowerAxes(cast<DynamicQuantizeOp>(op), lowering);
 }
 
 static LogicalResult lowerScales(Operation *op, ProgramLowering &lowering) {
   if (auto jagged = dyn_cast<JaggedScaleOp>(op))
-    return lowerScale(jagged, jagged.getOffsets(), lowering);
-  return lowerScale(cast<ScaleOp>(op), /*offsets=*/Value(), lowering);
+    return lowerScale(jagged, lowering);
+  return lowerScale(cast<ScaleOp>(op), lowering);
 }
 
 FP8MOE_DEFINE_OP_LOWERING(Quantize, "dynamic quantizations",

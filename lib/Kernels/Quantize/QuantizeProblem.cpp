@@ -84,8 +84,7 @@ static bool isAxisRead(Operation *op, unsigned axis) {
 ///     -->
 ///     %q0, %s0 = dynamic_quantize %x along [1]
 ///     %q1, %s1 = dynamic_quantize %x along [0]
-template <typename OpTy>
-static SmallVector<Operation *, 2> splitAxes(OpTy op, Value offsets) {
+template <typename OpTy> static SmallVector<Operation *, 2> splitAxes(OpTy op) {
   OpBuilder builder(op);
   SmallVector<Operation *, 2> parts;
   for (auto [index, axis] : llvm::enumerate(op.getAxes())) {
@@ -93,18 +92,10 @@ static SmallVector<Operation *, 2> splitAxes(OpTy op, Value offsets) {
     if (!isAxisRead(op, index))
       continue;
     KernelChoiceAttr tiles = getAxisChoice(op.getTilesAttr(), index);
-    Operation *part;
     // Only the first axis is jagged.
-    if (offsets && index == 0)
-      part = JaggedDynamicQuantizeOp::create(
-          builder, op.getLoc(), TypeRange(data.getType()),
-          TypeRange(scales.getType()), op.getInput(), offsets,
-          ArrayRef<int64_t>(axis), op.getRounding(), tiles);
-    else
-      part = DynamicQuantizeOp::create(
-          builder, op.getLoc(), TypeRange(data.getType()),
-          TypeRange(scales.getType()), op.getInput(), ArrayRef<int64_t>(axis),
-          op.getRounding(), tiles);
+    Operation *part = createDynamicQuantize(
+        builder, op.getLoc(), data.getType(), scales.getType(), op.getInput(),
+        index == 0 ? op.getOffsets() : Value(), axis, op.getRounding(), tiles);
     data.replaceAllUsesWith(part->getResult(0));
     scales.replaceAllUsesWith(part->getResult(1));
     parts.push_back(part);
@@ -130,8 +121,8 @@ QuantizeProblem::split(Operation *op, const TargetInfo &target) const {
   if (isOneKernel(op, target))
     return {op};
   if (auto jagged = dyn_cast<JaggedDynamicQuantizeOp>(op))
-    return splitAxes(jagged, jagged.getOffsets());
-  return splitAxes(cast<DynamicQuantizeOp>(op), Value());
+    return splitAxes(jagged);
+  return splitAxes(cast<DynamicQuantizeOp>(op));
 }
 
 //===----------------------------------------------------------------------===//

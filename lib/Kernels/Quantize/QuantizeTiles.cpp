@@ -224,14 +224,14 @@ getAxisWork(Value input, Value quantized, Value offsets, int64_t axis,
 }
 
 template <typename OpTy>
-static SmallVector<QuantizeWork, 2> getWorks(OpTy op, Value offsets,
+static SmallVector<QuantizeWork, 2> getWorks(OpTy op,
                                              ArrayRef<AssumedLayout> layouts) {
   SmallVector<QuantizeWork, 2> works;
   for (auto [index, axis] : llvm::enumerate(op.getAxes())) {
     // Only the first axis is jagged.
     std::optional<QuantizeWork> work =
         getAxisWork(op.getInput(), op.getQuantized()[index],
-                    index == 0 ? offsets : Value(), axis, layouts);
+                    index == 0 ? op.getOffsets() : Value(), axis, layouts);
     if (!work)
       return {};
     work->powerOfTwo = op.getRounding() == ScaleRounding::Pow2;
@@ -242,9 +242,9 @@ static SmallVector<QuantizeWork, 2> getWorks(OpTy op, Value offsets,
 
 template <typename OpTy>
 static SmallVector<QuantizeWork, 2>
-getScaleWorks(OpTy op, Value offsets, ArrayRef<AssumedLayout> layouts) {
-  std::optional<QuantizeWork> work =
-      getAxisWork(op.getInput(), op.getInput(), offsets, op.getAxis(), layouts);
+getScaleWorks(OpTy op, ArrayRef<AssumedLayout> layouts) {
+  std::optional<QuantizeWork> work = getAxisWork(
+      op.getInput(), op.getInput(), op.getOffsets(), op.getAxis(), layouts);
   if (!work)
     return {};
   work->scalesOnly = true;
@@ -256,17 +256,17 @@ getScaleWorks(OpTy op, Value offsets, ArrayRef<AssumedLayout> layouts) {
 SmallVector<QuantizeWork, 2>
 fp8moe::getQuantizeWorks(Operation *op, ArrayRef<AssumedLayout> layouts) {
   if (auto quantize = dyn_cast<DynamicQuantizeOp>(op))
-    return getWorks(quantize, Value(), layouts);
+    return getWorks(quantize, layouts);
   if (auto quantize = dyn_cast<JaggedDynamicQuantizeOp>(op))
-    return getWorks(quantize, quantize.getOffsets(), layouts);
+    return getWorks(quantize, layouts);
   if (auto cast = dyn_cast<QuantizeOp>(op))
     if (std::optional<QuantizeWork> work =
             getAxisWork(cast.getInput(), cast.getResult(), cast.getOffsets(),
                         cast.getAxis(), layouts))
       return {*work};
   if (auto scale = dyn_cast<ScaleOp>(op))
-    return getScaleWorks(scale, Value(), layouts);
+    return getScaleWorks(scale, layouts);
   if (auto scale = dyn_cast<JaggedScaleOp>(op))
-    return getScaleWorks(scale, scale.getOffsets(), layouts);
+    return getScaleWorks(scale, layouts);
   return {};
 }

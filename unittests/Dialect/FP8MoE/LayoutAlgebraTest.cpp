@@ -43,8 +43,7 @@ protected:
         reshapeLayout(*StridedLayout::get(source), source.getShape(), shape);
     if (!result)
       return {};
-    return RankedTensorType::get(shape, source.getElementType(),
-                                 encodeLayout(&context, *result, shape));
+    return result->getType(shape, source.getElementType());
   }
 
   /// Runs of a reshape as (input dimensions, result dimensions).
@@ -257,9 +256,8 @@ TEST_F(LayoutAlgebra, ComparesLayoutsByPlace) {
 TEST_F(LayoutAlgebra, EncodesInTheShortestSpelling) {
   auto encode = [&](StringRef text) {
     RankedTensorType tensor = type(text);
-    return RankedTensorType::get(
-        tensor.getShape(), tensor.getElementType(),
-        encodeLayout(&context, *StridedLayout::get(tensor), tensor.getShape()));
+    return StridedLayout::get(tensor)->getType(tensor.getShape(),
+                                               tensor.getElementType());
   };
   EXPECT_EQ(
       encode("tensor<4x8xf32, #fp8moe.strided<[0, 1], strides = [8, 1]>>"),

@@ -91,8 +91,8 @@ protected:
       EXPECT_TRUE(operand.getType().isDynamicDim(dim));
       return inside.getIndexAttr(arguments[number][dim]);
     };
-    SmallVector<SmallVector<OpFoldResult>> sizes;
-    if (failed(op.reifyResultSizes(inside, loc, getDim, sizes)))
+    ResultSizes sizes;
+    if (failed(op.reifyResultSizes({inside, loc, getDim}, sizes)))
       return std::nullopt;
     return llvm::map_to_vector(sizes, [](ArrayRef<OpFoldResult> shape) {
       return llvm::map_to_vector(shape, [](OpFoldResult size) {

@@ -78,6 +78,11 @@ struct CostTable {
   std::vector<Cost> costs;
 };
 
+/// Steps `values` to the next combination, the last one fastest; false after
+/// the last.
+bool nextCombination(llvm::MutableArrayRef<unsigned> values,
+                     llvm::ArrayRef<unsigned> domains);
+
 /// Writes a table over choices with `sizes` options each as a sum of tables:
 /// one for each choice whose options cost the same more or less whatever the
 /// others are, one for all that depend on each other, and a constant (no

@@ -6,14 +6,14 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "TileUtils.h"
-#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.h"
+#include "OpUtils.h"
 
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
+using namespace mlir::fp8moe::detail;
 
 using EmitError = function_ref<InFlightDiagnostic()>;
 
@@ -44,9 +44,12 @@ std::string fp8moe::describeRange(RangeAttr range) {
   return describeWithout("#fp8moe.range<", ">", range);
 }
 
-LogicalResult
-fp8moe::verifyTileCounts(EmitError emitError,
-                         ArrayRef<std::pair<StringRef, int64_t>> counts) {
+/// More than a block of any chip has of anything: threads, or bytes of shared
+/// memory. Products of three such numbers fit into 64 bits.
+static constexpr int64_t kMostOfTile = int64_t(1) << 20;
+
+LogicalResult fp8moe::detail::verifyTileCounts(
+    EmitError emitError, ArrayRef<std::pair<StringRef, int64_t>> counts) {
   for (auto [name, value] : counts) {
     if (value < 1)
       return emitError() << "expects " << name << " to be at least 1, found "
@@ -62,19 +65,15 @@ fp8moe::verifyTileCounts(EmitError emitError,
 // Quantizations
 //===----------------------------------------------------------------------===//
 
-static LogicalResult verifyThreads(EmitError emitError, int64_t threads) {
+static LogicalResult verifyColumnsAndThreads(EmitError emitError,
+                                             int64_t columns, int64_t threads) {
+  if (failed(verifyTileCounts(emitError, {{"columns", columns}})))
+    return failure();
   if (threads >= 32 && threads <= 1024 && llvm::isPowerOf2_64(threads))
     return success();
   return emitError() << "expects a power of two from 32 to 1024 threads, "
                         "found "
                      << threads;
-}
-
-static LogicalResult verifyColumnsAndThreads(EmitError emitError,
-                                             int64_t columns, int64_t threads) {
-  if (failed(verifyTileCounts(emitError, {{"columns", columns}})))
-    return failure();
-  return verifyThreads(emitError, threads);
 }
 
 LogicalResult TwoPassTileAttr::verify(EmitError emitError, int64_t columns,
@@ -242,12 +241,19 @@ static void printRangeBody(AsmPrinter &printer, RangeAttr range) {
     printer << " percent of l2";
 }
 
-Attribute RangeAttr::parse(AsmParser &parser, Type) {
-  RangeAttr range;
-  if (parser.parseLess() || parseRangeBody(parser, range) ||
-      parser.parseGreater())
+/// An attribute whose body, which stands within others alone, is in brackets.
+template <typename AttrTy>
+static Attribute parseInBrackets(AsmParser &parser,
+                                 ParseResult (*parseBody)(AsmParser &,
+                                                          AttrTy &)) {
+  AttrTy attr;
+  if (parser.parseLess() || parseBody(parser, attr) || parser.parseGreater())
     return {};
-  return range;
+  return attr;
+}
+
+Attribute RangeAttr::parse(AsmParser &parser, Type) {
+  return parseInBrackets(parser, parseRangeBody);
 }
 
 void RangeAttr::print(AsmPrinter &printer) const {
@@ -300,11 +306,7 @@ static void printAlternativeBody(AsmPrinter &printer,
 }
 
 Attribute AlternativeAttr::parse(AsmParser &parser, Type) {
-  AlternativeAttr alternative;
-  if (parser.parseLess() || parseAlternativeBody(parser, alternative) ||
-      parser.parseGreater())
-    return {};
-  return alternative;
+  return parseInBrackets(parser, parseAlternativeBody);
 }
 
 void AlternativeAttr::print(AsmPrinter &printer) const {
@@ -388,11 +390,7 @@ void fp8moe::printKernelChoice(AsmPrinter &printer, Operation *,
 }
 
 Attribute KernelChoiceAttr::parse(AsmParser &parser, Type) {
-  KernelChoiceAttr choice;
-  if (parser.parseLess() || parseKernelChoice(parser, choice) ||
-      parser.parseGreater())
-    return {};
-  return choice;
+  return parseInBrackets(parser, parseKernelChoice);
 }
 
 void KernelChoiceAttr::print(AsmPrinter &printer) const {

@@ -10,6 +10,7 @@
 
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoETypes.h"
+#include "mlir/Support/DebugStringHelper.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallBitVector.h"
@@ -59,6 +60,12 @@ SmallVector<int64_t> fp8moe::permuteOrder(ArrayRef<int64_t> order,
                                           ArrayRef<int64_t> permutation) {
   // The order names dimensions, so names change and positions stay.
   return permute(invertPermutation(permutation), order);
+}
+
+SmallVector<int64_t> fp8moe::dropDim(ArrayRef<int64_t> shape, int64_t dim) {
+  SmallVector<int64_t> result(shape);
+  result.erase(result.begin() + dim);
+  return result;
 }
 
 //===----------------------------------------------------------------------===//
@@ -150,6 +157,16 @@ std::optional<StridedLayout> StridedLayout::get(RankedTensorType type) {
   if (!layout.dense)
     layout.strides.assign(given.begin(), given.end());
   return layout;
+}
+
+RankedTensorType StridedLayout::getType(ArrayRef<int64_t> shape,
+                                        Type elementType) const {
+  if (dense && !align && !groups && llvm::is_sorted(order))
+    return RankedTensorType::get(shape, elementType);
+  auto encoding = StridedEncodingAttr::get(
+      elementType.getContext(), order,
+      dense ? ArrayRef<int64_t>() : ArrayRef<int64_t>(strides), align, groups);
+  return RankedTensorType::get(shape, elementType, encoding);
 }
 
 /// The order without dimensions of size 1, whose place in memory means nothing.
@@ -245,18 +262,6 @@ int64_t fp8moe::getBaseAlignment(RankedTensorType type) {
   int64_t elementBytes = getElementBytes(type.getElementType()).value_or(1);
   auto strided = dyn_cast_or_null<StridedEncodingAttr>(type.getEncoding());
   return strided ? std::max(strided.getAlign(), elementBytes) : elementBytes;
-}
-
-Attribute fp8moe::encodeLayout(MLIRContext *context,
-                               const StridedLayout &layout,
-                               ArrayRef<int64_t> shape) {
-  if (layout.dense && !layout.align && !layout.groups &&
-      llvm::is_sorted(layout.order))
-    return Attribute();
-  return StridedEncodingAttr::get(
-      context, layout.order,
-      layout.dense ? ArrayRef<int64_t>() : ArrayRef<int64_t>(layout.strides),
-      layout.align, layout.groups);
 }
 
 //===----------------------------------------------------------------------===//
@@ -499,4 +504,42 @@ fp8moe::reshapeLayout(const StridedLayout &layout, ArrayRef<int64_t> inputShape,
   if (!growsOutwards(result.strides, result.order))
     return std::nullopt;
   return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Texts
+//===----------------------------------------------------------------------===//
+
+std::string fp8moe::describeLayout(const StridedLayout &layout) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  auto print = [&](StringRef what, ArrayRef<int64_t> numbers) {
+    os << what << " [";
+    llvm::interleaveComma(numbers, os, [&](int64_t number) {
+      if (ShapedType::isDynamic(number))
+        os << "?";
+      else
+        os << number;
+    });
+    os << "]";
+  };
+  if (!layout.dense)
+    print("strides", layout.strides);
+  else if (llvm::is_sorted(layout.order))
+    os << "row-major";
+  else if (layout.order.size() == 2)
+    os << "column-major";
+  else
+    print("order", layout.order);
+  if (layout.align)
+    os << " aligned to " << layout.align << " bytes";
+  if (layout.groups)
+    os << " with groups padded to " << layout.groups.getPad();
+  return text;
+}
+
+std::string fp8moe::describeLayout(RankedTensorType type) {
+  if (std::optional<StridedLayout> layout = StridedLayout::get(type))
+    return describeLayout(*layout);
+  return debugString(type.getEncoding());
 }

@@ -37,8 +37,7 @@ static RankedTensorType getTransposedType(RankedTensorType input,
   if (!source)
     return llvm::is_sorted(permutation) ? input : RankedTensorType();
   StridedLayout layout = transposeLayout(*source, permutation);
-  return RankedTensorType::get(shape, input.getElementType(),
-                               encodeLayout(input.getContext(), layout, shape));
+  return layout.getType(shape, input.getElementType());
 }
 
 /// getTransposedType for any permutation, with an error where there is none.
@@ -79,12 +78,6 @@ LogicalResult TransposeOp::inferReturnTypes(MLIRContext *,
   return success();
 }
 
-bool TransposeOp::isCompatibleReturnTypes(TypeRange inferred,
-                                          TypeRange actual) {
-  return haveSameLayout(cast<RankedTensorType>(inferred[0]),
-                        cast<RankedTensorType>(actual[0]));
-}
-
 LogicalResult TransposeOp::verify() {
   auto emitError = [&](auto &&...parts) -> LogicalResult {
     return (emitOpError() << ... << parts);
@@ -113,10 +106,8 @@ OpFoldResult TransposeOp::fold(FoldAdaptor) {
   return getResult();
 }
 
-LogicalResult TransposeOp::reifyResultSizes(
-    OpBuilder &builder, Location loc, GetDimFn getDim,
-    SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
-  SizeBuilder size(builder, loc, getDim);
+LogicalResult TransposeOp::reifyResultSizes(SizeBuilder size,
+                                            ResultSizes &sizes) {
   sizes.emplace_back(llvm::map_to_vector(getPermutation(), [&](int64_t dim) {
     return size.dim(getInput(), dim);
   }));
@@ -157,11 +148,9 @@ LogicalResult ReshapeOp::verify() {
   if (!layout->isSameAs(*StridedLayout::get(result), result.getShape())) {
     // A smaller promise is legal too, and surely fits the pitches of the view.
     layout->align = 0;
-    auto expected = RankedTensorType::get(
-        result.getShape(), result.getElementType(),
-        encodeLayout(getContext(), *layout, result.getShape()));
     return emitOpError("expects the view to have type ")
-           << expected << ", found " << result;
+           << layout->getType(result.getShape(), result.getElementType())
+           << ", found " << result;
   }
   return verifyViewAlignment(*this, align);
 }
@@ -186,10 +175,8 @@ OpFoldResult ReshapeOp::fold(FoldAdaptor) {
   return getResult();
 }
 
-LogicalResult
-ReshapeOp::reifyResultSizes(OpBuilder &builder, Location loc, GetDimFn getDim,
-                            SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
-  SizeBuilder size(builder, loc, getDim);
+LogicalResult ReshapeOp::reifyResultSizes(SizeBuilder size,
+                                          ResultSizes &sizes) {
   ArrayRef<int64_t> resultShape = getType().getShape();
   SmallVector<OpFoldResult> &result = sizes.emplace_back();
   SmallVector<ReshapeRun> runs =
@@ -228,12 +215,6 @@ LogicalResult ContiguousOp::inferReturnTypes(MLIRContext *,
   return success();
 }
 
-bool ContiguousOp::isCompatibleReturnTypes(TypeRange inferred,
-                                           TypeRange actual) {
-  return haveSameLayout(cast<RankedTensorType>(inferred[0]),
-                        cast<RankedTensorType>(actual[0]));
-}
-
 LogicalResult ContiguousOp::verify() {
   if (failed(verifyPacked(*this, "the input", getInput().getType())))
     return failure();
@@ -258,10 +239,9 @@ void ContiguousOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
   patterns.add(contiguousToRelayout);
 }
 
-LogicalResult ContiguousOp::reifyResultSizes(
-    OpBuilder &builder, Location loc, GetDimFn getDim,
-    SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
-  sizes.push_back(SizeBuilder(builder, loc, getDim).shape(getInput()));
+LogicalResult ContiguousOp::reifyResultSizes(SizeBuilder size,
+                                             ResultSizes &sizes) {
+  sizes.push_back(size.shape(getInput()));
   return success();
 }
 
@@ -278,23 +258,19 @@ static LogicalResult verifyRelayoutDim(RelayoutOp op, int64_t dim,
   int64_t result = op.getType().getDimSize(dim);
   int64_t groups =
       op.getOffsets() ? op.getOffsets().getType().getDimSize(0) : 0;
-  int64_t expected = result;
-  if (inputPad && !resultPad)
+  if (inputPad && !resultPad) {
     // The packed size is not a function of the padded one; any size is a
     // claim that the padded extent must bear out.
-    return paddedExtent(result, groups, inputPad.getPad()) == input ||
-                   ShapedType::isDynamic(result)
-               ? success()
-               : op.emitOpError("expects dimension ")
-                     << dim << " of the input to be the padded extent of the "
-                     << "result, "
-                     << formatSize(
-                            paddedExtent(result, groups, inputPad.getPad()))
-                     << ", found " << formatSize(input);
-  if (resultPad && !inputPad)
-    expected = paddedExtent(input, groups, resultPad.getPad());
-  else
-    expected = input;
+    int64_t padded = paddedExtent(result, groups, inputPad.getPad());
+    if (padded == input || ShapedType::isDynamic(result))
+      return success();
+    return op.emitOpError("expects dimension ")
+           << dim << " of the input to be the padded extent of the result, "
+           << formatSize(padded) << ", found " << formatSize(input);
+  }
+  int64_t expected = resultPad && !inputPad
+                         ? paddedExtent(input, groups, resultPad.getPad())
+                         : input;
   if (result == expected)
     return success();
   return op.emitOpError("expects dimension ")
@@ -378,10 +354,8 @@ void RelayoutOp::getCanonicalizationPatterns(RewritePatternSet &patterns,
   patterns.add(composeRelayouts);
 }
 
-LogicalResult RelayoutOp::reifyResultSizes(
-    OpBuilder &builder, Location loc, GetDimFn getDim,
-    SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
-  SizeBuilder size(builder, loc, getDim);
+LogicalResult RelayoutOp::reifyResultSizes(SizeBuilder size,
+                                           ResultSizes &sizes) {
   SmallVector<OpFoldResult> &result =
       sizes.emplace_back(size.shape(getInput()));
   GroupPaddingAttr inputPad = fp8moe::getGroupPadding(getInput().getType());

@@ -27,17 +27,6 @@ static LogicalResult verifyBlocks(Operation *op, RankedTensorType input,
   return success();
 }
 
-/// Checks data or a result of the input's shape.
-static LogicalResult verifyElements(Operation *op, const Twine &what,
-                                    RankedTensorType type,
-                                    RankedTensorType input) {
-  if (failed(
-          verifyShape(op, what, type, input.getShape(), "that of the input")) ||
-      failed(verifyPacked(op, what, type)))
-    return failure();
-  return verifyWritable(op, what, type);
-}
-
 /// The advice for scales that are padded for groups where the operation has
 /// none, or are not padded where it has groups.
 static StringRef explainGroups(Operation *op, bool isPadded) {
@@ -95,22 +84,15 @@ SmallVector<OpFoldResult> fp8moe::detail::blockScaleSizes(
 // MXQuantizeOp
 //===----------------------------------------------------------------------===//
 
-/// Checks the axes and the number of results.
-static LogicalResult verifyAxes(MXQuantizeOp op) {
+/// Checks the axes, and what they are together with groups and square blocks.
+static LogicalResult verifyBlockAxes(MXQuantizeOp op) {
   RankedTensorType input = op.getInput().getType();
   ArrayRef<int64_t> axes = op.getAxes();
-  if (axes.empty() || axes.size() > 2 ||
-      (axes.size() == 2 && axes[0] == axes[1]))
-    return op.emitOpError("expects one axis or two different ones, found [")
-           << axes << "]";
+  if (failed(verifyAxes(op, axes, input)))
+    return failure();
   for (int64_t axis : axes)
     if (failed(verifyBlocks(op, input, op.getOffsets(), axis)))
       return failure();
-  if (op->getNumResults() != 2 * axes.size())
-    return op.emitOpError("expects ")
-           << 2 * axes.size() << " results, data and scales for each of "
-           << axes.size() << (axes.size() == 1 ? " axis" : " axes")
-           << ", found " << op->getNumResults();
   bool isMatrix = axes.size() == 2 || op.getSquare();
   if (isMatrix && input.getRank() == 3 && llvm::is_contained(axes, 0))
     return op.emitOpError("expects axes 1 and 2 of an input of rank 3, each of "
@@ -124,7 +106,7 @@ static LogicalResult verifyAxes(MXQuantizeOp op) {
 }
 
 LogicalResult MXQuantizeOp::verify() {
-  if (failed(verifyAxes(*this)))
+  if (failed(verifyBlockAxes(*this)))
     return failure();
   RankedTensorType input = getInput().getType();
   for (auto [i, axis] : llvm::enumerate(getAxes())) {
@@ -136,24 +118,6 @@ LogicalResult MXQuantizeOp::verify() {
       return failure();
   }
   return success();
-}
-
-LogicalResult MXQuantizeOp::reifyResultSizes(
-    OpBuilder &builder, Location loc, GetDimFn getDim,
-    SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
-  SizeBuilder size(builder, loc, getDim);
-  for (size_t i = 0; i < getAxes().size(); ++i)
-    sizes.push_back(size.shape(getInput()));
-  for (int64_t axis : getAxes())
-    sizes.push_back(
-        blockScaleSizes(size, size.shape(getInput()), getOffsets(), axis));
-  return success();
-}
-
-TensorAccess MXQuantizeOp::getTensorAccess(Value tensor, const TargetInfo &) {
-  return tensor == getInput() || llvm::is_contained(getQuantized(), tensor)
-             ? walkSlices(tensor, getAxes()[0])
-             : TensorAccess::fixed();
 }
 
 bool MXQuantizeOp::isReadOnce() {
@@ -182,11 +146,6 @@ bool MXQuantizeOp::isReadOnce() {
       getAxes(), [&](int64_t axis) { return layout->isContiguousAlong(axis); });
 }
 
-/// On the CPU, where there are no launches, an operation counts once.
-int64_t MXQuantizeOp::getNumPasses(const TargetInfo &target) {
-  return target.isGPU() && !isReadOnce() ? getAxes().size() : 1;
-}
-
 //===----------------------------------------------------------------------===//
 // MXDequantizeOp
 //===----------------------------------------------------------------------===//
@@ -200,23 +159,6 @@ LogicalResult MXDequantizeOp::verify() {
                            input.getShape(), getOffsets(), getAxis());
 }
 
-LogicalResult MXDequantizeOp::reifyResultSizes(
-    OpBuilder &builder, Location loc, GetDimFn getDim,
-    SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
-  sizes.push_back(SizeBuilder(builder, loc, getDim).shape(getInput()));
-  return success();
-}
-
-void MXDequantizeOp::reifyScaleSizes(OpBuilder &builder, Location loc,
-                                     GetDimFn getDim,
-                                     SmallVectorImpl<OpFoldResult> &sizes) {
-  SizeBuilder size(builder, loc, getDim);
-  llvm::append_range(sizes, blockScaleSizes(size, size.shape(getInput()),
-                                            getOffsets(), getAxis()));
-}
-
-TensorAccess MXDequantizeOp::getTensorAccess(Value tensor, const TargetInfo &) {
-  return tensor == getInput() || tensor == getResult()
-             ? walkSlices(tensor, getAxis())
-             : TensorAccess::fixed();
+SmallVector<OpFoldResult> MXDequantizeOp::getScaleSizes(SizeBuilder size) {
+  return blockScaleSizes(size, size.shape(getInput()), getOffsets(), getAxis());
 }

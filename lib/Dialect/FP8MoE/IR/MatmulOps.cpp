@@ -186,26 +186,6 @@ static LogicalResult verifyOperands(MatmulOpInterface op) {
   return verifyStrided(op, "the second operand", op.getB().getType());
 }
 
-/// Checks the shapes of the scales, where there are any.
-static LogicalResult verifyScales(MatmulOpInterface op, ArrayRef<int64_t> a,
-                                  StringRef whyA, ArrayRef<int64_t> b,
-                                  StringRef whyB) {
-  if (!op.getScaleA())
-    return success();
-  auto verifyOne = [&](const Twine &what, RankedTensorType type,
-                       ArrayRef<int64_t> shape, StringRef why) {
-    return failure(failed(verifyShape(op, what, type, shape, why)) ||
-                   failed(verifyDenseRowMajor(op, what, type)));
-  };
-  if (failed(verifyOne("the scales of the first operand",
-                       op.getScaleA().getType(), a, whyA)))
-    return failure();
-  if (!op.getScaleB())
-    return success();
-  return verifyOne("the scales of the second operand", op.getScaleB().getType(),
-                   b, whyB);
-}
-
 //===----------------------------------------------------------------------===//
 // Scales of blocks
 //===----------------------------------------------------------------------===//
@@ -257,21 +237,123 @@ static LogicalResult verifyBlockScales(MatmulOpInterface op) {
   return success();
 }
 
-void fp8moe::reifyBlockScaleSizes(MatmulOpInterface op, bool ofA,
-                                  OpBuilder &builder, GetDimFn getDim,
-                                  SmallVectorImpl<OpFoldResult> &sizes) {
-  SizeBuilder size(builder, op.getLoc(), getDim);
+SmallVector<OpFoldResult>
+fp8moe::getBlockScaleSizes(MatmulOpInterface op, bool ofA, SizeBuilder size) {
   SmallVector<OpFoldResult> shape = size.shape(ofA ? op.getA() : op.getB());
   if (ofA && !op.isMGrouped())
     std::swap(shape[0], shape[1]);
-  llvm::append_range(sizes,
-                     blockScaleSizes(size, shape, getScaleGroups(op, ofA),
-                                     getBlockedShape(op, ofA).second));
+  return blockScaleSizes(size, shape, getScaleGroups(op, ofA),
+                         getBlockedShape(op, ofA).second);
 }
 
 //===----------------------------------------------------------------------===//
-// Dense
+// Shapes
 //===----------------------------------------------------------------------===//
+
+namespace {
+struct OperandDim {
+  TypedValue<RankedTensorType> tensor;
+  int64_t dim;
+};
+
+/// The dimensions of operands that give a tensor its shape, and their names.
+struct ShapeOfDims {
+  SmallVector<OperandDim, 3> dims;
+  StringRef names;
+
+  SmallVector<int64_t> getShape() const {
+    return llvm::map_to_vector(dims, [](const OperandDim &entry) {
+      return entry.tensor.getType().getDimSize(entry.dim);
+    });
+  }
+  /// Appends that `tensor`, which may be null, has this shape.
+  void addEqualSizes(Value tensor, SmallVectorImpl<EqualSizes> &pairs) const {
+    if (tensor)
+      for (auto [dim, entry] : llvm::enumerate(dims))
+        pairs.push_back(
+            {tensor, static_cast<int64_t>(dim), entry.tensor, entry.dim});
+  }
+};
+
+/// The shapes of the result and of scales of slices.
+struct MatmulShapes {
+  ShapeOfDims result, scaleA, scaleB;
+
+  explicit MatmulShapes(MatmulOpInterface op) {
+    OperandDim rows{op.getA(), 0}, group{op.getOffsets(), 0};
+    if (op.isDense()) {
+      OperandDim columns{op.getB(), 1};
+      result = {{rows, columns}, "[M, N]"};
+      scaleA = {{rows}, "[M]"};
+      scaleB = {{columns}, "[N]"};
+    } else if (op.isMGrouped()) {
+      OperandDim expert{op.getB(), 0}, columns{op.getB(), 2};
+      result = {{rows, columns}, "[M, N]"};
+      scaleA = {{rows}, "[M]"};
+      scaleB = {{expert, columns}, "[E, N]"};
+    } else {
+      OperandDim columns{op.getB(), 1};
+      result = {{group, rows, columns}, "[E, N, K]"};
+      scaleA = {{group, rows}, "[E, N]"};
+      scaleB = {{group, columns}, "[E, K]"};
+    }
+  }
+};
+} // namespace
+
+/// Checks the shapes of scales of slices, where there are any.
+static LogicalResult verifyScales(MatmulOpInterface op,
+                                  const MatmulShapes &shapes) {
+  auto verify = [&](const Twine &what, TypedValue<RankedTensorType> scales,
+                    const ShapeOfDims &expected) {
+    return failure(scales &&
+                   (failed(verifyShape(op, what, scales.getType(),
+                                       expected.getShape(), expected.names)) ||
+                    failed(verifyDenseRowMajor(op, what, scales.getType()))));
+  };
+  return failure(failed(verify("the scales of the first operand",
+                               op.getScaleA(), shapes.scaleA)) ||
+                 failed(verify("the scales of the second operand",
+                               op.getScaleB(), shapes.scaleB)));
+}
+
+/// Checks what is contracted, the result and the scales.
+static LogicalResult verifyShapes(MatmulOpInterface op) {
+  MatmulShapes shapes(op);
+  if (failed(verifyEqualSize(
+          op, "the contracted sizes", op.getA().getType().getDimSize(1),
+          op.getB().getType().getDimSize(op.getContractedDimB()))) ||
+      failed(verifyShape(op, "the result", op.getType(),
+                         shapes.result.getShape(), shapes.result.names)) ||
+      failed(verifyPacked(op, "the result", op.getType())) ||
+      failed(verifyWritable(op, "the result", op.getType())) ||
+      failed(verifyAddend(op)))
+    return failure();
+  return hasBlockScales(op) ? verifyBlockScales(op) : verifyScales(op, shapes);
+}
+
+static LogicalResult reifySizes(MatmulOpInterface op, SizeBuilder size,
+                                ResultSizes &sizes) {
+  sizes.push_back(llvm::map_to_vector(
+      MatmulShapes(op).result.dims, [&](const OperandDim &entry) {
+        return size.dim(entry.tensor, entry.dim);
+      }));
+  return success();
+}
+
+static void addEqualSizes(MatmulOpInterface op,
+                          SmallVectorImpl<EqualSizes> &pairs) {
+  MatmulShapes shapes(op);
+  pairs.push_back({op.getA(), 1, op.getB(), op.getContractedDimB()});
+  if (!op.isDense() && op.isMGrouped())
+    pairs.push_back({op.getB(), 0, op.getOffsets(), 0});
+  shapes.result.addEqualSizes(op.getAddend(), pairs);
+  // Sizes of block scales follow from those of operands.
+  if (hasBlockScales(op))
+    return;
+  shapes.scaleA.addEqualSizes(op.getScaleA(), pairs);
+  shapes.scaleB.addEqualSizes(op.getScaleB(), pairs);
+}
 
 LogicalResult LinearOp::verify() {
   RankedTensorType a = getA().getType(), b = getB().getType();
@@ -281,45 +363,10 @@ LogicalResult LinearOp::verify() {
            << "; fp8moe.grouped_matmul multiplies by several experts";
   if (failed(verifyOperands(*this)) ||
       failed(verifyPacked(*this, "the first operand", a)) ||
-      failed(verifyPacked(*this, "the second operand", b)) ||
-      failed(verifyEqualSize(*this, "the contracted sizes", a.getDimSize(1),
-                             b.getDimSize(0))) ||
-      failed(verifyShape(*this, "the result", getType(),
-                         {a.getDimSize(0), b.getDimSize(1)}, "[M, N]")) ||
-      failed(verifyPacked(*this, "the result", getType())) ||
-      failed(verifyWritable(*this, "the result", getType())) ||
-      failed(verifyAddend(*this)))
+      failed(verifyPacked(*this, "the second operand", b)))
     return failure();
-  if (hasBlockScales(*this))
-    return verifyBlockScales(*this);
-  return verifyScales(*this, a.getDimSize(0), "[M]", b.getDimSize(1), "[N]");
+  return verifyShapes(*this);
 }
-
-LogicalResult
-LinearOp::reifyResultSizes(OpBuilder &builder, Location loc, GetDimFn getDim,
-                           SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
-  SizeBuilder size(builder, loc, getDim);
-  sizes.push_back({size.dim(getA(), 0), size.dim(getB(), 1)});
-  return success();
-}
-
-void LinearOp::getEqualSizes(SmallVectorImpl<EqualSizes> &pairs) {
-  pairs.push_back({getA(), 1, getB(), 0});
-  if (getAddend()) {
-    pairs.push_back({getAddend(), 0, getA(), 0});
-    pairs.push_back({getAddend(), 1, getB(), 1});
-  }
-  // Sizes of block scales follow from those of operands.
-  if (getScaleA() && !hasBlockScales(*this)) {
-    pairs.push_back({getScaleA(), 0, getA(), 0});
-    if (getScaleB())
-      pairs.push_back({getScaleB(), 0, getB(), 1});
-  }
-}
-
-//===----------------------------------------------------------------------===//
-// Grouped
-//===----------------------------------------------------------------------===//
 
 LogicalResult GroupedMatmulOp::verify() {
   RankedTensorType a = getA().getType(), b = getB().getType();
@@ -330,82 +377,24 @@ LogicalResult GroupedMatmulOp::verify() {
   if (failed(verifyOperands(*this)) ||
       failed(verifyOffsets(*this, getOffsets())) || failed(verifyGroups(*this)))
     return failure();
-
-  int64_t experts = getOffsets().getType().getDimSize(0);
-  bool mGrouped = isMGrouped();
-  if (failed(verifyEqualSize(*this, "the contracted sizes", a.getDimSize(1),
-                             b.getDimSize(mGrouped ? 1 : 0))))
-    return failure();
-  SmallVector<int64_t> shape, shapeA, shapeB;
-  if (mGrouped) {
-    shape = {a.getDimSize(0), b.getDimSize(2)};
-    shapeA = {a.getDimSize(0)};
-    shapeB = {b.getDimSize(0), b.getDimSize(2)};
-  } else {
-    shape = {experts, a.getDimSize(0), b.getDimSize(1)};
-    shapeA = {experts, a.getDimSize(0)};
-    shapeB = {experts, b.getDimSize(1)};
-  }
-  if (failed(verifyShape(*this, "the result", getType(), shape,
-                         mGrouped ? "[M, N]" : "[E, N, K]")) ||
-      failed(verifyPacked(*this, "the result", getType())) ||
-      failed(verifyWritable(*this, "the result", getType())) ||
-      failed(verifyAddend(*this)))
-    return failure();
-  if (hasBlockScales(*this))
-    return verifyBlockScales(*this);
-  return verifyScales(*this, shapeA, mGrouped ? "[M]" : "[E, N]", shapeB,
-                      mGrouped ? "[E, N]" : "[E, K]");
+  return verifyShapes(*this);
 }
 
-LogicalResult GroupedMatmulOp::reifyResultSizes(
-    OpBuilder &builder, Location loc, GetDimFn getDim,
-    SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
-  SizeBuilder size(builder, loc, getDim);
-  SmallVector<OpFoldResult> &result = sizes.emplace_back();
-  if (isMGrouped())
-    result = {size.dim(getA(), 0), size.dim(getB(), 2)};
-  else
-    result = {size.dim(getOffsets(), 0), size.dim(getA(), 0),
-              size.dim(getB(), 1)};
-  return success();
+LogicalResult LinearOp::reifyResultSizes(SizeBuilder size, ResultSizes &sizes) {
+  return reifySizes(*this, size, sizes);
+}
+
+LogicalResult GroupedMatmulOp::reifyResultSizes(SizeBuilder size,
+                                                ResultSizes &sizes) {
+  return reifySizes(*this, size, sizes);
+}
+
+void LinearOp::getEqualSizes(SmallVectorImpl<EqualSizes> &pairs) {
+  addEqualSizes(*this, pairs);
 }
 
 void GroupedMatmulOp::getEqualSizes(SmallVectorImpl<EqualSizes> &pairs) {
-  if (isMGrouped()) {
-    pairs.push_back({getA(), 1, getB(), 1});
-    pairs.push_back({getB(), 0, getOffsets(), 0});
-  } else {
-    pairs.push_back({getA(), 1, getB(), 0});
-  }
-  if (getAddend()) {
-    if (isMGrouped()) {
-      pairs.push_back({getAddend(), 0, getA(), 0});
-      pairs.push_back({getAddend(), 1, getB(), 2});
-    } else {
-      pairs.push_back({getAddend(), 0, getOffsets(), 0});
-      pairs.push_back({getAddend(), 1, getA(), 0});
-      pairs.push_back({getAddend(), 2, getB(), 1});
-    }
-  }
-  // Sizes of block scales follow from those of operands.
-  if (!getScaleA() || hasBlockScales(*this))
-    return;
-  if (isMGrouped()) {
-    pairs.push_back({getScaleA(), 0, getA(), 0});
-  } else {
-    pairs.push_back({getScaleA(), 0, getOffsets(), 0});
-    pairs.push_back({getScaleA(), 1, getA(), 0});
-  }
-  if (!getScaleB())
-    return;
-  if (isMGrouped()) {
-    pairs.push_back({getScaleB(), 0, getB(), 0});
-    pairs.push_back({getScaleB(), 1, getB(), 2});
-  } else {
-    pairs.push_back({getScaleB(), 0, getOffsets(), 0});
-    pairs.push_back({getScaleB(), 1, getB(), 1});
-  }
+  addEqualSizes(*this, pairs);
 }
 
 //===----------------------------------------------------------------------===//

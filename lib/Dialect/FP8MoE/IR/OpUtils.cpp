@@ -22,13 +22,6 @@ std::string fp8moe::detail::formatShape(ArrayRef<int64_t> shape) {
   return '[' + llvm::join(llvm::map_range(shape, formatSize), ", ") + ']';
 }
 
-SmallVector<int64_t> fp8moe::detail::dropDim(ArrayRef<int64_t> shape,
-                                             int64_t axis) {
-  SmallVector<int64_t> result(shape);
-  result.erase(result.begin() + axis);
-  return result;
-}
-
 //===----------------------------------------------------------------------===//
 // Verifier parts
 //===----------------------------------------------------------------------===//
@@ -42,6 +35,23 @@ LogicalResult fp8moe::detail::verifyAxis(Operation *op, int64_t axis,
   return op->emitOpError("expects an axis from 0 to ")
          << type.getRank() - 1 << " for an input of type " << type << ", found "
          << axis;
+}
+
+LogicalResult fp8moe::detail::verifyAxes(Operation *op, ArrayRef<int64_t> axes,
+                                         RankedTensorType input) {
+  if (axes.empty() || axes.size() > 2 ||
+      (axes.size() == 2 && axes[0] == axes[1]))
+    return op->emitOpError("expects one axis or two different ones, found [")
+           << axes << "]";
+  for (int64_t axis : axes)
+    if (failed(verifyAxis(op, axis, input)))
+      return failure();
+  if (op->getNumResults() != 2 * axes.size())
+    return op->emitOpError("expects ")
+           << 2 * axes.size() << " results, data and scales for each of "
+           << axes.size() << (axes.size() == 1 ? " axis" : " axes")
+           << ", found " << op->getNumResults();
+  return success();
 }
 
 LogicalResult fp8moe::detail::verifyShape(Operation *op, const Twine &what,
@@ -99,6 +109,16 @@ LogicalResult fp8moe::detail::verifyPacked(Operation *op, const Twine &what,
          << "; use fp8moe.relayout with 'groups' to pack them first";
 }
 
+LogicalResult fp8moe::detail::verifyElements(Operation *op, const Twine &what,
+                                             RankedTensorType type,
+                                             RankedTensorType input) {
+  if (failed(
+          verifyShape(op, what, type, input.getShape(), "that of the input")) ||
+      failed(verifyPacked(op, what, type)))
+    return failure();
+  return verifyWritable(op, what, type);
+}
+
 LogicalResult fp8moe::detail::verifyDenseRowMajor(Operation *op,
                                                   const Twine &what,
                                                   RankedTensorType type) {
@@ -135,15 +155,4 @@ LogicalResult fp8moe::detail::verifySlices(Operation *op,
                            "found rank ")
            << input.getRank();
   return success();
-}
-
-TensorAccess fp8moe::detail::walkSlices(Value tensor, int64_t axis) {
-  auto type = cast<RankedTensorType>(tensor.getType());
-  if (!StridedLayout::get(type))
-    return TensorAccess::fixed();
-  SmallVector<int64_t> dims;
-  for (int64_t dim = 0; dim < type.getRank(); ++dim)
-    if (dim == axis || dim > 0 || type.getRank() < 3)
-      dims.push_back(dim);
-  return TensorAccess::free(dims);
 }

@@ -21,9 +21,6 @@ std::string formatShape(ArrayRef<int64_t> shape);
 /// "2048" or "?".
 std::string formatSize(int64_t size);
 
-/// The shape without dimension `axis`.
-SmallVector<int64_t> dropDim(ArrayRef<int64_t> shape, int64_t axis);
-
 /// Reports that operands are missing. Types are also inferred for operations
 /// that are being built, which nobody has verified yet.
 template <typename Adaptor>
@@ -47,6 +44,9 @@ inline LogicalResult requireAttribute(Attribute attribute, StringRef name,
 // Each reports at `op` and says what was found, expected, and what to do.
 
 LogicalResult verifyAxis(Operation *op, int64_t axis, RankedTensorType type);
+/// One axis or two, with data and scales for each.
+LogicalResult verifyAxes(Operation *op, ArrayRef<int64_t> axes,
+                         RankedTensorType input);
 LogicalResult verifyShape(Operation *op, const Twine &what,
                           RankedTensorType type, ArrayRef<int64_t> expected,
                           const Twine &why);
@@ -64,6 +64,9 @@ LogicalResult verifyWritable(Operation *op, const Twine &what,
 /// Strided, with packed groups.
 LogicalResult verifyPacked(Operation *op, const Twine &what,
                            RankedTensorType type);
+/// Data or a result of the input's shape.
+LogicalResult verifyElements(Operation *op, const Twine &what,
+                             RankedTensorType type, RankedTensorType input);
 LogicalResult verifyDenseRowMajor(Operation *op, const Twine &what,
                                   RankedTensorType type);
 /// Offsets, when present, are dense; `E` of them.
@@ -87,9 +90,10 @@ SmallVector<OpFoldResult> blockScaleSizes(SizeBuilder &size,
                                           TypedValue<RankedTensorType> offsets,
                                           int64_t axis);
 
-/// A kernel with slices along `axis` walks over the slice and over one other
-/// dimension; the first of three dimensions (experts) only separates blocks.
-TensorAccess walkSlices(Value tensor, int64_t axis);
+/// Reports the first field of a tile that is less than 1, or more than a block
+/// of any chip has of anything.
+LogicalResult verifyTileCounts(function_ref<InFlightDiagnostic()> emitError,
+                               ArrayRef<std::pair<StringRef, int64_t>> counts);
 
 } // namespace mlir::fp8moe::detail
 

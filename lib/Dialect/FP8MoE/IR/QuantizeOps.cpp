@@ -18,19 +18,12 @@ using namespace mlir::fp8moe::detail;
 // Shapes of scales
 //===----------------------------------------------------------------------===//
 
-/// [E, N] for a jagged axis of a matrix.
-static SmallVector<int64_t> jaggedScaleShape(RankedTensorType input,
-                                             RankedTensorType offsets,
-                                             int64_t axis) {
-  return {offsets.getDimSize(0), input.getDimSize(1 - axis)};
-}
-
-/// The scale shape of `axis`, cut by groups when there are offsets.
+/// The shape of scales along `axis`: [E, N] for the groups of a matrix.
 static SmallVector<int64_t> scaleShape(RankedTensorType input,
-                                       TypedValue<RankedTensorType> offsets,
-                                       int64_t axis) {
-  return offsets ? jaggedScaleShape(input, offsets.getType(), axis)
-                 : dropDim(input.getShape(), axis);
+                                       RankedTensorType offsets, int64_t axis) {
+  if (offsets)
+    return {offsets.getDimSize(0), input.getDimSize(1 - axis)};
+  return dropDim(input.getShape(), axis);
 }
 
 static SmallVector<OpFoldResult>
@@ -76,7 +69,9 @@ static LogicalResult verifyScales(Operation *op, const Twine &what,
                                   RankedTensorType input,
                                   TypedValue<RankedTensorType> offsets,
                                   int64_t axis) {
-  if (failed(verifyShape(op, what, scales, scaleShape(input, offsets, axis),
+  SmallVector<int64_t> shape =
+      scaleShape(input, offsets ? offsets.getType() : RankedTensorType(), axis);
+  if (failed(verifyShape(op, what, scales, shape,
                          offsets ? "groups, then the other dimension"
                                  : "the input without the axis")))
     return failure();
@@ -147,95 +142,58 @@ static void printScales(OpAsmPrinter &printer, Operation *, Value scaleA,
 // ScaleOp, JaggedScaleOp
 //===----------------------------------------------------------------------===//
 
-static LogicalResult inferScaleType(MLIRContext *context,
-                                    std::optional<Location> loc, Value input,
-                                    Value offsets, int64_t axis,
-                                    SmallVectorImpl<Type> &types) {
-  auto inputType = dyn_cast<RankedTensorType>(input.getType());
-  if (!inputType || axis < 0 || axis >= inputType.getRank())
+/// The adaptor has an input, and the offsets of groups where `isJagged`.
+template <typename Adaptor>
+static LogicalResult
+inferScaleType(MLIRContext *context, std::optional<Location> loc,
+               Adaptor adaptor, bool isJagged, SmallVectorImpl<Type> &types) {
+  if (failed(requireOperands(adaptor, isJagged ? 2 : 1, loc)) ||
+      failed(requireAttribute(adaptor.getProperties().axis, "axis", loc)))
+    return failure();
+  int64_t axis = adaptor.getAxis();
+  auto input = dyn_cast<RankedTensorType>(adaptor.getInput().getType());
+  if (!input || axis < 0 || axis >= input.getRank())
     return emitOptionalError(loc, "expects an axis of the input of type ",
-                             input.getType(), ", found ", axis);
-  SmallVector<int64_t> shape;
-  if (offsets) {
-    auto offsetsType = dyn_cast<RankedTensorType>(offsets.getType());
-    if (!offsetsType || offsetsType.getRank() != 1 || inputType.getRank() != 2)
+                             adaptor.getInput().getType(), ", found ", axis);
+  RankedTensorType offsets;
+  if (isJagged) {
+    Type type = adaptor.getOperands()[1].getType();
+    offsets = dyn_cast<RankedTensorType>(type);
+    if (!offsets || offsets.getRank() != 1 || input.getRank() != 2)
       return emitOptionalError(
           loc, "expects an input of rank 2 and offsets of rank 1, found ",
-          inputType, " and ", offsets.getType());
-    shape = jaggedScaleShape(inputType, offsetsType, axis);
-  } else {
-    shape = dropDim(inputType.getShape(), axis);
+          input, " and ", type);
   }
-  types.push_back(RankedTensorType::get(shape, Float32Type::get(context)));
+  types.push_back(RankedTensorType::get(scaleShape(input, offsets, axis),
+                                        Float32Type::get(context)));
   return success();
 }
 
-static bool isSameScaleType(TypeRange inferred, TypeRange actual) {
-  return haveSameLayout(cast<RankedTensorType>(inferred[0]),
-                        cast<RankedTensorType>(actual[0]));
+template <typename ScaleOpTy> static LogicalResult verifyScaleOp(ScaleOpTy op) {
+  RankedTensorType input = op.getInput().getType();
+  if (failed(verifySlices(op, input, op.getOffsets(), op.getAxis())))
+    return failure();
+  return verifyScales(op, "the scales", op.getType(), input, op.getOffsets(),
+                      op.getAxis());
 }
 
 LogicalResult ScaleOp::inferReturnTypes(MLIRContext *context,
                                         std::optional<Location> loc,
                                         ScaleOp::Adaptor adaptor,
                                         SmallVectorImpl<Type> &types) {
-  if (failed(requireOperands(adaptor, 1, loc)) ||
-      failed(requireAttribute(adaptor.getProperties().axis, "axis", loc)))
-    return failure();
-  return inferScaleType(context, loc, adaptor.getInput(), Value(),
-                        adaptor.getAxis(), types);
+  return inferScaleType(context, loc, adaptor, /*isJagged=*/false, types);
 }
 
-bool ScaleOp::isCompatibleReturnTypes(TypeRange inferred, TypeRange actual) {
-  return isSameScaleType(inferred, actual);
-}
-
-LogicalResult ScaleOp::verify() {
-  if (failed(verifySlices(*this, getInput().getType(), {}, getAxis())))
-    return failure();
-  return verifyScales(*this, "the scales", getType(), getInput().getType(), {},
-                      getAxis());
-}
-
-LogicalResult
-ScaleOp::reifyResultSizes(OpBuilder &builder, Location loc, GetDimFn getDim,
-                          SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
-  SizeBuilder size(builder, loc, getDim);
-  sizes.push_back(scaleSizes(size, getInput(), {}, getAxis()));
-  return success();
-}
+LogicalResult ScaleOp::verify() { return verifyScaleOp(*this); }
 
 LogicalResult JaggedScaleOp::inferReturnTypes(MLIRContext *context,
                                               std::optional<Location> loc,
                                               JaggedScaleOp::Adaptor adaptor,
                                               SmallVectorImpl<Type> &types) {
-  if (failed(requireOperands(adaptor, 2, loc)) ||
-      failed(requireAttribute(adaptor.getProperties().axis, "axis", loc)))
-    return failure();
-  return inferScaleType(context, loc, adaptor.getInput(), adaptor.getOffsets(),
-                        adaptor.getAxis(), types);
+  return inferScaleType(context, loc, adaptor, /*isJagged=*/true, types);
 }
 
-bool JaggedScaleOp::isCompatibleReturnTypes(TypeRange inferred,
-                                            TypeRange actual) {
-  return isSameScaleType(inferred, actual);
-}
-
-LogicalResult JaggedScaleOp::verify() {
-  if (failed(
-          verifySlices(*this, getInput().getType(), getOffsets(), getAxis())))
-    return failure();
-  return verifyScales(*this, "the scales", getType(), getInput().getType(),
-                      getOffsets(), getAxis());
-}
-
-LogicalResult JaggedScaleOp::reifyResultSizes(
-    OpBuilder &builder, Location loc, GetDimFn getDim,
-    SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
-  SizeBuilder size(builder, loc, getDim);
-  sizes.push_back(scaleSizes(size, getInput(), getOffsets(), getAxis()));
-  return success();
-}
+LogicalResult JaggedScaleOp::verify() { return verifyScaleOp(*this); }
 
 //===----------------------------------------------------------------------===//
 // QuantizeOp, DequantizeOp
@@ -245,20 +203,9 @@ template <typename CastOp> static LogicalResult verifyCast(CastOp op) {
   RankedTensorType input = op.getInput().getType();
   if (failed(verifySlices(op, input, op.getOffsets(), op.getAxis())) ||
       failed(verifyScales(op, "the scales", op.getScale().getType(), input,
-                          op.getOffsets(), op.getAxis())) ||
-      failed(verifyShape(op, "the result", op.getType(), input.getShape(),
-                         "that of the input")) ||
-      failed(verifyPacked(op, "the result", op.getType())))
+                          op.getOffsets(), op.getAxis())))
     return failure();
-  return verifyWritable(op, "the result", op.getType());
-}
-
-template <typename CastOp>
-static LogicalResult
-reifyCastSizes(CastOp op, OpBuilder &builder, Location loc, GetDimFn getDim,
-               SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
-  sizes.push_back(SizeBuilder(builder, loc, getDim).shape(op.getInput()));
-  return success();
+  return verifyElements(op, "the result", op.getType(), input);
 }
 
 /// Each dimension of the scales counts something of the input or of the groups.
@@ -284,41 +231,11 @@ void DequantizeOp::getEqualSizes(SmallVectorImpl<EqualSizes> &pairs) {
 
 LogicalResult QuantizeOp::verify() { return verifyCast(*this); }
 
-LogicalResult QuantizeOp::reifyResultSizes(
-    OpBuilder &builder, Location loc, GetDimFn getDim,
-    SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
-  return reifyCastSizes(*this, builder, loc, getDim, sizes);
-}
-
 LogicalResult DequantizeOp::verify() { return verifyCast(*this); }
-
-LogicalResult DequantizeOp::reifyResultSizes(
-    OpBuilder &builder, Location loc, GetDimFn getDim,
-    SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
-  return reifyCastSizes(*this, builder, loc, getDim, sizes);
-}
 
 //===----------------------------------------------------------------------===//
 // DynamicQuantizeOp, JaggedDynamicQuantizeOp
 //===----------------------------------------------------------------------===//
-
-/// Checks the axes and the number of results of a fused quantize.
-static LogicalResult verifyAxes(Operation *op, ArrayRef<int64_t> axes,
-                                RankedTensorType input) {
-  if (axes.empty() || axes.size() > 2 ||
-      (axes.size() == 2 && axes[0] == axes[1]))
-    return op->emitOpError("expects one axis or two different ones, found [")
-           << axes << "]";
-  for (int64_t axis : axes)
-    if (failed(verifyAxis(op, axis, input)))
-      return failure();
-  if (op->getNumResults() != 2 * axes.size())
-    return op->emitOpError("expects ")
-           << 2 * axes.size() << " results, data and scales for each of "
-           << axes.size() << (axes.size() == 1 ? " axis" : " axes")
-           << ", found " << op->getNumResults();
-  return success();
-}
 
 /// Checks one pair of data and scales.
 static LogicalResult
@@ -374,11 +291,9 @@ static LogicalResult verifyTiles(TiledOpInterface op, size_t numAxes) {
   return success();
 }
 
-/// Groups cut the first axis only, if there are any.
-template <typename OpTy>
-static LogicalResult verifyDynamic(OpTy op,
-                                   TypedValue<RankedTensorType> offsets) {
+template <typename OpTy> static LogicalResult verifyDynamic(OpTy op) {
   RankedTensorType input = op.getInput().getType();
+  TypedValue<RankedTensorType> offsets = op.getOffsets();
   if (failed(verifyAxes(op, op.getAxes(), input)) ||
       failed(verifyTiles(op, op.getAxes().size())) ||
       failed(verifySlices(op, input, offsets, op.getAxes()[0])))
@@ -389,96 +304,75 @@ static LogicalResult verifyDynamic(OpTy op,
     if (failed(
             verifyQuantized(op, Twine(i), data, scales, input, offsets, axis)))
       return failure();
+    // Groups cut the first axis only.
     offsets = {};
   }
   return success();
 }
 
-template <typename OpTy>
-static LogicalResult
-reifyDynamicSizes(OpTy op, TypedValue<RankedTensorType> offsets,
-                  SizeBuilder size,
-                  SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
-  for (Value data : op.getQuantized())
+LogicalResult DynamicQuantizeOp::verify() { return verifyDynamic(*this); }
+
+LogicalResult JaggedDynamicQuantizeOp::verify() { return verifyDynamic(*this); }
+
+SliceOpInterface fp8moe::createDynamicQuantize(OpBuilder &builder, Location loc,
+                                               TypeRange data, TypeRange scales,
+                                               Value input, Value offsets,
+                                               ArrayRef<int64_t> axes,
+                                               ScaleRounding rounding,
+                                               KernelChoiceAttr tiles) {
+  if (offsets)
+    return JaggedDynamicQuantizeOp::create(builder, loc, data, scales, input,
+                                           offsets, axes, rounding, tiles);
+  return DynamicQuantizeOp::create(builder, loc, data, scales, input, axes,
+                                   rounding, tiles);
+}
+
+//===----------------------------------------------------------------------===//
+// SliceOpInterface
+//===----------------------------------------------------------------------===//
+
+ResultRange SliceOpInterface::getDataResults() {
+  ResultRange results = getOperation()->getResults();
+  return results.take_front(getScaleOperand() ? 1 : results.size() / 2);
+}
+
+ResultRange SliceOpInterface::getScaleResults() {
+  return getOperation()->getResults().drop_front(getDataResults().size());
+}
+
+bool SliceOpInterface::hasBlocks() {
+  return isa<MXQuantizeOp, MXDequantizeOp>(getOperation());
+}
+
+LogicalResult SliceOpInterface::reifySizes(SizeBuilder size,
+                                           ResultSizes &sizes) {
+  TypedValue<RankedTensorType> input = getInput(), offsets = getOffsets();
+  for (Value data : getDataResults())
     sizes.push_back(dataSizes(size, cast<RankedTensorType>(data.getType()),
-                              op.getInput(), offsets));
-  for (int64_t axis : op.getAxes()) {
-    sizes.push_back(scaleSizes(size, op.getInput(), offsets, axis));
+                              input, offsets));
+  for (auto [scales, axis] : llvm::zip(getScaleResults(), getSliceAxes())) {
+    if (hasBlocks()) {
+      sizes.push_back(blockScaleSizes(size, size.shape(input), offsets, axis));
+      continue;
+    }
+    sizes.push_back(scaleSizes(size, input, offsets, axis));
+    // Groups cut the first axis only.
     offsets = {};
   }
   return success();
 }
 
-LogicalResult DynamicQuantizeOp::verify() { return verifyDynamic(*this, {}); }
-
-LogicalResult DynamicQuantizeOp::reifyResultSizes(
-    OpBuilder &builder, Location loc, GetDimFn getDim,
-    SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
-  return reifyDynamicSizes(*this, {}, SizeBuilder(builder, loc, getDim), sizes);
-}
-
-LogicalResult JaggedDynamicQuantizeOp::verify() {
-  return verifyDynamic(*this, getOffsets());
-}
-
-LogicalResult JaggedDynamicQuantizeOp::reifyResultSizes(
-    OpBuilder &builder, Location loc, GetDimFn getDim,
-    SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
-  return reifyDynamicSizes(*this, getOffsets(),
-                           SizeBuilder(builder, loc, getDim), sizes);
-}
-
-//===----------------------------------------------------------------------===//
-// KernelOpInterface
-//===----------------------------------------------------------------------===//
-
-TensorAccess ScaleOp::getTensorAccess(Value tensor, const TargetInfo &) {
-  return tensor == getInput() ? walkSlices(tensor, getAxis())
-                              : TensorAccess::fixed();
-}
-
-TensorAccess JaggedScaleOp::getTensorAccess(Value tensor, const TargetInfo &) {
-  return tensor == getInput() ? walkSlices(tensor, getAxis())
-                              : TensorAccess::fixed();
-}
-
-TensorAccess QuantizeOp::getTensorAccess(Value tensor, const TargetInfo &) {
-  return tensor == getInput() || tensor == getResult()
-             ? walkSlices(tensor, getAxis())
-             : TensorAccess::fixed();
-}
-
-TensorAccess DequantizeOp::getTensorAccess(Value tensor, const TargetInfo &) {
-  return tensor == getInput() || tensor == getResult()
-             ? walkSlices(tensor, getAxis())
-             : TensorAccess::fixed();
-}
-
-TensorAccess DynamicQuantizeOp::getTensorAccess(Value tensor,
-                                                const TargetInfo &) {
-  return tensor == getInput() || llvm::is_contained(getQuantized(), tensor)
-             ? walkSlices(tensor, getAxes()[0])
-             : TensorAccess::fixed();
-}
-
-TensorAccess JaggedDynamicQuantizeOp::getTensorAccess(Value tensor,
-                                                      const TargetInfo &) {
-  return tensor == getInput() || llvm::is_contained(getQuantized(), tensor)
-             ? walkSlices(tensor, getAxes()[0])
-             : TensorAccess::fixed();
-}
-
-/// GPUs have a kernel for one axis, besides that of the tile both_axes, which
-/// is chosen when tiles are. On the CPU, where there are no launches and time
-/// is not tuned, an operation counts once.
-static int64_t countPasses(ArrayRef<int64_t> axes, const TargetInfo &target) {
-  return target.isGPU() ? axes.size() : 1;
-}
-
-int64_t DynamicQuantizeOp::getNumPasses(const TargetInfo &target) {
-  return countPasses(getAxes(), target);
-}
-
-int64_t JaggedDynamicQuantizeOp::getNumPasses(const TargetInfo &target) {
-  return countPasses(getAxes(), target);
+/// A kernel with slices along an axis walks over the slice and over one other
+/// dimension; the first of three dimensions (experts) only separates blocks.
+TensorAccess SliceOpInterface::getAccess(Value tensor) {
+  if (tensor != getInput() && !llvm::is_contained(getDataResults(), tensor))
+    return TensorAccess::fixed();
+  auto type = cast<RankedTensorType>(tensor.getType());
+  if (!StridedLayout::get(type))
+    return TensorAccess::fixed();
+  SmallVector<int64_t> dims;
+  for (int64_t dim = 0; dim < type.getRank(); ++dim)
+    if (dim == getSliceAxes().front() || dim > 0 || type.getRank() < 3)
+      dims.push_back(dim);
+  return TensorAccess::free(dims);
 }

@@ -65,10 +65,8 @@ LogicalResult GatherRowsOp::verify() {
 
 void GatherRowsOp::getEqualSizes(SmallVectorImpl<EqualSizes> &) {}
 
-LogicalResult GatherRowsOp::reifyResultSizes(
-    OpBuilder &builder, Location loc, GetDimFn getDim,
-    SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
-  SizeBuilder size(builder, loc, getDim);
+LogicalResult GatherRowsOp::reifyResultSizes(SizeBuilder size,
+                                             ResultSizes &sizes) {
   sizes.push_back({size.dim(getRows(), 0), size.dim(getInput(), 1)});
   return success();
 }
@@ -108,12 +106,9 @@ void SwiGLUOp::getEqualSizes(SmallVectorImpl<EqualSizes> &pairs) {
     pairs.push_back({getWeights(), 0, getInput(), 0});
 }
 
-LogicalResult
-SwiGLUOp::reifyResultSizes(OpBuilder &builder, Location loc, GetDimFn getDim,
-                           SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
-  SizeBuilder size(builder, loc, getDim);
+LogicalResult SwiGLUOp::reifyResultSizes(SizeBuilder size, ResultSizes &sizes) {
   sizes.push_back(
-      {size.dim(getInput(), 0), builder.getIndexAttr(getType().getDimSize(1))});
+      {size.dim(getInput(), 0), size.constant(getType().getDimSize(1))});
   return success();
 }
 
@@ -133,10 +128,9 @@ void SwiGLUGradientOp::getEqualSizes(SmallVectorImpl<EqualSizes> &pairs) {
   pairs.push_back({getGradient(), 0, getInput(), 0});
 }
 
-LogicalResult SwiGLUGradientOp::reifyResultSizes(
-    OpBuilder &builder, Location loc, GetDimFn getDim,
-    SmallVectorImpl<SmallVector<OpFoldResult>> &sizes) {
-  sizes.push_back(SizeBuilder(builder, loc, getDim).shape(getInput()));
+LogicalResult SwiGLUGradientOp::reifyResultSizes(SizeBuilder size,
+                                                 ResultSizes &sizes) {
+  sizes.push_back(size.shape(getInput()));
   return success();
 }
 

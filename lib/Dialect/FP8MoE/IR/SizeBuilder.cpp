@@ -9,10 +9,9 @@
 #include "fp8moe/Dialect/FP8MoE/IR/SizeBuilder.h"
 
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Utils/StaticValueUtils.h"
-#include "llvm/Support/CheckedArithmetic.h"
-#include "llvm/Support/MathExtras.h"
+#include "fp8moe/Dialect/FP8MoE/IR/SizeMath.h"
+
+#include <functional>
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -21,33 +20,17 @@ OpFoldResult SizeBuilder::constant(int64_t value) {
   return builder.getIndexAttr(value);
 }
 
-/// max(size, 1): an empty dimension counts as 1 in the strides outside it, as
-/// in computeStrides.
-static OpFoldResult atLeastOne(OpBuilder &builder, Location loc,
-                               OpFoldResult size) {
-  OpFoldResult one = builder.getIndexAttr(1);
-  if (std::optional<int64_t> known = getConstantIntValue(size))
-    return *known < 1 ? one : size;
-  return arith::MaxSIOp::create(
-             builder, loc, getValueOrCreateConstantIndexOp(builder, loc, size),
-             getValueOrCreateConstantIndexOp(builder, loc, one))
-      .getResult();
+/// What `compute` makes of two sizes.
+template <typename Compute>
+static OpFoldResult computeSize(OpBuilder &builder, Location loc,
+                                OpFoldResult a, OpFoldResult b,
+                                Compute compute) {
+  ImplicitLocOpBuilder inner(loc, builder);
+  return compute(HostSize(inner, a), HostSize(inner, b)).getSize(inner);
 }
 
-/// Folds `fold(a, b)` when both are known and the result fits 64 bits, else
-/// creates `Op`.
-template <typename Op, typename Fold>
-static OpFoldResult combine(OpBuilder &builder, Location loc, OpFoldResult a,
-                            OpFoldResult b, Fold fold) {
-  std::optional<int64_t> knownA = getConstantIntValue(a);
-  std::optional<int64_t> knownB = getConstantIntValue(b);
-  if (knownA && knownB)
-    if (std::optional<int64_t> result = fold(*knownA, *knownB))
-      return builder.getIndexAttr(*result);
-  return Op::create(builder, loc,
-                    getValueOrCreateConstantIndexOp(builder, loc, a),
-                    getValueOrCreateConstantIndexOp(builder, loc, b))
-      .getResult();
+static HostSize divideUp(const HostSize &a, const HostSize &b) {
+  return ceilDiv(a, b);
 }
 
 OpFoldResult SizeBuilder::dim(TypedValue<RankedTensorType> value, int64_t i) {
@@ -64,33 +47,25 @@ SizeBuilder::shape(TypedValue<RankedTensorType> value) {
 }
 
 OpFoldResult SizeBuilder::add(OpFoldResult a, OpFoldResult b) {
-  return combine<arith::AddIOp>(builder, loc, a, b, llvm::checkedAdd<int64_t>);
+  return computeSize(builder, loc, a, b, std::plus<HostSize>());
 }
 
 OpFoldResult SizeBuilder::mul(OpFoldResult a, OpFoldResult b) {
-  if (getConstantIntValue(b) == 1)
-    return a;
-  if (getConstantIntValue(a) == 1)
-    return b;
-  return combine<arith::MulIOp>(builder, loc, a, b, llvm::checkedMul<int64_t>);
+  return computeSize(builder, loc, a, b, std::multiplies<HostSize>());
 }
 
 OpFoldResult SizeBuilder::div(OpFoldResult a, int64_t divisor) {
-  if (divisor == 1)
-    return a;
-  return combine<arith::DivSIOp>(builder, loc, a, constant(divisor),
-                                 std::divides<int64_t>());
+  return computeSize(builder, loc, a, constant(divisor),
+                     std::divides<HostSize>());
 }
 
 OpFoldResult SizeBuilder::rem(OpFoldResult a, int64_t divisor) {
-  return combine<arith::RemSIOp>(builder, loc, a, constant(divisor),
-                                 std::modulus<int64_t>());
+  return computeSize(builder, loc, a, constant(divisor),
+                     std::modulus<HostSize>());
 }
 
 OpFoldResult SizeBuilder::ceilDiv(OpFoldResult a, int64_t divisor) {
-  return combine<arith::CeilDivSIOp>(
-      builder, loc, a, constant(divisor),
-      [](int64_t x, int64_t y) { return llvm::divideCeilSigned(x, y); });
+  return computeSize(builder, loc, a, constant(divisor), divideUp);
 }
 
 OpFoldResult SizeBuilder::paddedExtent(OpFoldResult size, OpFoldResult groups,
@@ -108,7 +83,11 @@ SizeBuilder::denseStrides(RankedTensorType type, ArrayRef<OpFoldResult> sizes) {
   OpFoldResult stride = constant(1);
   for (int64_t dim : llvm::reverse(ArrayRef(layout.order).drop_front())) {
     strides[dim] = stride;
-    stride = mul(stride, atLeastOne(builder, loc, sizes[dim]));
+    // An empty dimension counts as 1, as in computeStrides.
+    OpFoldResult size = computeSize(
+        builder, loc, sizes[dim], constant(1),
+        [](const HostSize &x, const HostSize &y) { return maxOf(x, y); });
+    stride = mul(stride, size);
   }
   strides[layout.order.front()] = stride;
   return strides;

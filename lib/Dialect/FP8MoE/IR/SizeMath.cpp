@@ -79,17 +79,19 @@ static std::optional<int64_t> foldDivision(const HostSize &a, const HostSize &b,
       });
 }
 
-HostSize fp8moe::operator+(const HostSize &a, const HostSize &b) {
+namespace mlir::fp8moe {
+
+HostSize operator+(const HostSize &a, const HostSize &b) {
   return HostSize::create<arith::AddIOp>(
       a, b, foldKnown(a, b, llvm::checkedAdd<int64_t>));
 }
 
-HostSize fp8moe::operator-(const HostSize &a, const HostSize &b) {
+HostSize operator-(const HostSize &a, const HostSize &b) {
   return HostSize::create<arith::SubIOp>(
       a, b, foldKnown(a, b, llvm::checkedSub<int64_t>));
 }
 
-HostSize fp8moe::operator*(const HostSize &a, const HostSize &b) {
+HostSize operator*(const HostSize &a, const HostSize &b) {
   if (b.known == 1)
     return a.withBuilderOf(b);
   if (a.known == 1)
@@ -98,31 +100,31 @@ HostSize fp8moe::operator*(const HostSize &a, const HostSize &b) {
       a, b, foldKnown(a, b, llvm::checkedMul<int64_t>));
 }
 
-HostSize fp8moe::operator/(const HostSize &a, const HostSize &b) {
+HostSize operator/(const HostSize &a, const HostSize &b) {
   if (b.known == 1)
     return a.withBuilderOf(b);
   return HostSize::create<arith::DivSIOp>(
       a, b, foldDivision(a, b, std::divides<int64_t>()));
 }
 
-HostSize fp8moe::operator%(const HostSize &a, const HostSize &b) {
+HostSize operator%(const HostSize &a, const HostSize &b) {
   return HostSize::create<arith::RemSIOp>(
       a, b, foldDivision(a, b, std::modulus<int64_t>()));
 }
 
-HostSize fp8moe::ceilDiv(const HostSize &a, const HostSize &b) {
+HostSize ceilDiv(const HostSize &a, const HostSize &b) {
   return HostSize::create<arith::CeilDivSIOp>(
       a, b, foldDivision(a, b, llvm::divideCeilSigned<int64_t, int64_t>));
 }
 
-HostSize fp8moe::minOf(const HostSize &a, const HostSize &b) {
+HostSize minOf(const HostSize &a, const HostSize &b) {
   return HostSize::create<arith::MinSIOp>(
       a, b, foldKnown(a, b, [](int64_t x, int64_t y) {
         return std::optional(std::min(x, y));
       }));
 }
 
-HostSize fp8moe::maxOf(const HostSize &a, const HostSize &b) {
+HostSize maxOf(const HostSize &a, const HostSize &b) {
   return HostSize::create<arith::MaxSIOp>(
       a, b, foldKnown(a, b, [](int64_t x, int64_t y) {
         return std::optional(std::max(x, y));
@@ -145,13 +147,12 @@ static arith::CmpIPredicate getPredicate(Relation relation) {
   llvm_unreachable("unknown relation");
 }
 
-bool fp8moe::compare(Relation relation, int64_t a, int64_t b) {
+bool compare(Relation relation, int64_t a, int64_t b) {
   return arith::applyCmpPredicate(getPredicate(relation), APInt(64, a, true),
                                   APInt(64, b, true));
 }
 
-HostCondition fp8moe::compare(Relation relation, const HostSize &a,
-                              const HostSize &b) {
+HostCondition compare(Relation relation, const HostSize &a, const HostSize &b) {
   ImplicitLocOpBuilder *builder = a.builder ? a.builder : b.builder;
   assert(builder && "numbers alone are no sizes of a plan");
   Value lhs = a.getValue(*builder), rhs = b.getValue(*builder);
@@ -159,8 +160,8 @@ HostCondition fp8moe::compare(Relation relation, const HostSize &a,
                                                          lhs, rhs)};
 }
 
-HostSize fp8moe::select(const HostCondition &condition, const HostSize &ifTrue,
-                        const HostSize &ifFalse) {
+HostSize select(const HostCondition &condition, const HostSize &ifTrue,
+                const HostSize &ifFalse) {
   if (std::optional<int64_t> known = getConstantIntValue(condition.condition))
     return *known ? ifTrue.withBuilderOf(ifFalse)
                   : ifFalse.withBuilderOf(ifTrue);
@@ -170,3 +171,5 @@ HostSize fp8moe::select(const HostCondition &condition, const HostSize &ifTrue,
       builder, arith::SelectOp::create(builder, condition.condition, lhs, rhs)
                    .getResult());
 }
+
+} // namespace mlir::fp8moe

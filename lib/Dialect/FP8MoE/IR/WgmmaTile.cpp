@@ -6,8 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "TileUtils.h"
-#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.h"
+#include "OpUtils.h"
 #include "fp8moe/Target/NVIDIA.h"
 
 using namespace mlir;
@@ -47,7 +46,8 @@ WgmmaTileAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (splits < 1 || splits > kMostSplits)
     return emitError() << "expects 1 to " << kMostSplits
                        << " splits of the contraction, found " << splits;
-  return verifyTileCounts(emitError, {{"stages", stages}, {"raster", raster}});
+  return detail::verifyTileCounts(emitError,
+                                  {{"stages", stages}, {"raster", raster}});
 }
 
 SmallVector<TileField> WgmmaTileAttr::getFields() const {

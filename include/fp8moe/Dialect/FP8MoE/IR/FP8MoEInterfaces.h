@@ -9,20 +9,13 @@
 #ifndef FP8MOE_DIALECT_FP8MOE_IR_FP8MOEINTERFACES_H
 #define FP8MOE_DIALECT_FP8MOE_IR_FP8MOEINTERFACES_H
 
+#include "fp8moe/Dialect/FP8MoE/IR/SizeBuilder.h"
 #include "fp8moe/Target/TargetInfo.h"
-#include "mlir/IR/Builders.h"
-#include "mlir/IR/BuiltinTypes.h"
-#include "mlir/IR/OpDefinition.h"
 #include "mlir/IR/TensorEncoding.h"
 
 #include <variant>
 
 namespace mlir::fp8moe {
-
-/// Reads the size of one dimension of an operand, as an index value or
-/// attribute.
-using GetDimFn =
-    llvm::function_ref<OpFoldResult(TypedValue<RankedTensorType>, int64_t)>;
 
 /// Two dimensions of operands that must have the same size.
 struct EqualSizes {

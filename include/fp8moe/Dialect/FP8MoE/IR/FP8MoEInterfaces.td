@@ -64,12 +64,11 @@ def FP8MoE_ResultSizesOpInterface : OpInterface<"ResultSizesOpInterface"> {
   }];
   let methods = [
     InterfaceMethod<[{
-        Appends, for each result, one `index` value or attribute per dimension.
-        `getDim(operand, i)` gives the size of dimension i of an operand.
+        Appends, for each result, one `index` value or attribute per dimension. `size`
+        computes them from the sizes of operands.
       }], "::llvm::LogicalResult", "reifyResultSizes",
-      (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$loc,
-           "::mlir::fp8moe::GetDimFn":$getDim,
-           "::llvm::SmallVectorImpl<::llvm::SmallVector<::mlir::OpFoldResult>> &":$sizes)>,
+      (ins "::mlir::fp8moe::SizeBuilder":$size,
+           "::mlir::fp8moe::ResultSizes &":$sizes)>,
     InterfaceMethod<[{
         Appends the pairs of operand dimensions that must have equal sizes, whether
         or not the types already say so.
@@ -99,6 +98,57 @@ def FP8MoE_KernelOpInterface : OpInterface<"KernelOpInterface"> {
       (ins "const ::mlir::fp8moe::TargetInfo &":$target),
       /*methodBody=*/"", /*defaultImplementation=*/"(void)target; return 1;">,
   ];
+}
+
+def FP8MoE_SliceOpInterface
+    : OpInterface<"SliceOpInterface",
+                  [FP8MoE_ResultSizesOpInterface, FP8MoE_KernelOpInterface]> {
+  let cppNamespace = "::mlir::fp8moe";
+  let description = [{
+    An operation on slices, or blocks of 32 elements, along axes of its input. It computes
+    data of the input's shape, scales for each axis, or both. Results are all data, then
+    all scales.
+  }];
+  let methods = [
+    InterfaceMethod<"What is quantized, dequantized or scaled.",
+                    "::mlir::TypedValue<::mlir::RankedTensorType>", "getInput">,
+    InterfaceMethod<[{
+        The ends of the groups, or null. They cut slices along the first axis, and rows
+        of blocks.
+      }], "::mlir::TypedValue<::mlir::RankedTensorType>", "getOffsets", (ins),
+      /*methodBody=*/"", /*defaultImplementation=*/"return {};">,
+    InterfaceMethod<"One axis, or two.", "::llvm::SmallVector<int64_t, 2>",
+      "getSliceAxes", (ins), /*methodBody=*/"", /*defaultImplementation=*/[{
+        return ::llvm::SmallVector<int64_t, 2>($_op.getAxes());
+      }]>,
+    InterfaceMethod<"As many as before.", "void", "setSliceAxes",
+      (ins "::llvm::ArrayRef<int64_t>":$axes), /*methodBody=*/"",
+      /*defaultImplementation=*/"$_op.setAxes(axes);">,
+    InterfaceMethod<"The scales that are read, or null.", "::mlir::OpOperand *",
+      "getScaleOperand", (ins), /*methodBody=*/"",
+      /*defaultImplementation=*/"return nullptr;">,
+  ];
+  let extraClassDeclaration = [{
+    ::mlir::ResultRange getDataResults();
+    ::mlir::ResultRange getScaleResults();
+    /// Scales are those of blocks.
+    bool hasBlocks();
+
+    // Methods of other interfaces.
+    ::llvm::LogicalResult reifySizes(::mlir::fp8moe::SizeBuilder size,
+                                     ::mlir::fp8moe::ResultSizes &sizes);
+    ::mlir::fp8moe::TensorAccess getAccess(::mlir::Value tensor);
+  }];
+  let extraTraitClassDeclaration = [{
+    ::llvm::LogicalResult reifyResultSizes(::mlir::fp8moe::SizeBuilder size,
+                                           ::mlir::fp8moe::ResultSizes &sizes) {
+      return SliceOpInterface($_op).reifySizes(size, sizes);
+    }
+    ::mlir::fp8moe::TensorAccess getTensorAccess(
+        ::mlir::Value tensor, const ::mlir::fp8moe::TargetInfo &) {
+      return SliceOpInterface($_op).getAccess(tensor);
+    }
+  }];
 }
 
 def FP8MoE_RowOpInterface : OpInterface<"RowOpInterface"> {

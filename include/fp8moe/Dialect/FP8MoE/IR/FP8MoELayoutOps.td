@@ -11,7 +11,7 @@
 
 include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOpBase.td"
 
-def FP8MoE_TransposeOp : FP8MoE_InferredOp<"transpose"> {
+def FP8MoE_TransposeOp : FP8MoE_Op<"transpose", [FP8MoE_InferredType]> {
   let summary = "view with permuted dimensions";
   let description = [{
     Result dimension i is input dimension `permutation[i]`. No byte moves: the result's
@@ -71,7 +71,7 @@ def FP8MoE_ReshapeOp : FP8MoE_Op<"reshape"> {
   let hasFolder = 1;
 }
 
-def FP8MoE_ContiguousOp : FP8MoE_InferredOp<"contiguous"> {
+def FP8MoE_ContiguousOp : FP8MoE_Op<"contiguous", [FP8MoE_InferredType]> {
   let summary = "copy to dense row-major";
   let description = [{
     The same values in dense row-major order, as PyTorch's `.contiguous()`. Bytes move

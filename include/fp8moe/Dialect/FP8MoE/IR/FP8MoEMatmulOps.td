@@ -15,7 +15,7 @@ include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOpBase.td"
 /// Views and copies of a matmul's operands aside, FP8MoE_MatmulOpInterface says all
 /// that passes and kernels ask.
 class FP8MoE_MatmulOp<string mnemonic> : FP8MoE_Op<mnemonic,
-    [AttrSizedOperandSegments, FP8MoE_Kernel, FP8MoE_TiledOpInterface, FP8MoE_MatmulOpInterface,
+    [AttrSizedOperandSegments, DeclareOpInterfaceMethods<FP8MoE_KernelOpInterface>, FP8MoE_TiledOpInterface, FP8MoE_MatmulOpInterface,
      FP8MoE_SizesWithEqualOperands]>;
 
 def FP8MoE_LinearOp : FP8MoE_MatmulOp<"linear"> {

@@ -61,25 +61,35 @@ def FP8MoE_Fp8TypeAttr : TypeAttrBase<"::mlir::Type",
     CPred<"::mlir::fp8moe::isFp8Type(::llvm::cast<::mlir::TypeAttr>($_self).getValue())">]>;
 }
 
-class FP8MoE_Op<string mnemonic, list<Trait> traits = []>
-    : Op<FP8MoE_Dialect, mnemonic,
-         !listconcat([Pure, DeclareOpInterfaceMethods<FP8MoE_ResultSizesOpInterface>],
-                     traits)> {
+class FP8MoE_BaseOp<string mnemonic, list<Trait> traits>
+    : Op<FP8MoE_Dialect, mnemonic, !listconcat([Pure], traits)> {
   let hasVerifier = 1;
 }
+
+class FP8MoE_Op<string mnemonic, list<Trait> traits = []>
+    : FP8MoE_BaseOp<mnemonic, !listconcat(
+          [DeclareOpInterfaceMethods<FP8MoE_ResultSizesOpInterface>], traits)>;
+
+/// An operation whose interface says how kernels access its tensors, and what sizes its
+/// results have.
+class FP8MoE_SliceOp<string mnemonic, list<Trait> traits = []>
+    : FP8MoE_BaseOp<mnemonic, !listconcat(
+          [FP8MoE_ResultSizesOpInterface, FP8MoE_KernelOpInterface,
+           FP8MoE_SliceOpInterface], traits)>;
 
 /// An operation with operands whose sizes must agree at run time.
 def FP8MoE_SizesWithEqualOperands
     : DeclareOpInterfaceMethods<FP8MoE_ResultSizesOpInterface, ["getEqualSizes"]>;
 
-def FP8MoE_Kernel : DeclareOpInterfaceMethods<FP8MoE_KernelOpInterface>;
-/// An operation that may become several kernels.
-def FP8MoE_KernelOfPasses
-    : DeclareOpInterfaceMethods<FP8MoE_KernelOpInterface, ["getNumPasses"]>;
-
-/// An operation whose result type follows from its operands and attributes; a
+/// The result type of an operation follows from its operands and attributes; a
 /// different spelling of the same layout is accepted.
-class FP8MoE_InferredOp<string mnemonic, list<Trait> traits = []>
-    : FP8MoE_Op<mnemonic, !listconcat([InferTypeOpAdaptorWithIsCompatible], traits)>;
+def FP8MoE_InferredType : InferTypeOpAdaptorBase<[{
+  static bool isCompatibleReturnTypes(::mlir::TypeRange inferred,
+                                      ::mlir::TypeRange actual) {
+    return ::mlir::fp8moe::haveSameLayout(
+        ::llvm::cast<::mlir::RankedTensorType>(inferred[0]),
+        ::llvm::cast<::mlir::RankedTensorType>(actual[0]));
+  }
+}]>;
 
 #endif // FP8MOE_DIALECT_FP8MOE_IR_FP8MOEOPBASE_TD

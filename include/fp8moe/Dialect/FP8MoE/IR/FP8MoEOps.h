@@ -13,6 +13,7 @@
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEInterfaces.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoETypes.h"
+#include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -24,12 +25,20 @@
 
 namespace mlir::fp8moe {
 
+/// Creates fp8moe.dynamic_quantize, or fp8moe.jagged_dynamic_quantize where
+/// there are offsets.
+SliceOpInterface createDynamicQuantize(OpBuilder &builder, Location loc,
+                                       TypeRange data, TypeRange scales,
+                                       Value input, Value offsets,
+                                       ArrayRef<int64_t> axes,
+                                       ScaleRounding rounding,
+                                       KernelChoiceAttr tiles = {});
+
 /// Whether the scales of a matmul are those of blocks along the contraction.
 bool hasBlockScales(MatmulOpInterface op);
 /// The sizes that scales of blocks of the first or second operand must have.
-void reifyBlockScaleSizes(MatmulOpInterface op, bool ofA, OpBuilder &builder,
-                          GetDimFn getDim,
-                          SmallVectorImpl<OpFoldResult> &sizes);
+SmallVector<OpFoldResult> getBlockScaleSizes(MatmulOpInterface op, bool ofA,
+                                             SizeBuilder size);
 
 /// Reports a matmul that no lowering takes: one whose precision is undecided,
 /// or decided and not applied.

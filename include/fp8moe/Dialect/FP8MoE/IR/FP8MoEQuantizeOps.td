@@ -11,7 +11,19 @@
 
 include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOpBase.td"
 
-def FP8MoE_ScaleOp : FP8MoE_InferredOp<"scale", [FP8MoE_Kernel, FP8MoE_TiledOpInterface]> {
+class FP8MoE_OneAxisOp<string mnemonic, list<Trait> traits>
+    : FP8MoE_SliceOp<mnemonic, traits> {
+  code axisDeclaration = [{
+    ::llvm::SmallVector<int64_t, 2> getSliceAxes() { return {getAxis()}; }
+    void setSliceAxes(::llvm::ArrayRef<int64_t> axes) { setAxis(axes.front()); }
+  }];
+  let extraClassDeclaration = axisDeclaration;
+}
+
+class FP8MoE_ScaleOpOf<string mnemonic>
+    : FP8MoE_OneAxisOp<mnemonic, [FP8MoE_InferredType, FP8MoE_TiledOpInterface]>;
+
+def FP8MoE_ScaleOp : FP8MoE_ScaleOpOf<"scale"> {
   let summary = "scales from the largest magnitude along a dimension";
   let description = [{
     One f32 scale for each slice along `axis`: `f32(f64(FP8_MAX) / max(f64(amax), 1e-12))`,
@@ -40,8 +52,7 @@ def FP8MoE_ScaleOp : FP8MoE_InferredOp<"scale", [FP8MoE_Kernel, FP8MoE_TiledOpIn
   }];
 }
 
-def FP8MoE_JaggedScaleOp
-    : FP8MoE_InferredOp<"jagged_scale", [FP8MoE_Kernel, FP8MoE_TiledOpInterface]> {
+def FP8MoE_JaggedScaleOp : FP8MoE_ScaleOpOf<"jagged_scale"> {
   let summary = "scales from the largest magnitude in each jagged group";
   let description = [{
     As `fp8moe.scale`, with slices cut by jagged groups along `axis`. An empty group has the
@@ -71,8 +82,16 @@ def FP8MoE_JaggedScaleOp
   }];
 }
 
-def FP8MoE_QuantizeOp : FP8MoE_Op<"quantize", [FP8MoE_Kernel,
-    FP8MoE_SizesWithEqualOperands]> {
+/// An operation that reads scales of slices.
+class FP8MoE_CastOp<string mnemonic> : FP8MoE_OneAxisOp<mnemonic, []> {
+  let extraClassDeclaration = axisDeclaration # [{
+    ::mlir::OpOperand *getScaleOperand() { return &getScaleMutable(); }
+    void getEqualSizes(
+        ::llvm::SmallVectorImpl<::mlir::fp8moe::EqualSizes> &pairs);
+  }];
+}
+
+def FP8MoE_QuantizeOp : FP8MoE_CastOp<"quantize"> {
   let summary = "FP8 cast with given scales";
   let description = [{
     `q = cast(clamp(f32(x) * scale, -FP8_MAX, FP8_MAX))`, round to nearest even; the scale is
@@ -101,8 +120,7 @@ def FP8MoE_QuantizeOp : FP8MoE_Op<"quantize", [FP8MoE_Kernel,
   }];
 }
 
-def FP8MoE_DequantizeOp : FP8MoE_Op<"dequantize", [FP8MoE_Kernel,
-    FP8MoE_SizesWithEqualOperands]> {
+def FP8MoE_DequantizeOp : FP8MoE_CastOp<"dequantize"> {
   let summary = "back from FP8";
   let description = [{
     `out = cast(f32(q) * d)` with `d = f32(1 / s)` for `quantize` scales and the scale itself
@@ -130,8 +148,19 @@ def FP8MoE_DequantizeOp : FP8MoE_Op<"dequantize", [FP8MoE_Kernel,
   }];
 }
 
-def FP8MoE_DynamicQuantizeOp : FP8MoE_Op<"dynamic_quantize", [FP8MoE_KernelOfPasses, FP8MoE_TiledOpInterface,
-    SameVariadicResultSize]> {
+class FP8MoE_DynamicOp<string mnemonic>
+    : FP8MoE_SliceOp<mnemonic, [FP8MoE_TiledOpInterface, SameVariadicResultSize]> {
+  let extraClassDeclaration = [{
+    /// GPUs have a kernel for one axis, besides that of the tile both_axes, which is
+    /// chosen when tiles are. On the CPU, where there are no launches and time is not
+    /// tuned, an operation counts once.
+    int64_t getNumPasses(const ::mlir::fp8moe::TargetInfo &target) {
+      return target.isGPU() ? getAxes().size() : 1;
+    }
+  }];
+}
+
+def FP8MoE_DynamicQuantizeOp : FP8MoE_DynamicOp<"dynamic_quantize"> {
   let summary = "scales and FP8 data in one step";
   let description = [{
     `fp8moe.scale` and `fp8moe.quantize` of the same tensor, fused. With two axes the input is
@@ -167,9 +196,7 @@ def FP8MoE_DynamicQuantizeOp : FP8MoE_Op<"dynamic_quantize", [FP8MoE_KernelOfPas
   }];
 }
 
-def FP8MoE_JaggedDynamicQuantizeOp
-    : FP8MoE_Op<"jagged_dynamic_quantize", [FP8MoE_KernelOfPasses, FP8MoE_TiledOpInterface,
-    SameVariadicResultSize]> {
+def FP8MoE_JaggedDynamicQuantizeOp : FP8MoE_DynamicOp<"jagged_dynamic_quantize"> {
   let summary = "scales and FP8 data of each jagged group";
   let description = [{
     `fp8moe.jagged_scale` and `fp8moe.quantize` of the same tensor, fused. `axes[0]` is the
@@ -209,8 +236,7 @@ def FP8MoE_JaggedDynamicQuantizeOp
   }];
 }
 
-def FP8MoE_MXQuantizeOp : FP8MoE_Op<"mx_quantize", [FP8MoE_KernelOfPasses,
-    SameVariadicResultSize]> {
+def FP8MoE_MXQuantizeOp : FP8MoE_SliceOp<"mx_quantize", [SameVariadicResultSize]> {
   let summary = "FP8 data with one power-of-two scale per 32 elements (MXFP8)";
   let description = [{
     OCP Microscaling: each block of 32 elements along an axis has one scale byte b of type
@@ -271,10 +297,14 @@ def FP8MoE_MXQuantizeOp : FP8MoE_Op<"mx_quantize", [FP8MoE_KernelOfPasses,
     }
     /// Whether one kernel of a GPU can quantize along both axes from one read.
     bool isReadOnce();
+    /// On the CPU, where there are no launches, an operation counts once.
+    int64_t getNumPasses(const ::mlir::fp8moe::TargetInfo &target) {
+      return target.isGPU() && !isReadOnce() ? getAxes().size() : 1;
+    }
   }];
 }
 
-def FP8MoE_MXDequantizeOp : FP8MoE_Op<"mx_dequantize", [FP8MoE_Kernel]> {
+def FP8MoE_MXDequantizeOp : FP8MoE_OneAxisOp<"mx_dequantize", []> {
   let summary = "back from FP8 with one power-of-two scale per 32 elements (MXFP8)";
   let description = [{
     `out = cast(f32(q) * 2^(b-127))` with the scale byte b of the element's block along
@@ -301,11 +331,11 @@ def FP8MoE_MXDequantizeOp : FP8MoE_Op<"mx_dequantize", [FP8MoE_Kernel]> {
     $input `by` $scale `along` $axis (`groups` `(` $offsets^ `:` type($offsets) `)`)?
     attr-dict `:` type($input) `,` type($scale) `->` type($result)
   }];
-  let extraClassDeclaration = [{
+  let extraClassDeclaration = axisDeclaration # [{
+    ::mlir::OpOperand *getScaleOperand() { return &getScaleMutable(); }
     /// The sizes that scales of such data must have.
-    void reifyScaleSizes(::mlir::OpBuilder &builder, ::mlir::Location loc,
-                         ::mlir::fp8moe::GetDimFn getDim,
-                         ::llvm::SmallVectorImpl<::mlir::OpFoldResult> &sizes);
+    ::llvm::SmallVector<::mlir::OpFoldResult>
+    getScaleSizes(::mlir::fp8moe::SizeBuilder size);
   }];
 }
 

@@ -41,6 +41,9 @@ SmallVector<int64_t> permute(ArrayRef<int64_t> values,
 SmallVector<int64_t> permuteOrder(ArrayRef<int64_t> order,
                                   ArrayRef<int64_t> permutation);
 
+/// A shape or order without its entry number `dim`.
+SmallVector<int64_t> dropDim(ArrayRef<int64_t> shape, int64_t dim);
+
 /// Bytes of one element in memory; none for types without a fixed width.
 std::optional<int64_t> getElementBytes(Type elementType);
 
@@ -75,6 +78,9 @@ struct StridedLayout {
   /// The layout of `type`: its encoding, or dense row-major without one. None
   /// for encodings that are not strided.
   static std::optional<StridedLayout> get(RankedTensorType type);
+
+  /// The type of a tensor with this layout, in its shortest spelling.
+  RankedTensorType getType(ArrayRef<int64_t> shape, Type elementType) const;
 
   /// True when consecutive elements along `dim` are adjacent.
   bool isContiguousAlong(int64_t dim) const { return strides[dim] == 1; }
@@ -142,10 +148,11 @@ std::optional<StridedLayout> reshapeLayout(const StridedLayout &layout,
                                            ArrayRef<int64_t> inputShape,
                                            ArrayRef<int64_t> resultShape);
 
-/// The encoding of `layout` for `shape` in its shortest spelling; null for
-/// plain dense row-major.
-Attribute encodeLayout(MLIRContext *context, const StridedLayout &layout,
-                       ArrayRef<int64_t> shape);
+/// "row-major", "column-major", "order [0, 2, 1]", "strides [80, 1]".
+std::string describeLayout(const StridedLayout &layout);
+
+/// As above, for the layout of a type; other encodings as they print.
+std::string describeLayout(RankedTensorType type);
 
 } // namespace mlir::fp8moe
 

@@ -9,9 +9,19 @@
 #ifndef FP8MOE_DIALECT_FP8MOE_IR_SIZEBUILDER_H
 #define FP8MOE_DIALECT_FP8MOE_IR_SIZEBUILDER_H
 
-#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEInterfaces.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/OpDefinition.h"
 
 namespace mlir::fp8moe {
+
+/// Reads the size of one dimension of an operand, as an index value or
+/// attribute.
+using GetDimFn =
+    llvm::function_ref<OpFoldResult(TypedValue<RankedTensorType>, int64_t)>;
+
+/// For each result of an operation one size per dimension.
+using ResultSizes = SmallVector<SmallVector<OpFoldResult>>;
 
 /// Arithmetic on sizes: folds constants, creates `arith` operations on index
 /// otherwise. Used wherever the size of one tensor follows from that of others.

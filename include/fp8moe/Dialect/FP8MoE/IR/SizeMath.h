@@ -61,6 +61,7 @@ public:
   friend HostSize maxOf(const HostSize &a, const HostSize &b);
   friend HostCondition compare(Relation relation, const HostSize &a,
                                const HostSize &b);
+  /// One of the two sizes if the condition is known.
   friend HostSize select(const HostCondition &condition, const HostSize &ifTrue,
                          const HostSize &ifFalse);
 
@@ -103,19 +104,6 @@ bool compare(Relation relation, int64_t a, int64_t b);
 inline int64_t select(bool condition, int64_t ifTrue, int64_t ifFalse) {
   return condition ? ifTrue : ifFalse;
 }
-
-HostSize operator+(const HostSize &a, const HostSize &b);
-HostSize operator-(const HostSize &a, const HostSize &b);
-HostSize operator*(const HostSize &a, const HostSize &b);
-HostSize operator/(const HostSize &a, const HostSize &b);
-HostSize operator%(const HostSize &a, const HostSize &b);
-HostSize ceilDiv(const HostSize &a, const HostSize &b);
-HostSize minOf(const HostSize &a, const HostSize &b);
-HostSize maxOf(const HostSize &a, const HostSize &b);
-HostCondition compare(Relation relation, const HostSize &a, const HostSize &b);
-/// One of the two sizes if the condition is known.
-HostSize select(const HostCondition &condition, const HostSize &ifTrue,
-                const HostSize &ifFalse);
 
 /// The least multiple of `step` that is not less.
 inline int64_t alignTo(int64_t size, int64_t step) {
