@@ -29,13 +29,6 @@ MatmulOperand fp8moe::getMatmulOperand(MatmulOpInterface op, bool isFirst,
   return result;
 }
 
-namespace {
-/// The types of a tensor that is quantized along one axis.
-struct QuantizedTypes {
-  RankedTensorType data, scales;
-};
-} // namespace
-
 /// The type of scales of blocks: the other dimensions, then the blocks, in the
 /// layout that grouped ones have (X1), (X7).
 static RankedTensorType getBlockScaleType(ArrayRef<int64_t> shape, int64_t axis,
@@ -66,17 +59,6 @@ static RankedTensorType getSliceScaleType(ArrayRef<int64_t> shape, int64_t axis,
   return RankedTensorType::get(scaleShape, Float32Type::get(context));
 }
 
-static QuantizedTypes getQuantizedTypes(ArrayRef<int64_t> shape, int64_t axis,
-                                        Value offsets, bool hasBlocks,
-                                        Type fp8) {
-  MLIRContext *context = fp8.getContext();
-  SmallVector<int64_t> order = dropDim(identityPermutation(shape.size()), axis);
-  order.push_back(axis);
-  return {StridedLayout::getDense(shape, order).getType(shape, fp8),
-          hasBlocks ? getBlockScaleType(shape, axis, offsets, context)
-                    : getSliceScaleType(shape, axis, offsets, context)};
-}
-
 Operation *fp8moe::createQuantization(OpBuilder &builder, Location loc,
                                       ArrayRef<const MatmulOperand *> operands,
                                       Value root, Value offsets,
@@ -86,16 +68,21 @@ Operation *fp8moe::createQuantization(OpBuilder &builder, Location loc,
   if (isTransposed)
     root = TransposeOp::create(builder, loc, root, ArrayRef<int64_t>{1, 0});
   ArrayRef<int64_t> shape = cast<RankedTensorType>(root.getType()).getShape();
-  Type fp8 = getBuiltinFp8Type(builder.getContext(), Fp8Format::E4M3, flavour);
+  MLIRContext *context = builder.getContext();
+  Type fp8 = getBuiltinFp8Type(context, Fp8Format::E4M3, flavour);
   SmallVector<Type, 2> data, scales;
   SmallVector<int64_t, 2> axes;
   for (const MatmulOperand *operand : operands) {
-    axes.push_back(isTransposed ? 1 - operand->axis : operand->axis);
-    QuantizedTypes types = getQuantizedTypes(
-        shape, axes.back(), operand->offsets ? offsets : Value(),
-        operand->hasBlocks(), fp8);
-    data.push_back(types.data);
-    scales.push_back(types.scales);
+    int64_t axis = isTransposed ? 1 - operand->axis : operand->axis;
+    Value groups = operand->offsets ? offsets : Value();
+    SmallVector<int64_t> order =
+        dropDim(identityPermutation(shape.size()), axis);
+    order.push_back(axis);
+    axes.push_back(axis);
+    data.push_back(StridedLayout::getDense(shape, order).getType(shape, fp8));
+    scales.push_back(operand->hasBlocks()
+                         ? getBlockScaleType(shape, axis, groups, context)
+                         : getSliceScaleType(shape, axis, groups, context));
   }
   if (first.hasBlocks())
     return MXQuantizeOp::create(

@@ -153,17 +153,11 @@ private:
              << " needs " << numParameters
              << "; its signature must not change after "
                 "-fp8moe-plan-cpu-entries";
-    return verifyParameterTypes(kernel, bodyName, body.getNumArguments());
-  }
-
-  /// Checks that pointers come first, one for each memref, and then numbers.
-  LogicalResult verifyParameterTypes(func::FuncOp kernel,
-                                     FlatSymbolRefAttr bodyName,
-                                     size_t numPointers) {
+    // Pointers come first, one for each memref, and then numbers.
     Type pointer = LLVM::LLVMPointerType::get(&getContext());
     Type number = IntegerType::get(&getContext(), 64);
     for (auto [index, type] : llvm::enumerate(kernel.getArgumentTypes()))
-      if (Type expected = index < numPointers ? pointer : number;
+      if (Type expected = index < body.getNumArguments() ? pointer : number;
           type != expected)
         return kernel.emitError("was declared with parameter ")
                << index << " of type " << type << ", but " << bodyName

@@ -64,29 +64,3 @@ Value mlir::fp8moe::clampToExtent(LoopBuilder &b, Value start, Value length,
                                   Value extent) {
   return b.max(b.min(length, b.sub(extent, start)), b.index(0));
 }
-
-void fp8moe::copyRange(LoopBuilder &b, const TensorBuffer &from,
-                       Value fromBegin, const TensorBuffer &to, Value toBegin,
-                       int64_t dim, Value length) {
-  Value shift = b.sub(fromBegin, toBegin);
-  to.forEachElement(b, dim, toBegin, b.add(toBegin, length),
-                    [&](ArrayRef<Value> indices) {
-                      SmallVector<Value> source(indices);
-                      source[dim] = b.add(indices[dim], shift);
-                      to.store(b, from.load(b, source), indices);
-                    });
-}
-
-void fp8moe::copyToPaddedGroups(LoopBuilder &b, const TensorBuffer &from,
-                                const TensorBuffer &offsets,
-                                const TensorBuffer &to,
-                                GroupPaddingAttr padding) {
-  const int64_t dim = padding.getDim();
-  GroupsEnd end = forEachGroup(
-      b, offsets, from.sizes[dim], [&](const Group &group, Value start) {
-        Value length = b.sub(group.end, group.begin);
-        copyRange(b, from, group.begin, to, start, dim, length);
-        return fillGroupPadding(b, to, padding, start, length);
-      });
-  to.fillZero(b, dim, end.cursor, to.sizes[dim]);
-}

@@ -43,16 +43,6 @@ Value forEachGroup(LoopBuilder &b, const TensorBuffer &offsets, Value extent,
 Value fillGroupPadding(LoopBuilder &b, const TensorBuffer &buffer,
                        GroupPaddingAttr padding, Value start, Value length);
 
-/// (V3): the same elements in `to`, whose groups are padded and begin there.
-void copyToPaddedGroups(LoopBuilder &b, const TensorBuffer &from,
-                        const TensorBuffer &offsets, const TensorBuffer &to,
-                        GroupPaddingAttr padding);
-
-/// Copies `length` positions along `dim`, from `fromBegin` to `toBegin`.
-void copyRange(LoopBuilder &b, const TensorBuffer &from, Value fromBegin,
-               const TensorBuffer &to, Value toBegin, int64_t dim,
-               Value length);
-
 /// How many of the `length` positions from `start` lie within `extent`. For
 /// padded buffers whose extent comes from outside and may not fit the offsets.
 Value clampToExtent(LoopBuilder &b, Value start, Value length, Value extent);

@@ -75,7 +75,10 @@ static Value allocate(LoopBuilder &b, RankedTensorType type,
 // Destinations
 //===----------------------------------------------------------------------===//
 
-Value mlir::fp8moe::findDestination(OpResult result) {
+/// The output argument of the function that `result` is returned through, so
+/// that it can be written in place; null when there is none, or when it
+/// belongs to another value.
+static Value findDestination(OpResult result) {
   for (OpOperand &use : result.getUses()) {
     auto returnOp = dyn_cast<func::ReturnOp>(use.getOwner());
     if (!returnOp || returnOp->getBlock() != result.getOwner()->getBlock())

@@ -78,11 +78,6 @@ void addLowerings(const TypeConverter &converter, RewritePatternSet &patterns,
 SmallVector<Value> getStrides(LoopBuilder &b, const StridedLayout &layout,
                               ArrayRef<Value> sizes);
 
-/// The output argument of the function that `result` is returned through, so
-/// that it can be written in place; null when there is none, or when it
-/// belongs to another value.
-Value findDestination(OpResult result);
-
 void populateViewPatterns(const TypeConverter &converter,
                           RewritePatternSet &patterns);
 void populateRelayoutPatterns(const TypeConverter &converter,
