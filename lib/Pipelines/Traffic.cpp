@@ -10,7 +10,6 @@
 
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
-#include "fp8moe/Dialect/FP8MoE/IR/FusedRows.h"
 #include "fp8moe/Kernels/Model/NominalSizes.h"
 #include "fp8moe/Pipelines/Decisions.h"
 #include "llvm/ADT/SetVector.h"

@@ -96,12 +96,6 @@ static bool isFusable(SliceOpInterface op) {
          !cast<TiledOpInterface>(*op).getTilesAttr();
 }
 
-static ScaleRounding getRounding(SliceOpInterface op) {
-  if (auto jagged = dyn_cast<JaggedDynamicQuantizeOp>(*op))
-    return jagged.getRounding();
-  return cast<DynamicQuantizeOp>(*op).getRounding();
-}
-
 /// Whether the axis is the one along which the input is contiguous.
 static bool isAlongRows(SliceOpInterface op) {
   std::optional<StridedLayout> layout =
@@ -116,7 +110,7 @@ static bool fusePair(SliceOpInterface earlier, SliceOpInterface later,
                      const TargetInfo &target, DominanceInfo &dominance,
                      bool explain) {
   if (earlier.getSliceAxes() == later.getSliceAxes() ||
-      getRounding(earlier) != getRounding(later) ||
+      earlier.getScaleRounding() != later.getScaleRounding() ||
       (earlier.getOffsets() && later.getOffsets()))
     return false;
   // Columns before rows, as groups have them.
@@ -134,7 +128,7 @@ static bool fusePair(SliceOpInterface earlier, SliceOpInterface later,
       {first->getResult(1).getType(), second->getResult(1).getType()},
       earlier.getInput(), first.getOffsets(),
       {first.getSliceAxes().front(), second.getSliceAxes().front()},
-      getRounding(first));
+      *first.getScaleRounding());
   // Fewer operations are no reason: bytes and launches are. An operation that
   // becomes a kernel for each axis saves neither.
   bool isOneKernel = fused.getNumPasses(target) == 1 ||

@@ -12,10 +12,11 @@
 
 #include "Kernels/Quantize/QuantizeSizes.h"
 #include "Kernels/Rows/LowerRows.h"
-#include "fp8moe/Dialect/FP8MoE/IR/FusedRows.h"
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
 #include "fp8moe/Kernels/Model/KernelChoice.h"
 #include "fp8moe/Kernels/Model/KernelProblem.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -125,57 +126,68 @@ static FailureOr<Value> launchBothAxes(Operation *op,
   return createBoth(builder, loc, fallback, createNot(builder, loc, *isDone));
 }
 
-/// The end of an error at an operation with too many dimensions.
-static constexpr StringLiteral kMergeDimensions =
-    " (expected at most 3; merge dimensions with fp8moe.reshape)";
+/// The problem along axis number `index`. Scales without data are those of a
+/// quantization whose data would lie like the input.
+static FailureOr<QuantizeOperands> createOperands(SliceOpInterface op,
+                                                  size_t index, Type fp8Type,
+                                                  ProgramLowering &lowering) {
+  RankedTensorType inputType = op.getInput().getType(), dataType = inputType;
+  QuantizeViews views{
+      lowering.getView(op.getInput()), {}, std::nullopt, std::nullopt};
+  AxisQuantizeProblem problem;
+  problem.inputType = inputType.getElementType();
+  problem.fp8Type = fp8Type;
+  problem.powerOfTwo = op.getScaleRounding() == ScaleRounding::Pow2;
+  problem.scalesOnly = op.getDataResults().empty();
+  if (!problem.scalesOnly) {
+    OpResult data = op.getDataResults()[index];
+    FailureOr<BufferView> output = lowering.createResult(data);
+    if (failed(output))
+      return failure();
+    views.output = *output;
+    dataType = cast<RankedTensorType>(data.getType());
+    if (GroupPaddingAttr padding = getGroupPadding(dataType))
+      problem.outputPadding = padding.getPad();
+  }
+  FailureOr<BufferView> scales =
+      lowering.createResult(op.getScaleResults()[index]);
+  if (failed(scales))
+    return failure();
+  views.scales = *scales;
+  // Only the first axis is jagged.
+  if (op.getOffsets() && index == 0)
+    views.offsets = lowering.getView(op.getOffsets());
+  // Which dimension is which follows from types, as it did when tiles were
+  // chosen; views may know more.
+  int64_t axis = op.getSliceAxes()[index];
+  std::optional<QuantizeDims> dims =
+      assignQuantizeDims(axis, StridedLayout::get(inputType)->strides,
+                         StridedLayout::get(dataType)->strides);
+  return getOperands(problem, axis, *dims, views, lowering.getBuilder());
+}
 
-/// One launch, or one for each axis. `op` has a quantized tensor and scales for
-/// each.
-template <typename OpTy>
-static LogicalResult lowerAxes(OpTy op, ProgramLowering &lowering) {
+/// One launch, or one for each axis, which has a type of FP8.
+static LogicalResult lowerSlices(SliceOpInterface op, TypeRange fp8Types,
+                                 ProgramLowering &lowering) {
   SmallVector<QuantizeWork, 2> works = getQuantizeWorks(op);
   if (works.empty())
     return lowering.reportUnsupported(
         op, "of a tensor of rank " + Twine(op.getInput().getType().getRank()) +
-                kMergeDimensions);
-  for (Value quantized : op.getQuantized())
-    if (failed(lowering.requireFP8(op, "to",
-                                   getElementTypeOrSelf(quantized.getType()))))
-      return failure();
-  FailureOr<KernelChoiceAttr> choice = requireChoice(op, lowering.getTarget());
+                " (expected at most 3; merge dimensions with fp8moe.reshape)");
+  FailureOr<KernelChoiceAttr> choice =
+      requireChoice(cast<TiledOpInterface>(*op), lowering.getTarget());
   if (failed(choice))
     return failure();
   SmallVector<QuantizeOperands, 2> quantizations;
-  RankedTensorType inputType = op.getInput().getType();
-  for (auto [index, axis] : llvm::enumerate(op.getAxes())) {
-    auto quantized = cast<OpResult>(op.getQuantized()[index]);
-    auto type = cast<RankedTensorType>(quantized.getType());
-    FailureOr<BufferView> output = lowering.createResult(quantized);
-    FailureOr<BufferView> scales =
-        lowering.createResult(cast<OpResult>(op.getScales()[index]));
-    if (failed(output) || failed(scales))
+  for (auto [index, fp8Type] : llvm::enumerate(fp8Types)) {
+    FailureOr<QuantizeOperands> operands =
+        createOperands(op, index, fp8Type, lowering);
+    if (failed(operands))
       return failure();
-    QuantizeViews views{lowering.getView(op.getInput()), *scales, *output,
-                        std::nullopt};
-    // Only the first axis is jagged.
-    if (op.getOffsets() && index == 0)
-      views.offsets = lowering.getView(op.getOffsets());
-    AxisQuantizeProblem problem;
-    problem.inputType = inputType.getElementType();
-    problem.fp8Type = type.getElementType();
-    problem.powerOfTwo = op.getRounding() == ScaleRounding::Pow2;
-    if (GroupPaddingAttr padding = getGroupPadding(type))
-      problem.outputPadding = padding.getPad();
-    // Which dimension is which follows from types, as it did when tiles were
-    // chosen; views may know more.
-    std::optional<QuantizeDims> dims =
-        assignQuantizeDims(axis, StridedLayout::get(inputType)->strides,
-                           StridedLayout::get(type)->strides);
-    quantizations.push_back(
-        getOperands(problem, axis, *dims, views, lowering.getBuilder()));
+    quantizations.push_back(*operands);
   }
   // The operation that this one's kernel computes, for some tiles.
-  auto source = op.getInput().template getDefiningOp<RowOpInterface>();
+  auto source = op.getInput().getDefiningOp<RowOpInterface>();
   if (source && !isComputedByReaders(source))
     source = {};
   // The condition under which no kernel for both axes has run; null for always.
@@ -202,55 +214,27 @@ static LogicalResult lowerAxes(OpTy op, ProgramLowering &lowering) {
   return success();
 }
 
-/// Scales are those of a quantization whose data would lie like the input.
-template <typename OpTy>
-static LogicalResult lowerScale(OpTy op, ProgramLowering &lowering) {
-  // No tensor needs to have the FP8 type that a scale is for.
-  if (isNeutralFp8Type(op.getFp8Type()))
-    return op.emitError("'")
-           << op->getName() << "' computes scales for the target-neutral type "
-           << op.getFp8Type() << "; run fp8moe-resolve-fp8-types first";
-  if (failed(requireKernels(op, lowering.getTarget())))
-    return failure();
-  FailureOr<BufferView> scales = lowering.createResult(op->getOpResult(0));
-  if (failed(scales))
-    return failure();
-  QuantizeViews views{lowering.getView(op.getInput()), *scales, std::nullopt,
-                      std::nullopt};
-  if (op.getOffsets())
-    views.offsets = lowering.getView(op.getOffsets());
-  SmallVector<int64_t> strides =
-      llvm::map_to_vector(views.input.strides, getStaticSize);
-  std::optional<QuantizeDims> dims =
-      assignQuantizeDims(op.getAxis(), strides, strides);
-  if (!dims)
-    return lowering.reportUnsupported(
-        op, "of a tensor of rank " + Twine(strides.size()) + kMergeDimensions);
-  FailureOr<KernelChoiceAttr> choice = requireChoice(op, lowering.getTarget());
-  if (failed(choice))
-    return failure();
-  AxisQuantizeProblem problem;
-  problem.inputType = op.getInput().getType().getElementType();
-  problem.fp8Type = op.getFp8Type();
-  problem.powerOfTwo = op.getRounding() == ScaleRounding::Pow2;
-  problem.scalesOnly = true;
-  QuantizeOperands operands =
-      getOperands(problem, op.getAxis(), *dims, views, lowering.getBuilder());
-  return launchQuantize(op, operands,
-                        getQuantizeKind(getQuantizeWorks(op).front()), *choice,
-                        /*isNeeded=*/Value(), lowering);
-}
-
 static LogicalResult lowerQuantize(Operation *op, ProgramLowering &lowering) {
-  if (auto jagged = dyn_cast<JaggedDynamicQuantizeOp>(op))
-    return lowerAxes(jagged, lowering);
-  return lowerAxes(cast<DynamicQuantizeOp>(op), lowering);
+  auto slices = cast<SliceOpInterface>(op);
+  SmallVector<Type> types;
+  for (Value data : slices.getDataResults()) {
+    types.push_back(getElementTypeOrSelf(data.getType()));
+    if (failed(lowering.requireFP8(op, "to", types.back())))
+      return failure();
+  }
+  return lowerSlices(slices, types, lowering);
 }
 
 static LogicalResult lowerScales(Operation *op, ProgramLowering &lowering) {
-  if (auto jagged = dyn_cast<JaggedScaleOp>(op))
-    return lowerScale(jagged, lowering);
-  return lowerScale(cast<ScaleOp>(op), lowering);
+  Type fp8 =
+      llvm::TypeSwitch<Operation *, Type>(op).Case<ScaleOp, JaggedScaleOp>(
+          [](auto scale) { return scale.getFp8Type(); });
+  // No tensor needs to have the FP8 type that a scale is for.
+  if (isNeutralFp8Type(fp8))
+    return op->emitError("'")
+           << op->getName() << "' computes scales for the target-neutral type "
+           << fp8 << "; run fp8moe-resolve-fp8-types first";
+  return lowerSlices(cast<SliceOpInterface>(op), fp8, lowering);
 }
 
 FP8MOE_DEFINE_OP_LOWERING(Quantize, "dynamic quantizations",

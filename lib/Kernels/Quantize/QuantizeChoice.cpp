@@ -8,7 +8,7 @@
 
 #include "Kernels/Model/LengthRange.h"
 #include "Kernels/Quantize/QuantizeCandidates.h"
-#include "fp8moe/Dialect/FP8MoE/IR/FusedRows.h"
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
 #include "fp8moe/Kernels/Model/KernelChoice.h"
 #include "fp8moe/Kernels/Model/NominalSizes.h"
 #include "fp8moe/Kernels/Quantize/QuantizeTiles.h"

@@ -84,18 +84,20 @@ static bool isAxisRead(Operation *op, unsigned axis) {
 ///     -->
 ///     %q0, %s0 = dynamic_quantize %x along [1]
 ///     %q1, %s1 = dynamic_quantize %x along [0]
-template <typename OpTy> static SmallVector<Operation *, 2> splitAxes(OpTy op) {
+static SmallVector<Operation *, 2> splitAxes(TiledOpInterface op) {
+  auto slices = cast<SliceOpInterface>(*op);
   OpBuilder builder(op);
   SmallVector<Operation *, 2> parts;
-  for (auto [index, axis] : llvm::enumerate(op.getAxes())) {
-    Value data = op.getQuantized()[index], scales = op.getScales()[index];
+  for (auto [index, axis] : llvm::enumerate(slices.getSliceAxes())) {
     if (!isAxisRead(op, index))
       continue;
-    KernelChoiceAttr tiles = getAxisChoice(op.getTilesAttr(), index);
+    Value data = slices.getDataResults()[index];
+    Value scales = slices.getScaleResults()[index];
     // Only the first axis is jagged.
     Operation *part = createDynamicQuantize(
-        builder, op.getLoc(), data.getType(), scales.getType(), op.getInput(),
-        index == 0 ? op.getOffsets() : Value(), axis, op.getRounding(), tiles);
+        builder, op.getLoc(), data.getType(), scales.getType(),
+        slices.getInput(), index == 0 ? slices.getOffsets() : Value(), axis,
+        *slices.getScaleRounding(), getAxisChoice(op.getTilesAttr(), index));
     data.replaceAllUsesWith(part->getResult(0));
     scales.replaceAllUsesWith(part->getResult(1));
     parts.push_back(part);
@@ -120,9 +122,7 @@ SmallVector<Operation *, 2>
 QuantizeProblem::split(Operation *op, const TargetInfo &target) const {
   if (isOneKernel(op, target))
     return {op};
-  if (auto jagged = dyn_cast<JaggedDynamicQuantizeOp>(op))
-    return splitAxes(jagged);
-  return splitAxes(cast<DynamicQuantizeOp>(op));
+  return splitAxes(cast<TiledOpInterface>(op));
 }
 
 //===----------------------------------------------------------------------===//

@@ -223,50 +223,28 @@ getAxisWork(Value input, Value quantized, Value offsets, int64_t axis,
   return work;
 }
 
-template <typename OpTy>
-static SmallVector<QuantizeWork, 2> getWorks(OpTy op,
-                                             ArrayRef<AssumedLayout> layouts) {
+SmallVector<QuantizeWork, 2>
+fp8moe::getQuantizeWorks(Operation *op, ArrayRef<AssumedLayout> layouts) {
+  auto slices = dyn_cast<SliceOpInterface>(op);
+  if (!slices || slices.hasBlocks() || isa<DequantizeOp>(op))
+    return {};
+  Value input = slices.getInput(), offsets = slices.getOffsets();
+  bool scalesOnly = slices.getDataResults().empty();
   SmallVector<QuantizeWork, 2> works;
-  for (auto [index, axis] : llvm::enumerate(op.getAxes())) {
+  for (auto [index, axis] : llvm::enumerate(slices.getSliceAxes())) {
+    Value data = scalesOnly ? input : slices.getDataResults()[index];
     // Only the first axis is jagged.
     std::optional<QuantizeWork> work =
-        getAxisWork(op.getInput(), op.getQuantized()[index],
-                    index == 0 ? op.getOffsets() : Value(), axis, layouts);
+        getAxisWork(input, data, index == 0 ? offsets : Value(), axis, layouts);
     if (!work)
       return {};
-    work->powerOfTwo = op.getRounding() == ScaleRounding::Pow2;
+    work->scalesOnly = scalesOnly;
+    // Groups of the input are padded, not those of an output.
+    if (scalesOnly)
+      work->outputPadding = 1;
+    else
+      work->powerOfTwo = slices.getScaleRounding() == ScaleRounding::Pow2;
     works.push_back(*work);
   }
   return works;
-}
-
-template <typename OpTy>
-static SmallVector<QuantizeWork, 2>
-getScaleWorks(OpTy op, ArrayRef<AssumedLayout> layouts) {
-  std::optional<QuantizeWork> work = getAxisWork(
-      op.getInput(), op.getInput(), op.getOffsets(), op.getAxis(), layouts);
-  if (!work)
-    return {};
-  work->scalesOnly = true;
-  // Groups of the input are padded, not those of an output.
-  work->outputPadding = 1;
-  return {*work};
-}
-
-SmallVector<QuantizeWork, 2>
-fp8moe::getQuantizeWorks(Operation *op, ArrayRef<AssumedLayout> layouts) {
-  if (auto quantize = dyn_cast<DynamicQuantizeOp>(op))
-    return getWorks(quantize, layouts);
-  if (auto quantize = dyn_cast<JaggedDynamicQuantizeOp>(op))
-    return getWorks(quantize, layouts);
-  if (auto cast = dyn_cast<QuantizeOp>(op))
-    if (std::optional<QuantizeWork> work =
-            getAxisWork(cast.getInput(), cast.getResult(), cast.getOffsets(),
-                        cast.getAxis(), layouts))
-      return {*work};
-  if (auto scale = dyn_cast<ScaleOp>(op))
-    return getScaleWorks(scale, layouts);
-  if (auto scale = dyn_cast<JaggedScaleOp>(op))
-    return getScaleWorks(scale, layouts);
-  return {};
 }

@@ -8,7 +8,7 @@
 
 #include "Kernels/Rows/LowerRows.h"
 
-#include "fp8moe/Dialect/FP8MoE/IR/FusedRows.h"
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
 #include "fp8moe/Kernels/Model/KernelProblem.h"
 #include "llvm/ADT/TypeSwitch.h"
 

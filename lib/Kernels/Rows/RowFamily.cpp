@@ -8,7 +8,7 @@
 
 #include "Kernels/Rows/RowSource.h"
 #include "Kernels/Rows/RowWork.h"
-#include "fp8moe/Dialect/FP8MoE/IR/FusedRows.h"
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
 #include "fp8moe/Kernels/Model/KernelProblem.h"
 #include "fp8moe/Kernels/Model/NominalSizes.h"

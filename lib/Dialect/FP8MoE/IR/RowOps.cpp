@@ -8,8 +8,6 @@
 
 #include "OpUtils.h"
 
-#include "fp8moe/Dialect/FP8MoE/IR/FusedRows.h"
-
 using namespace mlir;
 using namespace mlir::fp8moe;
 using namespace mlir::fp8moe::detail;

@@ -21,7 +21,7 @@
 #include "Kernels/Quantize/QuantizeCandidates.h"
 #include "Kernels/Quantize/QuantizeFamily.h"
 #include "Kernels/Quantize/RescaledBothAxes/RescaledCalibration.h"
-#include "fp8moe/Dialect/FP8MoE/IR/FusedRows.h"
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
 #include "fp8moe/Kernels/Model/NominalSizes.h"
 
 using namespace mlir;

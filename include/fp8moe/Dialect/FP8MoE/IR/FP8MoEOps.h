@@ -40,6 +40,16 @@ bool hasBlockScales(MatmulOpInterface op);
 SmallVector<OpFoldResult> getBlockScaleSizes(MatmulOpInterface op, bool ofA,
                                              SizeBuilder size);
 
+/// Whether the kernels of a tile compute their input.
+bool computesInput(TileAttrInterface tile);
+
+/// Whether the kernels of all operations that read the result compute it, as
+/// their tiles say, for some sizes or for all. Each reader then launches the
+/// kernel of `op` itself before its kernels that do not (`LowerQuantize.cpp`).
+/// Nothing writes the operands of `op` meanwhile: an output may only overwrite
+/// an input of which a matmul's addend is the only use.
+bool isComputedByReaders(RowOpInterface op);
+
 /// Reports a matmul that no lowering takes: one whose precision is undecided,
 /// or decided and not applied.
 LogicalResult requirePrecision(MatmulOpInterface op);

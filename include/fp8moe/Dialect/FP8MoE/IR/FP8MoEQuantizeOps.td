@@ -21,7 +21,13 @@ class FP8MoE_OneAxisOp<string mnemonic, list<Trait> traits>
 }
 
 class FP8MoE_ScaleOpOf<string mnemonic>
-    : FP8MoE_OneAxisOp<mnemonic, [FP8MoE_InferredType, FP8MoE_TiledOpInterface]>;
+    : FP8MoE_OneAxisOp<mnemonic, [FP8MoE_InferredType, FP8MoE_TiledOpInterface]> {
+  let extraClassDeclaration = axisDeclaration # [{
+    ::std::optional<::mlir::fp8moe::ScaleRounding> getScaleRounding() {
+      return getRounding();
+    }
+  }];
+}
 
 def FP8MoE_ScaleOp : FP8MoE_ScaleOpOf<"scale"> {
   let summary = "scales from the largest magnitude along a dimension";
@@ -156,6 +162,9 @@ class FP8MoE_DynamicOp<string mnemonic>
     /// tuned, an operation counts once.
     int64_t getNumPasses(const ::mlir::fp8moe::TargetInfo &target) {
       return target.isGPU() ? getAxes().size() : 1;
+    }
+    ::std::optional<::mlir::fp8moe::ScaleRounding> getScaleRounding() {
+      return getRounding();
     }
   }];
 }
