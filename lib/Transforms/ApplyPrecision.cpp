@@ -9,6 +9,7 @@
 #include "PrecisionOperands.h"
 
 #include "fp8moe/Transforms/Passes.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 namespace mlir::fp8moe {
 #define GEN_PASS_DEF_APPLYPRECISION
@@ -100,27 +101,16 @@ Quantized ApplyPrecision::getQuantized(MatmulOpInterface op, bool isFirst) {
 void ApplyPrecision::apply(MatmulOpInterface op) {
   Quantized a = getQuantized(op, /*isFirst=*/true);
   Quantized b = getQuantized(op, /*isFirst=*/false);
-  OpBuilder builder(op);
-  ScaleDirectionAttr direction;
-  if (op.getPrecisionAttr().getRecipe() != PrecisionRecipe::MXFP8)
-    direction =
-        ScaleDirectionAttr::get(op.getContext(), ScaleDirection::Quantize);
-  auto accumulation =
-      AccumulationAttr::get(op.getContext(), op.getAccumulation());
-  Operation *result;
-  if (op.isDense())
-    result = LinearOp::create(builder, op.getLoc(), op.getType(), a.data,
-                              b.data, a.scales, b.scales, op.getAddend(),
-                              direction, accumulation, op.getPrecisionAttr(),
-                              op.getTilesAttr());
-  else
-    result = GroupedMatmulOp::create(
-        builder, op.getLoc(), op.getType(), a.data, b.data, op.getOffsets(),
-        a.scales, b.scales, op.getAddend(), direction, accumulation,
-        op.getPrecisionAttr(), op.getTilesAttr());
-  result->setDiscardableAttrs(op->getDiscardableAttrDictionary());
-  op.getResult().replaceAllUsesWith(result->getResult(0));
-  op->erase();
+  bool hasBlocks = op.getPrecisionAttr().getRecipe() == PrecisionRecipe::MXFP8;
+  llvm::TypeSwitch<Operation *>(op).Case<LinearOp, GroupedMatmulOp>(
+      [&](auto matmul) {
+        matmul.getAMutable().assign(a.data);
+        matmul.getBMutable().assign(b.data);
+        matmul.getScaleAMutable().assign(a.scales);
+        matmul.getScaleBMutable().assign(b.scales);
+        if (!hasBlocks)
+          matmul.setDirection(ScaleDirection::Quantize);
+      });
   ++numApplied;
 }
 

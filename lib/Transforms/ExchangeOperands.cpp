@@ -33,11 +33,6 @@ static bool liesByColumns(MatmulOpInterface op) {
          layout.isContiguousAlong(last - 1);
 }
 
-static bool isExchangeable(MatmulOpInterface op, const TargetInfo &target) {
-  return liesByColumns(op) && hasKernels(op, target) &&
-         explainNotExchangeable(op).empty();
-}
-
 /// The last two dimensions change places.
 static SmallVector<int64_t> getExchange(Value value) {
   int64_t rank = cast<RankedTensorType>(value.getType()).getRank();
@@ -93,7 +88,8 @@ bool fp8moe::exchangeOperands(FunctionOpInterface function,
     return false;
   SmallVector<MatmulOpInterface> ops;
   function->walk([&](MatmulOpInterface op) {
-    if (isExchangeable(op, target))
+    if (liesByColumns(op) && hasKernels(op, target) &&
+        explainNotExchangeable(op).empty())
       ops.push_back(op);
   });
   llvm::for_each(ops, exchange);

@@ -190,19 +190,15 @@ void LayoutGraph::collectUses(unsigned root) {
 
 void LayoutGraph::sortUses(SmallVectorImpl<LayoutUse> &uses) const {
   // Use lists have no order of their own; the program has.
-  using Place = std::tuple<unsigned, unsigned, unsigned>;
-  SmallVector<Place> places;
-  for (auto [i, use] : llvm::enumerate(uses))
-    places.emplace_back(positions.lookup(use.operand->getOwner()),
-                        use.operand->getOperandNumber(), i);
-  if (llvm::is_sorted(places))
-    return;
-  llvm::sort(places);
-  SmallVector<LayoutUse> sorted;
-  sorted.reserve(uses.size());
-  for (const Place &place : places)
-    sorted.push_back(std::move(uses[std::get<2>(place)]));
-  uses = std::move(sorted);
+  auto getPlace = [&](const LayoutUse &use) {
+    return std::pair(positions.lookup(use.operand->getOwner()),
+                     use.operand->getOperandNumber());
+  };
+  auto isBefore = [&](const LayoutUse &a, const LayoutUse &b) {
+    return getPlace(a) < getPlace(b);
+  };
+  if (!llvm::is_sorted(uses, isBefore))
+    llvm::stable_sort(uses, isBefore);
 }
 
 /// The layout of a reshape's input seen as its result, or the reverse.

@@ -172,17 +172,10 @@ static NamedResults nameResults(Operation *op) {
                    op.getRoundingAttr(), toPointer(op.getFp8Type()),
                    op.getScale(), results);
       })
-      .Case([&](QuantizeOp op) {
-        nameCast("quantize", op.getInput(), op.getOffsets(), op.getAxis(),
-                 op.getScale(), Attribute(), op.getResult(), results);
-      })
-      .Case([&](DequantizeOp op) {
-        nameCast("dequantize", op.getInput(), op.getOffsets(), op.getAxis(),
-                 op.getScale(), op.getDirectionAttr(), op.getResult(), results);
-      })
-      .Case([&](MXDequantizeOp op) {
-        nameCast("mx_dequantize", op.getInput(), op.getOffsets(), op.getAxis(),
-                 op.getScale(), Attribute(), op.getResult(), results);
+      .Case<QuantizeOp, DequantizeOp, MXDequantizeOp>([&](auto op) {
+        nameCast(op->getName().stripDialect(), op.getInput(), op.getOffsets(),
+                 op.getAxis(), op.getScale(), op->getAttr("direction"),
+                 op.getResult(), results);
       })
       .Case<DynamicQuantizeOp, JaggedDynamicQuantizeOp>([&](auto op) {
         for (auto [i, axis] : llvm::enumerate(op.getAxes()))

@@ -47,8 +47,7 @@ using Candidates = llvm::SetVector<GroupedMatmulOp>;
 /// The jagged data that `operand` is, through transposes; null when it is
 /// something else.
 static OpResult findJaggedData(Value operand) {
-  while (auto view = operand.getDefiningOp<TransposeOp>())
-    operand = view.getInput();
+  operand = skipOps(operand, llvm::IsaPred<TransposeOp>);
   auto producer = operand.getDefiningOp<JaggedDynamicQuantizeOp>();
   if (!producer || operand != producer.getQuantized()[0])
     return {};

@@ -266,12 +266,11 @@ void PlacementRewriter::rewriteUses(unsigned rootNumber) {
   }
 }
 
-static unsigned countCopies(FunctionOpInterface function) {
-  unsigned numCopies = 0;
-  function->walk([&](Operation *op) {
-    numCopies += LayoutGraph::isPlainRelayout(op) && !isNoopRelayout(op);
-  });
-  return numCopies;
+static size_t countOps(FunctionOpInterface function,
+                       function_ref<bool(Operation *)> isCounted) {
+  size_t count = 0;
+  function->walk([&](Operation *op) { count += isCounted(op); });
+  return count;
 }
 
 LogicalResult PlaceLayouts::initialize(MLIRContext *context) {
@@ -309,12 +308,6 @@ static bool mergeEqualOperations(FunctionOpInterface function) {
   return changed;
 }
 
-static size_t countKernels(FunctionOpInterface function) {
-  size_t kernels = 0;
-  function->walk([&](Operation *op) { kernels += LayoutGraph::isKernel(op); });
-  return kernels;
-}
-
 FailureOr<PlaceLayouts::Outcome>
 PlaceLayouts::place(FunctionOpInterface function, const TargetInfo &target) {
   Outcome outcome;
@@ -349,7 +342,9 @@ PlaceLayouts::place(FunctionOpInterface function, const TargetInfo &target) {
   outcome.simplified = simplifyControlFlow(graph, controlFlowPatterns);
   outcome.changed = true;
   eraseDeadOps(function);
-  outcome.copiesAfter = countCopies(function);
+  outcome.copiesAfter = countOps(function, [](Operation *op) {
+    return LayoutGraph::isPlainRelayout(op) && !isNoopRelayout(op);
+  });
   outcome.bytesAfter = placement.cost.bytes;
   return outcome;
 }
@@ -373,10 +368,10 @@ void PlaceLayouts::runOnOperation() {
     if (!first)
       first = *last;
     changed |= exchangeOperands(function, target->getInfo());
-    kernelsPlaced = kernelsLeft = countKernels(function);
+    kernelsPlaced = kernelsLeft = countOps(function, LayoutGraph::isKernel);
     bool merged = mergeEqualOperations(function);
     if (merged)
-      kernelsLeft = countKernels(function);
+      kernelsLeft = countOps(function, LayoutGraph::isKernel);
     changed |= last->changed || merged;
     // Fewer kernels may want other layouts, and those that were in a branch
     // count more often without it. Each round has fewer kernels or branches.

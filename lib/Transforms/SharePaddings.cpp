@@ -181,13 +181,6 @@ Cost PaddingShare::getSharedCost(const Padding &padding) const {
 // Sharing
 //===----------------------------------------------------------------------===//
 
-/// Whether `value` is `root` or shows it without a copy.
-static bool isViewOf(Value value, Value root) {
-  while (auto transpose = value.getDefiningOp<TransposeOp>())
-    value = transpose.getInput();
-  return value == root;
-}
-
 unsigned PaddingShare::share(const Padding &padding) {
   RelayoutOp op = padding.regrouping.op;
   if (!isBeforePackings(padding)) {
@@ -224,7 +217,8 @@ unsigned PaddingShare::run() {
   for (const Padding &padding : paddings) {
     // Operations that move up to the packings must not read a copy behind them.
     if (!isBeforePackings(padding) &&
-        !isViewOf(padding.regrouping.op->getOperand(0), root))
+        skipOps(RelayoutOp(padding.regrouping.op).getInput(),
+                llvm::IsaPred<TransposeOp>) != root)
       continue;
     Cost cost = getSharedCost(padding);
     if (cost < least) {

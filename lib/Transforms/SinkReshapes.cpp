@@ -11,6 +11,7 @@
 
 #include "LayoutGraph.h"
 #include "LayoutRemarks.h"
+#include "fp8moe/Dialect/FP8MoE/IR/Views.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -216,13 +217,9 @@ bool ReshapeSinker::needsMergedCopy() const {
       !llvm::all_of(reshape->getUsers(),
                     [&](Operation *user) { return couldSink(user); }))
     return false;
-  Value root = copy->getOperand(0);
-  auto type = cast<RankedTensorType>(root.getType());
-  while (Operation *view = root.getDefiningOp()) {
-    if (!isa<TransposeOp, ReshapeOp>(view))
-      break;
-    root = view->getOperand(0);
-  }
+  auto type = cast<RankedTensorType>(copy->getOperand(0).getType());
+  Value root =
+      skipOps(copy->getOperand(0), llvm::IsaPred<TransposeOp, ReshapeOp>);
   // Kernels can write what the merge needs.
   if (root.getDefiningOp() && LayoutGraph::isKernel(root.getDefiningOp()))
     return false;

@@ -24,17 +24,13 @@ struct VerifyKernels : public fp8moe::impl::VerifyKernelsBase<VerifyKernels> {
 };
 } // namespace
 
-static LogicalResult verifyNoCall(func::CallOp call) {
-  return call.emitOpError("calls '")
-         << call.getCallee()
-         << "', which has no body or calls itself, so it cannot be inlined; "
-            "give it a body without recursion, or return here and take its "
-            "results as arguments of another function";
-}
-
 static LogicalResult verifyOperation(Operation *op, const TargetInfo &target) {
   if (auto call = dyn_cast<func::CallOp>(op))
-    return verifyNoCall(call);
+    return call.emitOpError("calls '")
+           << call.getCallee()
+           << "', which has no body or calls itself, so it cannot be inlined; "
+              "give it a body without recursion, or return here and take its "
+              "results as arguments of another function";
   // The reference path takes every layout.
   return target.isGPU() ? verifyKernels(op, target) : success();
 }

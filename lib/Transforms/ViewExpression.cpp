@@ -32,13 +32,6 @@ ViewExpression::ViewExpression(ArrayRef<int64_t> rootShape)
 // Composition
 //===----------------------------------------------------------------------===//
 
-bool ViewExpression::transpose(ArrayRef<int64_t> permutation) {
-  shape = permute(shape, permutation);
-  dims = llvm::map_to_vector<4>(permutation,
-                                [&](int64_t dim) { return dims[dim]; });
-  return true;
-}
-
 /// Makes `factor` its outer part and returns its inner one.
 unsigned ViewExpression::splitFactor(unsigned factor, int64_t outer,
                                      int64_t inner) {
@@ -138,7 +131,12 @@ bool ViewExpression::reshape(ArrayRef<int64_t> resultShape) {
 }
 
 bool ViewExpression::apply(const ViewStep &step) {
-  return step.isTranspose() ? transpose(step.permutation) : reshape(step.shape);
+  if (!step.isTranspose())
+    return reshape(step.shape);
+  shape = permute(shape, step.permutation);
+  dims = llvm::map_to_vector<4>(step.permutation,
+                                [&](int64_t dim) { return dims[dim]; });
+  return true;
 }
 
 void ViewExpression::simplify() {

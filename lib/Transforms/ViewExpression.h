@@ -45,8 +45,6 @@ public:
 
   /// Appends a view; false, with the expression unusable, when factors do not
   /// say what it does (the sizes do not divide each other, or are unknown).
-  bool transpose(ArrayRef<int64_t> permutation);
-  bool reshape(ArrayRef<int64_t> resultShape);
   bool apply(const ViewStep &step);
   bool apply(Operation *view) { return apply(getViewStep(view)); }
 
@@ -69,6 +67,7 @@ private:
   /// Factors by number, outermost first.
   using FactorList = SmallVector<unsigned, 2>;
 
+  bool reshape(ArrayRef<int64_t> resultShape);
   bool splitDim(FactorList list, ArrayRef<int64_t> parts,
                 SmallVectorImpl<FactorList> &result);
   bool take(FactorList &list, int64_t size, bool isInner, FactorList &taken);

@@ -37,6 +37,27 @@ static void printExtents(OpAsmPrinter &printer, Operation *,
   llvm::interleaveComma(extents.asArrayRef(), printer);
 }
 
+template <typename BufferOp>
+static OpFoldResult mixedSize(BufferOp op, unsigned dim) {
+  auto type = cast<MemRefType>(op.getBuffer().getType());
+  if (type.isDynamicDim(dim))
+    return op.getSizes()[type.getDynamicDimIndex(dim)];
+  return Builder(op).getIndexAttr(type.getDimSize(dim));
+}
+
+template <typename BufferOp>
+static OpFoldResult mixedStride(BufferOp op, unsigned dim) {
+  auto type = cast<MemRefType>(op.getBuffer().getType());
+  int64_t stride = getStaticStride(type, dim);
+  if (!ShapedType::isDynamic(stride))
+    return Builder(op).getIndexAttr(stride);
+  auto layout = dyn_cast<StridedLayoutAttr>(type.getLayout());
+  if (!layout)
+    return {};
+  return op.getStrides()[llvm::count_if(layout.getStrides().take_front(dim),
+                                        ShapedType::isDynamic)];
+}
+
 #define GET_OP_CLASSES
 #include "fp8moe/Dialect/Plan/IR/PlanOps.cpp.inc"
 
@@ -264,27 +285,6 @@ static LogicalResult verifySizedBuffer(BufferOp op) {
   return success();
 }
 
-template <typename BufferOp>
-static OpFoldResult mixedSize(BufferOp op, unsigned dim) {
-  auto type = cast<MemRefType>(op.getBuffer().getType());
-  if (type.isDynamicDim(dim))
-    return op.getSizes()[type.getDynamicDimIndex(dim)];
-  return Builder(op).getIndexAttr(type.getDimSize(dim));
-}
-
-template <typename BufferOp>
-static OpFoldResult mixedStride(BufferOp op, unsigned dim) {
-  auto type = cast<MemRefType>(op.getBuffer().getType());
-  int64_t stride = getStaticStride(type, dim);
-  if (!ShapedType::isDynamic(stride))
-    return Builder(op).getIndexAttr(stride);
-  auto layout = dyn_cast<StridedLayoutAttr>(type.getLayout());
-  if (!layout)
-    return {};
-  return op.getStrides()[llvm::count_if(layout.getStrides().take_front(dim),
-                                        ShapedType::isDynamic)];
-}
-
 LogicalResult InputOp::verify() {
   if (failed(verifyName(*this, getBufferName())))
     return failure();
@@ -312,23 +312,7 @@ LogicalResult OutputOp::verify() {
   return verifySizedBuffer(*this);
 }
 
-OpFoldResult OutputOp::getMixedSize(unsigned dim) {
-  return mixedSize(*this, dim);
-}
-
-OpFoldResult OutputOp::getMixedStride(unsigned dim) {
-  return mixedStride(*this, dim);
-}
-
 LogicalResult WorkspaceOp::verify() { return verifySizedBuffer(*this); }
-
-OpFoldResult WorkspaceOp::getMixedSize(unsigned dim) {
-  return mixedSize(*this, dim);
-}
-
-OpFoldResult WorkspaceOp::getMixedStride(unsigned dim) {
-  return mixedStride(*this, dim);
-}
 
 //===----------------------------------------------------------------------===//
 // DimOp and StrideOp

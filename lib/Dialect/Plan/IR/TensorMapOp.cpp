@@ -11,6 +11,7 @@
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Matchers.h"
+#include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -23,13 +24,12 @@ using namespace mlir::fp8moe::plan;
 /// The alignment that the declaration of a buffer promises.
 static int64_t getPromisedAlignment(Value buffer) {
   Operation *op = buffer.getDefiningOp();
-  if (auto input = dyn_cast_or_null<InputOp>(op))
-    return input.getAlignment();
-  if (auto output = dyn_cast_or_null<OutputOp>(op))
-    return output.getAlignment();
-  if (auto workspace = dyn_cast_or_null<WorkspaceOp>(op))
-    return workspace.getAlignment();
-  return 1;
+  if (!op)
+    return 1;
+  return llvm::TypeSwitch<Operation *, int64_t>(op)
+      .Case<InputOp, OutputOp, WorkspaceOp>(
+          [](auto declared) { return declared.getAlignment(); })
+      .Default(int64_t(1));
 }
 
 LogicalResult AlignedOp::verify() {

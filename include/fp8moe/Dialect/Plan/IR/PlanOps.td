@@ -108,6 +108,14 @@ class Plan_SizedBufferOp<string mnemonic, list<Trait> traits>
     /// the extents (an identity layout with dynamic inner extents).
     ::mlir::OpFoldResult getMixedStride(unsigned dim);
   }];
+  let extraClassDefinition = [{
+    ::mlir::OpFoldResult $cppClass::getMixedSize(unsigned dim) {
+      return mixedSize(*this, dim);
+    }
+    ::mlir::OpFoldResult $cppClass::getMixedStride(unsigned dim) {
+      return mixedStride(*this, dim);
+    }
+  }];
   let hasVerifier = 1;
 }
 
