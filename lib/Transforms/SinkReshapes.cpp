@@ -54,6 +54,7 @@ private:
   RankedTensorType getScaleType(Value scales, int64_t axis) const;
   Value reshapeTo(Value value, Type type);
 
+  bool hasWholeBlocks(const ReshapeRun &run) const;
   bool areUnmerged(SliceOpInterface op) const;
   bool isWorthSinking(SliceOpInterface op) const;
   Operation *sinkSlices(SliceOpInterface op);
@@ -188,7 +189,13 @@ bool ReshapeSinker::couldSink(Operation *op) const {
   // Square blocks and pairs of axes are those of the last dimensions.
   if (!quantize || quantize.getAxes().size() != 1 || quantize.getSquare())
     return false;
-  ArrayRef<int64_t> merged = mergedSizes(runs[quantize.getAxis()], shape);
+  return hasWholeBlocks(runs[quantize.getAxis()]);
+}
+
+/// Whether blocks along a dimension of the view are blocks of the source: those
+/// along a merged one stay within its innermost part when that has whole ones.
+bool ReshapeSinker::hasWholeBlocks(const ReshapeRun &run) const {
+  ArrayRef<int64_t> merged = mergedSizes(run, shape);
   return merged.size() == 1 || (!ShapedType::isDynamic(merged.back()) &&
                                 merged.back() % kMXBlock == 0);
 }
@@ -391,18 +398,11 @@ Operation *ReshapeSinker::sinkMXQuantize(MXQuantizeOp op) {
   bool isInTiles = scales.getType().getEncoding() && !scales.getUses().empty();
   if (isInTiles && !(needsMergedCopy() && isAlone()) && !needsSplitCopy(data))
     return nullptr;
-  // Blocks along a merged dimension stay within its innermost part when that
-  // has whole blocks.
   const ReshapeRun &run = runs[op.getAxis()];
-  int64_t axis = run.inputEnd - 1;
-  ArrayRef<int64_t> merged = mergedSizes(run, shape);
-  bool isMerged = merged.size() > 1;
+  int64_t axis = run.inputEnd - 1, numMerged = run.inputEnd - run.inputBegin;
   // Scales along a merged dimension may gain more than the data loses.
-  bool mayScalesGain = isMerged && !scales.use_empty();
-  if (!mayScalesGain && !isWorthSinking(data))
-    return nullptr;
-  if (isMerged &&
-      (ShapedType::isDynamic(merged.back()) || merged.back() % kMXBlock != 0))
+  bool mayScalesGain = numMerged > 1 && !scales.use_empty();
+  if (!hasWholeBlocks(run) || !(mayScalesGain || isWorthSinking(data)))
     return nullptr;
 
   // Scales of the source: its dimensions without the axis, then the blocks.
@@ -414,7 +414,7 @@ Operation *ReshapeSinker::sinkMXQuantize(MXQuantizeOp op) {
   bool isMoved = !llvm::is_sorted(permutation);
   SmallVector<int64_t> parts = permute(scaleShape, permutation);
   SmallVector<int64_t> blockParts(
-      ArrayRef<int64_t>(parts).take_back(merged.size()));
+      ArrayRef<int64_t>(parts).take_back(numMerged));
   // Scales are moved where that spares moving the data, 32 times as much.
   if (isMoved && isInTiles)
     return nullptr;

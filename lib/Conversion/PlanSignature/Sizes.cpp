@@ -64,14 +64,11 @@ static bool areSame(OpFoldResult first, OpFoldResult second, ValuePairs &seen) {
     return true;
   Operation *opA = a ? a.getDefiningOp() : nullptr;
   Operation *opB = b ? b.getDefiningOp() : nullptr;
-  return opA && opB && opA->getName() == opB->getName() &&
-         opA->getAttrDictionary() == opB->getAttrDictionary() &&
-         opA->getNumOperands() == opB->getNumOperands() &&
-         llvm::all_of(llvm::zip_equal(opA->getOperands(), opB->getOperands()),
-                      [&](auto operands) {
-                        auto [x, y] = operands;
-                        return areSame(x, y, seen);
-                      });
+  return opA && opB &&
+         OperationEquivalence::isEquivalentTo(
+             opA, opB,
+             [&](Value x, Value y) { return success(areSame(x, y, seen)); },
+             /*markEquivalent=*/nullptr, OperationEquivalence::IgnoreLocations);
 }
 
 static bool areSame(OpFoldResult first, OpFoldResult second) {
