@@ -89,9 +89,9 @@ MLIR_CAPI_EXPORTED bool fp8moeOperationSetAttribute(MlirOperation operation,
                                                     MlirStringRef name,
                                                     MlirAttribute value);
 
-/// Removes an attribute of a valid operation; one with a default gets that.
-/// False after a diagnostic when the operation would not be valid; it is as
-/// before then.
+/// Removes an attribute of a valid operation. One with a default is reset to
+/// it. Returns false with a diagnostic, and changes nothing, where the result
+/// would be invalid.
 MLIR_CAPI_EXPORTED bool fp8moeOperationRemoveAttribute(MlirOperation operation,
                                                        MlirStringRef name);
 

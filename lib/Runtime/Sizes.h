@@ -20,7 +20,8 @@ namespace fp8moe::runtime {
 struct ResolvedBuffer {
   std::vector<int64_t> shape;
   std::vector<int64_t> strides;
-  /// From the first byte to the last; 0 when an extent is 0.
+  /// The distance from the first byte to behind the last one; 0 where an extent
+  /// is 0.
   uint64_t bytes = 0;
 };
 

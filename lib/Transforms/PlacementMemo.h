@@ -64,9 +64,9 @@ public:
   /// The dense layouts of a tensor of few dimensions in every order, or none.
   ArrayRef<StridedLayout> getAllOrders(RankedTensorType type);
 
-  /// The costs of a kernel or a regrouping that runs `frequency` times, for
-  /// every combination of layouts of `tensors`; impossible where a layout is
-  /// null.
+  /// Returns the costs of a kernel, or of a copy that pads, packs or tiles
+  /// groups, which runs `frequency` times: for every combination of layouts of
+  /// `tensors`. Where a layout is null they are infinite.
   const KernelCosts &getCosts(Operation *op, ArrayRef<TensorLayouts> tensors,
                               double frequency, const TargetInfo &target);
 

@@ -110,7 +110,8 @@ static void reportCandidates(TiledOpInterface op, const KernelProblem &problem,
         << problem.explainChoice(op, target);
     return;
   }
-  // Placement asks where else the input of what is quantized could lie.
+  // Placement may give this operation another layout of its input. Where the
+  // model can price that, the remark lists the others, too.
   bool readsAnyOrder = problem.estimate(op, {}, target).has_value();
   InFlightDiagnostic remark = op->emitRemark("tiles for ");
   remark << target.chip;

@@ -288,8 +288,8 @@ std::optional<int64_t> ReshapeSinker::getUnmergedAxis(int64_t axis) const {
   return run.inputBegin;
 }
 
-/// The type of a result with the shape of the view, in the shape of the source;
-/// null when there is no view between the two.
+/// Takes `data`, which has the view's shape, and returns the type of the same
+/// bytes in the source's shape. Null where no layout has both.
 RankedTensorType ReshapeSinker::getSourceType(Value data) const {
   auto type = cast<RankedTensorType>(data.getType());
   StridedLayout layout = *StridedLayout::get(type);

@@ -44,9 +44,8 @@ Operation *sinkTransposeBelow(KernelOpInterface kernel);
 unsigned mergeQuantizations(FunctionOpInterface function,
                             const TargetInfo &target, bool explain);
 
-/// Whether MX matmuls multiply bf16 on the target: its matrix instructions take
-/// no scales of blocks, and its kernels read MX data, which are in the OCP
-/// encoding.
+/// Whether MX matmuls are expanded to bf16 on the target: a GPU with OCP FP8
+/// whose matrix instructions take no scales of blocks.
 inline bool expandsMXMatmuls(const TargetInfo &target) {
   return target.isGPU() && target.fp8 == Fp8Flavour::FN &&
          !target.has(Feature::BlockScaledWaves);

@@ -34,7 +34,7 @@ struct RandomOptions {
   std::optional<int64_t> tokens;
   /// Extents by the input's name.
   llvm::StringMap<llvm::SmallVector<int64_t>> shapes;
-  /// The values are not read, and so not made.
+  /// Creates shapes without data, for callers that read no values.
   bool onlyShapes = false;
 };
 

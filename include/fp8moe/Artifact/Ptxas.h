@@ -36,8 +36,9 @@ FailureOr<std::optional<std::string>> findPtxas(StringRef explicitPath,
 FailureOr<Cubin> assemblePTX(StringRef ptxas, std::string &ptx, StringRef chip,
                              ModuleOp module);
 
-/// Takes a block from those that kernels with spills ask a multiprocessor to
-/// hold (.minnctapersm), down to one; whether there was any to take.
+/// Lowers `.minnctapersm` by one, if it is above one, in each kernel that
+/// spills, so that ptxas may use more registers. Returns whether any kernel
+/// changed.
 bool leaveMoreRegisters(std::string &ptx, ArrayRef<KernelResources> resources);
 
 /// Reads the resources of every kernel from what `ptxas -v` prints, in order.

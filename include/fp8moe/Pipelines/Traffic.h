@@ -39,8 +39,8 @@ public:
   /// "6148 B/token + 532480 B", "3 B x ? x ? + 4 B x groups x ?".
   std::string describe() const;
 
-  /// The value for so many tokens and a nominal number of groups; none when it
-  /// depends on other sizes.
+  /// The value for `tokens` and a nominal number of groups; std::nullopt where
+  /// it depends on other sizes.
   std::optional<double> at(int64_t tokens) const;
 
 private:

@@ -59,8 +59,8 @@ struct ScaledCastProblem {
   /// reverse, for scales of columns.
   Type inputType, outputType;
   CastScales scales = CastScales::Columns;
-  /// Whether scales of blocks are in tiles (X6), as those of jagged segments
-  /// are.
+  /// Whether scales of blocks are in tiles of 128x4, (X6) of semantics.md.
+  /// Those of jagged segments always are.
   bool tiledScales = false;
   bool jagged = false;
   /// Promised alignment in bytes of the first element of each buffer.

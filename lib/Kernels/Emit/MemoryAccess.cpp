@@ -82,7 +82,8 @@ static Value hasChunk(KernelBuilder &b, const Plane &plane, IndexRange range) {
   return b.lessEqual(b.add(range.low, plane.getChunk()), range.high);
 }
 
-/// The first element of a chunk that is moved into `range`.
+/// Returns `first`, clamped so that the whole chunk lies in `range`, which
+/// holds at least one chunk.
 static Value moveInside(KernelBuilder &b, const Plane &plane, Value first,
                         IndexRange range) {
   return b.clamp(first, range.low, b.sub(range.high, plane.getChunk()));

@@ -88,8 +88,8 @@ Value ShiftedStore::getFirstWholeAt(Value pointer) {
   return getFirstWhole(start);
 }
 
-/// The 16 bytes from a position on, of the two chunks of a line in which they
-/// are.
+/// Loads the 16 bytes at `position` of a line, which may straddle its chunks
+/// `chunk` and `next`.
 Value ShiftedStore::loadWords(Value line, Value chunk, Value next,
                               Value position) {
   auto load = [&](Value number) {

@@ -20,7 +20,8 @@ namespace mlir::fp8moe {
 /// both operands are contiguous along the contraction, unless they are
 /// MN-major.
 template <typename T> struct GroupedMatmulSizes {
-  /// M-grouped: all groups' rows. K-grouped: rows of each group's result.
+  /// M-grouped: the rows of all groups together. K-grouped: the rows of the
+  /// result of one group.
   T rows;
   T columns;
   /// Extent in memory of the contracted dimension; of all groups together

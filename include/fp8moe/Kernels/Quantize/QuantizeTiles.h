@@ -123,8 +123,8 @@ struct QuantizeTileCost {
 SmallVector<QuantizeTileCost> rankQuantizeTiles(const QuantizeWork &work,
                                                 const TargetInfo &target);
 
-/// The length of slices that a work has on average: rows, or rows over groups;
-/// kDynamic when that is only known at run time.
+/// The mean length of slices: the rows, divided by the number of groups where
+/// there are any. kDynamic where that is only known at run time.
 int64_t getMeanLength(const QuantizeWork &work);
 
 /// The kernels to choose from at run time: what does not take everything stands

@@ -356,7 +356,8 @@ MemRefType StridedEncodingAttr::getBufferType(RankedTensorType type) const {
 // ScaleBlockedEncodingAttr
 //===----------------------------------------------------------------------===//
 
-/// The one tile that hardware reads: 128 rows by 4 scale columns.
+/// The tile that tcgen05.mma of Blackwell reads: 128 rows by 4 columns of
+/// scales.
 static constexpr int64_t kScaleTileRows = 128;
 static constexpr int64_t kScaleTileCols = 4;
 

@@ -220,8 +220,9 @@ void MainLoop::setScales(Fragments &fragments, ArrayRef<Value> &scales) {
       fragment.scale = blockScales->getWord(scales.consume_front());
 }
 
-/// Masks fragments in place where the stage has bytes that are not the tile's.
-/// Shifted lines were masked before.
+/// Zeroes bytes of fragments outside of the tile's contraction. Only its first
+/// and last stage have some. Lines that `shiftsLines` moves were masked on the
+/// way to shared memory.
 void MainLoop::maskIfNeeded(Value step, ArrayRef<Fragments *> all) {
   if (kernel.config.shiftsLines)
     return;

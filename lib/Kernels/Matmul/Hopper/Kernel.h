@@ -238,11 +238,10 @@ public:
   /// By all threads of the block, which then wait for each other.
   void create();
 
-  // Describes the group that comes as number `rank` (i32). Behind the last
-  // group the values are arbitrary.
-  /// Its number.
+  /// Loads the index of the group of rank `rank` (i32), longest groups first.
+  /// Ranks past the last group give arbitrary values, here and below.
   Value loadGroup(Value rank);
-  /// Its length, and where it begins with padding.
+  /// Loads that group's length, and its start with padding.
   std::pair<Value, Value> loadRange(Value rank);
 
 private:

@@ -231,7 +231,8 @@ SmallVector<Value> TwoPassOuterBuilder::createThreadMagnitudes() {
   int64_t chunks = kernel.getInputChunks(getColumnsPerThread());
   int64_t rowsInFlight = kChunksInFlight / chunks;
   Value column = b.add(firstColumn, getColumnInStrip());
-  // Columns past the last one repeat it, but a thread needs one of its own.
+  // Columns past the last one are clamped to it. A thread whose first column is
+  // past it has no work.
   Value hasColumns = b.less(column, kernel.sizes.parallel);
   Value slot = getRowSlot(), begin = segment.rows.low;
   Value end = segment.rows.high;

@@ -229,7 +229,8 @@ def FP8MoE_KernelChoiceAttr : FP8MoE_Attr<"KernelChoice", "choice"> {
     sizes of the call, and the alternative of least waves times `wave` does the work.
 
     `fp8moe-select-tiles` writes choices, and a human can edit them: that pass and
-    `fp8moe-verify-kernels` say what is not legal. Kernels exist for what a choice names, and for nothing else.
+    `fp8moe-verify-kernels` say what is not legal. Where no alternative takes everything,
+    `fp8moe-select-tiles` adds one that does at the end.
 
     Examples, in operations, which leave out the mnemonic and the brackets around:
     ```
