@@ -356,8 +356,7 @@ MemRefType StridedEncodingAttr::getBufferType(RankedTensorType type) const {
 // ScaleBlockedEncodingAttr
 //===----------------------------------------------------------------------===//
 
-/// The tile that tcgen05.mma of Blackwell reads: 128 rows by 4 columns of
-/// scales.
+/// The tile in which matrix units read scales: 128 rows by 4 columns.
 static constexpr int64_t kScaleTileRows = 128;
 static constexpr int64_t kScaleTileCols = 4;
 
