@@ -59,18 +59,9 @@ DeviceName parseDevice(const std::string &text) {
 /// Refuses an artifact for another kind of device.
 void checkDeviceKind(const Target &target, const DeviceName &device,
                      const std::string &text) {
-  const char *needed = "";
-  switch (target.kind) {
-  case TargetKind::CPU:
-    needed = "cpu";
-    break;
-  case TargetKind::NVVM:
-    needed = "cuda";
-    break;
-  case TargetKind::ROCDL:
-    needed = "hip";
-    break;
-  }
+  // In the order of TargetKind.
+  constexpr const char *kinds[] = {"cpu", "cuda", "hip"};
+  const char *needed = kinds[size_t(target.kind)];
   if (device.kind != "none" && device.kind != needed)
     fail(FP8MOE_UNSUPPORTED, "the artifact was compiled for ", target.chip,
          ", which is not what device '", text, "' is; load it on '", needed,
@@ -121,8 +112,7 @@ LoadedBinary loadBinary(const ArtifactFiles &files, const Binary &binary) {
 
 /// The public form of an entry that a program declares.
 int64_t toPublic(const Extent &extent) {
-  bool isKnown = extent.kind == Extent::Kind::Scalar && !extent.scalar.isValue;
-  return isKnown ? extent.scalar.number : FP8MOE_DYNAMIC;
+  return extent && !extent->isValue ? extent->number : FP8MOE_DYNAMIC;
 }
 
 } // namespace

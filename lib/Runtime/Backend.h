@@ -15,20 +15,12 @@
 
 namespace fp8moe::runtime {
 
-/// A kernel ready to be launched, and the launch's shape.
-struct ReadyLaunch {
+/// A kernel ready to be launched.
+struct ReadyLaunch : LaunchShape {
   void *kernel = nullptr;
-  std::array<uint32_t, 3> grid = {1, 1, 1};
-  std::array<uint32_t, 3> block = {1, 1, 1};
-  uint32_t shared = 0;
-  /// All ones: no clusters.
-  std::array<uint32_t, 3> cluster = {1, 1, 1};
-  /// All blocks must be resident at once.
-  bool cooperative = false;
-  /// Blocks may begin while earlier kernels of the stream end.
-  bool programmatic = false;
   /// The number of parameters.
   size_t numArgs = 0;
+  std::array<uint32_t, 3> grid = {1, 1, 1};
 };
 
 /// A tensor to encode a map of. Dimensions from the innermost to the outermost.
@@ -85,15 +77,6 @@ struct LoadedBinary {
   /// The file's bytes.
   std::string image;
 };
-
-/// The most blocks per grid dimension, and threads where 0 means any number.
-struct LaunchLimits {
-  std::array<int64_t, 3> grid;
-  int64_t threadsPerGridDimension;
-};
-
-/// Limits that hold for every device of that kind.
-LaunchLimits getLaunchLimits(TargetKind kind);
 
 std::unique_ptr<Backend>
 createCpuBackend(const std::vector<LoadedBinary> &binaries);

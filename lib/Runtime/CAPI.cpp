@@ -51,6 +51,12 @@ template <typename Body> fp8moe_status guard(Body body) noexcept {
   }
 }
 
+/// The result of `body`, or `otherwise` with an error.
+template <typename T, typename Body> T getOr(T otherwise, Body body) noexcept {
+  guard([&] { otherwise = body(); });
+  return otherwise;
+}
+
 template <typename T> T &deref(T *pointer, const char *what) {
   if (!pointer)
     fail(FP8MOE_INVALID_ARGUMENT, what, " is null");
@@ -62,15 +68,13 @@ template <typename Owner>
 const fp8moe_buffer *getBuffer(const Owner *owner,
                                std::vector<BufferInfo> Owner::*infos,
                                size_t index, const char *what) noexcept {
-  const fp8moe_buffer *result = nullptr;
-  guard([&] {
+  return getOr<const fp8moe_buffer *>(nullptr, [&] {
     const auto &all = deref(owner, "the handle").*infos;
     if (index >= all.size())
       fail(FP8MOE_INVALID_ARGUMENT, "there is no ", what, " ", index,
            ", the program has ", all.size());
-    result = &all[index].get();
+    return &all[index].get();
   });
-  return result;
 }
 
 } // namespace
@@ -135,26 +139,22 @@ size_t fp8moe_artifact_num_programs(const fp8moe_artifact *artifact) {
 
 const fp8moe_program *fp8moe_artifact_program(const fp8moe_artifact *artifact,
                                               size_t index) {
-  const fp8moe_program *result = nullptr;
-  guard([&] {
+  return getOr<const fp8moe_program *>(nullptr, [&] {
     const auto &programs = deref(artifact, "'artifact'").artifact->programs();
     if (index >= programs.size())
       fail(FP8MOE_NOT_FOUND, "there is no program ", index,
            ", the artifact has ", programs.size());
-    result = &programs[index];
+    return &programs[index];
   });
-  return result;
 }
 
 const fp8moe_program *
 fp8moe_artifact_find_program(const fp8moe_artifact *artifact,
                              const char *name) {
-  const fp8moe_program *result = nullptr;
-  guard([&] {
-    result = &deref(artifact, "'artifact'")
-                  .artifact->findProgram(&deref(name, "'name'"));
+  return getOr<const fp8moe_program *>(nullptr, [&] {
+    return &deref(artifact, "'artifact'")
+                .artifact->findProgram(&deref(name, "'name'"));
   });
-  return result;
 }
 
 const char *fp8moe_program_name(const fp8moe_program *program) {
@@ -163,19 +163,18 @@ const char *fp8moe_program_name(const fp8moe_program *program) {
 
 int64_t fp8moe_program_output_may_overwrite(const fp8moe_program *program,
                                             size_t output) {
-  int64_t result = -1;
-  guard([&] {
+  return getOr<int64_t>(-1, [&] {
     const Program &decl = *deref(program, "'program'").decl;
     if (output >= decl.outputs.size())
       fail(FP8MOE_INVALID_ARGUMENT, "there is no output ", output,
            ", the program has ", decl.outputs.size());
     const Buffer &buffer = decl.buffers[decl.outputs[output]];
-    if (buffer.mayOverwrite)
-      result = std::find(decl.inputs.begin(), decl.inputs.end(),
-                         *buffer.mayOverwrite) -
-               decl.inputs.begin();
+    if (!buffer.mayOverwrite)
+      return int64_t(-1);
+    return int64_t(std::find(decl.inputs.begin(), decl.inputs.end(),
+                             *buffer.mayOverwrite) -
+                   decl.inputs.begin());
   });
-  return result;
 }
 
 size_t fp8moe_program_num_inputs(const fp8moe_program *program) {

@@ -13,6 +13,32 @@
 
 using namespace fp8moe::runtime;
 
+namespace {
+/// The most blocks per grid dimension, and threads where 0 means any number.
+struct LaunchLimits {
+  std::array<int64_t, 3> grid;
+  int64_t threadsPerGridDimension;
+};
+} // namespace
+
+/// Limits that hold for every device of that kind.
+static LaunchLimits getLaunchLimits(TargetKind kind) {
+  switch (kind) {
+  case TargetKind::CPU:
+    // The loops are inside the function.
+    return {{1, 1, 1}, 0};
+  case TargetKind::NVVM:
+    // CUDA C++ Programming Guide, "Technical Specifications per Compute
+    // Capability".
+    return {{INT32_MAX, 65535, 65535}, 0};
+  case TargetKind::ROCDL:
+    // hipModuleLaunchKernel: blocks times threads must stay below 2^32 in each
+    // dimension.
+    return {{INT32_MAX, 65535, 65535}, UINT32_MAX};
+  }
+  return {{0, 0, 0}, 0};
+}
+
 fp8moe_call::fp8moe_call(const fp8moe_program &program,
                          const fp8moe_tensor *tensors, size_t numTensors)
     : artifact(program.artifact->shared_from_this()), decl(*program.decl),
@@ -51,12 +77,12 @@ void fp8moe_call::layOutWorkspace() {
 /// A launch has whole clusters, and a cooperative one fits the device.
 void fp8moe_call::checkCluster(const Launch &launch,
                                const ReadyLaunch &ready) const {
-  for (size_t i = 0; i < 3; ++i)
-    if (ready.grid[i] % ready.cluster[i] != 0)
+  for (size_t i = 0; launch.cluster && i < 3; ++i)
+    if (ready.grid[i] % (*launch.cluster)[i] != 0)
       fail(FP8MOE_OUT_OF_RANGE, "program '", decl.name, "', kernel '",
            launch.kernel, "': for these input shapes grid extent ", "xyz"[i],
            " is ", ready.grid[i], ", expected a multiple of the cluster's ",
-           ready.cluster[i]);
+           (*launch.cluster)[i]);
   const Backend *backend = artifact->backend();
   if (!ready.cooperative || !backend)
     return;
@@ -74,7 +100,7 @@ void fp8moe_call::resolveLaunch(const Launch &launch, void *kernel) {
   if (isCertain && launch.when && sizes.get(*launch.when) == 0)
     return;
   LaunchLimits limits = getLaunchLimits(artifact->target().kind);
-  ReadyLaunch ready;
+  ReadyLaunch ready{launch, kernel, launch.args.size()};
   bool isEmpty = false;
   for (size_t i = 0; i < 3; ++i) {
     int64_t extent = sizes.get(launch.grid[i]), block = launch.block[i];
@@ -90,14 +116,6 @@ void fp8moe_call::resolveLaunch(const Launch &launch, void *kernel) {
   }
   if (isEmpty)
     return;
-  ready.kernel = kernel;
-  ready.block = launch.block;
-  ready.shared = launch.shared;
-  if (launch.cluster)
-    ready.cluster = *launch.cluster;
-  ready.cooperative = launch.cooperative;
-  ready.programmatic = launch.programmatic;
-  ready.numArgs = launch.args.size();
   checkCluster(launch, ready);
   launches.push_back(ready);
   launchDecls.push_back(&launch);

@@ -12,18 +12,6 @@
 using namespace fp8moe::runtime;
 using fp8moe::support::Json;
 
-static const char *toString(Role role) {
-  switch (role) {
-  case Role::Input:
-    return "input";
-  case Role::Output:
-    return "output";
-  case Role::Workspace:
-    break;
-  }
-  return "workspace";
-}
-
 Json fp8moe_call::describeParameter(const Parameter &parameter) const {
   switch (parameter.kind) {
   case Parameter::Kind::Buffer:

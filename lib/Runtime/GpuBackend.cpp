@@ -40,13 +40,12 @@ struct LaunchAttribute {
   union {
     int cooperative;
     int programmatic;
-    uint32_t cluster[3];
+    std::array<uint32_t, 3> cluster;
     char reserved[64];
   };
 };
 struct LaunchConfig {
-  uint32_t grid[3];
-  uint32_t block[3];
+  std::array<uint32_t, 3> grid, block;
   uint32_t sharedBytes;
   void *stream;
   LaunchAttribute *attributes;
@@ -57,34 +56,23 @@ struct LaunchConfig {
 class AttributedLaunch {
 public:
   AttributedLaunch(const ReadyLaunch &launch, void *stream) {
-    for (size_t i = 0; i < 3; ++i) {
-      config.grid[i] = launch.grid[i];
-      config.block[i] = launch.block[i];
-    }
+    config.grid = launch.grid;
+    config.block = launch.block;
     config.sharedBytes = launch.shared;
     config.stream = stream;
     config.attributes = attributes.data();
-    if (launch.cooperative) {
-      LaunchAttribute &attribute = attributes[config.numAttributes++];
-      attribute.kind = LaunchAttribute::Cooperative;
-      attribute.cooperative = 1;
-    }
-    if (hasClusters(launch)) {
-      LaunchAttribute &attribute = attributes[config.numAttributes++];
-      attribute.kind = LaunchAttribute::ClusterDimension;
-      std::copy(launch.cluster.begin(), launch.cluster.end(),
-                attribute.cluster);
-    }
-    if (launch.programmatic) {
-      LaunchAttribute &attribute = attributes[config.numAttributes++];
-      attribute.kind = LaunchAttribute::ProgrammaticStreamSerialization;
-      attribute.programmatic = 1;
-    }
+    if (launch.cooperative)
+      add(LaunchAttribute::Cooperative).cooperative = 1;
+    if (hasClusters(launch))
+      add(LaunchAttribute::ClusterDimension).cluster = *launch.cluster;
+    if (launch.programmatic)
+      add(LaunchAttribute::ProgrammaticStreamSerialization).programmatic = 1;
   }
   AttributedLaunch(const AttributedLaunch &) = delete;
 
   static bool hasClusters(const ReadyLaunch &launch) {
-    return launch.cluster != std::array<uint32_t, 3>{1, 1, 1};
+    constexpr std::array<uint32_t, 3> oneBlock = {1, 1, 1};
+    return launch.cluster.value_or(oneBlock) != oneBlock;
   }
   static bool isNeeded(const ReadyLaunch &launch) {
     return launch.cooperative || launch.programmatic || hasClusters(launch);
@@ -93,6 +81,12 @@ public:
   const LaunchConfig *get() const { return &config; }
 
 private:
+  LaunchAttribute &add(LaunchAttribute::Kind kind) {
+    LaunchAttribute &attribute = attributes[config.numAttributes++];
+    attribute.kind = kind;
+    return attribute;
+  }
+
   std::array<LaunchAttribute, 3> attributes = {};
   LaunchConfig config = {};
 };
@@ -224,7 +218,7 @@ private:
   /// The driver's answers about kernels, with their blocks, shared memory and
   /// clusters.
   mutable std::map<std::tuple<void *, std::array<uint32_t, 3>, uint32_t,
-                              std::array<uint32_t, 3>>,
+                              std::optional<std::array<uint32_t, 3>>>,
                    uint64_t>
       residentBlocks;
   mutable std::mutex residentMutex;
@@ -383,8 +377,8 @@ uint64_t GpuBackend::readResidentBlocks(const ReadyLaunch &launch) const {
     require(driver.occupancyOfClusters);
     AttributedLaunch attributed(launch, /*stream=*/nullptr);
     call(driver.occupancyOfClusters, &count, launch.kernel, attributed.get());
-    return uint64_t(count) * launch.cluster[0] * launch.cluster[1] *
-           launch.cluster[2];
+    auto [x, y, z] = *launch.cluster;
+    return uint64_t(count) * x * y * z;
   }
   call(driver.occupancy, &count, launch.kernel,
        int(launch.block[0] * launch.block[1] * launch.block[2]), launch.shared);
@@ -392,7 +386,7 @@ uint64_t GpuBackend::readResidentBlocks(const ReadyLaunch &launch) const {
 }
 
 /// CUtensorMapDataType; a type that the unit does not know is copied as an
-/// integer of its size.
+/// unsigned integer of its size. Those of 1, 2, 4 and 8 bytes are 0, 1, 2, 4.
 int getTensorMapType(const fp8moe::support::DataType &dtype) {
   switch (dtype.code) {
   case FP8MOE_DTYPE_I32:
@@ -408,17 +402,7 @@ int getTensorMapType(const fp8moe::support::DataType &dtype) {
   case FP8MOE_DTYPE_BF16:
     return 9;
   default:
-    break;
-  }
-  switch (dtype.bytes) {
-  case 8:
-    return 4;
-  case 4:
-    return 2;
-  case 2:
-    return 1;
-  default:
-    return 0;
+    return int(dtype.bytes / 2);
   }
 }
 

@@ -30,14 +30,14 @@ namespace fp8moe::runtime {
 struct Scalar {
   bool isValue = false;
   int64_t number = 0;
+
+  int64_t get(const std::vector<int64_t> &values) const {
+    return isValue ? values[number] : number;
+  }
 };
 
-/// An extent or stride of a buffer.
-struct Extent {
-  enum class Kind { Scalar, Free };
-  Kind kind = Kind::Scalar;
-  Scalar scalar;
-};
+/// An extent or stride of a buffer; nothing where the caller binds it.
+using Extent = std::optional<Scalar>;
 
 enum class Role { Input, Output, Workspace };
 
@@ -115,9 +115,8 @@ struct Argument {
   Scalar scalar;
 };
 
-struct Launch {
-  std::string kernel;
-  std::array<Scalar, 3> grid;
+/// The parts of a launch that are the same for all sizes.
+struct LaunchShape {
   std::array<uint32_t, 3> block = {1, 1, 1};
   /// Bytes of dynamic shared memory.
   uint32_t shared = 0;
@@ -127,6 +126,11 @@ struct Launch {
   bool cooperative = false;
   /// Blocks may begin while earlier kernels of the stream end.
   bool programmatic = false;
+};
+
+struct Launch : LaunchShape {
+  std::string kernel;
+  std::array<Scalar, 3> grid;
   /// The launch is skipped if this is 0.
   std::optional<Scalar> when;
   std::vector<Argument> args;
@@ -179,9 +183,9 @@ struct Manifest {
 /// Parses the text of manifest.json; throws Error with the place that is wrong.
 Manifest parseManifest(std::string_view text);
 
-/// The name of an op in the manifest.
+/// The names in the manifest.
+const char *toString(Role role);
 const char *toString(ValueOp op);
-/// The name of an attribute in the manifest.
 const char *toString(DeviceAttribute attribute);
 
 } // namespace fp8moe::runtime

@@ -25,7 +25,7 @@ constexpr int64_t maxAlign = int64_t(1) << 30;
 
 struct OpInfo {
   const char *name;
-  ValueOp op;
+  ValueOp value;
   size_t arity;
 };
 
@@ -60,6 +60,18 @@ constexpr Spelling<DeviceAttribute> deviceAttributes[] = {
     {"memory_bandwidth", DeviceAttribute::MemoryBandwidth}};
 static_assert(std::size(deviceAttributes) == numDeviceAttributes);
 
+constexpr Spelling<Role> roles[] = {{"input", Role::Input},
+                                    {"output", Role::Output},
+                                    {"workspace", Role::Workspace}};
+
+/// The name of `value`, which the table has.
+template <typename Table, typename T>
+const char *spell(const Table &table, T value) {
+  return std::find_if(std::begin(table), std::end(table),
+                      [&](const auto &entry) { return entry.value == value; })
+      ->name;
+}
+
 /// Reads one of a fixed set of strings.
 template <typename T, size_t n>
 T parseEnum(const JsonReader &reader, const Spelling<T> (&spellings)[n]) {
@@ -70,6 +82,14 @@ T parseEnum(const JsonReader &reader, const Spelling<T> (&spellings)[n]) {
     known += (known.empty() ? "'" : ", '") + std::string(spelling.name) + "'";
   }
   reader.expected("one of " + known);
+}
+
+/// Appends what `parse` reads from each entry of an array.
+template <typename T, typename Parse, typename... Args>
+void parseEntries(const JsonReader &reader, std::vector<T> &entries,
+                  Parse parse, const Args &...args) {
+  for (size_t i = 0, e = reader.size(); i < e; ++i)
+    entries.push_back(parse(reader[i], args...));
 }
 
 /// Reads an integer or {"value": i} with i below `numValues`.
@@ -96,9 +116,9 @@ Extent parseExtent(const JsonReader &reader, const Buffer &buffer,
                    size_t bufferIndex, size_t dimension, const char *freeKey,
                    size_t numValues) {
   if (!reader.isObject())
-    return {Extent::Kind::Scalar, {false, reader.asInteger(0)}};
+    return Scalar{false, reader.asInteger(0)};
   if (!reader.has(freeKey))
-    return {Extent::Kind::Scalar, parseScalar(reader, numValues)};
+    return parseScalar(reader, numValues);
   reader.allowKeys({freeKey});
   if (buffer.role != Role::Input)
     reader.invalid("only an input has entries that the caller binds; use "
@@ -109,7 +129,7 @@ Extent parseExtent(const JsonReader &reader, const Buffer &buffer,
     place.expected("[" + std::to_string(bufferIndex) + ", " +
                    std::to_string(dimension) +
                    "], this very entry; use {\"value\": i} for others");
-  return {Extent::Kind::Free, {}};
+  return std::nullopt;
 }
 
 int64_t parseAlign(const JsonReader &reader) {
@@ -121,9 +141,6 @@ int64_t parseAlign(const JsonReader &reader) {
 
 Buffer parseBuffer(const JsonReader &reader, size_t index, size_t numBuffers,
                    size_t numValues) {
-  static constexpr Spelling<Role> roles[] = {{"input", Role::Input},
-                                             {"output", Role::Output},
-                                             {"workspace", Role::Workspace}};
   reader.allowKeys(
       {"role", "name", "dtype", "shape", "strides", "align", "may_overwrite"});
   Buffer buffer;
@@ -159,9 +176,8 @@ Buffer parseBuffer(const JsonReader &reader, size_t index, size_t numBuffers,
   return buffer;
 }
 
-/// Reads entry `index` of "values", which may refer to earlier entries.
-Value parseValue(const JsonReader &reader, size_t index,
-                 const Program &program) {
+/// Reads the next entry of "values", which may refer to earlier ones.
+Value parseValue(const JsonReader &reader, const Program &program) {
   reader.allowKeys({"op", "args"});
   std::string name = reader["op"].asString();
   const OpInfo *info =
@@ -175,7 +191,7 @@ Value parseValue(const JsonReader &reader, size_t index,
     args.invalid("'" + name + "' takes " + std::to_string(info->arity) +
                  " arguments, found " + std::to_string(args.size()));
   Value value;
-  value.op = info->op;
+  value.op = info->value;
   if (value.op == ValueOp::Const) {
     value.args[0].number = args[0].asInteger();
     return value;
@@ -188,7 +204,7 @@ Value parseValue(const JsonReader &reader, size_t index,
                      value.op == ValueOp::Aligned;
   if (!readsBuffer) {
     for (size_t i = 0; i < info->arity; ++i) {
-      value.args[i] = parseScalar(args[i], index);
+      value.args[i] = parseScalar(args[i], program.values.size());
       value.isLate |= program.isLate(value.args[i]);
     }
     return value;
@@ -207,10 +223,10 @@ Value parseValue(const JsonReader &reader, size_t index,
   value.args[1].number = int64_t(dimension);
   const Extent &extent = value.op == ValueOp::Dim ? buffer.shape[dimension]
                                                   : buffer.strides[dimension];
-  if (extent.kind == Extent::Kind::Scalar && extent.scalar.isValue &&
-      extent.scalar.number >= int64_t(index))
+  if (extent && extent->isValue &&
+      extent->number >= int64_t(program.values.size()))
     reader.invalid("reads an entry of buffer " + std::to_string(bufferIndex) +
-                   " that is value " + std::to_string(extent.scalar.number) +
+                   " that is value " + std::to_string(extent->number) +
                    ", which is not an earlier one");
   return value;
 }
@@ -238,14 +254,6 @@ std::array<uint32_t, 3> parseExtents(const JsonReader &reader, int64_t max,
   return extents;
 }
 
-std::vector<Scalar> parseScalars(const JsonReader &reader,
-                                 const Program &program) {
-  std::vector<Scalar> scalars;
-  for (size_t i = 0, e = reader.size(); i < e; ++i)
-    scalars.push_back(parseEarlyScalar(reader[i], program));
-  return scalars;
-}
-
 /// Reads a number of bytes that is one of `choices`.
 uint32_t parseChoice(const JsonReader &reader,
                      const std::array<int64_t, 4> &choices) {
@@ -268,8 +276,8 @@ TensorMap parseTensorMap(const JsonReader &reader, const Program &program) {
     map.offset = parseEarlyScalar(reader["offset"], program);
   JsonReader sizes = reader["sizes"], strides = reader["strides"],
              box = reader["box"];
-  map.sizes = parseScalars(sizes, program);
-  map.strides = parseScalars(strides, program);
+  parseEntries(sizes, map.sizes, parseEarlyScalar, program);
+  parseEntries(strides, map.strides, parseEarlyScalar, program);
   if (map.sizes.empty() || map.sizes.size() > maxTensorMapRank)
     sizes.expected("1 to " + std::to_string(maxTensorMapRank) + " entries");
   if (map.strides.size() + 1 != map.sizes.size())
@@ -330,9 +338,7 @@ Launch parseLaunch(const JsonReader &reader, const Program &program,
   }
   if (reader.has("when"))
     launch.when = parseScalar(reader["when"], program.values.size());
-  JsonReader args = reader["args"];
-  for (size_t i = 0, e = args.size(); i < e; ++i)
-    launch.args.push_back(parseArgument(args[i], program));
+  parseEntries(reader["args"], launch.args, parseArgument, program);
   return launch;
 }
 
@@ -392,9 +398,9 @@ void checkExtentsAreEarly(const JsonReader &reader, const Program &program) {
     for (const std::vector<Extent> &extents :
          {program.buffers[i].shape, program.buffers[i].strides})
       for (const Extent &extent : extents)
-        if (program.isLate(extent.scalar))
+        if (extent && program.isLate(*extent))
           reader[i].invalid("a size is value " +
-                            std::to_string(extent.scalar.number) +
+                            std::to_string(extent->number) +
                             ", which depends on addresses");
 }
 
@@ -410,24 +416,18 @@ Program parseProgram(const JsonReader &reader, TargetKind kind) {
         parseBuffer(buffers[i], i, buffers.size(), values.size()));
   indexBuffers(buffers, program);
   checkOverwritten(buffers, program);
-  for (size_t i = 0, e = values.size(); i < e; ++i)
-    program.values.push_back(parseValue(values[i], i, program));
+  parseEntries(values, program.values, parseValue, program);
   checkExtentsAreEarly(buffers, program);
-  if (reader.has("requires")) {
-    JsonReader requirements = reader["requires"];
-    for (size_t i = 0, e = requirements.size(); i < e; ++i)
-      program.requirements.push_back(
-          parseRequirement(requirements[i], program));
-  }
+  if (reader.has("requires"))
+    parseEntries(reader["requires"], program.requirements, parseRequirement,
+                 program);
   if (reader.has("tensor_maps")) {
     JsonReader maps = reader["tensor_maps"];
     if (kind != TargetKind::NVVM)
       maps.invalid("only targets of kind 'nvvm' have tensor maps");
-    for (size_t i = 0, e = maps.size(); i < e; ++i)
-      program.tensorMaps.push_back(parseTensorMap(maps[i], program));
+    parseEntries(maps, program.tensorMaps, parseTensorMap, program);
   }
-  for (size_t i = 0, e = launches.size(); i < e; ++i)
-    program.launches.push_back(parseLaunch(launches[i], program, kind));
+  parseEntries(launches, program.launches, parseLaunch, program, kind);
   return program;
 }
 
@@ -536,18 +536,12 @@ void checkSchema(const JsonReader &reader) {
 
 } // namespace
 
-const char *fp8moe::runtime::toString(ValueOp op) {
-  for (const OpInfo &info : opInfos)
-    if (info.op == op)
-      return info.name;
-  return "?";
-}
+const char *fp8moe::runtime::toString(Role role) { return spell(roles, role); }
+
+const char *fp8moe::runtime::toString(ValueOp op) { return spell(opInfos, op); }
 
 const char *fp8moe::runtime::toString(DeviceAttribute attribute) {
-  for (const Spelling<DeviceAttribute> &spelling : deviceAttributes)
-    if (spelling.value == attribute)
-      return spelling.name;
-  return "?";
+  return spell(deviceAttributes, attribute);
 }
 
 Manifest fp8moe::runtime::parseManifest(std::string_view text) {
@@ -568,8 +562,7 @@ Manifest fp8moe::runtime::parseManifest(std::string_view text) {
   Manifest manifest;
   manifest.target = parseTarget(reader["target"]);
   JsonReader binaries = reader["binaries"];
-  for (size_t i = 0, e = binaries.size(); i < e; ++i)
-    manifest.binaries.push_back(parseBinary(binaries[i], manifest.target));
+  parseEntries(binaries, manifest.binaries, parseBinary, manifest.target);
   if (manifest.binaries.empty())
     binaries.expected("at least one binary");
 

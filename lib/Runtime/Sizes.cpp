@@ -16,58 +16,56 @@ using namespace fp8moe::support;
 
 namespace {
 
-/// Applies an op other than Const, Dim and Stride. Returns null on success, or
-/// what is wrong.
-const char *apply(ValueOp op, int64_t a, int64_t b, int64_t c,
-                  int64_t &result) {
-  const char *overflow = "overflows 64 bits";
-  switch (op) {
+/// Computes value `index` of a program by arithmetic from the earlier ones.
+int64_t computeArithmetic(const Program &program, size_t index,
+                          const std::vector<int64_t> &values) {
+  const Value &value = program.values[index];
+  int64_t a = value.args[0].get(values), b = value.args[1].get(values),
+          c = value.args[2].get(values), result = 0;
+  auto refuseIf = [&](bool isWrong, const char *problem) {
+    if (isWrong)
+      fail(FP8MOE_OUT_OF_RANGE, "program '", program.name,
+           "': for these input shapes the size computation ", problem,
+           ": value ", index, ", ", toString(value.op), "(", a, ", ", b, ")");
+    return result;
+  };
+  constexpr const char *overflow = "overflows 64 bits";
+  switch (value.op) {
   case ValueOp::Add:
-    return __builtin_add_overflow(a, b, &result) ? overflow : nullptr;
+    return refuseIf(__builtin_add_overflow(a, b, &result), overflow);
   case ValueOp::Sub:
-    return __builtin_sub_overflow(a, b, &result) ? overflow : nullptr;
+    return refuseIf(__builtin_sub_overflow(a, b, &result), overflow);
   case ValueOp::Mul:
-    return __builtin_mul_overflow(a, b, &result) ? overflow : nullptr;
+    return refuseIf(__builtin_mul_overflow(a, b, &result), overflow);
   case ValueOp::Div:
   case ValueOp::CeilDiv:
   case ValueOp::Rem:
-    if (b == 0)
-      return "divides by zero";
-    if (a == INT64_MIN && b == -1)
-      return overflow;
-    result = op == ValueOp::Rem ? a % b : a / b;
+    refuseIf(b == 0, "divides by zero");
+    refuseIf(a == INT64_MIN && b == -1, overflow);
+    result = value.op == ValueOp::Rem ? a % b : a / b;
     // The quotient was rounded towards zero; up is away from it exactly when
     // the exact quotient is positive.
-    if (op == ValueOp::CeilDiv && a % b != 0 && (a < 0) == (b < 0))
+    if (value.op == ValueOp::CeilDiv && a % b != 0 && (a < 0) == (b < 0))
       ++result;
-    return nullptr;
+    return result;
   case ValueOp::Max:
-    result = std::max(a, b);
-    return nullptr;
+    return std::max(a, b);
   case ValueOp::Min:
-    result = std::min(a, b);
-    return nullptr;
+    return std::min(a, b);
   case ValueOp::Select:
-    result = a ? b : c;
-    return nullptr;
+    return a ? b : c;
   case ValueOp::Lt:
-    result = a < b;
-    return nullptr;
+    return a < b;
   case ValueOp::Le:
-    result = a <= b;
-    return nullptr;
+    return a <= b;
   case ValueOp::Eq:
-    result = a == b;
-    return nullptr;
+    return a == b;
   case ValueOp::Ne:
-    result = a != b;
-    return nullptr;
+    return a != b;
   case ValueOp::And:
-    result = a & b;
-    return nullptr;
+    return a & b;
   case ValueOp::Or:
-    result = a | b;
-    return nullptr;
+    return a | b;
   case ValueOp::Const:
   case ValueOp::Dim:
   case ValueOp::Stride:
@@ -75,20 +73,7 @@ const char *apply(ValueOp op, int64_t a, int64_t b, int64_t c,
   case ValueOp::Aligned:
     break;
   }
-  return "is no arithmetic";
-}
-
-/// Computes value `index` of a program by arithmetic from the earlier ones.
-template <typename GetScalar>
-int64_t computeArithmetic(const Program &program, size_t index, GetScalar get) {
-  const Value &value = program.values[index];
-  int64_t a = get(value.args[0]), b = get(value.args[1]),
-          c = get(value.args[2]), result = 0;
-  if (const char *problem = apply(value.op, a, b, c, result))
-    fail(FP8MOE_OUT_OF_RANGE, "program '", program.name,
-         "': for these input shapes the size computation ", problem, ": value ",
-         index, ", ", toString(value.op), "(", a, ", ", b, ")");
-  return result;
+  return refuseIf(true, "is no arithmetic");
 }
 
 /// Resolves one call. Input buffers first hold what the caller passed; after
@@ -133,6 +118,7 @@ private:
   void checkInput(size_t buffer, bool constantsOnly);
   void evaluateValues();
   void checkNoOverlap(size_t index) const;
+  void addSteps(size_t index, size_t dim, int64_t &last) const;
   void computeBuffer(size_t buffer);
   uint64_t computeBytes(size_t buffer) const;
 
@@ -203,18 +189,17 @@ void SizeResolver::checkInput(size_t index, bool constantsOnly) {
   const Buffer &buffer = program.buffers[index];
   ResolvedBuffer &bound = sizes.buffers[index];
   auto isChecked = [&](const Extent &extent) {
-    return extent.kind == Extent::Kind::Scalar &&
-           !(constantsOnly && extent.scalar.isValue);
+    return extent && !(constantsOnly && extent->isValue);
   };
   for (size_t i = 0; i < bound.shape.size(); ++i)
     if (isChecked(buffer.shape[i]) &&
-        bound.shape[i] != sizes.get(buffer.shape[i].scalar))
+        bound.shape[i] != sizes.get(*buffer.shape[i]))
       fail(FP8MOE_INVALID_ARGUMENT, where(index), "dim ", i, " is ",
-           bound.shape[i], ", expected ", sizes.get(buffer.shape[i].scalar));
+           bound.shape[i], ", expected ", sizes.get(*buffer.shape[i]));
   for (size_t i = 0; i < bound.strides.size(); ++i) {
     if (!isChecked(buffer.strides[i]))
       continue;
-    int64_t expected = sizes.get(buffer.strides[i].scalar);
+    int64_t expected = sizes.get(*buffer.strides[i]);
     if (bound.strides[i] != expected && !isStrideUnused(bound, i))
       fail(FP8MOE_INVALID_ARGUMENT, where(index), "stride ", i, " is ",
            bound.strides[i], " elements, expected ", expected,
@@ -240,17 +225,15 @@ void SizeResolver::evaluateValues() {
       const Buffer &decl = program.buffers[buffer];
       const Extent &extent = isDim ? decl.shape[i] : decl.strides[i];
       const ResolvedBuffer &bound = sizes.buffers[buffer];
-      if (extent.kind == Extent::Kind::Free) {
+      if (extent) {
+        result = sizes.get(*extent);
+        isMoot = sizes.isMoot(*extent);
+      } else {
         result = isDim ? bound.shape[i] : bound.strides[i];
         isMoot = !isDim && isStrideUnused(bound, i);
-      } else {
-        result = sizes.get(extent.scalar);
-        isMoot = sizes.isMoot(extent.scalar);
       }
     } else {
-      result = computeArithmetic(
-          program, sizes.values.size(),
-          [&](const Scalar &scalar) { return sizes.get(scalar); });
+      result = computeArithmetic(program, sizes.values.size(), sizes.values);
       for (const Scalar &arg : value.args)
         isMoot |= sizes.isMoot(arg);
     }
@@ -264,8 +247,8 @@ void SizeResolver::computeBuffer(size_t index) {
   const Buffer &buffer = program.buffers[index];
   ResolvedBuffer &resolved = sizes.buffers[index];
   for (int64_t i = 0; i < buffer.rank(); ++i) {
-    resolved.shape.push_back(sizes.get(buffer.shape[i].scalar));
-    resolved.strides.push_back(sizes.get(buffer.strides[i].scalar));
+    resolved.shape.push_back(sizes.get(*buffer.shape[i]));
+    resolved.strides.push_back(sizes.get(*buffer.strides[i]));
     if (resolved.shape[i] < 0 || resolved.strides[i] < 0)
       fail(FP8MOE_OUT_OF_RANGE, where(index), "for these input shapes dim ", i,
            " is ", resolved.shape[i], " with stride ", resolved.strides[i],
@@ -298,11 +281,18 @@ void SizeResolver::checkNoOverlap(size_t index) const {
            buffer.shape[inner.second],
            "; pass a smaller one, or compile the program with a larger stride");
     inner = {stride, dim};
-    int64_t step = 0;
-    if (__builtin_mul_overflow(buffer.shape[dim] - 1, stride, &step) ||
-        __builtin_add_overflow(last, step, &last))
-      fail(FP8MOE_OUT_OF_RANGE, where(index), "its size overflows 64 bits");
+    addSteps(index, dim, last);
   }
+}
+
+/// Adds the way from the first to the last index of a dimension.
+void SizeResolver::addSteps(size_t index, size_t dim, int64_t &last) const {
+  const ResolvedBuffer &buffer = sizes.buffers[index];
+  int64_t step = 0;
+  if (__builtin_mul_overflow(buffer.shape[dim] - 1, buffer.strides[dim],
+                             &step) ||
+      __builtin_add_overflow(last, step, &last))
+    fail(FP8MOE_OUT_OF_RANGE, where(index), "its size overflows 64 bits");
 }
 
 uint64_t SizeResolver::computeBytes(size_t index) const {
@@ -310,12 +300,8 @@ uint64_t SizeResolver::computeBytes(size_t index) const {
   if (isEmpty(buffer))
     return 0;
   int64_t last = 0, bytes = 0;
-  for (size_t i = 0; i < buffer.shape.size(); ++i) {
-    int64_t step = 0;
-    if (__builtin_mul_overflow(buffer.shape[i] - 1, buffer.strides[i], &step) ||
-        __builtin_add_overflow(last, step, &last))
-      fail(FP8MOE_OUT_OF_RANGE, where(index), "its size overflows 64 bits");
-  }
+  for (size_t i = 0; i < buffer.shape.size(); ++i)
+    addSteps(index, i, last);
   if (__builtin_add_overflow(last, 1, &last) ||
       __builtin_mul_overflow(last, program.buffers[index].dtype->bytes, &bytes))
     fail(FP8MOE_OUT_OF_RANGE, where(index), "its size overflows 64 bits");
@@ -326,16 +312,9 @@ uint64_t SizeResolver::computeBytes(size_t index) const {
 
 std::string fp8moe::runtime::describe(const Program &program, size_t index) {
   const Buffer &buffer = program.buffers[index];
-  switch (buffer.role) {
-  case Role::Input:
-    return "input '" + buffer.name + "'";
-  case Role::Output:
-    return "output '" + buffer.name + "'";
-  case Role::Workspace:
-    break;
-  }
-  return "workspace " + (buffer.name.empty() ? std::to_string(index)
-                                             : "'" + buffer.name + "'");
+  return toString(buffer.role) + (buffer.name.empty()
+                                      ? " " + std::to_string(index)
+                                      : " '" + buffer.name + "'");
 }
 
 ResolvedSizes fp8moe::runtime::resolveSizes(const Program &program,
@@ -358,8 +337,6 @@ void fp8moe::runtime::computeLateValues(const Program &program,
       values[i] = address % uintptr_t(value.args[1].number) == 0;
       continue;
     }
-    values[i] = computeArithmetic(program, i, [&](const Scalar &scalar) {
-      return scalar.isValue ? values[scalar.number] : scalar.number;
-    });
+    values[i] = computeArithmetic(program, i, values);
   }
 }

@@ -35,9 +35,7 @@ struct ResolvedSizes {
   /// put anything there, so nobody may be refused because of it.
   std::vector<bool> moot;
 
-  int64_t get(const Scalar &scalar) const {
-    return scalar.isValue ? values[scalar.number] : scalar.number;
-  }
+  int64_t get(const Scalar &scalar) const { return scalar.get(values); }
   bool isMoot(const Scalar &scalar) const {
     return scalar.isValue && moot[scalar.number];
   }
