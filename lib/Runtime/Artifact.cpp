@@ -8,6 +8,7 @@
 
 #include "Artifact.h"
 #include "Error.h"
+#include "GpuBackend.h"
 
 #include <cerrno>
 #include <cstdio>
@@ -97,11 +98,8 @@ std::string readFile(const std::string &path, int64_t maxBytes,
 
 /// Reads a file of the artifact and compares its checksum.
 LoadedBinary loadBinary(const ArtifactFiles &files, const Binary &binary) {
-  LoadedBinary loaded;
-  loaded.format = binary.format;
-  loaded.file = binary.file;
   ArtifactFile file = files(binary.file, maxBinaryBytes);
-  loaded.image = std::move(file.contents);
+  LoadedBinary loaded{binary, std::move(file.contents)};
   uint64_t checksum = XXH3_64bits(loaded.image.data(), loaded.image.size());
   if (checksum != binary.xxh3)
     fail(FP8MOE_INVALID_ARTIFACT, file.path,
@@ -172,12 +170,10 @@ std::shared_ptr<const Artifact> Artifact::load(const ArtifactFiles &files,
     binaries.push_back(loadBinary(files, binary));
   if (device.kind == "cpu")
     artifact->device = createCpuBackend(binaries);
-  else if (device.kind == "cuda")
+  else if (device.kind != "none")
     artifact->device =
-        createCudaBackend(manifest.target, binaries, device.ordinal);
-  else if (device.kind == "hip")
-    artifact->device =
-        createHipBackend(manifest.target, binaries, device.ordinal);
+        createGpuBackend(device.kind == "cuda" ? cudaVendor : hipVendor,
+                         manifest.target, binaries, device.ordinal);
   artifact->loadPrograms();
   return artifact;
 }

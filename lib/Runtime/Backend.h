@@ -71,22 +71,13 @@ protected:
 };
 
 /// A file of the artifact whose checksum is right.
-struct LoadedBinary {
-  BinaryFormat format;
-  std::string file;
+struct LoadedBinary : Binary {
   /// The file's bytes.
   std::string image;
 };
 
 std::unique_ptr<Backend>
 createCpuBackend(const std::vector<LoadedBinary> &binaries);
-std::unique_ptr<Backend>
-createCudaBackend(const Target &target,
-                  const std::vector<LoadedBinary> &binaries, int device);
-std::unique_ptr<Backend>
-createHipBackend(const Target &target,
-                 const std::vector<LoadedBinary> &binaries, int device);
-
 } // namespace fp8moe::runtime
 
 #endif // FP8MOE_LIB_RUNTIME_BACKEND_H

@@ -443,14 +443,15 @@ void GpuBackend::launchOne(const ReadyLaunch &launch, void **params,
     return call(driver.launchKernelWithAttributes, attributed.get(),
                 launch.kernel, params, nullptr);
   }
+  auto launchBy = [&](const auto &function, auto... extra) {
+    auto [gridX, gridY, gridZ] = launch.grid;
+    auto [blockX, blockY, blockZ] = launch.block;
+    call(function, launch.kernel, gridX, gridY, gridZ, blockX, blockY, blockZ,
+         launch.shared, stream, params, extra...);
+  };
   if (launch.cooperative)
-    return call(driver.launchCooperatively, launch.kernel, launch.grid[0],
-                launch.grid[1], launch.grid[2], launch.block[0],
-                launch.block[1], launch.block[2], launch.shared, stream,
-                params);
-  call(driver.launchKernel, launch.kernel, launch.grid[0], launch.grid[1],
-       launch.grid[2], launch.block[0], launch.block[1], launch.block[2],
-       launch.shared, stream, params, nullptr);
+    return launchBy(driver.launchCooperatively);
+  launchBy(driver.launchKernel, nullptr);
 }
 
 /// Refuses a call into a graph that would miss some of its launches.

@@ -44,6 +44,8 @@ struct GpuVendor {
                           int major, int minor);
 };
 
+extern const GpuVendor cudaVendor, hipVendor;
+
 std::unique_ptr<Backend>
 createGpuBackend(const GpuVendor &vendor, const Target &target,
                  const std::vector<LoadedBinary> &binaries, int device);

@@ -165,7 +165,6 @@ enum class BinaryFormat { SharedObject, Cubin, PTX, HSACO };
 struct Target {
   std::string chip;
   TargetKind kind = TargetKind::CPU;
-  std::string kindName;
 };
 
 struct Binary {

@@ -64,6 +64,10 @@ constexpr Spelling<Role> roles[] = {{"input", Role::Input},
                                     {"output", Role::Output},
                                     {"workspace", Role::Workspace}};
 
+constexpr Spelling<TargetKind> targetKinds[] = {{"cpu", TargetKind::CPU},
+                                                {"nvvm", TargetKind::NVVM},
+                                                {"rocdl", TargetKind::ROCDL}};
+
 /// The name of `value`, which the table has.
 template <typename Table, typename T>
 const char *spell(const Table &table, T value) {
@@ -352,21 +356,14 @@ Requirement parseRequirement(const JsonReader &reader, const Program &program) {
 /// their own.
 void indexBuffers(const JsonReader &reader, Program &program) {
   std::set<std::string> names;
+  // In the order of Role.
+  std::vector<size_t> *lists[] = {&program.inputs, &program.outputs,
+                                  &program.workspaces};
   for (size_t i = 0; i < program.buffers.size(); ++i) {
     const Buffer &buffer = program.buffers[i];
     if (!buffer.name.empty() && !names.insert(buffer.name).second)
       reader[i].invalid("the name '" + buffer.name + "' is taken");
-    switch (buffer.role) {
-    case Role::Input:
-      program.inputs.push_back(i);
-      break;
-    case Role::Output:
-      program.outputs.push_back(i);
-      break;
-    case Role::Workspace:
-      program.workspaces.push_back(i);
-      break;
-    }
+    lists[size_t(buffer.role)]->push_back(i);
   }
 }
 
@@ -432,16 +429,11 @@ Program parseProgram(const JsonReader &reader, TargetKind kind) {
 }
 
 Target parseTarget(const JsonReader &reader) {
-  static constexpr Spelling<TargetKind> kinds[] = {
-      {"cpu", TargetKind::CPU},
-      {"nvvm", TargetKind::NVVM},
-      {"rocdl", TargetKind::ROCDL}};
   static constexpr Spelling<int> flavours[] = {{"fn", 0}, {"fnuz", 1}};
   reader.allowKeys({"chip", "kind", "fp8"});
   Target target;
   target.chip = reader["chip"].asName();
-  target.kindName = reader["kind"].asString();
-  target.kind = parseEnum(reader["kind"], kinds);
+  target.kind = parseEnum(reader["kind"], targetKinds);
   parseEnum(reader["fp8"], flavours);
   return target;
 }
@@ -474,21 +466,12 @@ Binary parseBinary(const JsonReader &reader, const Target &target) {
   binary.format = parseEnum(reader["format"], formats);
   binary.xxh3 = parseChecksum(reader["xxh3"]);
 
-  bool fits = false;
-  switch (target.kind) {
-  case TargetKind::CPU:
-    fits = binary.format == BinaryFormat::SharedObject;
-    break;
-  case TargetKind::NVVM:
-    fits = binary.format == BinaryFormat::Cubin ||
-           binary.format == BinaryFormat::PTX;
-    break;
-  case TargetKind::ROCDL:
-    fits = binary.format == BinaryFormat::HSACO;
-    break;
-  }
-  if (!fits)
-    reader["format"].invalid("a target of kind '" + target.kindName +
+  // In the order of BinaryFormat.
+  constexpr TargetKind kinds[] = {TargetKind::CPU, TargetKind::NVVM,
+                                  TargetKind::NVVM, TargetKind::ROCDL};
+  if (kinds[size_t(binary.format)] != target.kind)
+    reader["format"].invalid("a target of kind '" +
+                             std::string(spell(targetKinds, target.kind)) +
                              "' has no binaries of this format");
   return binary;
 }

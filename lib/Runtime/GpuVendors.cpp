@@ -1,4 +1,4 @@
-//===- CudaBackend.cpp - The CUDA driver ----------------------------------===//
+//===- GpuVendors.cpp - The CUDA driver and the HIP runtime ---------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -42,7 +42,7 @@ static std::string whyUnfit(const std::string &chip, BinaryFormat format,
          std::to_string(minor);
 }
 
-static constexpr GpuVendor cuda = {
+const GpuVendor fp8moe::runtime::cudaVendor = {
     /*device=*/"cuda",
     /*isCuda=*/true,
     /*libraryVariable=*/"FP8MOE_CUDA_DRIVER",
@@ -57,9 +57,20 @@ static constexpr GpuVendor cuda = {
     /*whyUnfit=*/whyUnfit,
 };
 
-std::unique_ptr<Backend>
-fp8moe::runtime::createCudaBackend(const Target &target,
-                                   const std::vector<LoadedBinary> &binaries,
-                                   int device) {
-  return createGpuBackend(cuda, target, binaries, device);
-}
+// A code object for another chip is refused by hipModuleLoadDataEx itself, and
+// the local memory of a workgroup needs no permission.
+const GpuVendor fp8moe::runtime::hipVendor = {
+    /*device=*/"hip",
+    /*isCuda=*/false,
+    /*libraryVariable=*/"FP8MOE_HIP_RUNTIME",
+    /*loadedLibrary=*/"libamdhip64.so",
+    /*libraries=*/
+    {"libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6", nullptr},
+    /*multiprocessorCount=*/63,
+    /*l2CacheSize=*/19,
+    /*memoryClockRate=*/60,
+    /*memoryBusWidth=*/59,
+    /*computeCapabilityMajor=*/0,
+    /*computeCapabilityMinor=*/0,
+    /*whyUnfit=*/nullptr,
+};
