@@ -59,7 +59,12 @@ void fp8moe::buildTensorPipeline(OpPassManager &pm, bool optimizeLayouts,
   functions.addPass(createVerifyKernels());
 }
 
-void fp8moe::buildCpuLoweringPipeline(OpPassManager &pm) {
+void fp8moe::buildLoweringPipeline(OpPassManager &pm,
+                                   const TargetInfo &target) {
+  if (target.isGPU()) {
+    pm.addPass(createConvertFP8MoEToGPU());
+    return buildGPUToTargetPipeline(pm, target);
+  }
   pm.addPass(createPlanCPUEntries());
   pm.addPass(createConvertFP8MoEToLoops());
   // Sizes of buffers become sizes of arguments.
@@ -67,19 +72,6 @@ void fp8moe::buildCpuLoweringPipeline(OpPassManager &pm) {
   pm.addPass(createPlanCPUWorkspaces());
   pm.addPass(createDefineCPUEntries());
   buildLoopsToLLVMPipeline(pm);
-}
-
-void fp8moe::buildGpuLoweringPipeline(OpPassManager &pm,
-                                      const TargetInfo &target) {
-  pm.addPass(createConvertFP8MoEToGPU());
-  buildGPUToTargetPipeline(pm, target);
-}
-
-void fp8moe::buildLoweringPipeline(OpPassManager &pm,
-                                   const TargetInfo &target) {
-  if (target.isGPU())
-    return buildGpuLoweringPipeline(pm, target);
-  buildCpuLoweringPipeline(pm);
 }
 
 //===----------------------------------------------------------------------===//

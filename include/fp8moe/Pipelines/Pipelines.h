@@ -25,13 +25,7 @@ void buildLayoutPipeline(OpPassManager &pm, bool verifyOptimal = false);
 void buildTensorPipeline(OpPassManager &pm, bool optimizeLayouts = true,
                          const SelectPrecisionOptions &precision = {});
 
-/// From tensors to loops, host plans and the LLVM dialect.
-void buildCpuLoweringPipeline(OpPassManager &pm);
-
-/// From tensors to host plans, and GPU kernels in the LLVM dialect.
-void buildGpuLoweringPipeline(OpPassManager &pm, const TargetInfo &target);
-
-/// The one of the above that `target` needs.
+/// From tensors to host plans, and loops or GPU kernels in the LLVM dialect.
 void buildLoweringPipeline(OpPassManager &pm, const TargetInfo &target);
 
 /// Registers for fp8moe-opt, each from tensors to the LLVM dialect:
