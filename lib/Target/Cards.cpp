@@ -70,34 +70,23 @@ const CardInfo *mlir::fp8moe::lookupCard(llvm::StringRef name) {
   return it == knownCards().end() ? nullptr : it;
 }
 
-static std::string getDigits(llvm::StringRef name) {
-  std::string digits;
-  llvm::copy_if(name, std::back_inserter(digits), llvm::isDigit);
-  return digits;
-}
-
-/// Adds what a name with other digits does not misspell: it is another product.
-static void addSpelling(llvm::StringRef found, llvm::StringRef spelling,
-                        llvm::StringRef meaning,
-                        std::vector<std::string> &spellings,
-                        std::vector<llvm::StringRef> &meanings) {
-  if (getDigits(spelling) != getDigits(found))
-    return;
-  spellings.push_back(spelling.str());
-  meanings.push_back(meaning);
+/// Whether one name may misspell the other: with other digits it is another
+/// product.
+static bool haveSameDigits(llvm::StringRef a, llvm::StringRef b) {
+  return llvm::equal(llvm::make_filter_range(a, llvm::isDigit),
+                     llvm::make_filter_range(b, llvm::isDigit));
 }
 
 std::string mlir::fp8moe::describeUnknownCard(llvm::StringRef name) {
-  std::vector<std::string> known;
-  std::vector<llvm::StringRef> names;
-  for (const CardInfo &card : knownCards())
-    addSpelling(name, card.name, card.name, known, names);
-  return ("unknown card '" + name + "'" + suggest(name, known) +
-          "; known cards: " +
-          llvm::join(
-              llvm::map_range(knownCards(),
-                              [](const CardInfo &card) { return card.name; }),
-              ", "))
+  std::vector<llvm::StringRef> known;
+  std::vector<std::string> similar;
+  for (const CardInfo &card : knownCards()) {
+    known.push_back(card.name);
+    if (haveSameDigits(name, card.name))
+      similar.push_back(card.name.str());
+  }
+  return ("unknown card '" + name + "'" + suggest(name, similar) +
+          "; known cards: " + llvm::join(known, ", "))
       .str();
 }
 
@@ -105,7 +94,10 @@ std::string mlir::fp8moe::describeUnknownTarget(llvm::StringRef chip) {
   std::vector<std::string> spellings;
   std::vector<llvm::StringRef> chips;
   auto add = [&](llvm::StringRef spelling, llvm::StringRef meaning) {
-    addSpelling(chip, spelling, meaning, spellings, chips);
+    if (!haveSameDigits(chip, spelling))
+      return;
+    spellings.push_back(spelling.str());
+    chips.push_back(meaning);
   };
   for (const TargetInfo &target : knownTargets()) {
     add(target.chip, target.chip);
