@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "ArgumentComments.h"
+#include "CodeSteps.h"
 #include "fp8moe/Dialect/Plan/IR/Plan.h"
 
 #include "mlir/IR/Matchers.h"

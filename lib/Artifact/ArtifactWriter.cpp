@@ -7,9 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "fp8moe/Artifact/ArtifactWriter.h"
-#include "ArgumentComments.h"
-#include "FatalErrors.h"
-#include "LaunchLimits.h"
+#include "CodeSteps.h"
+#include "LLVMErrors.h"
 #include "fp8moe/Artifact/Ptxas.h"
 #include "fp8moe/Dialect/Plan/IR/Plan.h"
 
@@ -54,7 +53,6 @@ namespace {
 struct Compilation {
   SmallVector<ArtifactBinary> binaries;
   SmallVector<KernelResources> resources;
-  std::string ptxas;
 };
 
 } // namespace
@@ -75,7 +73,6 @@ static LogicalResult compileNVVM(ModuleOp module, const TargetInfo &target,
     FailureOr<Cubin> cubin = assemblePTX(**ptxas, *ptx, target.chip, module);
     if (failed(cubin))
       return failure();
-    compilation.ptxas = **ptxas;
     compilation.resources = std::move(cubin->resources);
     compilation.binaries.push_back(
         {"kernels.cubin", "cubin", std::move(cubin->bytes)});
@@ -233,7 +230,7 @@ static LogicalResult writeFile(StringRef dir, StringRef name, StringRef bytes,
                           << llvm::toString(std::move(error))
                           << "; choose another output folder or make this one "
                              "writable";
-  report.files.push_back({path.str().str(), bytes.size()});
+  report.files.emplace_back(path.str().str(), bytes.size());
   return success();
 }
 
@@ -258,15 +255,15 @@ static void removeStaleBinaries(StringRef dir,
 
 FailureOr<ArtifactReport>
 mlir::fp8moe::writeArtifact(ModuleOp module, const TargetInfo &target,
-                            StringRef dir, const ArtifactOptions &options) {
-  FailureOr<Compilation> compilation =
-      compile(module, target, options.emission);
+                            StringRef dir, const EmissionOptions &options,
+                            const llvm::json::Array &decisions) {
+  FailureOr<Compilation> compilation = compile(module, target, options);
   if (failed(compilation))
     return failure();
   std::string manifest;
   llvm::raw_string_ostream manifestStream(manifest);
-  if (failed(writeManifest(module, target, compilation->binaries,
-                           options.decisions, manifestStream)))
+  if (failed(writeManifest(module, target, compilation->binaries, decisions,
+                           manifestStream)))
     return failure();
 
   Location loc = module.getLoc();
@@ -283,7 +280,6 @@ mlir::fp8moe::writeArtifact(ModuleOp module, const TargetInfo &target,
     return failure();
   removeStaleBinaries(dir, compilation->binaries, loc);
   report.resources = std::move(compilation->resources);
-  report.ptxas = std::move(compilation->ptxas);
   return report;
 }
 
@@ -291,54 +287,26 @@ mlir::fp8moe::writeArtifact(ModuleOp module, const TargetInfo &target,
 // Single products
 //===----------------------------------------------------------------------===//
 
-/// The kind of target that has the product; nothing when all have it.
-static std::optional<TargetKind> getTargetKind(EmitKind kind) {
-  switch (kind) {
-  case EmitKind::LLVM:
-  case EmitKind::Assembly:
-    return std::nullopt;
-  case EmitKind::PTX:
-  case EmitKind::Cubin:
-    return TargetKind::NVVM;
-  case EmitKind::HSACO:
-    return TargetKind::ROCDL;
-  case EmitKind::SharedObject:
-    return TargetKind::CPU;
-  }
-  llvm_unreachable("unknown kind");
-}
+namespace {
+struct Product {
+  EmitKind kind;
+  /// As the tools call it.
+  StringLiteral name;
+  /// The kind of target that has the product; nothing when all have it.
+  std::optional<TargetKind> target;
 
-/// As the tools call it.
-static StringRef getName(EmitKind kind) {
-  switch (kind) {
-  case EmitKind::LLVM:
-    return "llvm";
-  case EmitKind::Assembly:
-    return "asm";
-  case EmitKind::PTX:
-    return "ptx";
-  case EmitKind::Cubin:
-    return "cubin";
-  case EmitKind::HSACO:
-    return "hsaco";
-  case EmitKind::SharedObject:
-    return "so";
-  }
-  llvm_unreachable("unknown kind");
-}
+  bool isOf(TargetKind kind) const { return !target || *target == kind; }
+};
+} // namespace
 
-/// The code and binaries that a kind of target has, for diagnostics.
-static StringRef listProducts(TargetKind kind) {
-  switch (kind) {
-  case TargetKind::CPU:
-    return "llvm, asm, so";
-  case TargetKind::NVVM:
-    return "llvm, asm, ptx, cubin";
-  case TargetKind::ROCDL:
-    return "llvm, asm, hsaco";
-  }
-  llvm_unreachable("unknown kind");
-}
+static constexpr Product kProducts[] = {
+    {EmitKind::LLVM, "llvm", std::nullopt},
+    {EmitKind::Assembly, "asm", std::nullopt},
+    {EmitKind::PTX, "ptx", TargetKind::NVVM},
+    {EmitKind::Cubin, "cubin", TargetKind::NVVM},
+    {EmitKind::HSACO, "hsaco", TargetKind::ROCDL},
+    {EmitKind::SharedObject, "so", TargetKind::CPU},
+};
 
 /// Prints LLVM IR, or assembly for every other kind.
 static LogicalResult printCode(ModuleOp module, const TargetInfo &target,
@@ -369,12 +337,18 @@ LogicalResult mlir::fp8moe::emitTo(ModuleOp module, const TargetInfo &target,
                                    EmitKind kind,
                                    const EmissionOptions &options,
                                    raw_ostream &os) {
-  std::optional<TargetKind> targetKind = getTargetKind(kind);
-  if (targetKind && *targetKind != target.kind)
-    return module.emitError("target ")
-           << target.chip << " has no output '" << getName(kind)
-           << "'; it has tensor, " << (target.isGPU() ? "kernel, " : "")
-           << "mlir, " << listProducts(target.kind);
+  const Product *product = llvm::find_if(
+      kProducts, [&](const Product &each) { return each.kind == kind; });
+  if (!product->isOf(target.kind)) {
+    InFlightDiagnostic diag = module.emitError("target ")
+                              << target.chip << " has no output '"
+                              << product->name << "'; it has tensor, "
+                              << (target.isGPU() ? "kernel, " : "") << "mlir";
+    for (const Product &each : kProducts)
+      if (each.isOf(target.kind))
+        diag << ", " << each.name;
+    return diag;
+  }
 
   if (kind == EmitKind::LLVM || kind == EmitKind::Assembly ||
       kind == EmitKind::PTX)

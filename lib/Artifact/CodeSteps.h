@@ -9,6 +9,7 @@
 #ifndef FP8MOE_LIB_ARTIFACT_CODESTEPS_H
 #define FP8MOE_LIB_ARTIFACT_CODESTEPS_H
 
+#include "fp8moe/Artifact/KernelResources.h"
 #include "fp8moe/Target/TargetInfo.h"
 #include "mlir/IR/BuiltinOps.h"
 
@@ -24,6 +25,20 @@ namespace mlir::fp8moe {
 /// Reports the first operation, intrinsic or attribute in `root` that only
 /// another vendor's GPUs have. Back ends end the process on them.
 LogicalResult verifyVendor(Operation *root, const TargetInfo &target);
+
+/// Checks that the target has what the launches use: tensor maps, clusters,
+/// cooperative launches. Kernels that use them do not compile for others.
+LogicalResult verifyLaunchFeatures(ModuleOp module, const TargetInfo &target);
+
+/// Checks the block and shared memory of every launch against the target and
+/// against what the kernels were compiled for. A violation would otherwise be
+/// an opaque failure of the driver at the first launch.
+LogicalResult verifyLaunchLimits(ModuleOp module, const TargetInfo &target,
+                                 ArrayRef<KernelResources> resources);
+
+/// Prints what each argument of each kernel is, as its first launch passes it.
+/// Lines begin with `comment`.
+void printArgumentComments(ModuleOp module, StringRef comment, raw_ostream &os);
 
 /// Creates the target machine, or reports at `loc` why this LLVM has none.
 std::unique_ptr<llvm::TargetMachine>

@@ -7,8 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "KernelParts.h"
-#include "DiagnosticForwarder.h"
-#include "FatalErrors.h"
+#include "LLVMErrors.h"
 
 #include "mlir/IR/Threading.h"
 #include "llvm/ADT/SmallPtrSet.h"

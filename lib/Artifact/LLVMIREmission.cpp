@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "CodeSteps.h"
-#include "DiagnosticForwarder.h"
 #include "KernelParts.h"
+#include "LLVMErrors.h"
 #include "fp8moe/Artifact/CodeEmission.h"
 #include "fp8moe/Dialect/Plan/IR/Plan.h"
 

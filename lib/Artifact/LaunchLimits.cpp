@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "LaunchLimits.h"
+#include "CodeSteps.h"
 #include "fp8moe/Dialect/Plan/IR/Plan.h"
 
 using namespace mlir;

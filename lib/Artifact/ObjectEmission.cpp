@@ -7,8 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "CodeSteps.h"
-#include "DiagnosticForwarder.h"
+#include "Environment.h"
 #include "KernelParts.h"
+#include "LLVMErrors.h"
 #include "fp8moe/Artifact/CodeEmission.h"
 
 #include "lld/Common/Driver.h"
@@ -19,7 +20,6 @@
 #include "llvm/Object/ELFObjectFile.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Target/TargetMachine.h"
@@ -186,28 +186,6 @@ static std::string getTemporaryFolder() {
   return path.str().str();
 }
 
-/// Writes `bytes` to a new temporary file, which `remover` removes.
-static LogicalResult writeTemporary(StringRef bytes,
-                                    SmallVectorImpl<char> &path,
-                                    llvm::FileRemover &remover, Location loc) {
-  int fd = 0;
-  std::error_code error =
-      llvm::sys::fs::createTemporaryFile("kernels", "o", fd, path);
-  if (!error) {
-    remover.setFile(Twine(path));
-    llvm::raw_fd_ostream os(fd, /*shouldClose=*/true);
-    os << bytes;
-    os.close();
-    error = os.error();
-    os.clear_error();
-  }
-  if (error)
-    return emitError(loc) << "cannot write a temporary file for linking in "
-                          << getTemporaryFolder() << ": " << error.message()
-                          << "; TMPDIR names another folder";
-  return success();
-}
-
 /// lld writes to a mapped file, which on a full file system is SIGBUS and not
 /// an error.
 static LogicalResult verifySpace(StringRef path, uint64_t objectBytes,
@@ -224,31 +202,27 @@ static LogicalResult verifySpace(StringRef path, uint64_t objectBytes,
                         << " left; TMPDIR names another folder";
 }
 
-static FailureOr<std::string> link(StringRef object, ArrayRef<StringRef> flags,
-                                   Location loc) {
-  SmallString<128> inputPath, outputPath;
-  llvm::FileRemover removeInput;
-  if (failed(writeTemporary(object, inputPath, removeInput, loc)))
-    return failure();
-  if (std::error_code error =
-          llvm::sys::fs::createTemporaryFile("kernels", "so", outputPath))
-    return emitError(loc) << "cannot create a temporary file for linking: "
-                          << error.message();
-  llvm::FileRemover removeOutput(outputPath);
-  if (failed(verifySpace(outputPath, object.size(), loc)))
+static FailureOr<std::string> link(StringRef object,
+                                   ArrayRef<const char *> flags, Location loc) {
+  TemporaryFile input, output;
+  std::error_code error = input.create("o");
+  if (!error)
+    error = input.write(object);
+  if (!error)
+    error = output.create("so");
+  if (error)
+    return emitError(loc) << "cannot write a temporary file for linking in "
+                          << getTemporaryFolder() << ": " << error.message()
+                          << "; TMPDIR names another folder";
+  if (failed(verifySpace(output.path, object.size(), loc)))
     return failure();
 
   // Kernels are too small for threads; and lld would keep them for its next
   // link, which waits for ever when the process was forked in between.
-  SmallVector<std::string> arguments = {"ld.lld", "-shared", "--build-id=none",
-                                        "--threads=1"};
-  for (StringRef flag : flags)
-    arguments.push_back(flag.str());
-  arguments.insert(arguments.end(),
-                   {inputPath.str().str(), "-o", outputPath.str().str()});
-  SmallVector<const char *> argv;
-  for (const std::string &argument : arguments)
-    argv.push_back(argument.c_str());
+  SmallVector<const char *> argv = {"ld.lld", "-shared", "--build-id=none",
+                                    "--threads=1"};
+  llvm::append_range(argv, flags);
+  argv.append({input.path.c_str(), "-o", output.path.c_str()});
 
   std::string messages;
   llvm::raw_string_ostream os(messages);
@@ -262,13 +236,11 @@ static FailureOr<std::string> link(StringRef object, ArrayRef<StringRef> flags,
                             << " failed: " << StringRef(messages).rtrim()
                             << "; TMPDIR names another folder";
   }
-  llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> linked =
-      llvm::MemoryBuffer::getFile(outputPath, /*IsText=*/false,
-                                  /*RequiresNullTerminator=*/false);
+  llvm::ErrorOr<std::string> linked = output.read();
   if (!linked)
     return emitError(loc) << "cannot read the linked file: "
                           << linked.getError().message();
-  return (*linked)->getBuffer().str();
+  return *linked;
 }
 
 FailureOr<std::string> mlir::fp8moe::emitSharedObject(llvm::Module &llvmModule,

@@ -17,9 +17,6 @@
 #include "llvm/ADT/StringSet.h"
 #include "llvm/BinaryFormat/ELF.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/FileUtilities.h"
-#include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
 #include "llvm/Support/Regex.h"
 
@@ -48,15 +45,10 @@ mlir::fp8moe::findPtxas(StringRef explicitPath, Location loc) {
     return checkChosenPtxas(*path, "FP8MOE_PTXAS", loc);
   if (llvm::ErrorOr<std::string> path = llvm::sys::findProgramByName("ptxas"))
     return std::optional<std::string>(*path);
-  SmallVector<std::string> roots = {"/usr/local/cuda"};
-  if (std::optional<std::string> home = getEnvironment("CUDA_HOME"))
-    roots.insert(roots.begin(), *home);
-  for (StringRef root : roots) {
-    SmallString<128> path(root);
-    llvm::sys::path::append(path, "bin", "ptxas");
-    if (llvm::sys::fs::can_execute(path))
-      return std::optional<std::string>(path.str().str());
-  }
+  std::string home = getEnvironment("CUDA_HOME").value_or("/usr/local/cuda");
+  if (llvm::ErrorOr<std::string> path = llvm::sys::findProgramByName(
+          "ptxas", {home + "/bin", "/usr/local/cuda/bin"}))
+    return std::optional<std::string>(*path);
   return std::optional<std::string>();
 }
 
@@ -111,17 +103,16 @@ SmallVector<StringRef> mlir::fp8moe::findPtxasComplaints(StringRef log) {
 
 namespace {
 
-/// Temporary files of ptxas; removed at the end.
+/// Temporary files of ptxas.
 struct PtxasFiles {
-  SmallString<128> input, output, log;
-  llvm::FileRemover removeInput, removeOutput, removeLog;
+  TemporaryFile input, output, log;
 
   LogicalResult create(Location loc) {
-    std::error_code error = create("ptx", input, removeInput);
+    std::error_code error = input.create("ptx");
     if (!error)
-      error = create("cubin", output, removeOutput);
+      error = output.create("cubin");
     if (!error)
-      error = create("log", log, removeLog);
+      error = log.create("log");
     return report(error, loc);
   }
 
@@ -129,36 +120,15 @@ struct PtxasFiles {
   /// starts write over what the log has, and leave what is behind, and one that
   /// is not ptxas may write no output at all.
   LogicalResult prepare(StringRef ptx, Location loc) {
-    std::error_code error = write(log, "");
+    std::error_code error = log.write("");
     if (!error)
-      error = write(output, "");
+      error = output.write("");
     if (!error)
-      error = write(input, ptx);
+      error = input.write(ptx);
     return report(error, loc);
   }
 
 private:
-  static std::error_code write(StringRef path, StringRef content) {
-    std::error_code error;
-    llvm::raw_fd_ostream os(path, error);
-    if (error)
-      return error;
-    os << content;
-    os.close();
-    error = os.error();
-    os.clear_error();
-    return error;
-  }
-
-  static std::error_code create(StringRef suffix, SmallString<128> &path,
-                                llvm::FileRemover &remover) {
-    std::error_code error =
-        llvm::sys::fs::createTemporaryFile("kernels", suffix, path);
-    if (!error)
-      remover.setFile(path);
-    return error;
-  }
-
   static LogicalResult report(std::error_code error, Location loc) {
     if (error)
       return emitError(loc)
@@ -169,14 +139,12 @@ private:
 
 } // namespace
 
-static FailureOr<std::string> readFile(StringRef path, Location loc) {
-  llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> buffer =
-      llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
-                                  /*RequiresNullTerminator=*/false);
-  if (!buffer)
-    return emitError(loc) << "cannot read " << path << ": "
-                          << buffer.getError().message();
-  return (*buffer)->getBuffer().str();
+static FailureOr<std::string> read(const TemporaryFile &file, Location loc) {
+  llvm::ErrorOr<std::string> bytes = file.read();
+  if (!bytes)
+    return emitError(loc) << "cannot read " << file.path << ": "
+                          << bytes.getError().message();
+  return *bytes;
 }
 
 static LogicalResult verifyNoSpills(ArrayRef<KernelResources> resources,
@@ -234,12 +202,14 @@ static int execute(ArrayRef<StringRef> arguments,
 
 /// Whether ptxas can work on several kernels at once. Older ones refuse the
 /// option, so it is looked up in their help, which `scratch` gets.
-static bool canSplitCompile(StringRef ptxas, StringRef scratch, Location loc) {
-  std::optional<StringRef> redirects[] = {StringRef(), scratch, scratch};
+static bool canSplitCompile(StringRef ptxas, const TemporaryFile &scratch,
+                            Location loc) {
+  std::optional<StringRef> redirects[] = {StringRef(), StringRef(scratch.path),
+                                          StringRef(scratch.path)};
   std::string message;
   if (execute({ptxas, "--help"}, redirects, message) != 0)
     return false;
-  FailureOr<std::string> help = readFile(scratch, loc);
+  FailureOr<std::string> help = read(scratch, loc);
   return succeeded(help) && StringRef(*help).contains("--split-compile");
 }
 
@@ -282,24 +252,24 @@ static FailureOr<PtxasResult> runPtxas(StringRef ptxas, StringRef ptx,
   // --fmad only concerns code outside of our kernels' .rn instructions; it is
   // given so that nothing is ever contracted.
   std::string archFlag = ("-arch=" + chip).str();
-  SmallVector<StringRef> arguments = {ptxas,       archFlag, "-O3",
-                                      "-v",        "--fmad", "false",
-                                      files.input, "-o",     files.output};
+  SmallVector<StringRef> arguments = {
+      ptxas, archFlag,         "-O3", "-v", "--fmad", "false", files.input.path,
+      "-o",  files.output.path};
   // As many threads as there are processors: 0 gives the same bytes on every
   // machine, as the code does not depend on the number but ptxas records it.
   if (splitsCompile)
     arguments.append({"--split-compile", "0"});
-  std::optional<StringRef> redirects[] = {StringRef(), StringRef(files.log),
-                                          StringRef(files.log)};
+  std::optional<StringRef> redirects[] = {
+      StringRef(), StringRef(files.log.path), StringRef(files.log.path)};
   std::string message;
   int status = execute(arguments, redirects, message);
-  FailureOr<std::string> log = readFile(files.log, loc);
+  FailureOr<std::string> log = read(files.log, loc);
   if (failed(log))
     return failure();
   if (status != 0)
     return emitError(loc) << "ptxas failed for " << chip << " (" << ptxas
                           << "): " << (message.empty() ? *log : message);
-  FailureOr<std::string> bytes = readFile(files.output, loc);
+  FailureOr<std::string> bytes = read(files.output, loc);
   if (failed(bytes))
     return failure();
   if (!StringRef(*bytes).starts_with(llvm::ELF::ElfMagic))

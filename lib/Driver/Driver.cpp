@@ -158,16 +158,12 @@ FailureOr<TargetReport> Driver::writeArtifact(ModuleOp module, StringRef chip,
 
   SmallString<128> path(folder);
   llvm::sys::path::append(path, chip);
-  ArtifactOptions artifactOptions;
-  artifactOptions.emission = options.emission;
-  artifactOptions.decisions = serializeDecisions(decisions);
-  FailureOr<ArtifactReport> artifact =
-      fp8moe::writeArtifact(module, *target, path, artifactOptions);
+  FailureOr<ArtifactReport> artifact = fp8moe::writeArtifact(
+      module, *target, path, options.emission, serializeDecisions(decisions));
   if (failed(artifact))
     return failure();
   report.kernels = collectKernels(module, artifact->resources, *report.target);
-  for (const auto &file : artifact->files)
-    report.files.emplace_back(file.path, file.bytes);
+  report.files = std::move(artifact->files);
   report.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
           .count();

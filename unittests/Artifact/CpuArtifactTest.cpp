@@ -103,8 +103,9 @@ protected:
     ASSERT_TRUE(module);
     // Twice, because the linker in this process has global state.
     for (int i = 0; i < 2; ++i)
-      ASSERT_TRUE(succeeded(writeArtifact(*module, *lookupTarget("cpu"), dir,
-                                          ArtifactOptions())));
+      ASSERT_TRUE(
+          succeeded(writeArtifact(*module, *lookupTarget("cpu"), dir,
+                                  EmissionOptions(), /*decisions=*/{})));
     ASSERT_EQ(fp8moe_artifact_load(dir.c_str(), "cpu", &artifact), FP8MOE_OK)
         << fp8moe_last_error();
     program = fp8moe_artifact_find_program(artifact, "main");

@@ -11,36 +11,41 @@
 
 #include "fp8moe/Artifact/CodeEmission.h"
 #include "fp8moe/Artifact/KernelResources.h"
-#include "fp8moe/Artifact/ManifestWriter.h"
+#include "llvm/Support/JSON.h"
 
-#include <optional>
+#include <vector>
 
 namespace mlir::fp8moe {
 
-struct ArtifactOptions {
-  EmissionOptions emission;
-  /// The compiler's choices and their reasons; copied into the manifest.
-  llvm::json::Array decisions;
+/// One binary of an artifact.
+struct ArtifactBinary {
+  /// The file's name in the artifact's folder.
+  std::string file;
+  /// "so", "cubin", "ptx" or "hsaco".
+  std::string format;
+  std::string bytes;
 };
+
+/// Writes the programs of `module` as a manifest of schema 1. `binaries` are in
+/// order of preference; `decisions` is what the compiler chose and why, for
+/// reports. The same input gives the same text.
+LogicalResult writeManifest(ModuleOp module, const TargetInfo &target,
+                            ArrayRef<ArtifactBinary> binaries,
+                            const llvm::json::Array &decisions,
+                            raw_ostream &os);
 
 /// The files that were written, for reports.
 struct ArtifactReport {
-  struct File {
-    std::string path;
-    uint64_t bytes;
-  };
-  /// The manifest is the last one.
-  SmallVector<File> files;
+  /// Paths and sizes; the manifest is the last one.
+  std::vector<std::pair<std::string, uint64_t>> files;
   /// Empty on the CPU, and on NVIDIA without ptxas.
   SmallVector<KernelResources> resources;
-  /// The ptxas that was used; on NVIDIA empty when none was found, in which
-  /// case there is no cubin and the driver compiles the PTX when it loads it.
-  std::string ptxas;
 };
 
 /// Compiles `module`, which is at the level of the LLVM dialect and holds the
 /// programs of fp8moe_plan, for `target` and writes the artifact into the
-/// folder `dir`, which is created when it is missing.
+/// folder `dir`, which is created when it is missing. The manifest gets the
+/// compiler's `decisions`, which are choices and their reasons.
 ///
 /// Each file appears under its name when it is complete, the manifest last, and
 /// binaries of an older artifact that the manifest does not name are removed.
@@ -48,7 +53,8 @@ struct ArtifactReport {
 /// fit. Nothing is written when compilation fails.
 FailureOr<ArtifactReport> writeArtifact(ModuleOp module,
                                         const TargetInfo &target, StringRef dir,
-                                        const ArtifactOptions &options);
+                                        const EmissionOptions &options,
+                                        const llvm::json::Array &decisions);
 
 /// A single product of a compilation.
 enum class EmitKind { LLVM, Assembly, PTX, Cubin, HSACO, SharedObject };

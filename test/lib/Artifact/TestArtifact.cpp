@@ -65,14 +65,12 @@ struct TestWriteArtifact : ArtifactPass<TestWriteArtifact> {
     const TargetInfo *target = findTarget();
     if (!target)
       return signalPassFailure();
-    ArtifactOptions options;
-    options.emission = getEmissionOptions();
-    FailureOr<ArtifactReport> report =
-        writeArtifact(getOperation(), *target, dir, options);
+    FailureOr<ArtifactReport> report = writeArtifact(
+        getOperation(), *target, dir, getEmissionOptions(), /*decisions=*/{});
     if (failed(report))
       return signalPassFailure();
-    for (const ArtifactReport::File &file : report->files)
-      llvm::errs() << "file " << file.path << "\n";
+    for (const auto &[path, bytes] : report->files)
+      llvm::errs() << "file " << path << "\n";
     for (const KernelResources &kernel : report->resources)
       llvm::errs() << "kernel " << kernel.kernel << ": registers "
                    << kernel.registers << ", static shared "

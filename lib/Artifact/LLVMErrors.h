@@ -1,4 +1,4 @@
-//===- DiagnosticForwarder.h - LLVM's diagnostics as MLIR's -----*- C++ -*-===//
+//===- LLVMErrors.h - LLVM's errors as diagnostics of MLIR ------*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,10 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FP8MOE_LIB_ARTIFACT_DIAGNOSTICFORWARDER_H
-#define FP8MOE_LIB_ARTIFACT_DIAGNOSTICFORWARDER_H
+#ifndef FP8MOE_LIB_ARTIFACT_LLVMERRORS_H
+#define FP8MOE_LIB_ARTIFACT_LLVMERRORS_H
 
 #include "mlir/IR/Location.h"
+#include "mlir/Support/LLVM.h"
 #include "llvm/IR/DiagnosticHandler.h"
 #include "llvm/IR/LLVMContext.h"
 
@@ -30,6 +31,13 @@ private:
   bool errorSeen = false;
 };
 
+/// Runs code generation from the beginning to the end. Where LLVM would end the
+/// process, as its back ends do on an instruction that the chip lacks, that
+/// becomes an error at `loc`. Nothing that `action` has made is destroyed then:
+/// it must make all that LLVM works on, the LLVMContext included.
+LogicalResult runCodeGeneration(Location loc,
+                                function_ref<LogicalResult()> action);
+
 } // namespace mlir::fp8moe
 
-#endif // FP8MOE_LIB_ARTIFACT_DIAGNOSTICFORWARDER_H
+#endif // FP8MOE_LIB_ARTIFACT_LLVMERRORS_H
