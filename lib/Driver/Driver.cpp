@@ -86,17 +86,10 @@ collectKernels(ModuleOp module, ArrayRef<KernelResources> resources,
     if (it == kernels.end())
       continue;
     KernelReport &kernel = it->second;
-    kernel.registers = resource.registers;
-    kernel.spills = resource.spills;
+    kernel.resources = resource;
     kernel.sharedMemory += resource.staticSharedBytes;
     kernel.residentBlocks = countResidentBlocks(
         threads[kernel.name], resource.registers, kernel.sharedMemory, target);
-    if (target.kind != TargetKind::ROCDL)
-      continue;
-    kernel.accumulationRegisters = resource.accumulationRegisters;
-    kernel.scalarRegisters = resource.scalarRegisters;
-    kernel.laneSpills = resource.laneSpills;
-    kernel.mainLoop = resource.mainLoop;
   }
   std::vector<KernelReport> result;
   for (auto &entry : kernels)
@@ -207,15 +200,16 @@ LogicalResult Driver::writeArtifacts(ModuleOp module, StringRef folder,
 
 ArrayRef<StageInfo> mlir::fp8moe::knownStages() {
   static constexpr StageInfo stages[] = {
-      {Stage::Tensor, "tensor", "tensor IR with all decisions"},
-      {Stage::Kernel, "kernel", "plans and kernels of a GPU, to read"},
-      {Stage::Mlir, "mlir", "plans and kernels, lowered"},
-      {Stage::Llvm, "llvm", "LLVM IR, optimized"},
-      {Stage::Asm, "asm", "PTX, AMDGCN or x86 assembly"},
-      {Stage::Ptx, "ptx", "NVIDIA assembly"},
-      {Stage::Cubin, "cubin", "NVIDIA binary (needs ptxas)"},
-      {Stage::Hsaco, "hsaco", "AMD binary"},
-      {Stage::So, "so", "shared library of the CPU"},
+      {Stage::Tensor, "tensor", "tensor IR with all decisions", std::nullopt},
+      {Stage::Kernel, "kernel", "plans and kernels of a GPU, to read",
+       std::nullopt},
+      {Stage::Mlir, "mlir", "plans and kernels, lowered", std::nullopt},
+      {Stage::Llvm, "llvm", "LLVM IR, optimized", EmitKind::LLVM},
+      {Stage::Asm, "asm", "PTX, AMDGCN or x86 assembly", EmitKind::Assembly},
+      {Stage::Ptx, "ptx", "NVIDIA assembly", EmitKind::PTX},
+      {Stage::Cubin, "cubin", "NVIDIA binary (needs ptxas)", EmitKind::Cubin},
+      {Stage::Hsaco, "hsaco", "AMD binary", EmitKind::HSACO},
+      {Stage::So, "so", "shared library of the CPU", EmitKind::SharedObject},
   };
   return stages;
 }
@@ -228,26 +222,10 @@ std::optional<Stage> mlir::fp8moe::parseStage(StringRef name) {
 }
 
 std::optional<EmitKind> mlir::fp8moe::getProduct(Stage stage) {
-  switch (stage) {
-  case Stage::None:
-  case Stage::Tensor:
-  case Stage::Kernel:
-  case Stage::Mlir:
-    return std::nullopt;
-  case Stage::Llvm:
-    return EmitKind::LLVM;
-  case Stage::Asm:
-    return EmitKind::Assembly;
-  case Stage::Ptx:
-    return EmitKind::PTX;
-  case Stage::Cubin:
-    return EmitKind::Cubin;
-  case Stage::Hsaco:
-    return EmitKind::HSACO;
-  case Stage::So:
-    return EmitKind::SharedObject;
-  }
-  llvm_unreachable("unknown stage");
+  for (const StageInfo &info : knownStages())
+    if (info.stage == stage)
+      return info.product;
+  return std::nullopt;
 }
 
 LogicalResult Driver::emitKernels(ModuleOp module, raw_ostream &os) {

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fp8moe/Driver/Precision.h"
+#include "fp8moe/Driver/Report.h"
 
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -141,11 +141,8 @@ static void printMainLoop(llvm::raw_ostream &os, const InstructionMix &mix) {
       mix.shared, mix.memory);
 }
 
-static void printKernels(llvm::raw_ostream &os,
-                         ArrayRef<KernelReport> kernels) {
-  auto orDash = [](std::optional<int64_t> value) {
-    return value ? std::to_string(*value) : std::string("-");
-  };
+static void printKernels(llvm::raw_ostream &os, ArrayRef<KernelReport> kernels,
+                         bool isAMD) {
   size_t width = 34;
   for (const KernelReport &kernel : kernels)
     width = std::max(width, kernel.name.size());
@@ -157,21 +154,29 @@ static void printKernels(llvm::raw_ostream &os,
      << formatv(columns.data(), "launches", "block", "registers", "shared",
                 "spills", "resident");
   for (const KernelReport &kernel : kernels) {
+    const std::optional<KernelResources> &resources = kernel.resources;
+    std::string registers = "-", spills = "-";
+    if (resources) {
+      registers = std::to_string(resources->registers);
+      spills = std::to_string(resources->spills);
+    }
+    std::string resident =
+        kernel.residentBlocks ? std::to_string(*kernel.residentBlocks) : "-";
     std::string launches = std::to_string(kernel.launches);
     if (kernel.conditionalLaunches)
       launches = std::to_string(kernel.launches - kernel.conditionalLaunches) +
                  "-" + launches;
     os << "    " << pad(kernel.name, width)
-       << formatv(columns.data(), launches, kernel.block,
-                  orDash(kernel.registers), kernel.sharedMemory,
-                  orDash(kernel.spills), orDash(kernel.residentBlocks));
-    if (kernel.accumulationRegisters)
-      os << formatv("      {0} of the registers are AGPRs; {1} SGPRs, and {2} "
-                    "more in lanes of registers\n",
-                    *kernel.accumulationRegisters, *kernel.scalarRegisters,
-                    *kernel.laneSpills);
-    if (kernel.mainLoop)
-      printMainLoop(os, *kernel.mainLoop);
+       << formatv(columns.data(), launches, kernel.block, registers,
+                  kernel.sharedMemory, spills, resident);
+    if (!resources || !isAMD)
+      continue;
+    os << formatv("      {0} of the registers are AGPRs; {1} SGPRs, and {2} "
+                  "more in lanes of registers\n",
+                  resources->accumulationRegisters, resources->scalarRegisters,
+                  resources->laneSpills);
+    if (resources->mainLoop)
+      printMainLoop(os, *resources->mainLoop);
   }
 }
 
@@ -192,7 +197,7 @@ void Report::print(llvm::raw_ostream &os) const {
     printCopies(os, asWritten, report.programs);
     printPrecision(os, report.precision);
     printDecisions(os, report.decisions);
-    printKernels(os, report.kernels);
+    printKernels(os, report.kernels, report.target->kind == TargetKind::ROCDL);
     os << formatv("  {0,-46} {1,10}\n", "file", "bytes");
     for (const auto &[path, bytes] : report.files)
       os << formatv("    {0,-44} {1,10}\n", path, bytes);

@@ -63,7 +63,7 @@ static json::Object toJson(const InstructionMix &mix) {
                       {"memory", mix.memory}};
 }
 
-static json::Array toJson(ArrayRef<KernelReport> kernels) {
+static json::Array toJson(ArrayRef<KernelReport> kernels, bool isAMD) {
   json::Array result;
   for (const KernelReport &kernel : kernels) {
     json::Object object{{"name", json::fixUTF8(kernel.name)},
@@ -71,20 +71,19 @@ static json::Array toJson(ArrayRef<KernelReport> kernels) {
                         {"conditional_launches", kernel.conditionalLaunches},
                         {"block", kernel.block},
                         {"shared_memory", kernel.sharedMemory}};
-    if (kernel.registers)
-      object["registers"] = *kernel.registers;
-    if (kernel.spills)
-      object["spills"] = *kernel.spills;
     if (kernel.residentBlocks)
       object["resident_blocks"] = *kernel.residentBlocks;
-    if (kernel.accumulationRegisters)
-      object["accumulation_registers"] = *kernel.accumulationRegisters;
-    if (kernel.scalarRegisters)
-      object["scalar_registers"] = *kernel.scalarRegisters;
-    if (kernel.laneSpills)
-      object["lane_spills"] = *kernel.laneSpills;
-    if (kernel.mainLoop)
-      object["main_loop"] = toJson(*kernel.mainLoop);
+    if (const std::optional<KernelResources> &resources = kernel.resources) {
+      object["registers"] = resources->registers;
+      object["spills"] = resources->spills;
+      if (isAMD) {
+        object["accumulation_registers"] = resources->accumulationRegisters;
+        object["scalar_registers"] = resources->scalarRegisters;
+        object["lane_spills"] = resources->laneSpills;
+      }
+      if (resources->mainLoop)
+        object["main_loop"] = toJson(*resources->mainLoop);
+    }
     result.push_back(std::move(object));
   }
   return result;
@@ -97,18 +96,19 @@ json::Value Report::toJson() const {
     for (const auto &[path, bytes] : report.files)
       files.push_back(
           json::Object{{"path", json::fixUTF8(path)}, {"bytes", bytes}});
-    targetObjects.push_back(
-        json::Object{{"chip", report.target->chip},
-                     {"description", report.target->description},
-                     {"evidence", report.target->calibration->evidence},
-                     {"peaks", ::toJson(*report.target->calibration)},
-                     {"programs", ::toJson(report.programs, tokens)},
-                     {"remarks", ::toJson(report.remarks)},
-                     {"precision", serializePrecision(report.precision)},
-                     {"decisions", serializeDecisions(report.decisions)},
-                     {"kernels", ::toJson(report.kernels)},
-                     {"files", std::move(files)},
-                     {"seconds", report.seconds}});
+    targetObjects.push_back(json::Object{
+        {"chip", report.target->chip},
+        {"description", report.target->description},
+        {"evidence", report.target->calibration->evidence},
+        {"peaks", ::toJson(*report.target->calibration)},
+        {"programs", ::toJson(report.programs, tokens)},
+        {"remarks", ::toJson(report.remarks)},
+        {"precision", serializePrecision(report.precision)},
+        {"decisions", serializeDecisions(report.decisions)},
+        {"kernels",
+         ::toJson(report.kernels, report.target->kind == TargetKind::ROCDL)},
+        {"files", std::move(files)},
+        {"seconds", report.seconds}});
   }
   return json::Object{{"tokens", tokens},
                       {"as_written", ::toJson(asWritten, tokens)},

@@ -43,6 +43,8 @@ struct StageInfo {
   StringLiteral name;
   /// A line for people.
   StringLiteral description;
+  /// The product that lib/Artifact makes for it; nothing for IR of MLIR.
+  std::optional<EmitKind> product;
 };
 
 /// Every stage but None, in the order of a compilation.
@@ -51,8 +53,6 @@ ArrayRef<StageInfo> knownStages();
 /// The stage of that name.
 std::optional<Stage> parseStage(StringRef name);
 
-/// The product that lib/Artifact makes for a stage; nothing for stages that are
-/// IR of MLIR.
 std::optional<EmitKind> getProduct(Stage stage);
 
 struct DriverOptions {

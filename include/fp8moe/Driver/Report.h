@@ -10,7 +10,7 @@
 #define FP8MOE_DRIVER_REPORT_H
 
 #include "fp8moe/Artifact/KernelResources.h"
-#include "fp8moe/Driver/Precision.h"
+#include "fp8moe/Dialect/FP8MoE/IR/FP8MoEEnums.h"
 #include "fp8moe/Pipelines/Traffic.h"
 
 #include "fp8moe/Pipelines/Decisions.h"
@@ -23,6 +23,31 @@
 #include <vector>
 
 namespace mlir::fp8moe {
+
+/// The decision about one matmul with a name: a copy of what its attribute
+/// says, as reports outlive the IR.
+struct PrecisionDecision {
+  PrecisionChoice choice;
+  std::string name;
+  MatmulUse use;
+  PrecisionRecipe recipe;
+  /// Nanoseconds; 0 where none were predicted.
+  int64_t bf16Ns, fp8Ns;
+  std::string reason;
+  /// "? x 2048 x 1408, 8 groups": rows, contraction, columns.
+  std::string shape;
+};
+
+/// The decisions of all public functions, in their order. A matmul that a sweep
+/// has repeated is told once.
+std::vector<PrecisionDecision> collectPrecision(ModuleOp module);
+
+/// A table by name, and what the choices gain together; nothing for no
+/// decisions.
+void printPrecision(llvm::raw_ostream &os,
+                    ArrayRef<PrecisionDecision> decisions);
+
+llvm::json::Array serializePrecision(ArrayRef<PrecisionDecision> decisions);
 
 /// The operations of one public function that move bytes.
 struct ProgramTraffic {
@@ -41,12 +66,8 @@ struct KernelReport {
   /// Bytes, static and dynamic together.
   int64_t sharedMemory = 0;
   /// Blocks that a multiprocessor holds at once, by what one of them takes.
-  std::optional<int64_t> registers, spills, residentBlocks;
-  /// AMD: of the registers those that only matrix instructions write, registers
-  /// of a wave, those of a wave that went to lanes of others, and the
-  /// instructions of the main loop.
-  std::optional<int64_t> accumulationRegisters, scalarRegisters, laneSpills;
-  std::optional<InstructionMix> mainLoop;
+  std::optional<int64_t> residentBlocks;
+  std::optional<KernelResources> resources;
 };
 
 /// A sentence of the layout passes: which copy went or stays, and why.
