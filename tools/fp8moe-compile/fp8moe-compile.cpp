@@ -281,32 +281,31 @@ parseModule(const std::shared_ptr<llvm::SourceMgr> &sources,
   return module;
 }
 
+/// Begins a line about a file as a compiler does: "FILE: error: ...".
+static raw_ostream &beginLine(DiagnosticSeverity severity, StringRef file) {
+  switch (severity) {
+  case DiagnosticSeverity::Error:
+    return llvm::WithColor::error(llvm::errs(), file);
+  case DiagnosticSeverity::Warning:
+    return llvm::WithColor::warning(llvm::errs(), file);
+  case DiagnosticSeverity::Note:
+    return llvm::WithColor::note(llvm::errs(), file);
+  case DiagnosticSeverity::Remark:
+    return llvm::WithColor::remark(llvm::errs(), file);
+  }
+  llvm_unreachable("unknown severity");
+}
+
 /// Prints a diagnostic about a file as a whole, whose location is line 0 and
-/// column 0, as a compiler does: "FILE: error: ...". Leaves others alone.
+/// column 0. Leaves others alone.
 static LogicalResult printWithoutLine(Diagnostic &diagnostic) {
   auto loc = dyn_cast<FileLineColLoc>(diagnostic.getLocation());
   if (!loc || loc.getLine() != 0)
     return failure();
   StringRef file = loc.getFilename();
-  auto print = [&](const Diagnostic &each) {
-    switch (each.getSeverity()) {
-    case DiagnosticSeverity::Error:
-      llvm::WithColor::error(llvm::errs(), file) << each << "\n";
-      break;
-    case DiagnosticSeverity::Warning:
-      llvm::WithColor::warning(llvm::errs(), file) << each << "\n";
-      break;
-    case DiagnosticSeverity::Note:
-      llvm::WithColor::note(llvm::errs(), file) << each << "\n";
-      break;
-    case DiagnosticSeverity::Remark:
-      llvm::WithColor::remark(llvm::errs(), file) << each << "\n";
-      break;
-    }
-  };
-  print(diagnostic);
+  beginLine(diagnostic.getSeverity(), file) << diagnostic << "\n";
   for (const Diagnostic &note : diagnostic.getNotes())
-    print(note);
+    beginLine(note.getSeverity(), file) << note << "\n";
   return success();
 }
 

@@ -8,8 +8,6 @@
 
 #include "Program.h"
 #include "Fail.h"
-#include "RandomInputs.h"
-#include "StridedCopy.h"
 #include "fp8moe/Support/Safetensors.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -40,30 +38,6 @@ static ArrayRef<int64_t> shapeOf(const fp8moe_buffer &buffer) {
 
 static ArrayRef<int64_t> stridesOf(const fp8moe_buffer &buffer) {
   return ArrayRef(buffer.strides, buffer.rank);
-}
-
-static std::string formatShape(ArrayRef<int64_t> shape) {
-  std::string text;
-  for (int64_t extent : shape) {
-    if (!text.empty())
-      text += "x";
-    text += extent == FP8MOE_DYNAMIC ? "?" : std::to_string(extent);
-  }
-  return text.empty() ? "scalar" : text;
-}
-
-int64_t HostTensor::numElements() const {
-  // The other extents of an empty tensor may be of any size.
-  if (llvm::is_contained(shape, 0))
-    return 0;
-  int64_t count = 1;
-  for (int64_t extent : shape)
-    count *= extent;
-  return count;
-}
-
-std::string HostTensor::describe() const {
-  return std::string(dtype->name) + " " + formatShape(shape);
 }
 
 //===----------------------------------------------------------------------===//

@@ -6,9 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "RandomInputs.h"
-
-#include "fp8moe-c/Runtime.h"
+#include "HostTensor.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-//===- StridedCopy.cpp - Between files and memory layouts -----------------===//
+//===- HostTensor.cpp - Between files and memory layouts ------------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,9 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "StridedCopy.h"
+#include "HostTensor.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
@@ -18,6 +19,28 @@
 using namespace fp8moe::run;
 using llvm::ArrayRef;
 using llvm::SmallVector;
+
+std::string fp8moe::run::formatShape(ArrayRef<int64_t> shape) {
+  auto format = [](int64_t extent) {
+    return extent == FP8MOE_DYNAMIC ? "?" : std::to_string(extent);
+  };
+  return shape.empty() ? "scalar"
+                       : llvm::join(llvm::map_range(shape, format), "x");
+}
+
+int64_t HostTensor::numElements() const {
+  // The other extents of an empty tensor may be of any size.
+  if (llvm::is_contained(shape, 0))
+    return 0;
+  int64_t count = 1;
+  for (int64_t extent : shape)
+    count *= extent;
+  return count;
+}
+
+std::string HostTensor::describe() const {
+  return std::string(dtype->name) + " " + formatShape(shape);
+}
 
 /// As many orders as four dimensions have.
 static constexpr size_t kMaxListed = 24;
