@@ -21,7 +21,6 @@
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Config/llvm-config.h"
-#include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/VersionTuple.h"
 #include "llvm/Support/xxhash.h"
@@ -32,21 +31,6 @@ using namespace mlir::fp8moe;
 //===----------------------------------------------------------------------===//
 // Programs
 //===----------------------------------------------------------------------===//
-
-namespace {
-/// A program whose buffers, values, requirements, tensor maps and launches are
-/// one line of JSON each.
-struct SerializedProgram {
-  std::string name;
-  std::vector<std::string> buffers;
-  std::vector<std::string> values;
-  std::vector<std::string> requirements;
-  std::vector<std::string> tensorMaps;
-  std::vector<std::string> launches;
-  /// The oldest runtime that knows everything in it.
-  llvm::VersionTuple minRuntime{0, 1, 0};
-};
-} // namespace
 
 /// A JSON string with quotes and escapes.
 static std::string quote(StringRef text) {
@@ -141,14 +125,18 @@ static Comparison getComparison(arith::CmpIPredicate predicate) {
 
 namespace {
 
+/// Makes one line of JSON of each buffer, value, requirement, tensor map and
+/// launch of a program.
 class ProgramSerializer {
 public:
-  SerializedProgram run(plan::ProgramOp program);
+  explicit ProgramSerializer(plan::ProgramOp program);
+
+  void write(llvm::json::OStream &json) const;
+
+  /// The oldest runtime that knows everything in the program.
+  const llvm::VersionTuple &getMinRuntime() const { return minRuntime; }
 
 private:
-  /// Numbers the buffers, so that computations may refer to any of them.
-  void numberBuffers(plan::ProgramOp program);
-
   template <typename BufferOp>
   void addBuffer(BufferOp op, StringRef role, StringRef name,
                  Value mayOverwrite = {});
@@ -178,7 +166,9 @@ private:
   /// new.
   std::string addValue(StringRef op, ArrayRef<std::string> args);
 
-  SerializedProgram result;
+  std::string name;
+  std::vector<std::string> buffers, values, requirements, tensorMaps, launches;
+  llvm::VersionTuple minRuntime{0, 1, 0};
   llvm::DenseMap<Value, int64_t> bufferNumbers, tensorMapNumbers;
   llvm::StringMap<int64_t> valueNumbers;
   llvm::DenseMap<Value, std::string> scalars;
@@ -189,10 +179,10 @@ private:
 std::string ProgramSerializer::addValue(StringRef op,
                                         ArrayRef<std::string> args) {
   std::string line = object({{"op", quote(op)}, {"args", list(args)}});
-  auto [it, inserted] = valueNumbers.try_emplace(
-      line, static_cast<int64_t>(result.values.size()));
+  auto [it, inserted] =
+      valueNumbers.try_emplace(line, static_cast<int64_t>(values.size()));
   if (inserted)
-    result.values.push_back(line);
+    values.push_back(line);
   return object({{"value", llvm::itostr(it->second)}});
 }
 
@@ -245,7 +235,7 @@ std::string ProgramSerializer::makeScalar(Value value) {
 
 std::string
 ProgramSerializer::getDeviceAttribute(plan::DeviceAttribute attribute) {
-  result.minRuntime = std::max(result.minRuntime, getFirstRuntime(attribute));
+  minRuntime = std::max(minRuntime, getFirstRuntime(attribute));
   return addValue("device_attr",
                   {quote(plan::stringifyDeviceAttribute(attribute))});
 }
@@ -303,8 +293,8 @@ void ProgramSerializer::addBuffer(BufferOp op, StringRef role, StringRef name,
                                    : getStride(buffer, dim));
   }
   if (mayOverwrite)
-    result.minRuntime = std::max(result.minRuntime, kFirstToOverwrite);
-  result.buffers.push_back(
+    minRuntime = std::max(minRuntime, kFirstToOverwrite);
+  buffers.push_back(
       object({{"role", quote(role)},
               {"name", name.empty() ? "" : quote(name)},
               {"dtype", quote(*plan::getManifestDtype(type.getElementType()))},
@@ -315,15 +305,13 @@ void ProgramSerializer::addBuffer(BufferOp op, StringRef role, StringRef name,
 }
 
 void ProgramSerializer::addRequirement(plan::RequireOp op) {
-  result.requirements.push_back(object({{"cond", getScalar(op.getCondition())},
-                                        {"message", quote(op.getMessage())}}));
+  requirements.push_back(object({{"cond", getScalar(op.getCondition())},
+                                 {"message", quote(op.getMessage())}}));
 }
 
 std::string ProgramSerializer::getScalars(ValueRange values) {
-  SmallVector<std::string> scalars;
-  for (Value value : values)
-    scalars.push_back(getScalar(value));
-  return list(scalars);
+  return list(llvm::map_to_vector(
+      values, [&](Value value) { return getScalar(value); }));
 }
 
 std::string ProgramSerializer::getArgument(Value argument) {
@@ -339,9 +327,9 @@ void ProgramSerializer::addTensorMap(plan::TensorMapOp op) {
   // The runtime would encode it for nobody.
   if (op.getMap().use_empty())
     return;
-  tensorMapNumbers[op.getMap()] = result.tensorMaps.size();
+  tensorMapNumbers[op.getMap()] = tensorMaps.size();
   int64_t promotion = op.getPromotion().value_or(0);
-  result.tensorMaps.push_back(
+  tensorMaps.push_back(
       object({{"buffer", getNumber(op.getBuffer())},
               {"offset", op.getOffset() ? getScalar(op.getOffset()) : ""},
               {"sizes", getScalars(op.getSizes())},
@@ -352,11 +340,10 @@ void ProgramSerializer::addTensorMap(plan::TensorMapOp op) {
 }
 
 void ProgramSerializer::addLaunch(plan::LaunchOp op) {
-  SmallVector<std::string> args;
-  for (Value argument : op.getArgs())
-    args.push_back(getArgument(argument));
+  std::string args = list(llvm::map_to_vector(
+      op.getArgs(), [&](Value argument) { return getArgument(argument); }));
   Value condition = op.getCondition();
-  result.launches.push_back(
+  launches.push_back(
       object({{"kernel", quote(op.getKernel().getLeafReference().getValue())},
               {"grid", getScalars(ValueRange(op.getGrid()))},
               {"block", list(op.getBlock())},
@@ -365,18 +352,15 @@ void ProgramSerializer::addLaunch(plan::LaunchOp op) {
               {"cooperative", op.getCooperative() ? "true" : ""},
               {"programmatic", op.getProgrammatic() ? "true" : ""},
               {"when", condition ? getScalar(condition) : ""},
-              {"args", list(args)}}));
+              {"args", args}}));
 }
 
-void ProgramSerializer::numberBuffers(plan::ProgramOp program) {
+ProgramSerializer::ProgramSerializer(plan::ProgramOp program)
+    : name(program.getSymName()) {
+  // All buffers are numbered first, so that computations may refer to any.
   for (Operation &op : *program.getBodyBlock())
     if (isa<plan::InputOp, plan::OutputOp, plan::WorkspaceOp>(op))
       bufferNumbers.try_emplace(op.getResult(0), bufferNumbers.size());
-}
-
-SerializedProgram ProgramSerializer::run(plan::ProgramOp program) {
-  result.name = program.getSymName().str();
-  numberBuffers(program);
   for (Operation &op : *program.getBodyBlock())
     llvm::TypeSwitch<Operation *>(&op)
         .Case([&](plan::InputOp input) {
@@ -392,7 +376,25 @@ SerializedProgram ProgramSerializer::run(plan::ProgramOp program) {
         .Case([&](plan::RequireOp require) { addRequirement(require); })
         .Case([&](plan::TensorMapOp map) { addTensorMap(map); })
         .Case([&](plan::LaunchOp launch) { addLaunch(launch); });
-  return result;
+}
+
+void ProgramSerializer::write(llvm::json::OStream &json) const {
+  auto writeLines = [&](StringRef key, ArrayRef<std::string> lines) {
+    json.attributeArray(key, [&] {
+      for (const std::string &line : lines)
+        json.rawValue(line);
+    });
+  };
+  json.object([&] {
+    json.attribute("name", name);
+    writeLines("buffers", buffers);
+    writeLines("values", values);
+    if (!requirements.empty())
+      writeLines("requires", requirements);
+    if (!tensorMaps.empty())
+      writeLines("tensor_maps", tensorMaps);
+    writeLines("launches", launches);
+  });
 }
 
 //===----------------------------------------------------------------------===//
@@ -404,43 +406,14 @@ static constexpr int64_t schemaVersion = 1;
 static constexpr StringRef producer =
     "fp8moe " FP8MOE_VERSION ", LLVM " LLVM_VERSION_STRING;
 
-static std::string getChecksum(StringRef bytes) {
-  std::string text;
-  llvm::raw_string_ostream(text)
-      << llvm::format_hex_no_prefix(llvm::xxh3_64bits(bytes), /*Width=*/16);
-  return text;
-}
-
-static void writeLines(llvm::json::OStream &json, StringRef key,
-                       ArrayRef<std::string> lines) {
-  json.attributeArray(key, [&] {
-    for (const std::string &line : lines)
-      json.rawValue(line);
-  });
-}
-
-static void writeProgram(llvm::json::OStream &json,
-                         const SerializedProgram &program) {
-  json.object([&] {
-    json.attribute("name", program.name);
-    writeLines(json, "buffers", program.buffers);
-    writeLines(json, "values", program.values);
-    if (!program.requirements.empty())
-      writeLines(json, "requires", program.requirements);
-    if (!program.tensorMaps.empty())
-      writeLines(json, "tensor_maps", program.tensorMaps);
-    writeLines(json, "launches", program.launches);
-  });
-}
-
 LogicalResult mlir::fp8moe::writeManifest(ModuleOp module,
                                           const TargetInfo &target,
                                           ArrayRef<ArtifactBinary> binaries,
                                           const llvm::json::Array &decisions,
                                           raw_ostream &os) {
-  SmallVector<SerializedProgram> programs;
+  std::vector<ProgramSerializer> programs;
   for (auto program : module.getOps<plan::ProgramOp>())
-    programs.push_back(ProgramSerializer().run(program));
+    programs.emplace_back(program);
   if (programs.empty())
     return module.emitError("there is no program to write: the module has no "
                             "public function with a body, or none that was "
@@ -448,8 +421,8 @@ LogicalResult mlir::fp8moe::writeManifest(ModuleOp module,
            << target.chip;
 
   llvm::VersionTuple minRuntime;
-  for (const SerializedProgram &program : programs)
-    minRuntime = std::max(minRuntime, program.minRuntime);
+  for (const ProgramSerializer &program : programs)
+    minRuntime = std::max(minRuntime, program.getMinRuntime());
 
   llvm::json::OStream json(os, /*IndentSize=*/2);
   json.object([&] {
@@ -466,12 +439,14 @@ LogicalResult mlir::fp8moe::writeManifest(ModuleOp module,
         json.object([&] {
           json.attribute("file", binary.file);
           json.attribute("format", binary.format);
-          json.attribute("xxh3", getChecksum(binary.bytes));
+          json.attribute("xxh3",
+                         llvm::utohexstr(llvm::xxh3_64bits(binary.bytes),
+                                         /*LowerCase=*/true, /*Width=*/16));
         });
     });
     json.attributeArray("programs", [&] {
-      for (const SerializedProgram &program : programs)
-        writeProgram(json, program);
+      for (const ProgramSerializer &program : programs)
+        program.write(json);
     });
     json.attributeArray("decisions", [&] {
       for (const llvm::json::Value &decision : decisions)
