@@ -126,9 +126,12 @@ static void appendOperation(Operation *op, const TargetInfo &target,
     // The first operand with the same value.
     key.push_back(std::distance(op->operand_begin(),
                                 llvm::find(op->getOperands(), operand)));
-    // Its kernel may compute rows instead of reading them.
+    // Its kernel may compute rows instead of reading them. The address alone
+    // may be that of an operation that is gone.
     auto rows = operand.getDefiningOp<RowOpInterface>();
     key.push_back(toNumber(rows ? rows.getOperation() : nullptr));
+    if (rows)
+      appendOperation(rows, target, key);
   }
   for (Type type : op->getResultTypes())
     key.push_back(toNumber(type.getAsOpaquePointer()));
