@@ -1,4 +1,4 @@
-//===- CommandLine.h - What command lines of the tools share ----*- C++ -*-===//
+//===- CommandLine.h - Command-line options of all tools --------*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -18,14 +18,14 @@
 
 namespace tools {
 
-/// --version: the project's version and LLVM's.
+/// Sets the output of --version: the project's version and LLVM's.
 inline void setVersionPrinter(llvm::StringRef tool) {
   llvm::cl::SetVersionPrinter([tool](llvm::raw_ostream &os) {
     os << tool << " " FP8MOE_VERSION ", LLVM " LLVM_VERSION_STRING "\n";
   });
 }
 
-/// The value of an option that is an integer from `Least` to `Most`.
+/// The type of an option whose value is an integer from `Least` to `Most`.
 template <typename T, T Least = std::numeric_limits<T>::min(),
           T Most = std::numeric_limits<T>::max()>
 struct Integer {
@@ -38,8 +38,8 @@ struct Integer {
 
 } // namespace tools
 
-/// Names the range in the error about any other text. LLVM's parsers of
-/// integers do not, and are final.
+/// Parses an Integer. Errors name the range, which those of LLVM's integer
+/// parsers do not; these are final classes.
 template <typename T, T Least, T Most>
 class llvm::cl::parser<tools::Integer<T, Least, Most>>
     : public basic_parser<tools::Integer<T, Least, Most>> {

@@ -11,10 +11,10 @@
 
 namespace tools {
 
-/// The main function of fp8moe-compile, once in a process.
+/// Runs fp8moe-compile. May be called once in a process.
 int compileMain(int argc, char **argv);
 
-/// The main function of fp8moe-opt, once in a process. `registerMorePasses` may
+/// Runs fp8moe-opt. May be called once in a process. `registerMorePasses` may
 /// be null.
 int optMain(int argc, char **argv, void (*registerMorePasses)() = nullptr);
 

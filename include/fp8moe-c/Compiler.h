@@ -24,7 +24,7 @@ extern "C" {
 /// mlirParsePassPipeline. May be called more than once, from any thread.
 MLIR_CAPI_EXPORTED void fp8moeRegisterAllPasses(void);
 
-/// The version of fp8moe and of LLVM, as in "0.1.0, LLVM 22.1.8".
+/// Returns the versions of fp8moe and LLVM, such as "0.1.0, LLVM 22.1.8".
 MLIR_CAPI_EXPORTED MlirStringRef fp8moeCompilerVersion(void);
 
 //===----------------------------------------------------------------------===//
@@ -33,10 +33,11 @@ MLIR_CAPI_EXPORTED MlirStringRef fp8moeCompilerVersion(void);
 
 MLIR_CAPI_EXPORTED intptr_t fp8moeGetNumTargets(void);
 
-/// "sm_90a". `index` must be less than fp8moeGetNumTargets().
+/// Returns the name of a chip, such as "sm_90a". `index` must be less than
+/// fp8moeGetNumTargets().
 MLIR_CAPI_EXPORTED MlirStringRef fp8moeTargetGetChip(intptr_t index);
 
-/// A line for people.
+/// Returns one line of description.
 MLIR_CAPI_EXPORTED MlirStringRef fp8moeTargetGetDescription(intptr_t index);
 
 //===----------------------------------------------------------------------===//
@@ -44,41 +45,43 @@ MLIR_CAPI_EXPORTED MlirStringRef fp8moeTargetGetDescription(intptr_t index);
 //===----------------------------------------------------------------------===//
 
 typedef struct Fp8moeCompileOptions {
-  /// Chips; when there are none the module names its target.
+  /// Names of chips. If empty, the module names its target.
   const MlirStringRef *targets;
   intptr_t numTargets;
   /// Whether to run the layout passes.
   bool optimizeLayouts;
-  /// Empty: where fp8moe-compile looks (docs/reference/artifacts.md).
+  /// Paths of ptxas and ROCm. If empty, the search of fp8moe-compile applies
+  /// (docs/reference/artifacts.md).
   MlirStringRef ptxasPath;
   MlirStringRef rocmPath;
   /// The token count for which the report also gives bytes.
   int64_t tokens;
-  /// How undecided matmuls are decided, as options of fp8moe-select-precision
-  /// (docs/users/precision.md). Empty texts and 0 tokens are their defaults.
+  /// Options for matmuls of undecided precision, as of fp8moe-select-precision
+  /// (docs/users/precision.md). Empty texts and 0 tokens stand for the
+  /// defaults.
   MlirStringRef precisionPolicy;
   MlirStringRef precisionRecipe;
   MlirStringRef precisionFor;
   const MlirStringRef *precisionFilters;
   intptr_t numPrecisionFilters;
   int64_t precisionTokens;
-  /// The card whose times the report predicts, such as "h100"; empty: that
-  /// which the table of its chip describes.
+  /// The card that the report predicts times for, such as "h100". If empty, the
+  /// card in the table of chips.
   MlirStringRef card;
 } Fp8moeCompileOptions;
 
-/// The defaults of fp8moe-compile.
+/// Returns the defaults of fp8moe-compile.
 MLIR_CAPI_EXPORTED Fp8moeCompileOptions fp8moeCompileOptionsGet(void);
 
 /// Compiles copies of `module` and writes one artifact per target into
-/// `folder`/CHIP. What was done is given to `text` as people read it and to
-/// `json` as data (docs/users/python.md); either may be null.
+/// `folder`/CHIP. Passes the report to `text` for people and to `json` as data
+/// (docs/users/python.md). Either callback may be null.
 MLIR_CAPI_EXPORTED MlirLogicalResult
 fp8moeCompile(MlirModule module, MlirStringRef folder,
               const Fp8moeCompileOptions *options, MlirStringCallback text,
               MlirStringCallback json, void *userData);
 
-/// Compiles a copy of `module` for its only target, up to `stage`, and gives
+/// Compiles a copy of `module` for its only target, up to `stage`, and passes
 /// the result to `output`. Stages are those of fp8moe-compile's --emit:
 /// "tensor", "kernel", "mlir", "llvm", "asm", "ptx", "cubin", "hsaco" and "so".
 MLIR_CAPI_EXPORTED MlirLogicalResult fp8moeEmit(
@@ -86,8 +89,8 @@ MLIR_CAPI_EXPORTED MlirLogicalResult fp8moeEmit(
     MlirStringCallback output, void *userData);
 
 /// Makes all decisions on `module` in place: resolves FP8 types, fuses, places
-/// layouts and selects tiles for `target`; when that is empty, for the target
-/// that the module names. The module is in no defined state on failure.
+/// layouts and selects tiles. `target` may be empty if the module names its
+/// target. On failure the module is in no defined state.
 MLIR_CAPI_EXPORTED MlirLogicalResult fp8moeOptimize(MlirModule module,
                                                     MlirStringRef target,
                                                     bool optimizeLayouts);

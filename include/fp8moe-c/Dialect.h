@@ -35,63 +35,63 @@
 extern "C" {
 #endif
 
-/// A context with the dialects of fp8moe and of MLIR, for reading, building,
-/// compiling; to be destroyed with mlirContextDestroy.
+/// Creates a context with the dialects of fp8moe and of MLIR, to read, build
+/// and compile modules. Destroy it with mlirContextDestroy.
 MLIR_CAPI_EXPORTED MlirContext fp8moeContextCreate(void);
 
-/// Parses text, or bytecode that is trusted (MLIR's reader may crash when it is
-/// damaged); `name` stands for the file in locations. A module is put around
-/// what is not one. Null after a diagnostic on failure.
+/// Parses text or trusted bytecode (MLIR's reader may crash on damaged
+/// bytecode). `name` is the file name in locations. Other top-level operations
+/// are wrapped in a module. Returns null after a diagnostic on failure.
 MLIR_CAPI_EXPORTED MlirModule fp8moeModuleParse(MlirContext context,
                                                 MlirStringRef source,
                                                 MlirStringRef name);
 
-/// The target's own FP8 types (`!fp8moe.e4m3`, `!fp8moe.e5m2`).
+/// Returns the target-neutral FP8 types (`!fp8moe.e4m3`, `!fp8moe.e5m2`).
 MLIR_CAPI_EXPORTED MlirType fp8moeE4M3TypeGet(MlirContext context);
 MLIR_CAPI_EXPORTED MlirType fp8moeE5M2TypeGet(MlirContext context);
 
-/// The attribute `#fp8moe.MNEMONIC` with these parameters. Null after a
-/// diagnostic at `location` when a parameter is missing, unknown, of another
-/// type, or refused by the attribute's verifier.
+/// Returns the attribute `#fp8moe.MNEMONIC` with these parameters. Returns null
+/// after a diagnostic at `location` if a parameter is missing, unknown or of
+/// another type, or if the attribute's verifier fails.
 MLIR_CAPI_EXPORTED MlirAttribute fp8moeAttributeGet(MlirLocation location,
                                                     MlirStringRef mnemonic,
                                                     MlirAttribute parameters);
 
-/// The mnemonic of an attribute of the dialect; empty for any other.
+/// Returns the mnemonic of an attribute of the dialect; empty for any other.
 MLIR_CAPI_EXPORTED MlirStringRef
 fp8moeAttributeGetMnemonic(MlirAttribute attribute);
 
-/// The parameters of an attribute of the dialect; null for any other.
+/// Returns the parameters of an attribute of the dialect; null for any other.
 MLIR_CAPI_EXPORTED MlirAttribute
 fp8moeAttributeGetParameters(MlirAttribute attribute);
 
-/// The strides in elements that a ranked tensor has in memory, as a
-/// DenseI64ArrayAttr; null when its layout is not strided. INT64_MIN stands for
-/// a stride that is only known at run time.
+/// Returns the strides in elements of a ranked tensor in memory, as a
+/// DenseI64ArrayAttr. Returns null if its layout is not strided. INT64_MIN
+/// stands for a stride that is only known at run time.
 MLIR_CAPI_EXPORTED MlirAttribute fp8moeTensorTypeGetStrides(MlirType type);
 
-/// Which results an operation of the dialect infers: true when its result
-/// types follow from its operands and attributes.
+/// Whether the result types of an operation of the dialect follow from its
+/// operands and attributes.
 MLIR_CAPI_EXPORTED bool fp8moeOperationInfersTypes(MlirContext context,
                                                    MlirStringRef name);
 
-/// Whether an operation has the attributes in this dictionary, with which it
-/// was created, and may have them: MLIR drops those of a wrong type. After a
-/// diagnostic, where it is false, the operation must not be printed.
+/// Whether an operation has all attributes of the dictionary that it was
+/// created with, and may have them. MLIR drops attributes of a wrong type. If
+/// false, a diagnostic says why, and the operation must not be printed.
 MLIR_CAPI_EXPORTED bool
 fp8moeOperationCheckAttributes(MlirOperation operation,
                                MlirAttribute attributes);
 
-/// Sets an attribute of a valid operation. False after a diagnostic when the
-/// operation would not be valid or the attribute has a wrong type; the
-/// operation is as before then.
+/// Sets an attribute of a valid operation. Returns false with a diagnostic, and
+/// changes nothing, if the attribute has a wrong type or the operation would be
+/// invalid.
 MLIR_CAPI_EXPORTED bool fp8moeOperationSetAttribute(MlirOperation operation,
                                                     MlirStringRef name,
                                                     MlirAttribute value);
 
-/// Removes an attribute of a valid operation. One with a default is reset to
-/// it. Returns false with a diagnostic, and changes nothing, where the result
-/// would be invalid.
+/// Removes an attribute of a valid operation, or resets it to its default.
+/// Returns false with a diagnostic, and changes nothing, if the operation would
+/// be invalid.
 MLIR_CAPI_EXPORTED bool fp8moeOperationRemoveAttribute(MlirOperation operation,
                                                        MlirStringRef name);
 

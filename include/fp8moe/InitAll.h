@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// One place that lists the dialects of the project, so that every tool reads
-// the same IR.
+// Registration of all dialects and passes of the project, so that every tool
+// reads the same IR.
 //
 //===----------------------------------------------------------------------===//
 

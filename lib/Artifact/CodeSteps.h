@@ -23,21 +23,23 @@ class TargetMachine;
 namespace mlir::fp8moe {
 
 /// Reports the first operation, intrinsic or attribute in `root` that only
-/// another vendor's GPUs have. Back ends end the process on them.
+/// another vendor's GPUs support. LLVM's back ends would abort the process on
+/// it.
 LogicalResult verifyVendor(Operation *root, const TargetInfo &target);
 
-/// Checks that the target has what the launches use: tensor maps, clusters,
-/// cooperative launches. Kernels that use them do not compile for others.
+/// Checks that the target has the features of the launches: tensor maps,
+/// clusters, cooperative launches. Kernels that use one do not compile for
+/// other targets.
 LogicalResult verifyLaunchFeatures(ModuleOp module, const TargetInfo &target);
 
-/// Checks the block and shared memory of every launch against the target and
-/// against what the kernels were compiled for. A violation would otherwise be
-/// an opaque failure of the driver at the first launch.
+/// Checks block size and shared memory of every launch against the limits of
+/// the target and of the compiled kernels. Otherwise the first launch would
+/// fail in the driver without a reason.
 LogicalResult verifyLaunchLimits(ModuleOp module, const TargetInfo &target,
                                  ArrayRef<KernelResources> resources);
 
-/// Prints what each argument of each kernel is, as its first launch passes it.
-/// Lines begin with `comment`.
+/// Prints a description of each argument of each kernel, from the kernel's
+/// first launch. Lines begin with `comment`.
 void printArgumentComments(ModuleOp module, StringRef comment, raw_ostream &os);
 
 /// Creates the target machine, or reports at `loc` why this LLVM has none.
@@ -48,17 +50,17 @@ createTargetMachine(const TargetInfo &target, Location loc);
 void prepareModule(llvm::Module &llvmModule, llvm::TargetMachine &machine,
                    const TargetInfo &target);
 
-/// Gives every function that a program of `module` launches the entry
-/// `void NAME(void **params)`, which loads the parameters and calls it, and
-/// makes everything else in `llvmModule` internal.
+/// Creates the entry `void NAME(void **params)` of every function that a
+/// program of `module` launches. It loads the parameters and calls the
+/// function. Everything else in `llvmModule` becomes internal.
 LogicalResult createCpuEntries(ModuleOp module, llvm::Module &llvmModule);
 
-/// Loads, merges, chooses and stores values of bf16 as integers, so that code
-/// generation keeps every bit of what is not computed with.
+/// Replaces bf16 by integers in loads, phis, selects, freezes and stores, so
+/// that code generation keeps every bit of values without arithmetic.
 void moveBFloatsAsIntegers(llvm::Module &llvmModule);
 
-/// Links what the kernels call of ROCm's device libraries (`__ocml_*`,
-/// `__ockl_*`). Without such calls nothing is searched for and nothing changes.
+/// Links the functions of ROCm's device libraries (`__ocml_*`, `__ockl_*`) that
+/// kernels call. Does nothing if there are no such calls.
 LogicalResult linkDeviceLibraries(llvm::Module &llvmModule,
                                   const TargetInfo &target, StringRef rocmPath,
                                   Location loc);

@@ -16,14 +16,14 @@
 
 namespace mlir::fp8moe {
 
-/// The value of a variable. An empty value counts as not set: joined with a
-/// name it would be a path in the current folder.
+/// Returns the value of an environment variable. An empty value counts as
+/// unset: with a file name appended it would be a path in the current folder.
 inline std::optional<std::string> getEnvironment(llvm::StringRef name) {
   std::optional<std::string> value = llvm::sys::Process::GetEnv(name);
   return value && !value->empty() ? value : std::nullopt;
 }
 
-/// A file in the system's folder for temporary ones, removed with the object.
+/// A file in the system's temporary folder. The destructor removes it.
 struct TemporaryFile {
   llvm::SmallString<128> path;
   llvm::FileRemover remover;

@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// LLVM works on one module of a context at a time, and kernels have nothing to
-// do with each other: each gets a module and a context of its own, so that all
-// processors can optimize them and generate their code.
+// Parallel optimization and code generation of kernels. LLVM uses one thread
+// per LLVMContext, and kernels are independent. So each kernel gets its own
+// module and context.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,19 +31,19 @@ namespace mlir::fp8moe {
 
 bool isKernel(const llvm::Function &function);
 
-/// The kernels of a module as parts, in their order. The results do not depend
-/// on how many threads there are.
+/// The kernels of a module as one part each, in order. Results do not depend on
+/// the number of threads.
 class KernelParts {
 public:
-  /// There are none where kernels call functions of the module or share
-  /// variables that it defines, and where one kernel is all there is: such a
-  /// module is for one thread.
+  /// Splits a module. There are no parts if kernels call functions of the
+  /// module or share its variables, or if there are fewer than two kernels.
+  /// Such a module is processed by one thread.
   explicit KernelParts(const llvm::Module &llvmModule);
 
   size_t size() const { return kernels.size(); }
 
-  /// The result of `work` for each part, in the threads of the context of
-  /// `loc`. Fatal errors of LLVM are reported there, as `runCodeGeneration`
+  /// Calls `work` on each part, in the threads of `loc`'s context, and returns
+  /// the results. Reports fatal errors of LLVM at `loc`, as `runCodeGeneration`
   /// does.
   FailureOr<SmallVector<std::string>>
   map(Location loc,
@@ -57,10 +57,10 @@ private:
   std::string bitcode;
 };
 
-/// The module as bitcode, with which it gets from one context to another.
+/// Serializes a module, to move it from one context to another.
 std::string writeBitcode(const llvm::Module &llvmModule);
 
-/// One module of several that `writeBitcode` has written.
+/// Links modules that `writeBitcode` has serialized into one.
 std::unique_ptr<llvm::Module> linkBitcode(ArrayRef<std::string> parts,
                                           llvm::LLVMContext &context);
 

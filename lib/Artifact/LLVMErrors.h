@@ -16,8 +16,8 @@
 
 namespace mlir::fp8moe {
 
-/// While it lives, errors and warnings of `context` are reported at `loc`.
-/// LLVM's own handler ends the process at the first error.
+/// Reports errors and warnings of `context` at `loc` during its lifetime.
+/// LLVM's default handler exits the process at the first error.
 class DiagnosticScope {
 public:
   DiagnosticScope(llvm::LLVMContext &context, Location loc);
@@ -31,10 +31,10 @@ private:
   bool errorSeen = false;
 };
 
-/// Runs code generation from the beginning to the end. Where LLVM would end the
-/// process, as its back ends do on an instruction that the chip lacks, that
-/// becomes an error at `loc`. Nothing that `action` has made is destroyed then:
-/// it must make all that LLVM works on, the LLVMContext included.
+/// Runs `action` and reports fatal errors of LLVM at `loc`, such as an
+/// instruction that the chip lacks. These would otherwise abort the process. On
+/// such an error no object of `action` is destroyed. So `action` must create
+/// all objects that LLVM modifies, the LLVMContext included.
 LogicalResult runCodeGeneration(Location loc,
                                 function_ref<LogicalResult()> action);
 

@@ -15,24 +15,25 @@
 
 namespace mlir::fp8moe {
 
-/// Prints kernels for people. A comment before each one says what it computes,
-/// how it is launched, what its parameters are, and where its parts of shared
-/// memory lie.
+/// Prints kernels for readers. A comment before each kernel gives its
+/// operation, launch, parameters, and layout of shared memory.
 class KernelText {
 public:
-  /// Before the conversion to kernels: remembers the operations.
+  /// Records the operations on tensors. Called before the conversion to
+  /// kernels.
   explicit KernelText(ModuleOp tensors);
 
-  /// After it, while kernels are whole: reads launches and kernels, and gives
-  /// parameters and constants names.
+  /// Records launches and kernels, and names parameters and constants. Called
+  /// after the conversion, before kernels are outlined.
   void describe(ModuleOp module);
 
   void print(ModuleOp module, raw_ostream &os) const;
 
 private:
-  /// By their locations, which launches have as well.
+  /// Operations on tensors by location. A launch has the location of its
+  /// operation.
   DenseMap<Location, SmallVector<std::string, 1>> operations;
-  /// The lines before each kernel.
+  /// The comment lines before each kernel.
   llvm::StringMap<SmallVector<std::string>> headers;
 };
 

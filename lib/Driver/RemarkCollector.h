@@ -15,16 +15,15 @@
 
 namespace mlir::fp8moe {
 
-/// Listens to the remarks of the layout passes in a context while it lives.
-/// Each is emitted as a diagnostic once, without the fields for programs, and
-/// kept for the report of each target. A context that has a remark engine keeps
-/// it, and nothing is collected.
+/// Collects the remarks of the layout passes in a context during its lifetime.
+/// Emits each as a diagnostic once, and keeps it for the report of each target.
+/// Does nothing in a context that already has a remark engine.
 class RemarkCollector {
 public:
   explicit RemarkCollector(MLIRContext &context);
   ~RemarkCollector();
 
-  /// The remarks since the last call, by line.
+  /// Returns the remarks since the last call, sorted by line.
   std::vector<LayoutRemark> take();
 
   /// The state that the engine and this object share.

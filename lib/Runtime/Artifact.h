@@ -16,12 +16,12 @@
 
 namespace fp8moe::runtime {
 
-/// The public description of a buffer; owns what it points to.
+/// The fp8moe_buffer of a buffer. Owns the arrays that it points to.
 class BufferInfo {
 public:
-  /// As a program declares it.
+  /// Describes a buffer as a program declares it.
   explicit BufferInfo(const Buffer &decl);
-  /// As it is in a call.
+  /// Describes a buffer with the sizes of a call.
   BufferInfo(const Buffer &decl, const ResolvedBuffer &resolved);
 
   const fp8moe_buffer &get() const { return info; }
@@ -42,20 +42,20 @@ struct fp8moe_program {
   const fp8moe::runtime::Artifact *artifact;
   const fp8moe::runtime::Program *decl;
   std::vector<fp8moe::runtime::BufferInfo> inputs, outputs;
-  /// The kernel of each launch; null on device "none".
+  /// The kernel handle of each launch; null on device "none".
   std::vector<void *> kernels;
 };
 
 namespace fp8moe::runtime {
 
 struct ArtifactFile {
-  /// For messages.
+  /// The path in messages.
   std::string path;
   std::string contents;
 };
 
-/// Finds a file of an artifact by its name, or throws Error. A file with more
-/// bytes than `maxBytes` is refused.
+/// Reads a file of an artifact by name. Throws Error if it is missing or has
+/// more than `maxBytes` bytes.
 using ArtifactFiles =
     std::function<ArtifactFile(const std::string &name, int64_t maxBytes)>;
 
@@ -70,7 +70,7 @@ public:
   const Target &target() const { return manifest.target; }
   const std::vector<fp8moe_program> &programs() const { return loaded; }
 
-  /// Null on device "none".
+  /// Returns the backend; null on device "none".
   const Backend *backend() const { return device.get(); }
 
   const DeviceAttributes &attributes() const {
@@ -78,7 +78,7 @@ public:
     return device ? *device : ofNone;
   }
 
-  /// Throws Error when there is none of that name.
+  /// Returns the program of that name. Throws Error if there is none.
   const fp8moe_program &findProgram(const std::string &name) const;
 
 private:

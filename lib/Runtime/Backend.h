@@ -1,4 +1,4 @@
-//===- Backend.h - What executes kernels ------------------------*- C++ -*-===//
+//===- Backend.h - Interface of devices -------------------------*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -15,7 +15,7 @@
 
 namespace fp8moe::runtime {
 
-/// A kernel ready to be launched.
+/// A launch with all sizes known, except its parameters.
 struct ReadyLaunch : LaunchShape {
   void *kernel = nullptr;
   /// The number of parameters.
@@ -23,20 +23,21 @@ struct ReadyLaunch : LaunchShape {
   std::array<uint32_t, 3> grid = {1, 1, 1};
 };
 
-/// A tensor to encode a map of. Dimensions from the innermost to the outermost.
+/// A tensor to encode a tensor map of. Dimensions are ordered from innermost to
+/// outermost.
 struct TensorMapRequest {
   support::DataType dtype = {};
   void *address = nullptr;
   uint32_t rank = 0;
   std::array<uint64_t, 5> sizes = {};
-  /// In bytes, of all dimensions but the innermost.
+  /// Strides in bytes of all dimensions but the innermost.
   std::array<uint64_t, 4> strides = {};
   std::array<uint32_t, 5> box = {};
   /// In bytes.
   uint32_t swizzle = 0, promotion = 0;
 };
 
-/// CUtensorMap.
+/// An encoded tensor map (CUtensorMap).
 struct alignas(64) EncodedTensorMap {
   std::array<uint64_t, 16> words;
 };
@@ -44,33 +45,34 @@ struct alignas(64) EncodedTensorMap {
 /// A device with an artifact's kernels loaded on it. Thread-safe.
 class Backend : public DeviceAttributes {
 public:
-  /// Looks a kernel up and prepares it for `shared` bytes of dynamic shared
-  /// memory. Called once per kernel, while the artifact is loaded.
+  /// Looks up a kernel and prepares it for `shared` bytes of dynamic shared
+  /// memory. Called once per kernel, when the artifact is loaded.
   virtual void *getKernel(const std::string &name, uint32_t shared) = 0;
 
-  /// How many blocks of a cooperative launch can be resident at once.
+  /// Returns how many blocks of a cooperative launch can be resident at once.
   virtual uint64_t countResidentBlocks(const ReadyLaunch &) const { return 1; }
 
-  /// Returns why the device has no such map; empty on success.
+  /// Encodes a tensor map. Returns why the device does not support it; empty on
+  /// success.
   virtual std::string encodeTensorMap(const TensorMapRequest &,
                                       EncodedTensorMap &) const {
     return "the device has no tensor maps";
   }
 
-  /// Launches `launches` in order. `params` holds the addresses of all
-  /// parameters of the first launch, then of the second, and so on. Allocates
-  /// nothing and does not wait.
+  /// Runs `launches` in order. `params` holds the addresses of all parameters
+  /// of the first launch, then of the second, and so on. Does not allocate and
+  /// does not wait.
   virtual void launch(const std::vector<ReadyLaunch> &launches, void **params,
                       void *stream) const = 0;
 
-  /// The file that the kernels come from.
+  /// Returns the name of the file that the kernels come from.
   const std::string &binaryFile() const { return file; }
 
 protected:
   std::string file;
 };
 
-/// A file of the artifact whose checksum is right.
+/// A binary of the artifact with a verified checksum.
 struct LoadedBinary : Binary {
   /// The file's bytes.
   std::string image;

@@ -17,8 +17,8 @@ namespace fp8moe::runtime {
 
 /// A kernel parameter.
 struct Parameter {
-  /// The address of a buffer, a tensor map, a value that is known only with the
-  /// addresses of a run, or an entry of `immediates`.
+  /// The source of the value: the address of a buffer, a tensor map, a value
+  /// that depends on addresses of a run, or an entry of `immediates`.
   enum class Kind { Buffer, TensorMap, LateValue, Immediate };
   Kind kind;
   size_t index;
@@ -26,20 +26,20 @@ struct Parameter {
 
 } // namespace fp8moe::runtime
 
-/// Immutable once made, so that threads can share it.
+/// A resolved call. Immutable, so that threads can share it.
 struct fp8moe_call {
   /// Throws Error.
   fp8moe_call(const fp8moe_program &program, const fp8moe_tensor *tensors,
               size_t numTensors);
 
-  /// Checks the caller's memory and launches. Throws Error.
+  /// Checks the caller's memory and launches the kernels. Throws Error.
   void run(const void *const *inputPointers, void *const *outputPointers,
            void *workspace, uint64_t workspaceSize, void *stream) const;
 
-  /// The call as JSON text.
+  /// Returns the call as JSON text.
   std::string describe() const;
 
-  /// Keeps kernels and manifest alive.
+  /// The artifact, which owns kernels and manifest.
   std::shared_ptr<const fp8moe::runtime::Artifact> artifact;
   const fp8moe::runtime::Program &decl;
   std::vector<fp8moe::runtime::BufferInfo> inputs, outputs;
@@ -58,8 +58,8 @@ private:
   bool mayBeInPlace(size_t i, size_t j) const;
   void checkMemory(void *const *pointers, void *workspace,
                    uint64_t workspaceSize) const;
-  /// Chooses the launches that run with these `pointers` of all buffers, and
-  /// their parameters, in memory of this thread.
+  /// Selects the launches that run for the given `pointers` of all buffers, and
+  /// fills in their parameters. Memory is reused per thread.
   struct Scratch;
   void prepareLaunches(Scratch &scratch) const;
   void *findMemory(const std::vector<void *> &pointers) const;
@@ -67,14 +67,14 @@ private:
                          Scratch &scratch) const;
 
   fp8moe::runtime::ResolvedSizes sizes;
-  /// The offset of every workspace buffer in the caller's workspace.
+  /// The offset of each workspace buffer in the caller's workspace.
   std::vector<uint64_t> offsets;
-  /// Tensor maps of launches that certainly run.
+  /// Tensor maps of launches that run for all addresses.
   std::vector<std::optional<fp8moe::runtime::ResolvedTensorMap>> tensorMaps;
-  /// The launches that may run, and their declarations.
+  /// The launches that run for some addresses, and their declarations.
   std::vector<fp8moe::runtime::ReadyLaunch> launches;
   std::vector<const fp8moe::runtime::Launch *> launchDecls;
-  /// The parameters of all launches, in order.
+  /// The parameters of all `launches`, in order.
   std::vector<fp8moe::runtime::Parameter> parameters;
   std::vector<int64_t> immediates;
 };

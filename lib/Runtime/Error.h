@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Inside the library errors are exceptions; the C API turns them into a status
+// The library throws errors as exceptions. The C API turns these into a status
 // and a message.
 //
 //===----------------------------------------------------------------------===//
@@ -32,7 +32,7 @@ private:
   fp8moe_status code;
 };
 
-/// Throws an Error whose message is all `parts` put together.
+/// Throws an Error whose message is the concatenation of all `parts`.
 template <typename... Parts>
 [[noreturn]] void fail(fp8moe_status status, const Parts &...parts) {
   std::ostringstream message;

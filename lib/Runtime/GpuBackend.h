@@ -1,4 +1,4 @@
-//===- GpuBackend.h - What CUDA and HIP have in common ----------*- C++ -*-===//
+//===- GpuBackend.h - Common backend of CUDA and HIP ------------*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,8 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The driver interfaces of both vendors have the same shape, so there is one
-// implementation on a table of functions; a vendor is the names in the table.
+// One backend for both vendors, whose driver APIs have the same shape. It calls
+// the driver through a table of functions, and a vendor provides the names for
+// this table.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,28 +19,30 @@
 
 namespace fp8moe::runtime {
 
-/// The differences between the vendors' drivers.
+/// A vendor's driver: names and constants.
 struct GpuVendor {
   /// The prefix of device names and of messages: "cuda", "hip".
   const char *device;
-  /// Which name a function of the driver has (DriverFunctions.def).
+  /// Whether to use the CUDA or the HIP name of each function in
+  /// DriverFunctions.def.
   bool isCuda;
-  /// The environment variable that names another library.
+  /// The environment variable that selects another library file.
   const char *libraryVariable;
-  /// The file's name without a version: one that the process has loaded is the
-  /// driver.
+  /// The library's file name without a version. A loaded library of that name
+  /// is used as the driver.
   const char *loadedLibrary;
-  /// Where else it is looked for, in this order; ends with null.
+  /// Other files to try, in order; terminated by null.
   std::array<const char *, 4> libraries;
 
-  // Numbers of device attributes; the capability is for `whyUnfit`.
+  // Driver constants of device attributes. `whyUnfit` gets the compute
+  // capability.
   int multiprocessorCount;
   int l2CacheSize;
   int memoryClockRate, memoryBusWidth;
   int computeCapabilityMajor, computeCapabilityMinor;
 
-  /// Says why a device of that compute capability cannot run the binary, or
-  /// nothing when it can. Null where the driver itself checks a binary's chip.
+  /// Returns why a device of that compute capability cannot run the binary, or
+  /// an empty string. Null if the driver itself checks this.
   std::string (*whyUnfit)(const std::string &chip, BinaryFormat format,
                           int major, int minor);
 };

@@ -17,9 +17,9 @@
 
 namespace fp8moe::runtime {
 
-/// A value of the manifest together with its path, such as
+/// A JSON value of the manifest together with its path, such as
 /// "programs[0].buffers[1].dtype". Every accessor throws an Error with that
-/// path when the value is not what the caller expects.
+/// path if the value has another type or range.
 class JsonReader {
 public:
   JsonReader(const support::Json &value, std::string path)
@@ -37,12 +37,12 @@ public:
   bool isObject() const { return value.is_object(); }
   bool has(const char *key) const { return value.contains(key); }
 
-  /// Checks that this is an object with no other keys than these.
+  /// Checks that this is an object without any other keys.
   void allowKeys(std::initializer_list<std::string_view> keys) const;
 
   JsonReader operator[](const char *key) const;
 
-  /// A template, because a literal 0 would also be a null `key`.
+  /// This is a template because a literal 0 would also convert to a null `key`.
   template <typename Index,
             typename = std::enable_if_t<std::is_integral_v<Index>>>
   JsonReader operator[](Index index) const {
@@ -54,15 +54,16 @@ public:
 
   std::string asString() const;
 
-  /// A string that is not empty.
+  /// Returns a string, which must not be empty.
   std::string asName() const;
 
   bool asBool() const;
 
-  /// An integer in [min, max].
+  /// Returns an integer in [min, max].
   int64_t asInteger(int64_t min = INT64_MIN, int64_t max = INT64_MAX) const;
 
-  /// An integer in [0, count); `what` says what is indexed.
+  /// Returns an integer in [0, count). `what` names the indexed list in
+  /// messages.
   size_t asIndex(size_t count, const char *what) const;
 
 private:

@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The structures mirror docs/reference/manifest.md. A Manifest that exists is
-// valid: all indices are in range, values refer to earlier values only, names
-// are unique.
+// The structures mirror docs/reference/manifest.md. Every Manifest is valid:
+// indices are in range, values refer to earlier values only, and names are
+// unique.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,7 +26,8 @@
 
 namespace fp8moe::runtime {
 
-/// A number that is known, or the index of an entry of Program::values.
+/// A constant, or a reference to an entry of Program::values. `number` is the
+/// constant or the index.
 struct Scalar {
   bool isValue = false;
   int64_t number = 0;
@@ -36,7 +37,8 @@ struct Scalar {
   }
 };
 
-/// An extent or stride of a buffer; nothing where the caller binds it.
+/// An extent or stride of a buffer. Not set if the caller's tensor determines
+/// it.
 using Extent = std::optional<Scalar>;
 
 enum class Role { Input, Output, Workspace };
@@ -47,9 +49,9 @@ struct Buffer {
   const support::DataType *dtype = nullptr;
   std::vector<Extent> shape;
   std::vector<Extent> strides;
-  /// The address is a multiple of this many bytes.
+  /// The address must be a multiple of this many bytes.
   int64_t align = 1;
-  /// The input whose memory an output may have.
+  /// The input whose memory this output may reuse.
   std::optional<size_t> mayOverwrite;
 
   int64_t rank() const { return shape.size(); }
@@ -78,7 +80,7 @@ enum class ValueOp {
   Aligned
 };
 
-/// The attributes of its device that a program may ask for.
+/// The device attributes that a program may read.
 enum class DeviceAttribute { Multiprocessors, L2Bytes, MemoryBandwidth };
 inline constexpr size_t numDeviceAttributes = 3;
 
@@ -88,13 +90,12 @@ inline constexpr size_t numDeviceAttributes = 3;
 struct Value {
   ValueOp op = ValueOp::Const;
   std::array<Scalar, 3> args;
-  /// Whether it depends on the addresses of a run.
+  /// Whether the value depends on addresses of a run.
   bool isLate = false;
 };
 
-/// The descriptor of a tensor for TMA. Dimensions are
-/// from the innermost to the outermost, everything but `swizzle` and
-/// `promotion` (bytes) is in elements.
+/// The descriptor of a tensor for TMA. Dimensions are ordered from innermost to
+/// outermost. `swizzle` and `promotion` are in bytes, all others in elements.
 struct TensorMap {
   size_t buffer = 0;
   Scalar offset;
@@ -110,28 +111,29 @@ struct TensorMap {
 struct Argument {
   enum class Kind { Buffer, TensorMap, Scalar };
   Kind kind = Kind::Scalar;
-  /// Number of the buffer or tensor map.
+  /// Index of the buffer or tensor map.
   size_t index = 0;
   Scalar scalar;
 };
 
-/// The parts of a launch that are the same for all sizes.
+/// The launch parameters that do not depend on sizes.
 struct LaunchShape {
   std::array<uint32_t, 3> block = {1, 1, 1};
   /// Bytes of dynamic shared memory.
   uint32_t shared = 0;
-  /// Blocks of a cluster; without one, there are no clusters.
+  /// Blocks of a cluster; not set for a launch without clusters.
   std::optional<std::array<uint32_t, 3>> cluster;
-  /// All blocks must be resident at once.
+  /// Whether all blocks must be resident at once.
   bool cooperative = false;
-  /// Blocks may begin while earlier kernels of the stream end.
+  /// Whether blocks may start before earlier kernels of the stream have
+  /// finished.
   bool programmatic = false;
 };
 
 struct Launch : LaunchShape {
   std::string kernel;
   std::array<Scalar, 3> grid;
-  /// The launch is skipped if this is 0.
+  /// If set, the launch only runs if this is not 0.
   std::optional<Scalar> when;
   std::vector<Argument> args;
 };
@@ -150,7 +152,7 @@ struct Program {
   std::vector<Requirement> requirements;
   std::vector<TensorMap> tensorMaps;
   std::vector<Launch> launches;
-  /// Whether a number depends on the addresses of a run.
+  /// Whether a scalar depends on addresses of a run.
   bool isLate(const Scalar &scalar) const {
     return scalar.isValue && values[scalar.number].isLate;
   }
@@ -179,10 +181,11 @@ struct Manifest {
   std::vector<Program> programs;
 };
 
-/// Parses the text of manifest.json; throws Error with the place that is wrong.
+/// Parses the text of manifest.json. Throws Error with the path of the invalid
+/// value.
 Manifest parseManifest(std::string_view text);
 
-/// The names in the manifest.
+/// Return the names that the manifest uses.
 const char *toString(Role role);
 const char *toString(ValueOp op);
 const char *toString(DeviceAttribute attribute);

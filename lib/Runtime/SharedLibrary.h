@@ -22,7 +22,7 @@
 
 namespace fp8moe::runtime {
 
-/// Owns a handle of dlopen.
+/// Owner of a dlopen handle.
 class SharedLibrary {
 public:
   SharedLibrary() = default;
@@ -33,7 +33,8 @@ public:
       ::dlclose(handle);
   }
 
-  /// On failure returns false and `error` is the loader's message.
+  /// Opens a library. On failure returns false and sets `error` to the loader's
+  /// message.
   bool open(const std::string &path, std::string &error) {
     handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
@@ -43,8 +44,9 @@ public:
     return handle;
   }
 
-  /// Opens the library of this process whose file is called `name`, maybe with
-  /// a version behind it, wherever it lies. False where none is loaded.
+  /// Opens the library with file name `name`, or `name` with a version suffix,
+  /// that this process has already loaded from any path. Returns false if there
+  /// is none.
   bool openLoaded(const std::string &name) {
     struct Search {
       const std::string &name;
@@ -67,10 +69,9 @@ public:
     return handle;
   }
 
-  /// Opens a library of which `image` is the file's contents. The loader takes
-  /// a path that it has opened before for the same library, whatever the file
-  /// holds by now, and what is mapped follows a file that is written anew; an
-  /// image in memory is neither.
+  /// Opens a library from the contents of its file. The loader would take a
+  /// path that was opened before for the same library. And a mapped file
+  /// changes if somebody overwrites it. An image in memory has neither problem.
   bool openImage(const std::string &image, std::string &error) {
     // Where the system forbids images in memory that may be executed as
     // programs, those that may not still can be mapped. Older ones know no
@@ -90,13 +91,13 @@ public:
     return handle;
   }
 
-  /// Null when there is no such symbol.
+  /// Returns the address of a symbol; null if there is none.
   void *find(const std::string &symbol) const {
     return ::dlsym(handle, symbol.c_str());
   }
 
 private:
-  /// memfd_create, which glibc has since 2.27.
+  /// Calls memfd_create as a system call, as glibc only has it since 2.27.
   static int createMemory(unsigned flags) {
     return static_cast<int>(::syscall(SYS_memfd_create, "fp8moe", flags));
   }
@@ -111,8 +112,8 @@ private:
     return true;
   }
 
-  /// A path of an open file that no other file has had that is still mapped:
-  /// the number of its inode is in it, a bit for each part that leads nowhere.
+  /// Returns a path of an open file that no other mapped file has had. It
+  /// encodes the inode's number in redundant "./" and "/".
   static std::string getUniquePath(int file) {
     struct stat status = {};
     ::fstat(file, &status);

@@ -16,23 +16,23 @@
 
 namespace fp8moe::runtime {
 
-/// A buffer with every size known.
+/// A buffer of a call, with all sizes known.
 struct ResolvedBuffer {
   std::vector<int64_t> shape;
   std::vector<int64_t> strides;
-  /// The distance from the first byte to behind the last one; 0 where an extent
-  /// is 0.
+  /// The bytes from the first element to the end of the last one; 0 if an
+  /// extent is 0.
   uint64_t bytes = 0;
 };
 
-/// The sizes of one call: an entry for each of Program::buffers and
+/// The sizes of one call, with one entry per Program::buffers and
 /// Program::values.
 struct ResolvedSizes {
   std::vector<ResolvedBuffer> buffers;
   std::vector<int64_t> values;
-  /// Whether a value depends on a stride that has no effect, because its
-  /// dimension has at most one element or its tensor none. Libraries of arrays
-  /// put anything there, so nobody may be refused because of it.
+  /// Whether a value depends on a stride without effect: its dimension has at
+  /// most one element, or its tensor has none. Array libraries put arbitrary
+  /// numbers there, so requirements on such values are not enforced.
   std::vector<bool> moot;
 
   int64_t get(const Scalar &scalar) const { return scalar.get(values); }
@@ -41,30 +41,32 @@ struct ResolvedSizes {
   }
 };
 
-/// Answers programs that ask about their device. This base class is the CPU and
-/// no device, where everything is 1: programs may divide by it.
+/// The attributes of a device that programs may read. This base class is for
+/// the CPU and device "none", where all are 1, as programs may divide by them.
 class DeviceAttributes {
 public:
   virtual ~DeviceAttributes() = default;
 
-  /// At least 1. Throws Error when the device does not say. Thread-safe.
+  /// Returns an attribute, at least 1. Throws Error if the device does not
+  /// report it. Thread-safe.
   virtual int64_t getAttribute(DeviceAttribute) const { return 1; }
 };
 
-/// Checks the caller's inputs against `program` and computes everything that
-/// follows from them. Values that depend on addresses are computed as if every
-/// address were aligned. Throws Error when an input does not fit, arithmetic
-/// overflows or divides by zero, or a size comes out negative.
+/// Checks the caller's inputs against `program` and computes all sizes that
+/// follow from them. Values that depend on addresses assume that every address
+/// is aligned. Throws Error if an input does not fit, arithmetic overflows or
+/// divides by zero, or a size is negative.
 ResolvedSizes resolveSizes(const Program &program,
                            const DeviceAttributes &device,
                            const fp8moe_tensor *inputs, size_t numInputs);
 
-/// Computes the values that depend on addresses again, now that there are
-/// `pointers`, one for each buffer. Throws Error.
+/// Recomputes the values that depend on addresses from `pointers`, one per
+/// buffer. Throws Error.
 void computeLateValues(const Program &program, void *const *pointers,
                        std::vector<int64_t> &values);
 
-/// How messages name a buffer: "input 'grad'", "output 'q'", "workspace 4".
+/// Returns the name of a buffer in messages: "input 'grad'", "output 'q'",
+/// "workspace 4".
 std::string describe(const Program &program, size_t buffer);
 
 } // namespace fp8moe::runtime

@@ -13,26 +13,25 @@
 
 namespace fp8moe::runtime {
 
-/// A tensor map with every size known. Its request lacks the address, which is
-/// that of `buffer` plus `offset` bytes.
+/// A tensor map of a call, with all sizes known. `request` has no address yet:
+/// it is that of `buffer` plus `offset` bytes.
 struct ResolvedTensorMap {
   size_t buffer = 0;
   uint64_t offset = 0;
-  /// The tensor has no elements: the hardware, which knows no empty dimension,
-  /// gets one element that no kernel may touch.
+  /// Whether the tensor has no elements. As the hardware rejects empty
+  /// dimensions, the map has one element, which no kernel may access.
   bool isEmpty = false;
   TensorMapRequest request;
 };
 
-/// Computes tensor map `index` of a call. Throws Error when the hardware does
-/// not support the tensor, or when it leaves its buffer.
+/// Computes tensor map `index` of a call. Throws Error if the hardware does not
+/// support the tensor, or if the tensor exceeds its buffer.
 ResolvedTensorMap resolveTensorMap(const Program &program, size_t index,
                                    const ResolvedSizes &sizes);
 
-/// Encodes tensor map `index` for a buffer at `address`; when it has no
-/// elements for `anywhere` instead, which is any memory of the device: copies
-/// through a map touch the page that it begins in even where they are outside
-/// of it. Throws Error.
+/// Encodes tensor map `index` for a buffer at `address`. An empty map is
+/// encoded for `anywhere`, any memory of the device: copies touch the first
+/// page of a map even if they are out of its bounds. Throws Error.
 void encodeTensorMap(const Program &program, size_t index,
                      const ResolvedTensorMap &map, void *address,
                      void *anywhere, const Backend &backend,

@@ -13,8 +13,9 @@
 
 namespace mlir::fp8moe {
 
-/// GB/s (10^9 bytes); the data sheets' peaks of the device memory. TargetInfo
-/// has them, and so have calibrations of chips on which no copy was measured.
+/// Peak bandwidths of device memory in GB/s (10^9 bytes), from data sheets.
+/// TargetInfo uses them, and so do calibrations of chips without a measured
+/// copy.
 inline constexpr double h200Bandwidth = 4800, h100Bandwidth = 3350,
                         h100PcieBandwidth = 2000, gh200Bandwidth = 4000,
                         h20Bandwidth = 4000, b200Bandwidth = 7700,

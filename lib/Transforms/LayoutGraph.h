@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 //
 // The tensors of a function as layout placement sees them
-// (docs/design/layouts.md): a root is a tensor whose bytes somebody writes;
-// views and relayouts of it carry the same values; a use reads the root through
-// views.
+// (docs/design/layouts.md). A root is a tensor that an operation writes or a
+// function receives. Views and plain copies of a root have the same values. A
+// use reads a root through views.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,30 +25,30 @@ namespace mlir::fp8moe {
 /// An operand that reads a root.
 struct LayoutUse {
   enum class Kind {
-    /// A kernel or a regrouping, which can read several layouts.
+    /// A kernel or a regrouping. May support several layouts.
     Kernel,
-    /// Must get the layout of its type: return, call, views of fixed kernels.
+    /// Needs the layout of its type: return, call, views of fixed kernels.
     Fixed,
-    /// Flows into another root: a yield or the initial value of a loop.
+    /// Flows into another root: yields, and initial values of loops.
     Flow,
     /// Reads sizes only.
     Any,
   };
   Kind kind;
   OpOperand *operand;
-  /// The type of the operand in the program as it is.
+  /// The operand's type in the current program.
   RankedTensorType type;
-  /// The root that a flow goes into.
+  /// The root that a Flow use goes into.
   unsigned target = 0;
   /// The value of the root that the operand reads.
   Value source;
-  /// The copy that the operand reads in the program as it is, or null.
+  /// The copy that the operand reads in the current program, or null.
   Operation *copy = nullptr;
   /// Transposes and reshapes from the root to the operand, outermost last.
   SmallVector<Operation *, 2> views;
 };
 
-/// A tensor whose bytes somebody writes.
+/// A tensor that an operation writes or a function receives.
 struct LayoutRoot {
   enum class Kind {
     /// Has the layout of its type.
@@ -62,7 +62,7 @@ struct LayoutRoot {
   /// The values with this layout: one, or a loop's argument and result.
   SmallVector<Value, 2> values;
   SmallVector<LayoutUse> uses;
-  /// Where the program as it is copies the root.
+  /// Locations of copies of the root in the current program.
   SmallVector<Location, 2> copyLocs;
 
   RankedTensorType getType() const {
@@ -76,48 +76,50 @@ public:
   explicit LayoutGraph(FunctionOpInterface function);
 
   ArrayRef<LayoutRoot> getRoots() const { return roots; }
-  /// The root whose bytes `value` is, itself and not a view of it; or none.
+  /// Returns the root that `value` is, if it is one and not a view of one.
   std::optional<unsigned> lookupRoot(Value value) const {
     auto it = rootOf.find(value);
     return it == rootOf.end() ? std::nullopt : std::optional(it->second);
   }
-  /// The kernels, regroupings among them, and the copies in the order of the
-  /// program.
+  /// Returns all kernels (regroupings included), or all plain copies, in
+  /// program order.
   ArrayRef<Operation *> getKernels() const { return kernels; }
   ArrayRef<Operation *> getRelayouts() const { return relayouts; }
 
-  /// The layout of `layout` seen through views; none when one of them cannot be
-  /// expressed.
+  /// Returns `layout` seen through views; std::nullopt if a view cannot be
+  /// expressed without a copy.
   static std::optional<StridedLayout> applyViews(ArrayRef<Operation *> views,
                                                  const StridedLayout &layout);
 
-  /// The layout of a root that looks like `layout` through views: the reverse.
+  /// Returns the layout of a root that looks like `layout` through views: the
+  /// inverse of applyViews.
   static std::optional<StridedLayout> pullBack(ArrayRef<Operation *> views,
                                                const StridedLayout &layout);
 
-  /// A view of a tensor whose layout can be reasoned about.
+  /// Whether `op` is a transpose or reshape whose result has a strided layout.
   static bool isView(Operation *op);
 
-  /// A copy between strided layouts that keeps every element's index.
+  /// Whether `op` is a copy between strided layouts that keeps every element's
+  /// index.
   static bool isPlainRelayout(Operation *op);
 
-  /// A copy that changes more than places: it pads or packs jagged groups, or
-  /// moves block scales to or from tiles. Like a kernel it reads and writes
-  /// strided tensors in any order.
+  /// Whether `op` is a copy that pads or packs jagged groups, or moves block
+  /// scales to or from tiles. Like a kernel it reads and writes strided tensors
+  /// in any order.
   static bool isRegrouping(Operation *op);
 
-  /// An operation that becomes a kernel other than a plain copy.
+  /// Whether `op` becomes a kernel other than a plain copy.
   static bool isKernel(Operation *op) {
     return isa<KernelOpInterface>(op) || isRegrouping(op);
   }
 
-  /// How a kernel, or a copy that is one to placement, reads an operand or
-  /// writes a result.
+  /// Returns how a kernel, or a copy that placement treats as one, accesses an
+  /// operand or result.
   static TensorAccess getAccess(Operation *kernel, Value tensor,
                                 const TargetInfo &target);
 
-  /// Whether the operand is a result of the function, whose type says how it
-  /// lies in memory.
+  /// Whether the operand is returned by the function, whose type fixes its
+  /// layout.
   static bool isReturnedByFunction(const OpOperand &use);
 
 private:
@@ -134,10 +136,10 @@ private:
 
   SmallVector<LayoutRoot> roots;
   llvm::DenseMap<Value, unsigned> rootOf;
-  /// Copies of a view that a use wants in a layout which the root cannot have:
-  /// kernels that write roots of their own.
+  /// Copies that make a view's layout which the root cannot have. They count as
+  /// kernels whose results are roots.
   llvm::SmallPtrSet<Operation *, 4> ownCopies;
-  /// The place of each operation in the function.
+  /// The position of each operation in the function.
   llvm::DenseMap<Operation *, unsigned> positions;
   SmallVector<Operation *> kernels;
   SmallVector<Operation *> relayouts;

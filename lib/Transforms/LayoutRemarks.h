@@ -1,4 +1,4 @@
-//===- LayoutRemarks.h - What the layout passes tell people -----*- C++ -*-===//
+//===- LayoutRemarks.h - Remarks of the layout passes -----------*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,15 +14,15 @@
 
 namespace mlir::fp8moe {
 
-/// Remarks of the layout passes go through MLIR's remark engine, which costs
-/// nothing until somebody asks for them (`--remarks-filter=fp8moe-layout`).
-/// `name` is the kind of decision.
+/// Returns the options of a remark of the layout passes, whose kind of decision
+/// is `name`. Remarks go through MLIR's remark engine, and cost nothing unless
+/// enabled (`--remarks-filter=fp8moe-layout`).
 inline remark::RemarkOpts layoutRemark(StringRef name) {
   return remark::RemarkOpts::name(name).category(kLayoutRemarks);
 }
 
-/// The producer of a tensor, and a reader of one, as people know them:
-/// "argument #0", "mx_quantize", "result #1 of the function".
+/// Describes the producer of a tensor, or a reader, for users: "argument #0",
+/// "mx_quantize", "result #1 of the function".
 std::string describeProducer(Value value);
 std::string describeReader(OpOperand &use);
 

@@ -15,28 +15,29 @@
 
 namespace mlir::fp8moe {
 
-/// A tensor of a kernel and the layouts that it may have there; null where it
-/// can have none.
+/// A tensor of a kernel, and the layouts it may have there. A null entry is a
+/// layout that is not possible.
 struct TensorLayouts {
   Value tensor;
   SmallVector<const StridedLayout *, 4> layouts;
 };
 
-/// The costs of a kernel, each time that its function runs.
+/// The costs of a kernel per run of its function.
 struct KernelCosts {
-  /// As it is.
+  /// The cost with the current layouts.
   Cost current;
-  /// By the layouts of its tensors: a sum of tables over some of them.
+  /// The cost by the layouts of the tensors: a sum of tables over some of
+  /// these.
   std::vector<CostTable> tables;
-  /// With the best layouts.
+  /// The cost with the best layouts.
   Cost least;
 };
 
-/// The layouts in question for a tensor, its current one first.
+/// The candidate layouts of a tensor, its current one first.
 struct LayoutCandidates {
   std::vector<StridedLayout> layouts;
-  /// Costs of copies, from the rows to the columns; a copy to the same layout
-  /// costs nothing.
+  /// Costs of copies, with the source layout as row and the destination as
+  /// column. A copy to the same layout costs nothing.
   std::vector<Cost> copyCosts;
 
   const Cost &getCopyCost(unsigned from, unsigned to) const {
@@ -44,37 +45,39 @@ struct LayoutCandidates {
   }
 };
 
-/// `cost` of what runs `frequency` times.
+/// Scales the cost of an operation that runs `frequency` times.
 Cost scaleCost(Cost cost, double frequency);
 
-/// Layouts, and costs of copies and kernels, by what they depend on. The layers
-/// of a model repeat their kernels, and predicting a cost takes longer than to
-/// look it up. Entries stay where they are.
+/// A cache of layouts and of costs of copies and kernels. The layers of a model
+/// repeat their kernels, and a lookup is faster than a prediction. References
+/// to entries stay valid.
 class PlacementMemo {
 public:
-  /// The layout of a type that has a strided one.
+  /// Returns the layout of a type, which must be strided.
   const StridedLayout &getLayout(RankedTensorType type);
 
-  /// The current layout of a tensor, the dense ones, and those of `wanted` that
-  /// are none of these.
+  /// Returns the current layout of a tensor, its dense layouts, and all others
+  /// of `wanted` with known strides. Dense layouts have rank 3 at most and keep
+  /// the first of three dimensions outermost.
   const LayoutCandidates &getCandidates(RankedTensorType type,
                                         ArrayRef<StridedLayout> wanted,
                                         const TargetInfo &target);
 
-  /// The dense layouts of a tensor of few dimensions in every order, or none.
+  /// Returns the dense layouts of a tensor in every order of its dimensions;
+  /// empty above rank 3.
   ArrayRef<StridedLayout> getAllOrders(RankedTensorType type);
 
-  /// Returns the costs of a kernel, or of a copy that pads, packs or tiles
-  /// groups, which runs `frequency` times: for every combination of layouts of
-  /// `tensors`. Where a layout is null they are infinite.
+  /// Returns the costs of a kernel or regrouping that runs `frequency` times,
+  /// for every combination of layouts of `tensors`. A null layout costs
+  /// infinity.
   const KernelCosts &getCosts(Operation *op, ArrayRef<TensorLayouts> tensors,
                               double frequency, const TargetInfo &target);
 
 private:
-  /// Addresses of uniqued objects and numbers. They say all that an entry
-  /// depends on, so it stays true whatever becomes of an operation: costs
-  /// depend on name, properties, types, which operands are the same tensor, and
-  /// assumed layouts.
+  /// Addresses and numbers that identify everything an entry depends on: name,
+  /// properties, types, which operands are the same tensor, and assumed
+  /// layouts. All addresses are of uniqued objects, except those of row
+  /// operations that produce operands.
   using Key = std::vector<uint64_t>;
   struct KeyHash {
     size_t operator()(const Key &key) const {
@@ -86,7 +89,7 @@ private:
   std::unordered_map<const void *, std::vector<StridedLayout>> allOrders;
   std::unordered_map<Key, LayoutCandidates, KeyHash> candidates;
   std::unordered_map<Key, KernelCosts, KeyHash> costs;
-  /// The key that is looked up; a member to reuse its memory.
+  /// The key of the current lookup; a member to reuse its memory.
   Key key;
 };
 

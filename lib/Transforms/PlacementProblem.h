@@ -16,8 +16,8 @@
 
 namespace mlir::fp8moe {
 
-/// Where a copy of a root goes: before `before`, or after the root's definition
-/// when it is null.
+/// Where a copy of a root is inserted: before `before`, or after the root's
+/// definition if null.
 struct CopySpot {
   Operation *before = nullptr;
   double frequency = 1;
@@ -26,18 +26,20 @@ struct CopySpot {
 /// The layouts chosen for one root.
 struct RootPlacement {
   StridedLayout primary;
-  /// The layouts that each use reads, in the order of LayoutRoot::uses.
+  /// The layout of the root that each use reads, in the order of
+  /// LayoutRoot::uses.
   std::vector<StridedLayout> reads;
 };
 
 struct Placement {
   std::vector<RootPlacement> roots;
   Cost cost;
-  /// Whether no other placement costs less.
+  /// Whether the placement is proven to have the least cost.
   bool isExact = true;
 };
 
-/// The choices of docs/design/layouts.md as variables and factors.
+/// The placement problem of docs/design/layouts.md as variables and factors of
+/// a MinSumProblem.
 class PlacementProblem {
 public:
   PlacementProblem(const LayoutGraph &graph, const TargetInfo &target,
@@ -45,19 +47,19 @@ public:
 
   Placement solve(bool byEnumeration = false) const;
 
-  /// The cost of the program as it is.
+  /// Returns the cost of the current program.
   const Cost &getCurrentCost() const { return currentCost; }
 
-  /// The number of combinations, saturated.
+  /// Returns the number of combinations of all choices, saturated.
   uint64_t getNumCombinations() const { return numCombinations; }
 
-  /// Where a copy for these uses of a root goes.
+  /// Returns where to insert a copy of a root for these uses.
   static CopySpot findCopySpot(const LayoutRoot &root,
                                ArrayRef<const LayoutUse *> uses);
 
 private:
-  /// A choice among candidates of a root. Without an alternative it is no
-  /// variable of the problem.
+  /// A choice among candidate layouts of a root. `variable` is only set if
+  /// there are several options.
   struct Choice {
     SmallVector<unsigned, 4> options;
     std::optional<MinSumProblem::Variable> variable;
@@ -65,14 +67,14 @@ private:
 
   void collectCandidates();
   Choice addChoice(SmallVector<unsigned, 4> options);
-  /// Adds what each option of a choice costs.
+  /// Adds the cost of each option of a choice.
   template <typename GetCost>
   void addCosts(const Choice &choice, GetCost getCost);
-  /// Adds a term of the sum: `getCost` of an option of each choice.
+  /// Adds a factor to the problem: `getCost` of each combination of options.
   void addTerm(ArrayRef<const Choice *> choices,
                llvm::function_ref<Cost(ArrayRef<unsigned>)> getCost);
-  /// As above, with a cost for each combination of options, those of the last
-  /// choice fastest.
+  /// As above, with a table of costs. The options of the last choice vary
+  /// fastest.
   void addTable(ArrayRef<const Choice *> choices, std::vector<Cost> costs);
   SmallVector<unsigned, 4> getPrimaryOptions(unsigned root) const;
   SmallVector<unsigned, 4> getReadOptions(unsigned root, unsigned use);
@@ -82,12 +84,14 @@ private:
                           ArrayRef<const Choice *> readers, double frequency);
   void addFlowTerms(unsigned root);
   void addKernelTerm(Operation *op);
-  /// Finds what a use sees of each candidate.
+  /// Computes the layout that a use sees for each candidate of the root.
   void lookThroughViews(unsigned root, unsigned use);
-  /// A candidate of a root as a use sees it; null when its views cannot be.
+  /// Returns a candidate of a root as a use sees it; null if its views would
+  /// need a copy.
   const StridedLayout *getSeen(unsigned root, unsigned use,
                                unsigned candidate) const;
-  /// The only layout that a use takes, or null when it takes several.
+  /// Returns the only layout that a use supports, or null if it supports
+  /// several.
   const StridedLayout *getWantedLayout(unsigned root, unsigned use) const;
   bool canRead(unsigned root, unsigned use, unsigned candidate,
                const StridedLayout *wanted) const;
@@ -99,7 +103,7 @@ private:
   const LayoutGraph &graph;
   const TargetInfo &target;
   PlacementMemo &memo;
-  /// Root and number of each use.
+  /// Maps an operand to the index of its root, and of its use there.
   llvm::DenseMap<OpOperand *, std::pair<unsigned, unsigned>> useOf;
   MinSumProblem problem;
   /// The cost of the terms without variables.
@@ -109,35 +113,37 @@ private:
   std::vector<const LayoutCandidates *> candidates;
   std::vector<Choice> primaryOf;
   std::vector<SmallVector<Choice, 2>> readOf;
-  /// For each use of each root what it sees of each candidate; empty when it
-  /// has no views and sees the candidates themselves.
+  /// The layout seen for each candidate, by root and use. Empty for a use
+  /// without views, which sees the candidates themselves.
   std::vector<std::vector<std::vector<std::optional<StridedLayout>>>> seenOf;
 };
 
-/// Predicted cost of a function as it is: its kernels and its copies.
+/// Returns the predicted cost of a function's kernels and copies with current
+/// layouts.
 Cost evaluateFunction(FunctionOpInterface function, const TargetInfo &target,
                       PlacementMemo &memo);
 
-/// Predicts what changes of a function gain, each made in a clone whose layouts
-/// are placed.
+/// Predicts the gain of changes to a function. Each is made in a clone, whose
+/// layouts are then placed.
 class PlacementTrials {
 public:
   PlacementTrials(FunctionOpInterface function, const TargetInfo &target,
                   PlacementMemo &memo)
       : function(function), target(target), memo(memo) {}
 
-  /// Whether there were so many trials that no more should be made.
+  /// Whether the budget of trials is used up.
   bool areOver() const { return numCloned > kMaxCloned; }
 
-  /// The cost of the function as it is.
+  /// Returns the cost of the unchanged function after placement.
   Cost getCost();
-  /// The cost with `change`, which gets the values of the clone.
+  /// Returns the cost after `change` and placement. `change` gets the mapping
+  /// to values of the clone.
   Cost tryChange(function_ref<void(IRMapping &)> change);
 
 private:
-  /// A trial takes some 20 us for each operation of its clone. So many
-  /// operations may be cloned: a few seconds, enough for 80 tensors that are
-  /// regrouped twice.
+  /// Operations that may be cloned in total. A trial takes some 20 us per
+  /// operation of its clone, so all take a few seconds: enough for 80 tensors
+  /// that are regrouped twice.
   static constexpr int64_t kMaxCloned = 200000;
 
   FunctionOpInterface function;
@@ -146,14 +152,13 @@ private:
   int64_t numCloned = 0;
 };
 
-/// The cost of a function for which it is certain without a search that no
-/// placement is better: nothing is copied, and no kernel is faster with other
-/// layouts.
+/// Returns the cost of a function if its layouts are certainly optimal without
+/// a search: nothing is copied, and no kernel is faster with other layouts.
 std::optional<Cost> findCertainlyLeastCost(FunctionOpInterface function,
                                            const TargetInfo &target,
                                            PlacementMemo &memo);
 
-/// How often an operation runs for each time its function does.
+/// Estimates how often an operation runs per run of its function.
 double estimateFrequency(Operation *op);
 
 } // namespace mlir::fp8moe

@@ -17,36 +17,35 @@
 
 namespace mlir::fp8moe {
 
-/// The matmuls of one function, what each takes in bf16 and in FP8, and which
-/// choices take the least time together: a minimal sum over matmuls and over
-/// preparations of operands, each of which is made once for all matmuls that
-/// need it.
+/// The cost model of precision selection. Holds the matmuls of one function
+/// with their predicted times in bf16 and in FP8, and finds the choices of
+/// least total time. Preparations of operands (copies, quantizations) count
+/// once for all matmuls that share them, which makes the problem a minimal sum.
 class PrecisionModel {
 public:
-  /// FP8 has to gain this part of the bf16 time at least, since it loses bits,
-  /// and since its gain is predicted about a tenth too large
-  /// (benchmarks/precision.py; docs/results has how often it is
-  /// right).
+  /// FP8 must save at least this share of the bf16 time. It loses bits, and its
+  /// gain is predicted about a tenth too large (benchmarks/precision.py).
+  /// docs/results has how often the choice is right.
   static constexpr double kLeastGain = 0.13;
 
-  /// Rows that are not known count as `tokens`, or with their nominal number
-  /// for 0.
+  /// Creates a model in which unknown rows count as `tokens`, or as their
+  /// nominal number if `tokens` is 0.
   PrecisionModel(const TargetInfo &target, int64_t tokens)
       : target(target), tokens(tokens) {}
 
-  /// Predicts a matmul, whose operands are bf16, in bf16 and as `recipe` makes
-  /// it FP8.
+  /// Adds a matmul with bf16 operands and predicts its time in bf16, and in FP8
+  /// by `recipe`.
   void add(MatmulOpInterface op, PrecisionRecipe recipe);
-  /// Adds a matmul whose choice is not open: decided before, or not possible
-  /// otherwise.
+  /// Fixes the choice of a matmul that was added: it was decided before, or the
+  /// other one is not possible.
   void fix(MatmulOpInterface op, PrecisionChoice choice);
-  /// Makes all open choices.
+  /// Makes all choices that are not fixed.
   void solve();
 
   struct Answer {
     PrecisionChoice choice;
-    /// Nanoseconds of the matmul and of its part of what it shares. The times
-    /// of the choices add up to the time of all.
+    /// Nanoseconds of the matmul and of its share of common preparations. The
+    /// times of the chosen precisions add up to the total time.
     int64_t bf16Ns, fp8Ns;
     bool canBeFP8;
   };
@@ -59,8 +58,8 @@ private:
     /// Shape of the operand's root.
     SmallVector<int64_t> shape;
     Cost cost;
-    /// The part of the cost that is left where another quantization of the
-    /// tensor is made, too: both read it once.
+    /// The share of the cost that remains if the tensor's other quantization is
+    /// made in the same kernel, as both read the tensor once.
     double part = 1;
     unsigned users = 0, actualUsers = 0;
   };
@@ -76,14 +75,15 @@ private:
   };
 
   Cost predictMatmul(const MatmulWork &work, MLIRContext *context) const;
-  /// The cost of an MX matmul that fp8moe-expand-mx-matmuls expands.
+  /// Returns the cost of an MX matmul after fp8moe-expand-mx-matmuls.
   Cost predictExpanded(MatmulWork work, MLIRContext *context) const;
   void addOperand(Use &use, MatmulOpInterface op, PrecisionRecipe recipe,
                   const MatmulWork &work, bool isFirst);
   unsigned prepare(bool isFP8, MatmulOpInterface op,
                    const MatmulOperand &operand, ArrayRef<int64_t> rootShape,
                    function_ref<Cost()> predict);
-  /// Quantizations of one tensor along two axes that are cheaper together.
+  /// Two quantizations of one tensor along different axes that are cheaper in
+  /// one kernel.
   struct Pair {
     unsigned first, second;
     Cost apart, together;
@@ -95,7 +95,8 @@ private:
   int64_t tokens;
   llvm::MapVector<Operation *, Use> uses;
   SmallVector<Preparation> preparations;
-  /// The quantizations of each tensor in a block, by number.
+  /// Maps a tensor in a block to its quantizations, as indices into
+  /// `preparations`.
   llvm::MapVector<std::pair<Block *, Value>, SmallVector<unsigned, 2>>
       quantizations;
   DenseMap<std::pair<int, MatmulOperand::Key>, unsigned> numbers;

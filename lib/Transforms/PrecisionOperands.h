@@ -1,4 +1,4 @@
-//===- PrecisionOperands.h - What matmuls need of operands ------*- C++ -*-===//
+//===- PrecisionOperands.h - Quantization of matmul operands ----*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -15,27 +15,30 @@
 
 namespace mlir::fp8moe {
 
-/// An operand of a matmul as what a quantization of it reads and writes. The
-/// cost model and the rewrite agree on what is shared by asking here.
+/// A matmul operand as the input of a quantization. The cost model and the
+/// rewrite both use this, so that they agree on which quantizations are shared.
 struct MatmulOperand {
-  /// The tensor behind transposes and plain copies.
+  /// The root behind transposes and plain copies, with the permutation.
   PermutedView view;
-  /// The dimension of the root that is contracted: the axis of a quantization.
+  /// The contracted dimension of the root, which is the axis of the
+  /// quantization.
   int64_t axis;
-  /// The groups that are contracted one by one; null when slices are whole.
+  /// The groups along the axis (K-grouped matmuls); null if slices are not cut
+  /// by groups.
   Value offsets;
-  /// Which elements share a scale.
+  /// The recipe, which decides the elements that share a scale.
   PrecisionRecipe recipe = PrecisionRecipe::Rowwise;
 
-  /// Operands of a block with equal keys share a quantization.
+  /// Operands in one block with equal keys share a quantization.
   using Key = std::tuple<Block *, Value, int64_t, Value, int64_t>;
   Key getKey(Block *block) const {
     return {block, view.root, axis, offsets, static_cast<int64_t>(recipe)};
   }
 
   bool hasBlocks() const { return recipe == PrecisionRecipe::MXFP8; }
-  /// Groups of blocks are rows of what is quantized (X7): a root whose columns
-  /// are grouped is transposed before, and the data after.
+  /// Whether the root is transposed before quantization and the data after.
+  /// Groups of block scales must be rows of the quantized tensor (X7), so a
+  /// root with groups of columns is transposed.
   bool isTransposed() const { return hasBlocks() && offsets && axis == 1; }
 
   RankedTensorType getRootType() const {
@@ -43,14 +46,15 @@ struct MatmulOperand {
   }
 };
 
-/// The first or the second operand of `op`, as `recipe` quantizes it. Both may
-/// be one tensor.
+/// Returns the first or the second operand of `op`, as `recipe` quantizes it.
+/// Both may be the same tensor.
 MatmulOperand getMatmulOperand(MatmulOpInterface op, bool isFirst,
                                PrecisionRecipe recipe);
 
-/// One operation that quantizes `root` to e4m3 along the axes of operands that
-/// it is the root of: per group (`offsets`) along that of the first operand, if
-/// it is. The data lies with the axis contiguous, as matmul kernels read it.
+/// Creates one operation that quantizes `root`, the root of all `operands`, to
+/// e4m3 along their axes. Scales of the first axis are per group of `offsets`
+/// if that operand has groups. The axis is contiguous in the data, as matmul
+/// kernels read it.
 Operation *createQuantization(OpBuilder &builder, Location loc,
                               ArrayRef<const MatmulOperand *> operands,
                               Value root, Value offsets, Fp8Flavour flavour);

@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Analyses of copies that pad or pack jagged groups, or move block scales to or
-// from tiles (docs/design/layouts.md, "What composes with what"). Between two
-// of them there may be transposes and plain copies, which keep what they
-// regroup.
+// Analyses and folds of regroupings: copies that pad or pack jagged groups, or
+// move block scales to or from tiles (docs/design/layouts.md, "What composes
+// with what"). Transposes and plain copies, which keep groups and tiles as they
+// are, may stand between two regroupings.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,16 +22,15 @@
 
 namespace mlir::fp8moe {
 
-/// The tensor of which `value` is a view, through all transposes and plain
-/// copies.
+/// Returns `value` as a view through all transposes and plain copies.
 PermutedView skipPermutations(Value value);
 
-/// The tensor of which `value` is itself or a plain copy.
+/// Returns the tensor that `value` is a plain copy of, or `value` itself.
 Value skipCopies(Value value);
 
-/// Calls `fuse` for each two operations of a kind in one block that read one
-/// tensor or plain copies of it. Where it succeeds, it has erased both. Returns
-/// how many pairs there were.
+/// Calls `fuse` for each pair of OpTy in one block that read the same tensor or
+/// plain copies of it. If `fuse` succeeds, it has erased both operations.
+/// Returns the number of fused pairs.
 template <typename OpTy>
 unsigned fusePairs(FunctionOpInterface function,
                    function_ref<bool(OpTy, OpTy)> fuse) {
@@ -56,10 +55,11 @@ struct PermutedUse {
   SmallVector<int64_t> permutation;
 };
 
-/// The uses of `root`, in the order of the use lists.
+/// Returns the uses of `root` through transposes and plain copies, in the order
+/// of the use lists.
 SmallVector<PermutedUse> collectPermutedUses(Value root);
 
-/// A copy between packed and padded groups of a strided tensor.
+/// A regrouping of a strided tensor: a copy that pads or packs its groups.
 struct Regrouping {
   RelayoutOp op;
   bool pads;
@@ -70,47 +70,50 @@ struct Regrouping {
 
 std::optional<Regrouping> matchRegrouping(Operation *op);
 
-/// A copy that packs a tensor which was padded alike: dimension i of the result
-/// is dimension `permutation[i]` of the padding.
+/// A copy that packs a tensor after it was padded: dimension i of the result is
+/// dimension `permutation[i]` of the padding.
 struct RepackedView {
   Regrouping padding;
   SmallVector<int64_t> permutation;
 };
 
-/// The padding that `packing` undoes, but for rows of no group, which are zero
-/// then.
+/// Returns the padding that `packing` undoes, if any. The pair still changes
+/// rows outside all groups: they become zero.
 std::optional<RepackedView> matchRepacked(Regrouping packing);
 
-/// A copy of block scales to tiles or from them.
+/// Whether `op` copies block scales to tiles, or back.
 bool isToTiles(Operation *op);
 bool isFromTiles(Operation *op);
 
-/// The type of a tensor whose view through a permutation has the type `seen`.
+/// Returns the type of a tensor whose view through `permutation` has the type
+/// `seen`.
 RankedTensorType pullBack(RankedTensorType seen, ArrayRef<int64_t> permutation);
 
-/// Lets who reads `op` read `view`, and a plain copy when that lies otherwise.
+/// Replaces the uses of `op` by `view`, with a plain copy of it if the type
+/// differs.
 void replaceUsesWithView(RelayoutOp op, const PermutedView &view);
 
 /// As above, and erases `op` and the operations that only it reads.
 void replaceWithView(RelayoutOp op, const PermutedView &view);
 
-/// Erases operations that nobody reads, from `op` upwards.
+/// Erases `op` if it is dead, then its producer if that is dead now, and so on
+/// upwards.
 void eraseDeadChain(Operation *op);
 
-/// Erases all operations of `function` that nobody reads.
+/// Erases all dead operations of `function`.
 void eraseDeadOps(FunctionOpInterface function);
 
-/// Makes one regrouping of several that undo each other, or none. True when
-/// `op` was replaced.
+/// Folds `op` with an earlier regrouping that it undoes. Returns whether `op`
+/// was replaced.
 bool foldRegrouping(RelayoutOp op);
 
-/// Lets packings of one tensor, padded in several ways, read one padding where
-/// that is predicted to take less time. Returns how many do.
+/// Lets packings of one tensor that was padded in several ways read the same
+/// padding, if predicted to be faster. Returns the number of packings that read
+/// another padding than before.
 unsigned sharePaddings(FunctionOpInterface function, const TargetInfo &target);
 
-/// Lets one copy serve several regroupings of one tensor in the same groups
-/// where layouts are placed in less predicted time then. True when something
-/// changed.
+/// Replaces regroupings of one tensor in the same groups by one of them, if
+/// layout placement then predicts less time. Returns whether anything changed.
 bool mergeRegroupings(FunctionOpInterface function, const TargetInfo &target,
                       PlacementMemo &memo);
 

@@ -1,4 +1,4 @@
-//===- Steps.h - Steps that passes on tensors take --------------*- C++ -*-===//
+//===- Steps.h - Functions of passes on tensors -----------------*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -15,37 +15,35 @@
 
 namespace mlir::fp8moe {
 
-/// Erases the blocks that a region's entry does not reach, lists each block
-/// behind those that dominate it, and returns whether anything changed. Only in
-/// unreachable blocks may views and copies read themselves in a cycle, which
-/// walks along chains would never leave; and passes that go through a function
-/// rely on it that what an operation reads comes before it.
+/// Erases unreachable blocks, orders blocks after those that dominate them, and
+/// returns whether anything changed. Only in unreachable blocks can views and
+/// copies form cycles, on which walks along chains would not end. Passes that
+/// walk a function rely on operands' producers coming first.
 bool normalizeBlocks(FunctionOpInterface function);
 
-/// Exchanges the operands of matmuls that write columns of their results, as no
-/// kernel of a GPU does. Returns whether there were any.
+/// Exchanges the operands of matmuls that write columns of their results, which
+/// GPU kernels do not support. Returns whether any matmul changed.
 bool exchangeOperands(FunctionOpInterface function, const TargetInfo &target);
 
-/// Lets a kernel that reads a reshape of a tensor read the tensor itself, when
-/// the program views the results back into the tensor's shape; its results are
-/// reshaped instead. Returns the kernel that took the place of `kernel`, or
-/// null when nothing changed.
+/// Lets a kernel that reads a reshape read the reshape's input, if the program
+/// views the results back into the input's shape. The results are reshaped
+/// instead. Returns the new kernel, or null if nothing changed.
 Operation *sinkReshapeBelow(KernelOpInterface kernel);
 
 /// Lets a kernel that works on slices of a transposed tensor, or of copies of
-/// one, read the tensor itself; its results are transposed instead. Returns the
-/// kernel that took the place of `kernel`, or null when nothing changed.
+/// one, read the tensor itself. The results are transposed instead. Returns the
+/// new kernel, or null if nothing changed.
 Operation *sinkTransposeBelow(KernelOpInterface kernel);
 
-/// Replaces scales, casts and quantizations by the results of earlier ones of
-/// their block that compute the same values, and copies of these where they lie
-/// otherwise and that takes less time. Returns how many were replaced;
-/// `explain`: says why others were not.
+/// Replaces scales, casts and quantizations by results of earlier ones in the
+/// same block that have the same values. A result in another layout is copied,
+/// if predicted to be faster. Returns the number of replaced operations.
+/// `explain` emits remarks on those that stay.
 unsigned mergeQuantizations(FunctionOpInterface function,
                             const TargetInfo &target, bool explain);
 
 /// Whether MX matmuls are expanded to bf16 on the target: a GPU with OCP FP8
-/// whose matrix instructions take no scales of blocks.
+/// whose matrix instructions do not support block scales.
 inline bool expandsMXMatmuls(const TargetInfo &target) {
   return target.isGPU() && target.fp8 == Fp8Flavour::FN &&
          !target.has(Feature::BlockScaledWaves);

@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 //
-// A chain of transposes and reshapes is a rearrangement of the factors of its
-// root's dimensions. Written so, it can be composed, compared and turned back
-// into the shortest chain.
+// A chain of transposes and reshapes as a rearrangement of factors of its
+// root's dimensions. In this form, chains can be composed, compared, and turned
+// into the shortest equivalent chain.
 //
 //   root [64, 2048, 1408]
 //   reshape   [131072, 1408]        -> (64 2048) (1408)
@@ -35,27 +35,28 @@ struct ViewStep {
   bool isTranspose() const { return !permutation.empty(); }
 };
 
-/// A transpose or reshape as a step.
+/// Converts a transpose or reshape to a step.
 ViewStep getViewStep(Operation *view);
 
 class ViewExpression {
 public:
-  /// The root itself.
+  /// Creates the expression of the root itself.
   explicit ViewExpression(ArrayRef<int64_t> rootShape);
 
-  /// Appends a view; false, with the expression unusable, when factors do not
-  /// say what it does (the sizes do not divide each other, or are unknown).
+  /// Appends a view. Returns false, and leaves the expression unusable, if
+  /// factors cannot express it: sizes do not divide each other, or are unknown.
   bool apply(const ViewStep &step);
   bool apply(Operation *view) { return apply(getViewStep(view)); }
 
   ArrayRef<int64_t> getShape() const { return shape; }
 
-  /// The sizes into which a dimension of the root is split, outermost first.
+  /// Returns the sizes that a dimension of the root is split into, outermost
+  /// first.
   SmallVector<int64_t> getSplit(int64_t rootDim) const;
 
-  /// The shortest chain that gives the same view of a root of this type with
-  /// `layout`, each of its views possible without moving bytes; none when there
-  /// is none. `seen` becomes the layout of the last view.
+  /// Returns the shortest chain with the same view of a root with `layout`,
+  /// none of whose steps needs a copy; std::nullopt if there is none. Sets
+  /// `seen` to the layout of the last view.
   std::optional<SmallVector<ViewStep>>
   getShortestChain(const StridedLayout &layout, StridedLayout &seen) const;
 
@@ -64,7 +65,7 @@ public:
   }
 
 private:
-  /// Factors by number, outermost first.
+  /// Indices of factors, outermost first.
   using FactorList = SmallVector<unsigned, 2>;
 
   bool reshape(ArrayRef<int64_t> resultShape);
@@ -72,8 +73,8 @@ private:
                 SmallVectorImpl<FactorList> &result);
   bool take(FactorList &list, int64_t size, bool isInner, FactorList &taken);
   unsigned splitFactor(unsigned factor, int64_t outer, int64_t inner);
-  /// Undoes splits whose parts stay together, and numbers the factors in the
-  /// order of the root.
+  /// Merges factors that are adjacent in root and view, and numbers factors in
+  /// the order of the root.
   void simplify();
   SmallVector<SmallVector<ViewStep>> getCandidates() const;
 
@@ -88,14 +89,14 @@ private:
   SmallVector<FactorList, 4> dims;
 };
 
-/// The layout of a view of `layout`, a layout of `shape`; none when bytes would
-/// have to move.
+/// Returns the layout of a view of a tensor of `shape` with `layout`;
+/// std::nullopt if the view needs a copy.
 std::optional<StridedLayout> applyView(const ViewStep &step,
                                        ArrayRef<int64_t> shape,
                                        const StridedLayout &layout);
 
-/// Creates the views of a chain of `root`, all of them possible. The last one
-/// has the type `last`, which is another spelling of its own, unless null.
+/// Creates the views of a chain on `root`, none of which needs a copy. If not
+/// null, `last` is the type of the last view, spelled differently.
 Value createChain(OpBuilder &builder, Location loc, Value root,
                   ArrayRef<ViewStep> chain, RankedTensorType last = {});
 

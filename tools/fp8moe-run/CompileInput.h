@@ -13,15 +13,14 @@
 
 namespace fp8moe::run {
 
-/// Compiles the IR in the file `path` ("-": standard input) by the
-/// fp8moe-compile beside this tool, whose name (argv[0]) is `self`, or by the
-/// one in PATH. An empty `target` leaves the chip to the module, and to the CPU
-/// when the module names none. Ends the process where the compiler does not
-/// succeed.
+/// Compiles the IR in the file `path` ("-": standard input) with the
+/// fp8moe-compile beside this tool, whose argv[0] is `self`, else with the one
+/// in PATH. An empty `target` selects the module's target, else the CPU. Exits
+/// if compilation fails.
 ///
-/// Returns the artifact's folder, which is there until `removeCompiled` or the
-/// end of the process. Until then an interrupt ends the compiler, but not this
-/// process, which would leave the folder behind.
+/// Returns the artifact's folder. It is removed by `removeCompiled` or at exit.
+/// Until then an interrupt ends the compiler but not this process, so that the
+/// folder is still removed.
 std::string compileInput(const char *self, const std::string &path,
                          const std::string &target);
 void removeCompiled();

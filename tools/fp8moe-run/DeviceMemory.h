@@ -17,27 +17,28 @@
 
 namespace fp8moe::run {
 
-/// Allocation and copies on one device. Allocations are freed with the object.
+/// Allocates and copies memory on one device. The destructor frees all
+/// allocations.
 class DeviceMemory {
 public:
-  /// `device` is "cpu", "cuda:N" or "hip:N": one that an artifact has been
-  /// loaded on, so that its driver is ready.
+  /// Uses `device`: "cpu", "cuda:N" or "hip:N". An artifact must be loaded on
+  /// it already, which initializes its driver.
   explicit DeviceMemory(const std::string &device);
   DeviceMemory(const DeviceMemory &) = delete;
   ~DeviceMemory();
 
-  /// At least `bytes` bytes at a multiple of 256; null for no bytes. The
-  /// contents are the byte 0xA5, so that what a kernel forgot to write is seen.
+  /// Allocates at least `bytes` bytes, aligned to 256; returns null for 0
+  /// bytes. Fills them with 0xA5, so that missing writes of a kernel show.
   void *allocate(uint64_t bytes);
   void copyToDevice(void *to, const void *from, uint64_t bytes);
   void copyToHost(void *to, const void *from, uint64_t bytes);
-  /// Returns when everything launched on the default stream has finished.
+  /// Waits until all work on the default stream has finished.
   void synchronize();
 
 private:
-  /// Functions of a driver, or of the host; 0 is success. Device pointers are
-  /// integers in CUDA and `void *` in HIP: the same in the calling convention
-  /// of every 64-bit host.
+  /// Functions of a driver or the host, which return 0 on success. Device
+  /// pointers are integers in CUDA and `void *` in HIP: the same in the calling
+  /// convention of every 64-bit host.
   struct Functions {
     int (*allocate)(void **, size_t);
     int (*free)(void *);

@@ -13,7 +13,7 @@
 
 namespace fp8moe::run {
 
-/// Reports an error, and ends the process.
+/// Prints an error and exits.
 [[noreturn]] void fail(const llvm::Twine &message);
 
 } // namespace fp8moe::run

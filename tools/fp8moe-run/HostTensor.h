@@ -29,36 +29,34 @@ struct HostTensor {
   std::vector<uint8_t> data;
 
   int64_t numElements() const;
-  /// "BF16 5000x2048".
+  /// Returns text such as "BF16 5000x2048".
   std::string describe() const;
 };
 
-/// "5000x2048", "?x2048" where an extent is open, or "scalar".
+/// Returns "5000x2048", "?x2048" if an extent is dynamic, or "scalar".
 std::string formatShape(llvm::ArrayRef<int64_t> shape);
 
-/// Strides for an input of extents `shape` whose program accepts `wanted`, in
-/// which FP8MOE_DYNAMIC leaves the choice: known strides are kept, and other
-/// dimensions follow densely, in different orders, the last one innermost
-/// first. A manifest says what the strides of a dense tensor must be by
-/// conditions on them, so which order it means shows when they are tried.
+/// Lists possible strides of an input of shape `shape` whose program accepts
+/// `wanted`. Known strides are kept. FP8MOE_DYNAMIC ones become dense, in
+/// several orders of their dimensions, row-major first. A manifest states the
+/// strides of a dense tensor as conditions only, so callers try the orders.
 std::vector<llvm::SmallVector<int64_t>>
 listStrides(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> wanted);
 
-/// The strides of a tensor that is dense and row-major.
+/// Returns dense row-major strides.
 llvm::SmallVector<int64_t> getDenseStrides(llvm::ArrayRef<int64_t> shape);
 
-/// Copies every element from one place to another.
+/// Copies every element between two strided tensors of one shape.
 void copyElements(llvm::ArrayRef<int64_t> shape, uint64_t elementBytes,
                   const uint8_t *from, llvm::ArrayRef<int64_t> fromStrides,
                   uint8_t *to, llvm::ArrayRef<int64_t> toStrides);
 
 /// Fills a tensor for `fp8moe-run --random`. The same seed gives the same bytes
-/// on every machine: only integer arithmetic and exact float operations are
-/// used. Floats are bell-shaped around zero with some larger by orders of
-/// magnitude, as gradients are; FP8 and E8M0 are codes that are not NaN; a
-/// 32-bit integer is the end of a group of `rows` rows: ends do not decrease, a
-/// quarter of the groups is empty, and rows may be left after the last one.
-/// Returns false for an element type that has no such convention.
+/// on every machine, as only integer and exact float operations are used.
+/// Floats have a bell curve around zero with outliers, like gradients. FP8 and
+/// E8M0 codes are never NaN. 32-bit integers are ends of groups of `rows` rows:
+/// not decreasing, some groups empty, maybe with rows after the last one.
+/// Returns false for other element types.
 bool fillRandom(HostTensor &tensor, int64_t rows, std::mt19937_64 &engine);
 
 } // namespace fp8moe::run

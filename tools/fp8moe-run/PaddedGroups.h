@@ -19,25 +19,26 @@
 namespace fp8moe::run {
 
 /// The inputs of a program that have padded groups (P1 of
-/// docs/reference/semantics.md), as the decisions of the manifest say.
+/// docs/reference/semantics.md), according to the decisions in the manifest.
 class PaddedGroups {
 public:
-  /// Reads the manifest of an artifact, which the runtime has accepted.
+  /// Creates an object without padded inputs; the other constructor reads the
+  /// manifest of an artifact that the runtime has accepted.
   PaddedGroups() = default;
   PaddedGroups(const std::string &artifact, llvm::StringRef program);
 
-  /// The padded extent that holds `tokens` rows, if it is one; `numGroups`
-  /// gives the length of the input with the ends.
+  /// Returns the padded extent for `tokens` rows, if the dimension has padded
+  /// groups. `numGroups` returns the length of the named input of group ends.
   std::optional<int64_t>
   getExtent(llvm::StringRef input, int64_t dim, int64_t tokens,
             llvm::function_ref<int64_t(llvm::StringRef)> numGroups) const;
 
-  /// At most `rows`, but no more than fit into all inputs whose groups end at
-  /// `ends`; without `rows` as many as fit.
+  /// Returns the largest number of rows, at most `rows`, that fits into all
+  /// inputs whose groups end at `ends`.
   int64_t limitRows(const HostTensor &ends, std::optional<int64_t> rows,
                     llvm::ArrayRef<HostTensor> inputs) const;
 
-  /// Zeroes what belongs to no row (P2).
+  /// Zeroes the elements of the input's padding (P2).
   void clearPadding(HostTensor &input, llvm::ArrayRef<HostTensor> inputs) const;
 
 private:

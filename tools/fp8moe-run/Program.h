@@ -29,27 +29,28 @@ namespace fp8moe::run {
 /// The settings of `--random`.
 struct RandomOptions {
   uint64_t seed = 0;
-  /// The extent of free dimensions that `shapes` does not set; where groups are
-  /// padded, their rows.
+  /// The extent of dynamic dimensions that `shapes` does not set. In padded
+  /// groups it is the number of rows without padding.
   std::optional<int64_t> tokens;
-  /// Extents by the input's name.
+  /// Shapes by input name.
   llvm::StringMap<llvm::SmallVector<int64_t>> shapes;
-  /// Creates shapes without data, for callers that read no values.
+  /// Whether to create shapes without data, for callers that read no values.
   bool onlyShapes = false;
 };
 
-/// A program of a loaded artifact, with the steps of running it once.
+/// A program of a loaded artifact, and the steps to run it once.
 class Program {
 public:
-  /// Loads the artifact in `path` and takes the program `name`, or the only one
-  /// when `name` is empty. `device` as in Runtime.h.
+  /// Loads the artifact in `path` and its program `name`, or its only program
+  /// if `name` is empty. `device` is as in Runtime.h.
   static Program load(const std::string &path, const std::string &device,
                       const std::string &name);
 
   const char *name() const { return fp8moe_program_name(program); }
 
-  /// The inputs of the program: those in the file `path`, which may hold more
-  /// tensors, unless it is empty. With options, those that it lacks are random.
+  /// Returns the inputs of the program. Reads them from the file `path` unless
+  /// empty; other tensors there are ignored. With `random`, missing inputs get
+  /// random values.
   std::vector<HostTensor>
   getInputs(const std::string &path,
             const std::optional<RandomOptions> &random) const;
@@ -57,11 +58,11 @@ public:
   /// Binds the shapes of `inputs`.
   void resolve(llvm::ArrayRef<HostTensor> inputs);
 
-  /// The resolved call as JSON.
+  /// Returns the resolved call as JSON.
   std::string describe() const;
 
-  /// Runs `repeat` times; returns the outputs and sets `seconds` to the
-  /// shortest time of one run.
+  /// Runs the program `repeat` times. Returns the outputs and sets `seconds` to
+  /// the shortest time of one run.
   std::vector<HostTensor> run(llvm::ArrayRef<HostTensor> inputs,
                               DeviceMemory &memory, unsigned repeat,
                               double &seconds);

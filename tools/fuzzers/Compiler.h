@@ -20,24 +20,26 @@
 
 namespace fuzz {
 
-/// Reads one input with the compiler, and watches the errors.
+/// Runs the compiler on one input, and checks its errors.
 class Compiler {
 public:
   Compiler();
 
   mlir::MLIRContext &getContext() { return context; }
 
-  /// Parses a module; null after a located error. Text that ends MLIR's own
-  /// parser is left out.
+  /// Parses a module. Returns null after an error with a location. Also returns
+  /// null for text that is known to crash MLIR's own parser or verifier.
   mlir::OwningOpRef<mlir::ModuleOp> parse(llvm::StringRef text);
 
-  /// Names the stage that begins, for reports.
+  /// Sets the name of the current stage, for reports.
   void enter(llvm::StringRef name) { stage = name.str(); }
 
-  /// With `verifies`, IR that a pass leaves invalid ends the process.
+  /// Names each pass as a stage. With `verifies`, aborts if a pass leaves
+  /// invalid IR.
   void watch(mlir::PassManager &pm, bool verifies);
 
-  /// Called when a stage failed: an error must say why and where.
+  /// Checks that a failed stage has reported an error, with a location if
+  /// `isLocated`. Aborts otherwise.
   void expectError(bool isLocated = true) const;
 
   const std::string &getErrors() const { return errors; }
@@ -48,12 +50,12 @@ private:
   bool isUnlocated = false;
 };
 
-/// Inputs are modules whose first line, a comment, says what is done with them:
-/// `// sm_90a asm`. Returns it without slashes, and the rest.
+/// Splits an input into its first line, without slashes, and the rest. The
+/// first line is a comment that selects target and stage: `// sm_90a asm`.
 std::pair<llvm::StringRef, llvm::StringRef> splitInput(llvm::StringRef input);
 
-/// Each target's own: another text for the first line. `other` is that of
-/// another input, or nothing.
+/// Mutates the first line. Each fuzz target defines this. `other` is the first
+/// line of another input, or empty.
 std::string mutateChoice(llvm::StringRef choice, llvm::StringRef other,
                          Random &random);
 

@@ -16,16 +16,16 @@
 
 namespace fuzz {
 
-/// Numbers that follow from a seed. The distributions of standard libraries
-/// differ, and a seed must mean the same input everywhere.
+/// A random number generator. Does not use the distributions of the standard
+/// library, as a seed must give the same input on every platform.
 class Random {
 public:
   explicit Random(uint64_t seed) : engine(seed) {}
 
-  /// From 0 to `bound` - 1.
+  /// Returns a number from 0 to `bound` - 1.
   size_t below(size_t bound) { return engine() % bound; }
 
-  /// True once in `n` times.
+  /// Returns true with probability 1 / `n`.
   bool oneIn(size_t n) { return below(n) == 0; }
 
   template <typename Container> auto &pick(Container &&container) {
@@ -36,13 +36,13 @@ private:
   std::mt19937_64 engine;
 };
 
-/// Makes one to a handful of changes to IR or a pipeline, such that the
-/// verifier still accepts many: equal sizes, types and attributes often change
-/// together.
+/// Makes a few changes to IR or a pipeline. Equal sizes, types and attributes
+/// often change together, so that the verifier accepts many results.
 std::string mutateText(llvm::StringRef text, Random &random);
 
-/// Puts a piece of `other` where `text` has one of the same kind, or behind an
-/// equal token: another rounding behind `rounding`, an operation behind `=`.
+/// Replaces a piece of `text` by one of the same kind from `other`, or by one
+/// that follows an equal token. Examples: another rounding after `rounding`, an
+/// operation after `=`.
 std::string crossOverText(llvm::StringRef text, llvm::StringRef other,
                           Random &random);
 

@@ -1,4 +1,4 @@
-//===- Target.h - What fuzz targets share -----------------------*- C++ -*-===//
+//===- Target.h - Common parts of fuzz targets ------------------*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -17,7 +17,7 @@
 
 namespace fuzz {
 
-/// Prints which promise the input breaks, and ends the process.
+/// Prints the invariant that the input violates, and aborts the process.
 [[noreturn]] void reportBroken(const llvm::Twine &promise,
                                llvm::StringRef details = "");
 
@@ -25,19 +25,20 @@ inline llvm::StringRef toText(const uint8_t *data, size_t size) {
   return {reinterpret_cast<const char *>(data), size};
 }
 
-/// The input as text. Ends the process where the text of
-/// `FP8MOE_FUZZ_PLANTED_DEFECT` is in it: tests look for that defect.
+/// Returns the input as text. Aborts if the input contains the text of
+/// `FP8MOE_FUZZ_PLANTED_DEFECT`: tests check that the fuzzer finds this planted
+/// defect.
 llvm::StringRef getInput(const uint8_t *data, size_t size);
 
-/// A folder that only this process has. It is removed when the process ends
-/// without a find.
+/// Returns a temporary folder of this process. It is removed at exit, unless
+/// the fuzzer found a defect.
 const std::string &getScratch();
 
 void writeFile(const std::string &path, llvm::StringRef contents);
 
-/// Loads the artifact, resolves its programs with shapes that follow from
-/// `seed`, and describes the calls. Nothing runs, because an artifact is code.
-/// False if the runtime refuses it, with an error.
+/// Loads an artifact, resolves its programs with shapes derived from `seed`,
+/// and describes the calls. Runs nothing, as the binaries are untrusted code.
+/// Returns false if the runtime rejects the artifact with an error.
 bool readArtifact(const std::string &folder, const char *device, uint64_t seed);
 
 } // namespace fuzz

@@ -36,16 +36,16 @@ struct Token {
 
 using Tokens = std::vector<Token>;
 
-/// Cuts text, which need not be IR, into tokens that join to the text again.
-/// The `x` between the sizes of a shape is a token of its own.
+/// Splits text, which may be invalid IR, into tokens whose concatenation is the
+/// text. The `x` between the sizes of a shape is a token of its own.
 Tokens tokenize(llvm::StringRef text);
 
-/// The text of tokens [begin, end).
+/// Returns the text of tokens [begin, end).
 std::string join(const Tokens &tokens, size_t begin, size_t end);
 std::string join(const Tokens &tokens);
 
-/// The token behind the group that begins at `begin`: `tensor<...>`, `#a<...>`,
-/// `[...]`; the next one when there is no bracket.
+/// Returns the index after the group that begins at `begin`: `tensor<...>`,
+/// `#a<...>`, `[...]`. Without a bracket this is the next token.
 size_t getGroupEnd(const Tokens &tokens, size_t begin);
 
 } // namespace fuzz

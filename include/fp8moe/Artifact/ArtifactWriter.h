@@ -27,8 +27,8 @@ struct ArtifactBinary {
 };
 
 /// Writes the programs of `module` as a manifest of schema 1. `binaries` are in
-/// order of preference; `decisions` is what the compiler chose and why, for
-/// reports. The same input gives the same text.
+/// order of preference. `decisions` are the compiler's choices and reasons, for
+/// reports. The output is deterministic.
 LogicalResult writeManifest(ModuleOp module, const TargetInfo &target,
                             ArrayRef<ArtifactBinary> binaries,
                             const llvm::json::Array &decisions,
@@ -38,19 +38,19 @@ LogicalResult writeManifest(ModuleOp module, const TargetInfo &target,
 struct ArtifactReport {
   /// Paths and sizes; the manifest is the last one.
   std::vector<std::pair<std::string, uint64_t>> files;
-  /// Empty on the CPU, and on NVIDIA without ptxas.
+  /// Resources of the kernels. Empty on the CPU, and on NVIDIA without ptxas.
   SmallVector<KernelResources> resources;
 };
 
-/// Compiles `module`, which is at the level of the LLVM dialect and holds the
-/// programs of fp8moe_plan, for `target` and writes the artifact into the
-/// folder `dir`, which is created when it is missing. The manifest gets the
-/// compiler's `decisions`, which are choices and their reasons.
+/// Compiles `module` for `target` and writes the artifact into the folder
+/// `dir`, which is created if missing. `module` is in the LLVM dialect, with
+/// programs of fp8moe_plan. The manifest also gets `decisions`, the compiler's
+/// choices and reasons.
 ///
-/// Each file appears under its name when it is complete, the manifest last, and
-/// binaries of an older artifact that the manifest does not name are removed.
-/// So a reader sees the old artifact, the new one, or a checksum that does not
-/// fit. Nothing is written when compilation fails.
+/// Files are written atomically, the manifest last. Binaries of an older
+/// artifact that the manifest does not name are then removed. So a reader sees
+/// the old artifact, the new one, or a checksum mismatch. Nothing is written if
+/// compilation fails.
 FailureOr<ArtifactReport> writeArtifact(ModuleOp module,
                                         const TargetInfo &target, StringRef dir,
                                         const EmissionOptions &options,

@@ -45,10 +45,10 @@ struct EmissionOptions {
   std::string rocmPath;
   /// The ptxas to use; empty: `FP8MOE_PTXAS`, `PATH`, then the usual places.
   std::string ptxasPath;
-  /// Where the time of each step is recorded; may be null.
+  /// The scope that records the time of each step; may be null.
   TimingScope *timing = nullptr;
 
-  /// Records the time until the result is destroyed.
+  /// Starts a timer that stops when the result is destroyed.
   TimingScope time(StringRef step) const {
     return timing ? timing->nest(step) : TimingScope();
   }
@@ -58,13 +58,13 @@ struct EmissionOptions {
 /// call it before they emit.
 void registerArtifactTranslations(DialectRegistry &registry);
 
-/// Translates the kernels of `module` to LLVM IR for `target` and optimizes it.
+/// Translates the kernels of `module` to LLVM IR for `target` and optimizes
+/// them. Returns null after reporting an error.
 ///
-/// On a GPU these are the contents of its one `gpu.module`. On the CPU they are
-/// the LLVM dialect functions of the module itself; each function that a
-/// `fp8moe_plan.launch` names becomes internal and gets a wrapper
-/// `void NAME(void **params)` in its place. Returns null after reporting an
-/// error.
+/// On a GPU the kernels are the contents of the only `gpu.module`. On the CPU
+/// they are the LLVM dialect functions of `module`. Each function that a
+/// `fp8moe_plan.launch` names becomes internal there, and a wrapper `void
+/// NAME(void **params)` takes its place.
 std::unique_ptr<llvm::Module> emitLLVMIR(ModuleOp module,
                                          const TargetInfo &target,
                                          const EmissionOptions &options,
@@ -74,13 +74,13 @@ std::unique_ptr<llvm::Module> emitLLVMIR(ModuleOp module,
 FailureOr<std::string> emitAssembly(llvm::Module &llvmModule,
                                     const TargetInfo &target, Location loc);
 
-/// Generates an object for an AMD GPU or the CPU and links it into a shared
-/// object (HSACO or .so) with the linker in this process.
+/// Generates an object for an AMD GPU or the CPU. Links it into a shared object
+/// (HSACO or .so) with the linker in this process.
 FailureOr<std::string> emitSharedObject(llvm::Module &llvmModule,
                                         const TargetInfo &target, Location loc);
 
-/// The operation of the kernel `name` in `module`, for locations; the module
-/// when there is none.
+/// Returns the operation of the kernel `name` for locations of errors, or
+/// `module` if there is none.
 Operation *findKernel(ModuleOp module, StringRef name);
 
 } // namespace mlir::fp8moe

@@ -1,4 +1,4 @@
-//===- KernelResources.h - What a compiled kernel occupies ------*- C++ -*-===//
+//===- KernelResources.h - Resources of compiled kernels --------*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -20,11 +20,11 @@ namespace mlir::fp8moe {
 
 struct TargetInfo;
 
-/// Instructions by the unit that executes them.
+/// Numbers of instructions by the unit that executes them.
 struct InstructionMix {
-  /// Products of matrices; all others on vector registers; accesses of shared
-  /// memory, and of memory behind it; and everything that a wave does once:
-  /// scalars, branches, waits.
+  /// Matrix instructions; other vector instructions; accesses to shared memory;
+  /// accesses to global and local memory; and all others, once per wave: scalar
+  /// arithmetic, branches, waits.
   int64_t matrix = 0, vector = 0, shared = 0, memory = 0, scalar = 0;
 
   int64_t getTotal() const {
@@ -32,8 +32,8 @@ struct InstructionMix {
   }
 };
 
-/// Figures of ptxas or of the code object about one kernel. Figures that a
-/// vendor does not have are 0.
+/// Resources of one kernel, as ptxas or the code object reports them. Fields
+/// that a vendor does not have are 0.
 struct KernelResources {
   std::string kernel;
   /// 32-bit registers per thread; on AMD the vector registers.
@@ -41,31 +41,30 @@ struct KernelResources {
   /// AMD: accumulation registers per thread and scalar registers per wave.
   int64_t accumulationRegisters = 0;
   int64_t scalarRegisters = 0;
-  /// AMD: scalars that did not fit and went to lanes of vector registers, which
-  /// takes an instruction each way and no memory.
+  /// AMD: scalar registers that were spilled to lanes of vector registers, at
+  /// one instruction per access and without memory.
   int64_t laneSpills = 0;
-  /// Bytes of shared memory per block that are not asked for at launch.
+  /// Bytes of static shared memory per block.
   int64_t staticSharedBytes = 0;
   /// Bytes of local memory per thread.
   int64_t stackBytes = 0;
-  /// Bytes (NVIDIA) or registers (AMD) that did not fit and went to memory.
-  /// Emission refuses kernels where this is not 0, so that tools never see
-  /// another value.
+  /// Bytes (NVIDIA) or registers (AMD) that were spilled to memory. Emission
+  /// rejects kernels with spills, so that tools only see 0.
   int64_t spills = 0;
   /// AMD: the largest block that the kernel was compiled for.
   int64_t maxThreadsPerBlock = 0;
-  /// AMD: of one trip through the loop in which most matrices are multiplied;
-  /// none where none are.
+  /// AMD: instructions of one iteration of the loop with the most matrix
+  /// instructions. Not set without such a loop.
   std::optional<InstructionMix> mainLoop;
 };
 
 /// Reads the resources of every kernel from the metadata of a code object, in
-/// its order, or reports at `loc` why they cannot be read.
+/// its order. Reports at `loc` why they cannot be read.
 FailureOr<SmallVector<KernelResources>> readHsacoResources(StringRef hsaco,
                                                            Location loc);
 
-/// Disassembles the kernels of `resources` and finds their main loops. Leaves
-/// them empty where this LLVM has no disassembler for the chip.
+/// Disassembles the kernels of `resources` and sets KernelResources::mainLoop
+/// of each. Leaves it unset if this LLVM has no disassembler for the chip.
 LogicalResult readMainLoops(StringRef hsaco, const TargetInfo &target,
                             MutableArrayRef<KernelResources> resources,
                             Location loc);

@@ -16,36 +16,36 @@
 
 namespace mlir::fp8moe {
 
-/// The product of ptxas.
+/// The output of ptxas for one module.
 struct Cubin {
   std::string bytes;
   SmallVector<KernelResources> resources;
 };
 
-/// The path of ptxas: `explicitPath` when it is not empty, `FP8MOE_PTXAS`, in
-/// `PATH`, in `CUDA_HOME` or /usr/local/cuda; nothing when it is nowhere. A
-/// path that the user gave and that is not executable is an error at `loc`.
+/// Finds ptxas: `explicitPath` unless empty, `FP8MOE_PTXAS`, `PATH`,
+/// `CUDA_HOME`, /usr/local/cuda. Returns std::nullopt if none of these has it.
+/// Reports at `loc` a path from the first two that is not executable.
 FailureOr<std::optional<std::string>> findPtxas(StringRef explicitPath,
                                                 Location loc);
 
-/// Assembles `ptx` for `chip`. Spilled registers, warnings of ptxas and its
-/// remarks on serialized matrix instructions (C75xx) are errors, at the kernel
-/// of `module` that they are about: each means a kernel that is many times
-/// slower than its schedule says. A kernel that asks for several resident
-/// blocks gets fewer where it would spill; `ptx` says so then.
+/// Assembles `ptx` for `chip`. Spills, warnings, and remarks on serialized
+/// matrix instructions (C75xx) are errors at the kernel of `module`. Each means
+/// a kernel that is many times slower than predicted. If a kernel spills, its
+/// occupancy target in `ptx` is first lowered, down to one.
 FailureOr<Cubin> assemblePTX(StringRef ptxas, std::string &ptx, StringRef chip,
                              ModuleOp module);
 
-/// Lowers `.minnctapersm` by one, if it is above one, in each kernel that
-/// spills, so that ptxas may use more registers. Returns whether any kernel
-/// changed.
+/// Lowers the occupancy target (`.minnctapersm`) of each kernel that spills by
+/// one, if above one, so that ptxas may use more registers. Returns whether any
+/// kernel changed.
 bool leaveMoreRegisters(std::string &ptx, ArrayRef<KernelResources> resources);
 
-/// Reads the resources of every kernel from what `ptxas -v` prints, in order.
+/// Parses the resources of every kernel from the output of `ptxas -v`, in its
+/// order.
 SmallVector<KernelResources> parsePtxasResources(StringRef log);
 
-/// The lines of a log of ptxas that make a compilation fail although ptxas
-/// accepted the code: warnings and remarks of the C75xx kind.
+/// Returns the lines of a ptxas log that fail a compilation although ptxas
+/// accepted the code: warnings and C75xx remarks.
 SmallVector<StringRef> findPtxasComplaints(StringRef log);
 
 } // namespace mlir::fp8moe

@@ -15,10 +15,10 @@ namespace mlir::fp8moe::f32 {
 
 constexpr unsigned kMantissaBits = 23;
 constexpr int kBias = 127;
-/// All bits but the sign. As integers, magnitudes have the order of the values,
-/// and a NaN is above the infinity.
+/// All bits but the sign. Compared as integers, magnitudes have the order of
+/// the values, and NaN is above infinity.
 constexpr uint32_t kMagnitudeMask = 0x7FFFFFFF;
-/// Also the mask of the exponent.
+/// Infinity, and also the mask of the exponent.
 constexpr uint32_t kInfinity = 0x7F800000;
 constexpr uint32_t kMantissaMask = 0x007FFFFF;
 constexpr uint32_t kQuietNaN = 0x7FC00000;

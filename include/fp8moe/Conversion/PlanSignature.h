@@ -6,10 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The host plan of a function is built by every lowering path in the same way:
-// arguments become inputs, results become outputs, and the sizes of every
-// tensor are arithmetic on the sizes of the inputs. This file is that common
-// part.
+// The part of a function's host plan that all lowering paths have in common.
+// Arguments become inputs, results become outputs, and sizes of tensors are
+// computed from the inputs' sizes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,8 +24,8 @@
 
 namespace mlir::fp8moe {
 
-/// A tensor of a program: the buffer that holds it, and where its elements lie.
-/// A view shares the buffer of its source.
+/// A tensor of a program: its buffer, and where its elements lie there. A view
+/// shares the buffer of its source.
 struct BufferView {
   TypedValue<MemRefType> buffer;
   /// Logical sizes, one per dimension of the tensor.
@@ -39,10 +38,10 @@ struct BufferView {
 /// sizes of the tensors in its body.
 class PlanSignature {
 public:
-  /// Creates the program `name` just before `func`, with one input for each
-  /// argument and one output for each result. Reports what cannot be a program:
-  /// arguments that are not tensors, names used twice, results whose sizes are
-  /// not a function of the inputs' sizes.
+  /// Creates the program `name` just before `func`, with one input per argument
+  /// and one output per result. Reports arguments that are not tensors,
+  /// duplicate names, and results whose sizes do not follow from the inputs'
+  /// sizes.
   static FailureOr<PlanSignature> create(func::FuncOp func, StringRef name);
 
   plan::ProgramOp getProgram() const { return program; }
@@ -52,22 +51,23 @@ public:
   ArrayRef<BufferView> getInputs() const { return inputs; }
   ArrayRef<BufferView> getOutputs() const { return outputs; }
 
-  /// Sizes of a tensor of the function; reports at `user` when they are not a
-  /// function of the inputs' sizes.
+  /// Returns the sizes of a tensor of the function. Reports at `user` if they
+  /// do not follow from the inputs' sizes.
   FailureOr<SmallVector<OpFoldResult>> getSizes(Value tensor, Operation *user);
 
 private:
   LogicalResult addInputs(func::FuncOp func);
   LogicalResult addOutputs(func::FuncOp func);
   LogicalResult computeSizes(Operation &op);
-  /// Computes sizes of scf results where all branches agree.
+  /// Computes the sizes of scf results, if all branches agree.
   void computeFlowSizes(Operation &op);
   FailureOr<OpFoldResult> getSize(Value tensor, int64_t dim, Operation *user);
-  /// Requires what a dense or aligned layout promises and its type cannot show.
+  /// Adds run-time checks of the strides and alignment that a layout promises
+  /// and the buffer's type does not state.
   void requireLayout(StringRef name, RankedTensorType type,
                      const BufferView &view);
-  /// Requires of sizes what an operation promises and its types cannot show;
-  /// reports sizes that are not a function of the inputs' sizes.
+  /// Adds run-time checks of sizes that an operation promises and its types do
+  /// not state. Reports sizes that do not follow from the inputs' sizes.
   LogicalResult requireSizes(Operation &op);
   LogicalResult requireEqualSizes(ResultSizesOpInterface op);
   LogicalResult requireBlockScales(
@@ -76,7 +76,7 @@ private:
   LogicalResult requireMatmul(MatmulOpInterface op);
   LogicalResult requireCast(tensor::CastOp op);
   LogicalResult requireReshape(ReshapeOp op);
-  /// Requires that a loop changes no size from one iteration to the next.
+  /// Checks that a loop changes no size of a carried tensor between iterations.
   LogicalResult requireLoop(scf::YieldOp op);
   void require(arith::CmpIPredicate predicate, OpFoldResult a, OpFoldResult b,
                const Twine &message, Location loc);
@@ -86,7 +86,7 @@ private:
   llvm::DenseMap<Value, SmallVector<OpFoldResult>> sizes;
 };
 
-/// The value of a size as an operand: a constant is materialised.
+/// Returns a size as a value; creates a constant if needed.
 Value materializeSize(OpBuilder &builder, Location loc, OpFoldResult size);
 
 } // namespace mlir::fp8moe

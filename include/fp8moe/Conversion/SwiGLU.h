@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 //
-// SwiGLU and its gradient on f32 scalars, for loops and for kernels, which have
-// different sigmoids. The labels in parentheses are those of
-// docs/reference/semantics.md.
+// SwiGLU and its gradient on f32 scalars, shared by loops and kernels. These
+// have different sigmoids, which they pass in. Labels in parentheses are rules
+// of docs/reference/semantics.md.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,7 +23,8 @@
 
 namespace mlir::fp8moe {
 
-/// (A3), where `sigmoid` is that of the gate (A2), and `weight` may be null.
+/// Creates swiglu (A3): (gate * sigmoid) * up, times `weight` unless null.
+/// `sigmoid` is that of `gate` (A2).
 inline Value createSwiGLU(ImplicitLocOpBuilder &b, Value gate, Value up,
                           Value sigmoid, Value weight) {
   Value silu = arith::MulFOp::create(b, gate, sigmoid);
@@ -31,7 +32,7 @@ inline Value createSwiGLU(ImplicitLocOpBuilder &b, Value gate, Value up,
   return weight ? arith::MulFOp::create(b, product, weight) : product;
 }
 
-/// (A4): the gradients of gate and up.
+/// Creates swiglu_gradient (A4). Returns the gradients of gate and up.
 inline std::pair<Value, Value> createSwiGLUGradient(ImplicitLocOpBuilder &b,
                                                     Value gradient, Value gate,
                                                     Value up, Value sigmoid) {

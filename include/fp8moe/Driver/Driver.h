@@ -39,71 +39,79 @@ enum class Stage {
 
 struct StageInfo {
   Stage stage;
-  /// As users write it: "ptx".
+  /// The name on the command line: "ptx".
   StringLiteral name;
-  /// A line for people.
+  /// One line of help text.
   StringLiteral description;
-  /// The product that lib/Artifact makes for it; nothing for IR of MLIR.
+  /// The product that lib/Artifact makes for this stage. Not set for stages
+  /// that print MLIR.
   std::optional<EmitKind> product;
 };
 
-/// Every stage but None, in the order of a compilation.
+/// Returns every stage but None, in the order of a compilation.
 ArrayRef<StageInfo> knownStages();
 
-/// The stage of that name.
+/// Returns the stage of that name, if there is one.
 std::optional<Stage> parseStage(StringRef name);
 
 std::optional<EmitKind> getProduct(Stage stage);
 
 struct DriverOptions {
-  /// Known chips; when empty the module names its target.
+  /// Names of known chips. If empty, the module names its target.
   std::vector<std::string> targets;
-  /// The known chip for a module that names none; may be empty.
+  /// The chip for a module that names no target; may be empty.
   std::string defaultTarget;
   EmissionOptions emission;
   PassManagerHook passManagerHook;
   bool optimizeLayouts = true;
-  /// How undecided matmuls are decided.
+  /// Options for matmuls whose precision is undecided.
   SelectPrecisionOptions precision;
-  /// Add a program for every tile of every quantization.
+  /// Whether to add a program for every tile of every quantization.
   bool sweepTiles = false;
-  /// The card that reports predict for, of the chip of one of the targets; null
-  /// for that of the table of chips. The compiled artifact is the same.
+  /// The card that reports predict times for. Its chip must be one of the
+  /// targets. Null: the card in the table of chips. The artifact does not
+  /// depend on it.
   const CardInfo *card = nullptr;
-  /// Emit what the layout passes do to each copy as remarks, and report it.
+  /// Whether to emit the decisions of the layout passes as remarks and in
+  /// reports.
   bool explain = false;
-  /// Pause warps of NVVM kernels, to find races.
+  /// The seed of delays that are inserted into NVVM kernels to find races, if
+  /// any.
   std::optional<int64_t> delaySeed;
 };
 
-/// Compiles modules as the command line says. Every failure has been reported
-/// as a diagnostic when a function returns it.
+/// Compiles modules with the given options. Functions report each failure as a
+/// diagnostic before they return it.
 class Driver {
 public:
   explicit Driver(DriverOptions options) : options(std::move(options)) {}
 
-  /// Records the time of each step below `scope`, which outlives the driver.
+  /// Records the time of each step below `scope`, which must outlive the
+  /// driver.
   void enableTiming(TimingScope &scope) { options.emission.timing = &scope; }
 
   /// Writes one artifact per target to `folder`/CHIP and fills in `report`.
   LogicalResult writeArtifacts(ModuleOp module, StringRef folder,
                                Report &report);
 
-  /// Writes `module`, compiled up to `stage` for its only target, to `os`.
+  /// Compiles `module` for its only target up to `stage` and writes the result
+  /// to `os`.
   LogicalResult emit(ModuleOp module, Stage stage, raw_ostream &os);
 
 private:
-  /// The targets of `module`: those of the command line, the one it names, or
-  /// the default.
+  /// Returns the targets of `module`: those of the options, the one that it
+  /// names, or the default.
   FailureOr<SmallVector<std::string>> getTargets(ModuleOp module);
 
-  /// A copy of `module` with its target set.
+  /// Clones `module` and sets the target of the clone.
   FailureOr<OwningOpRef<ModuleOp>> cloneFor(ModuleOp module, StringRef chip);
 
-  /// Runs what comes before kernels: all decisions are in the module then.
+  /// Runs the passes before the lowering to kernels. They write all decisions
+  /// to `module`.
   LogicalResult runDecisions(ModuleOp module);
 
-  /// Turns them into kernels in the LLVM dialect and plans.
+  /// Lowers `module`, which has all decisions, to kernels in the LLVM dialect
+  /// and host plans.
   LogicalResult runKernels(ModuleOp module);
   LogicalResult emitKernels(ModuleOp module, raw_ostream &os);
 
@@ -112,7 +120,7 @@ private:
                                         StringRef folder,
                                         RemarkCollector *remarks);
 
-  /// Configures a pass manager as the options say, and times it.
+  /// Configures and times a pass manager as the options say.
   LogicalResult configure(PassManager &pm);
 
   DriverOptions options;

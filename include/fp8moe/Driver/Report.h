@@ -1,4 +1,4 @@
-//===- Report.h - What a compilation did, for people ------------*- C++ -*-===//
+//===- Report.h - Reports of compilations -----------------------*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -24,26 +24,26 @@
 
 namespace mlir::fp8moe {
 
-/// The decision about one matmul with a name: a copy of what its attribute
-/// says, as reports outlive the IR.
+/// The precision of one named matmul: a copy of its attribute, as reports
+/// outlive the IR.
 struct PrecisionDecision {
   PrecisionChoice choice;
   std::string name;
   MatmulUse use;
   PrecisionRecipe recipe;
-  /// Nanoseconds; 0 where none were predicted.
+  /// Predicted nanoseconds; 0 if there is no prediction.
   int64_t bf16Ns, fp8Ns;
   std::string reason;
   /// "? x 2048 x 1408, 8 groups": rows, contraction, columns.
   std::string shape;
 };
 
-/// The decisions of all public functions, in their order. A matmul that a sweep
-/// has repeated is told once.
+/// Collects the precision of all public functions' matmuls, in order. Matmuls
+/// with equal attributes are reported once, as a sweep repeats them.
 std::vector<PrecisionDecision> collectPrecision(ModuleOp module);
 
-/// A table by name, and what the choices gain together; nothing for no
-/// decisions.
+/// Prints the decisions as a table by name, and their total gain. Prints
+/// nothing without decisions.
 void printPrecision(llvm::raw_ostream &os,
                     ArrayRef<PrecisionDecision> decisions);
 
@@ -55,22 +55,23 @@ struct ProgramTraffic {
   std::vector<OpTraffic> ops;
 };
 
-/// One kernel of a target. Unknown figures stay empty.
+/// One kernel of a target. Unknown figures are not set.
 struct KernelReport {
   std::string name;
   unsigned launches = 0;
-  /// The number of those launches that sizes or addresses can skip, such as one
-  /// of two variants.
+  /// The number of `launches` with a condition on sizes or addresses, such as
+  /// one of two variants.
   unsigned conditionalLaunches = 0;
   std::string block;
-  /// Bytes, static and dynamic together.
+  /// Bytes of static and dynamic shared memory together.
   int64_t sharedMemory = 0;
-  /// Blocks that a multiprocessor holds at once, by what one of them takes.
+  /// Blocks that are resident on a multiprocessor at once, computed from the
+  /// resources of one block.
   std::optional<int64_t> residentBlocks;
   std::optional<KernelResources> resources;
 };
 
-/// A sentence of the layout passes: which copy went or stays, and why.
+/// A remark of the layout passes: which copy was removed or stays, and why.
 struct LayoutRemark {
   std::optional<unsigned> line;
   /// The kind of decision, such as "copy-removed".
@@ -83,9 +84,9 @@ struct LayoutRemark {
 struct TargetReport {
   const TargetInfo *target = nullptr;
   std::vector<ProgramTraffic> programs;
-  /// In the order of the program.
+  /// Precision decisions in program order.
   std::vector<PrecisionDecision> precision;
-  /// By line; empty unless the driver was asked to explain.
+  /// Remarks sorted by line. Empty unless DriverOptions::explain is set.
   std::vector<LayoutRemark> remarks;
   std::vector<KernelDecision> decisions;
   std::vector<KernelReport> kernels;
@@ -94,23 +95,23 @@ struct TargetReport {
   double seconds = 0;
 };
 
-/// The token count of reports, unless the user says another.
+/// The token count of reports, unless the user gives one.
 inline constexpr int64_t kDefaultReportTokens = 16384;
 
 /// Everything that `--report` of fp8moe-compile prints.
 struct Report {
   std::vector<ProgramTraffic> asWritten;
   std::vector<TargetReport> targets;
-  /// The token count for which traffic is also given in MiB.
+  /// The token count for which traffic is also printed in MiB.
   int64_t tokens = kDefaultReportTokens;
 
   void print(llvm::raw_ostream &os) const;
 
-  /// The traffic as data; unknown figures are left out.
+  /// Returns the traffic as JSON, without unknown figures.
   llvm::json::Value toJson() const;
 };
 
-/// The traffic of every public function of `module`.
+/// Collects the traffic of every public function of `module`.
 std::vector<ProgramTraffic> collectTraffic(ModuleOp module);
 
 } // namespace mlir::fp8moe

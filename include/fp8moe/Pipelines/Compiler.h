@@ -8,13 +8,13 @@
 //
 // The steps of a compilation, for tools that do more than run one pipeline:
 //
-//   setTarget         the module says what it is compiled for
-//   runTensorPasses   decisions, written as attributes; still tensors
-//   runSweep          only to measure: a program for every tile
-//   runKernelEmission only to read: kernels above the vendor's instructions
-//   runLowering       kernels in the LLVM dialect, and host plans
+//   setTarget         writes the target's attribute to the module
+//   runTensorPasses   writes all decisions as attributes, still on tensors
+//   runSweep          optional, for measurements: adds a program for every tile
+//   runKernelEmission optional, for readers: kernels above vendor instructions
+//   runLowering       creates kernels in the LLVM dialect, and host plans
 //
-// The result goes to lib/Artifact.
+// lib/Artifact turns the result into binaries and a manifest.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,8 +33,8 @@ namespace mlir::fp8moe {
 /// Configures a pass manager before it runs, for example from the command line.
 using PassManagerHook = std::function<LogicalResult(PassManager &)>;
 
-/// Sets `fp8moe.target` of `module`. Reports a chip that is not known, and a
-/// module that names another one.
+/// Sets `fp8moe.target` of `module`. Reports an unknown chip, and a module that
+/// already names another chip.
 LogicalResult setTarget(ModuleOp module, StringRef chip);
 
 /// Runs the passes on tensors for the target that the module names.
@@ -42,21 +42,25 @@ LogicalResult runTensorPasses(ModuleOp module, const PassManagerHook &hook,
                               bool optimizeLayouts = true,
                               const SelectPrecisionOptions &precision = {});
 
-/// Adds a function for every tile that a quantize kernel can have. Runs after
-/// the passes on tensors.
+/// Adds a function for every tile that each quantize kernel can have. Runs
+/// after runTensorPasses.
 LogicalResult runSweep(ModuleOp module, const PassManagerHook &hook);
 
-/// Turns the module into plans and kernels for the GPU that it names,
-/// simplified for people: the first step of runLowering.
+/// Creates host plans and `gpu.func` kernels for the target that the module
+/// names. Simplifies the kernels for readers. runLowering starts with the same
+/// conversion.
 LogicalResult runKernelEmission(ModuleOp module, const PassManagerHook &hook);
 
-/// Makes functions of what such kernels repeat.
+/// Outlines repeated code of the kernels that runKernelEmission creates into
+/// functions.
 LogicalResult runKernelOutlining(ModuleOp module, const PassManagerHook &hook);
 
-/// Lowers the module to kernels and plans for the target that it names.
+/// Lowers tensors to host plans, and to kernels in the LLVM dialect, for the
+/// target that the module names.
 LogicalResult runLowering(ModuleOp module, const PassManagerHook &hook);
 
-/// Pauses warps of lowered NVVM kernels here and there, to find races.
+/// Inserts pauses of warps into lowered NVVM kernels, to find races. `seed`
+/// determines where.
 LogicalResult runDelays(ModuleOp module, int64_t seed,
                         const PassManagerHook &hook);
 

@@ -1,4 +1,4 @@
-//===- Decisions.h - What was decided for every kernel ----------*- C++ -*-===//
+//===- Decisions.h - Decisions on every kernel ------------------*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -21,50 +21,52 @@
 
 namespace mlir::fp8moe {
 
-/// An input of a program whose groups are padded.
+/// An input of a program with padded groups.
 struct PaddedInput {
-  /// Names of the buffers with the rows and with the ends of their groups.
+  /// The name of the buffer with the rows, and of the one with the ends of
+  /// groups.
   std::string tensor, ends;
   int64_t dim, pad;
-  /// How many rows the groups have together at most, where that is known.
+  /// Upper bound of the rows of all groups together, padding excluded, if
+  /// known.
   std::optional<int64_t> rows;
 };
 
-/// The decisions on one kernel, for people.
+/// The decisions on one kernel, for reports and the manifest.
 struct KernelDecision {
   /// Names of the function and of the operation.
   std::string program, op;
-  /// Where the operation is in its source, when that is known.
+  /// The operation's line in the source, if known.
   std::optional<unsigned> line;
   /// Layouts of the tensors, in the order of operands and results.
   std::vector<std::string> reads, writes;
-  /// The tiles as people read them, in the order in which they are tried.
+  /// Descriptions of the tiles, in the order in which the host tries them.
   std::vector<std::string> tiles;
-  /// The fields of the tile, where there is one for all sizes.
+  /// The fields of the tile, if one tile runs for all sizes.
   SmallVector<TileField> tileFields;
-  /// The tokens that an unknown number of them counts as in times; none where
-  /// all sizes are known.
+  /// The token count that the times below assume. Not set if all sizes are
+  /// known.
   std::optional<int64_t> tokens;
-  /// Nanoseconds, unknown sizes at their nominal values; none on the CPU, whose
-  /// time is not predicted.
+  /// Nanoseconds, with nominal values for unknown sizes. Not set on the CPU,
+  /// for which no time is predicted.
   std::optional<int64_t> predictedTime;
-  /// Nanoseconds that the tensors take at the speed of a copy, each moved once,
-  /// or the multiplications at the chip's peak; whichever is more.
+  /// A lower bound in nanoseconds: the larger of the time to copy each tensor
+  /// once and the time of the multiplications at the chip's peak.
   std::optional<int64_t> leastTime;
   std::string reason;
-  /// The padded inputs that it reads, for those who make inputs.
+  /// The padded inputs that the kernel reads, for tools that create inputs.
   std::vector<PaddedInput> padded;
 };
 
-/// The decisions on the kernels of the public functions of `module`, which went
-/// through the tensor passes, in program order.
+/// Collects the decisions on the kernels of `module`'s public functions, in
+/// program order. Runs after the tensor passes.
 std::vector<KernelDecision> collectDecisions(ModuleOp module,
                                              const TargetInfo &target);
 
-/// Decisions as the manifest has them (docs/reference/manifest.md).
+/// Converts decisions to the manifest's form (docs/reference/manifest.md).
 llvm::json::Array serializeDecisions(ArrayRef<KernelDecision> decisions);
 
-/// The first line that a location names.
+/// Returns the start line of the first file location in `loc`, if any.
 std::optional<unsigned> getLine(Location loc);
 
 } // namespace mlir::fp8moe

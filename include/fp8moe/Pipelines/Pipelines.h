@@ -15,24 +15,26 @@
 
 namespace mlir::fp8moe {
 
-/// The layout passes (docs/design/layouts.md). Needs `fp8moe.target` on the
-/// module and resolved FP8 types. `verifyOptimal` compares placements with all
-/// others.
+/// Adds the layout passes (docs/design/layouts.md). They need `fp8moe.target`
+/// on the module and resolved FP8 types. `verifyOptimal` compares each
+/// placement with all others by enumeration.
 void buildLayoutPipeline(OpPassManager &pm, bool verifyOptimal = false);
 
-/// The passes on tensors, the same for every target: FP8 types are resolved,
-/// layouts checked, decisions made. Needs `fp8moe.target` on the module.
+/// Adds the passes on tensors, the same for every target. They resolve FP8
+/// types, check layouts and make all decisions. They need `fp8moe.target` on
+/// the module.
 void buildTensorPipeline(OpPassManager &pm, bool optimizeLayouts = true,
                          const SelectPrecisionOptions &precision = {});
 
-/// From tensors to host plans, and loops or GPU kernels in the LLVM dialect.
+/// Adds the passes from tensors to host plans, and to loops (CPU) or kernels
+/// (GPU) in the LLVM dialect.
 void buildLoweringPipeline(OpPassManager &pm, const TargetInfo &target);
 
-/// Registers for fp8moe-opt, each from tensors to the LLVM dialect:
-/// `--fp8moe-to-cpu[="chip=cpu"]`, `--fp8moe-to-nvvm="chip=sm_90a"` and
-/// `--fp8moe-to-rocdl="chip=gfx942"`; and of their parts
-/// `--fp8moe-optimize-layouts`, which they run unless told
-/// `optimize-layouts=false`, and `--fp8moe-loops-to-llvm`. All run on modules.
+/// Registers pipelines on modules for fp8moe-opt. From tensors to the LLVM
+/// dialect: `--fp8moe-to-cpu[="chip=cpu"]`, `--fp8moe-to-nvvm="chip=sm_90a"`
+/// and `--fp8moe-to-rocdl="chip=gfx942"`. Parts of these:
+/// `--fp8moe-optimize-layouts`, which `optimize-layouts=false` leaves out, and
+/// `--fp8moe-loops-to-llvm`.
 void registerPipelines();
 
 } // namespace mlir::fp8moe

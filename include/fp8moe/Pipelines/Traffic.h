@@ -21,51 +21,53 @@
 
 namespace mlir::fp8moe {
 
-/// A number of bytes as a polynomial in the sizes that are only known at run
-/// time. Its coefficients end at what 64 bits hold: the sum over a program may
-/// be more than any tensor may have.
+/// A number of bytes, as a polynomial in the sizes that are only known at run
+/// time. Coefficients saturate at 64 bits, as the sum over a program may exceed
+/// the size of any tensor.
 class Bytes {
 public:
-  /// The meaning of an unknown size. A size is `Other` when an operation has
-  /// several of them, so that nothing says which of them the tokens are.
+  /// The meaning of an unknown size. An operation with several unknown sizes
+  /// besides groups has `Other` for each of them, as none is known to be the
+  /// tokens.
   enum class Size { Group, Token, Other };
 
-  /// The bytes of a tensor whose dimension i, when it is dynamic, counts
-  /// `sizes[i]`; 0 for what is not a ranked tensor.
+  /// Returns the bytes of a tensor. `sizes[i]` is the meaning of dimension i
+  /// where that is dynamic. Types other than ranked tensors have 0 bytes.
   static Bytes of(Type type, llvm::ArrayRef<Size> sizes);
 
   Bytes &operator+=(const Bytes &other);
 
-  /// "6148 B/token + 532480 B", "3 B x ? x ? + 4 B x groups x ?".
+  /// Returns text such as "6148 B/token + 532480 B" or "3 B x ? x ? + 4 B x
+  /// groups x ?".
   std::string describe() const;
 
-  /// The value for `tokens` and a nominal number of groups; std::nullopt where
-  /// it depends on other sizes.
+  /// Returns the value for `tokens` and a nominal number of groups. Returns
+  /// std::nullopt if the value depends on `Size::Other`.
   std::optional<double> at(int64_t tokens) const;
 
 private:
-  /// Coefficients by the unknown sizes that they are multiplied with, sorted.
+  /// Maps each product of unknown sizes, sorted, to its coefficient.
   std::map<std::vector<Size>, uint64_t> terms;
 };
 
-/// The bytes that one operation reads and writes. Nothing here belongs to a
-/// context, as reports are printed when the module and its context are gone.
+/// The bytes that one operation reads and writes. Owns all of its data, as
+/// reports are printed when the module and its context are gone.
 struct OpTraffic {
   std::string name;
-  /// Where the operation is in its source, when that is known.
+  /// The operation's line in the source, if known.
   std::optional<unsigned> line;
   Bytes bytes;
-  /// It moves every byte only to change its place.
+  /// Whether the operation is a copy between layouts.
   bool isCopy;
 };
 
-/// The bytes of an operation, each tensor counted once. Rows that their readers
-/// compute, for some sizes or for all, do not count: the readers read what the
-/// rows are computed of.
+/// Returns the bytes of an operation, each tensor counted once. The result of a
+/// row operation that its readers compute in their own kernels does not count.
+/// Such readers count the operands of the row operation instead.
 Bytes getBytes(Operation *op);
 
-/// The operations of `func` that move bytes, in order. Views move none; each
-/// operand counts once however often it is used by an operation.
+/// Returns the operations of `func` that move bytes, in order, without views.
+/// An operand that an operation uses several times counts once for it.
 std::vector<OpTraffic> getTraffic(func::FuncOp func);
 
 } // namespace mlir::fp8moe

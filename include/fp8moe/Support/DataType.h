@@ -15,25 +15,25 @@
 
 namespace fp8moe::support {
 
-/// The most dimensions that a buffer of a manifest has: compilers write and
-/// readers take no more, so that what is done for each dimension is bounded.
+/// The largest rank of a buffer in a manifest. Compilers and readers enforce
+/// it, so that work per dimension is bounded.
 inline constexpr int64_t kMaxRank = 16;
 
-/// An element type. The codes are those of `fp8moe_dtype` in
-/// fp8moe-c/Runtime.h, the names those of safetensors plus the two FNUZ types.
+/// An element type. Its code is that of `fp8moe_dtype` in fp8moe-c/Runtime.h.
+/// Its name is that of safetensors, which the two FNUZ types extend.
 struct DataType {
   const char *name;
   int32_t code;
   uint32_t bytes;
 };
 
-/// The type of that name, or null.
+/// Returns the type of that name, or null.
 const DataType *findDataType(std::string_view name);
 
-/// The type of that code, or null.
+/// Returns the type of that code, or null.
 const DataType *findDataType(int32_t code);
 
-/// "BOOL, U8, ...", for messages.
+/// Returns the names of all types for messages: "BOOL, U8, ...".
 std::string listDataTypes();
 
 } // namespace fp8moe::support

@@ -17,17 +17,16 @@
 
 namespace fp8moe::support {
 
-/// Keeps the keys of objects in the order of the text.
+/// A JSON value whose objects keep their keys in the order of the text.
 using Json = nlohmann::ordered_json;
 
-/// Parses one JSON value that makes up the whole of `text`. Unlike most
-/// parsers, refuses an object that has a key twice: which of the two counts
-/// would be anyone's guess; and values that are nested more than 64 deep, as
-/// working on them could exhaust the stack. On failure `error` says what and
-/// where.
+/// Parses `text`, which must be one JSON value. Rejects objects with duplicate
+/// keys, as the meaning would be ambiguous. Rejects values nested more than 64
+/// deep, as recursion could exhaust the stack. On failure `error` gives reason
+/// and position.
 std::optional<Json> parseJson(std::string_view text, std::string &error);
 
-/// `value` as compact JSON text, for messages: at most 60 characters.
+/// Returns `value` as compact JSON for messages, truncated to 60 characters.
 std::string quoteJson(const Json &value);
 
 } // namespace fp8moe::support

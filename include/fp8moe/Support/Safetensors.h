@@ -6,9 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The format: 8 bytes little-endian length of the header, the header in JSON,
-// then the data of all tensors, dense row-major and without holes. Files may be
-// larger than memory: they are mapped, not read.
+// The safetensors format: the length of the header (8 bytes, little-endian),
+// the header in JSON, then the data of all tensors. Tensors are dense,
+// row-major and without gaps between them. Files may be larger than memory, so
+// they are mapped.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +26,7 @@
 
 namespace fp8moe::support {
 
-/// A tensor of a file. The file owns `data`, which may be unaligned.
+/// A tensor of a file. SafetensorsFile owns `data`, which may be unaligned.
 struct SafetensorsTensor {
   std::string name;
   const DataType *dtype = nullptr;
@@ -34,35 +35,34 @@ struct SafetensorsTensor {
   uint64_t bytes = 0;
 };
 
-/// A file opened for reading; everything in it has been checked.
+/// A validated file, opened for reading.
 class SafetensorsFile {
 public:
-  /// On failure `error` is "PATH: what is wrong".
+  /// Opens and validates a file. On failure `error` is "PATH: REASON".
   static std::optional<SafetensorsFile> open(const std::string &path,
                                              std::string &error);
 
-  /// In the order of the data.
+  /// Returns the tensors in the order of their data.
   const std::vector<SafetensorsTensor> &tensors() const { return contents; }
 
-  /// Null when there is none of that name.
+  /// Returns the tensor of that name, or null.
   const SafetensorsTensor *find(std::string_view name) const;
 
-  /// The entries of "__metadata__".
+  /// Returns the entries of "__metadata__".
   const std::map<std::string, std::string> &metadata() const { return notes; }
 
 private:
   SafetensorsFile() = default;
 
-  /// The mapped bytes; unmapped with the last copy of this object.
+  /// The mapped bytes. They are unmapped with the last copy of this object.
   std::shared_ptr<const uint8_t> mapping;
   std::vector<SafetensorsTensor> contents;
   std::map<std::string, std::string> notes;
 };
 
-/// Writes `tensors` (whose `bytes` are computed from type and shape) to `path`.
-/// Any order of the tensors gives one file: the data is sorted by element size,
-/// largest first, then by name. The file appears complete or not at all. On
-/// failure returns false and `error` is "PATH: what is wrong".
+/// Writes `tensors` to `path` atomically. Their `bytes` are ignored and
+/// computed from type and shape. The data is sorted by element size, largest
+/// first, then by name. On failure returns false and `error` is "PATH: REASON".
 bool writeSafetensors(const std::string &path,
                       std::vector<SafetensorsTensor> tensors,
                       const std::map<std::string, std::string> &metadata,

@@ -1,4 +1,4 @@
-//===- Calibration.h - How fast a chip is -----------------------*- C++ -*-===//
+//===- Calibration.h - Measured and assumed speeds of chips -----*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,11 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Figures of time, each with where it is known from. They say how fast
-// something is, never whether it is possible: that is in TargetInfo.h. The
-// figures of one family of kernels are in its own calibration, in lib/Kernels.
-// That calibration also has registers, which decide what tiles fit; and where
-// there is no row for a chip the family does not run.
+// Figures for predicted times, each with its source. They decide how fast a
+// kernel is, never whether it is legal: TargetInfo.h does that. A kernel family
+// has its own calibration in lib/Kernels. There, registers also decide which
+// tiles fit, and a family does not run on chips without a row.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,8 +26,8 @@ namespace mlir::fp8moe {
 
 enum class FigureSource { Measured, DataSheet, Assumed };
 
-/// A number and where it is known from; `note` is the card, the date and the
-/// command, the document, or what it is assumed by.
+/// A number with its source. `note` gives the card, date and command, the
+/// document, or the reason of an assumption.
 template <typename T> struct Figure {
   T value = {};
   FigureSource source = FigureSource::Assumed;
@@ -50,7 +49,7 @@ constexpr Figure<T> assumed(T value, llvm::StringLiteral note) {
   return {value, FigureSource::Assumed, note};
 }
 
-/// The row of a table of calibrations for a chip, or null.
+/// Returns the row for a chip in a table of calibrations, or null.
 template <typename Table>
 const auto *findCalibration(const Table &table, llvm::StringRef chip) {
   const auto *it = std::find_if(
@@ -61,20 +60,20 @@ const auto *findCalibration(const Table &table, llvm::StringRef chip) {
 
 /// Figures that all kernels of a chip have in common.
 struct Calibration {
-  /// For people: on what results and predicted times of this chip rest. Says so
-  /// where no card ran a kernel, and where times come from data sheets.
+  /// The evidence for results and predicted times of this chip, for reports. It
+  /// says if no card ran a kernel, and if times come from data sheets.
   llvm::StringRef evidence;
-  /// GB/s (10^9 bytes); what a large device-to-device copy reaches, counting
+  /// GB/s (10^9 bytes) that a large device-to-device copy reaches, counting
   /// bytes read and bytes written.
   Figure<double> copyBandwidth;
-  /// Picoseconds of a launch that does nothing.
+  /// Picoseconds of a launch of an empty kernel.
   Figure<int64_t> launchTime;
-  /// Picoseconds that a copy costs besides its own time: the kernels around it
-  /// wait for it, it needs workspace, and it pushes what they share out of the
-  /// cache.
+  /// Picoseconds that a copy costs in addition to its own time. Kernels around
+  /// it wait for it, it needs workspace, and it evicts data that they share
+  /// from the cache.
   Figure<int64_t> copyDependency;
   /// Time of a copy that changes the contiguous dimension, in percent of one
-  /// that does not, for elements of one byte and for larger ones.
+  /// that does not: for elements of one byte, and for larger ones.
   Figure<int64_t> byteTransposePercent, transposePercent;
   /// TFLOP/s of dense matrices (2:4 sparsity not counted); 0 on the CPU.
   Figure<double> fp8TFlops, bf16TFlops;

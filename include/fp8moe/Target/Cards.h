@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A chip is what is compiled for; several products have it, with other numbers
-// of multiprocessors, caches and memory. Code is the same for all of them, and
-// the host plan reads from the device what distinguishes them. Predictions are
-// those of the product in the table of chips, unless a card is named.
+// A card is a product with a chip. Cards with the same chip differ in
+// multiprocessors, caches and memory. They run the same code, as the host plan
+// reads these figures from the device. Predictions are for the card in the
+// table of chips, unless another one is named.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,23 +21,23 @@
 namespace mlir::fp8moe {
 
 struct CardInfo {
-  /// As users write it: "h100".
+  /// The name on the command line: "h100".
   llvm::StringRef name;
   /// The chip's entry, with the figures of this product.
   TargetInfo info;
 };
 
-/// All known cards; each chip's own product is one of them.
+/// Returns all known cards, among them the card of each chip's entry.
 llvm::ArrayRef<CardInfo> knownCards();
 
-/// The entry for `name`, or null when it is unknown. Names match exactly.
+/// Returns the entry for `name`, or null if it is unknown. Names match exactly.
 const CardInfo *lookupCard(llvm::StringRef name);
 
-/// "unknown card 'NAME'", with the card that it may mean and all known ones.
+/// Returns "unknown card 'NAME'", with a suggestion and all known cards.
 std::string describeUnknownCard(llvm::StringRef name);
 
-/// "unknown target 'CHIP'", with the chip that it may mean, which can be that
-/// of a card or product, and all known ones.
+/// Returns "unknown target 'CHIP'", with a suggestion and all known targets.
+/// For the name of a card or product the suggestion is its chip.
 std::string describeUnknownTarget(llvm::StringRef chip);
 
 } // namespace mlir::fp8moe

@@ -1,4 +1,4 @@
-//===- MatrixInstruction.h - What multiplies matrices -----------*- C++ -*-===//
+//===- MatrixInstruction.h - Kinds of matrix instructions -------*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -17,13 +17,14 @@ enum class MatrixInstruction {
   None,
   /// Hopper: four warps multiply tiles in shared memory into their registers.
   Wgmma,
-  /// Blackwell: one thread starts it, sums are in tensor memory.
+  /// Blackwell: one thread starts the instruction, and accumulators are in
+  /// tensor memory.
   Tcgen05,
-  /// AMD: a wave multiplies what is in its registers.
+  /// AMD: a wave multiplies operands in its registers.
   Mfma,
 };
 
-/// An element of an operand. FP8 is encoded as the target's flavour says.
+/// The element type of an operand. FP8 has the target's flavour.
 enum class MatrixElement { E4M3, E5M2, BF16 };
 
 } // namespace mlir::fp8moe

@@ -23,25 +23,25 @@ inline constexpr int64_t kWarpgroupThreads = 128;
 inline constexpr int64_t kWarpgroupWarps = 4;
 inline constexpr int64_t kWarpThreads = kWarpgroupThreads / kWarpgroupWarps;
 
-/// wgmma: rows of A that one instruction multiplies, and bytes of the
-/// contraction in a row of an operand, of those that swizzles permute.
+/// wgmma: rows of A that one instruction multiplies, and bytes in one row of
+/// the operands' swizzle pattern along the contraction.
 inline constexpr int64_t kWgmmaRows = 64;
 inline constexpr int64_t kSwizzleRowBytes = 128;
 
-/// Bytes of an mbarrier in shared memory, and of those of a stage of a ring:
-/// one says that it is full, one that it is empty.
+/// Bytes of an mbarrier in shared memory, and of a ring stage's two: one for
+/// full, one for empty.
 inline constexpr int64_t kMBarrierBytes = 8;
 inline constexpr int64_t kStageBarrierBytes = 2 * kMBarrierBytes;
 
 /// The sector, the smallest unit that the L2 cache fetches from memory.
 inline constexpr int64_t kSectorBytes = 32;
 
-/// TMA: the address of a tensor and its strides in bytes are multiples of this
+/// TMA: required alignment of a tensor's address and of its strides in bytes
 /// (cuTensorMapEncodeTiled).
 inline constexpr int64_t kTensorMapAddressAlignment = 16;
 
-/// The tensor map itself (CUtensorMap in cuda.h), which is a parameter of
-/// kernels.
+/// Size and alignment of the tensor map (CUtensorMap in cuda.h), which is a
+/// kernel parameter.
 inline constexpr int64_t kTensorMapObjectBytes = 128;
 inline constexpr int64_t kTensorMapObjectAlignment = 64;
 

@@ -1,4 +1,4 @@
-//===- Suggestion.h - Names for those that nobody knows ---------*- C++ -*-===//
+//===- Suggestion.h - Suggestions for misspelled names ----------*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -16,15 +16,15 @@
 
 namespace mlir::fp8moe {
 
-/// The index of the known name that `found` most likely misspells, or the
-/// number of known names where none is like it. Case and punctuation do not
-/// count.
+/// Returns the index of the known name that `found` most likely misspells.
+/// Returns the number of known names if none is similar. Case and punctuation
+/// do not count.
 size_t findNearest(llvm::StringRef found, llvm::ArrayRef<std::string> known);
 
-/// " (did you mean 'NAME'?)" for diagnostics, or nothing.
+/// Returns " (did you mean 'NAME'?)" for diagnostics, or an empty string.
 std::string suggest(llvm::StringRef found, llvm::ArrayRef<std::string> known);
 
-/// "unknown KIND 'FOUND' (did you mean 'NAME'?); expects one of A, B".
+/// Returns "unknown KIND 'FOUND' (did you mean 'NAME'?); expects one of A, B".
 std::string describeUnknown(llvm::StringRef kind, llvm::StringRef found,
                             llvm::ArrayRef<std::string> known);
 

@@ -1,4 +1,4 @@
-//===- TargetInfo.h - What is known about each target -----------*- C++ -*-===//
+//===- TargetInfo.h - Features and limits of each chip ----------*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,11 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The chips that fp8moe compiles for: what each can do, and its limits. A pass
-// that depends on the hardware reads them from here and nowhere else; a chip
-// that is not in the table is refused, never approximated by a similar one. How
-// fast it is, and how that is known, is in its calibration: times decide among
-// kernels that run, never which do.
+// The chips that fp8moe compiles for, their features and limits. Passes that
+// depend on the hardware only read this table. Unknown chips are rejected, not
+// approximated by similar ones. Speeds are in the chip's calibration: predicted
+// times rank kernels, but never decide which kernels are legal.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,8 +27,8 @@
 
 namespace mlir::fp8moe {
 
-/// The lowering path that a chip takes: its LLVM pipeline, binary and runtime.
-/// The abilities of a chip follow from its features instead.
+/// The lowering path of a chip: its LLVM pipeline, binary format and runtime.
+/// Capabilities follow from Feature instead.
 enum class TargetKind { CPU, NVVM, ROCDL };
 
 /// How the hardware encodes FP8. FN is the OCP encoding (f8E4M3FN, f8E5M2);
@@ -38,61 +37,66 @@ enum class Fp8Flavour { FN, FNUZ };
 
 LLVM_ENABLE_BITMASK_ENUMS_IN_NAMESPACE();
 
-/// Abilities of a chip that kernels and launches may require.
+/// Capabilities of a chip that kernels and launches may require.
 enum class Feature : uint32_t {
   None = 0,
-  /// Copies of boxes that a tensor map describes.
+  /// Bulk copies of tensor boxes that a tensor map describes.
   TensorMaps = 1 << 0,
-  /// Blocks that read each other's shared memory.
+  /// Clusters of blocks that access each other's shared memory.
   Clusters = 1 << 1,
-  /// Warpgroups that hand registers to each other.
+  /// Reallocation of registers between warpgroups at run time.
   RegisterReallocation = 1 << 2,
-  /// Blocks that begin before earlier kernels have ended.
+  /// Programmatic dependent launch: blocks may start before earlier kernels of
+  /// the stream have finished.
   ProgrammaticLaunch = 1 << 3,
-  /// Launches whose blocks are all resident at once.
+  /// Cooperative launches, whose blocks are all resident at once.
   CooperativeLaunch = 1 << 4,
-  /// Loads of 16 bytes a lane that go to shared memory without registers.
+  /// Loads of 16 bytes per lane from global to shared memory that bypass
+  /// registers.
   DirectSharedLoads = 1 << 5,
-  /// Matrix instructions of waves that take FP8 with e8m0 scales of blocks.
+  /// Matrix instructions of a wave on FP8 with e8m0 block scales.
   BlockScaledWaves = 1 << 6,
-  /// Accesses of 16 bytes to global memory that begin at any element.
+  /// 16-byte accesses to global memory without an alignment requirement beyond
+  /// the element's.
   UnalignedVectors = 1 << 7,
-  /// Registers of a subgroup beside those of lanes: numbers that all lanes have
-  /// in common are computed once. Lanes best count in 32 bits from an origin
-  /// that they share.
+  /// Scalar registers of a subgroup beside the registers of lanes. Values that
+  /// are uniform in the subgroup are computed once there. Offsets of lanes are
+  /// best 32-bit numbers from a uniform base.
   ScalarRegisters = 1 << 8,
-  /// Two products of bf16 in one instruction. Elsewhere they are computed in
-  /// f32 and rounded.
+  /// Packed bf16 multiplication, two products per instruction. Other chips
+  /// multiply in f32 and round.
   PackedBF16Products = 1 << 9,
   /// Instructions that swap rows of 16 or 32 lanes between two registers.
   RowSwaps = 1 << 10,
   LLVM_MARK_AS_BITMASK_ENUM(RowSwaps)
 };
 
-/// A cache that all multiprocessors read through.
+/// A cache that all multiprocessors of a die share.
 struct CacheInfo {
-  /// All dies together; a die reads only its own part.
+  /// Bytes of all dies together. A die only reads its own part.
   int64_t bytes = 0;
   int64_t dies = 1;
-  /// The part of it that data which all multiprocessors read may take.
+  /// The share of the cache that is usable for data which all multiprocessors
+  /// read.
   int64_t usablePercent = 100;
 
   int64_t getUsableBytes() const { return bytes * usablePercent / 100; }
 };
 
-/// One chip. The source of every figure is in TargetInfo.cpp beside the entry;
-/// the peaks are 0 on the CPU, whose path is the reference for numerics and is
-/// not tuned by predicted time.
+/// One chip. TargetInfo.cpp gives the source of every figure beside the entry.
+/// Peaks are 0 on the CPU, which is the reference for numerics and is not tuned
+/// by predicted times.
 struct TargetInfo {
   /// The name that `#fp8moe.target<...>` and `--target` take.
   llvm::StringRef chip;
   TargetKind kind;
-  /// For people: the product whose figures these are.
+  /// The product that the figures describe, for messages and reports.
   llvm::StringRef description;
   Fp8Flavour fp8;
   Feature features;
   MatrixInstruction matrix;
-  /// Rows and columns of the result of one instruction, where waves multiply.
+  /// Rows and columns of one instruction's result, if the chip multiplies
+  /// matrices by wave.
   int64_t mfmaEdge;
 
   /// Streaming multiprocessors (NVIDIA) or compute units (AMD).
@@ -102,12 +106,12 @@ struct TargetInfo {
   int64_t maxThreadsPerBlock;
   int64_t maxThreadsPerMultiprocessor;
 
-  /// Bytes; the most that one block may have, on NVIDIA after opting in with
+  /// Bytes of shared memory that one block may have. On NVIDIA this needs
   /// CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES.
   int64_t sharedMemoryPerBlock;
-  /// Bytes; shared by the blocks that are resident at once.
+  /// Bytes of shared memory for all blocks that are resident at once.
   int64_t sharedMemoryPerMultiprocessor;
-  /// Bytes that the system takes from the above for every resident block.
+  /// Bytes that the system reserves of that memory for every resident block.
   int64_t sharedMemoryReservedPerBlock;
 
   /// 32-bit vector registers; AMD counts the accumulation registers too.
@@ -116,7 +120,7 @@ struct TargetInfo {
 
   /// The last cache that all multiprocessors of a die share.
   CacheInfo l2;
-  /// Bytes; the least transfer between L2 and memory. A partly used sector
+  /// Bytes of the smallest transfer between L2 and memory. A partly used sector
   /// costs as much as a full one.
   int64_t sectorBytes;
 
@@ -132,18 +136,18 @@ struct TargetInfo {
   llvm::StringRef llvmFeatures;
 
   bool isGPU() const { return kind != TargetKind::CPU; }
-  /// How many blocks that have so many bytes of shared memory each are resident
-  /// at once, as far as that limits them.
+  /// Returns how many blocks with so much shared memory each are resident at
+  /// once, if nothing else limits them.
   int64_t countBlocksByShared(int64_t bytes) const;
-  /// Whether asking for too many resident blocks costs little: a kernel that
-  /// spills gets fewer blocks, and is assembled again. Elsewhere all kernels
-  /// are generated again.
+  /// Whether an occupancy target that is too high costs little, as only the
+  /// spilling kernel is assembled again with a lower one. Elsewhere code
+  /// generation of all kernels runs again.
   bool takesBackRequests() const { return kind == TargetKind::NVVM; }
-  /// Names in the vendor's backend for the scopes of atomic accesses and
-  /// fences: the threads of a block, and all threads of the device.
+  /// Returns the vendor's names for the scopes of atomics and fences: the
+  /// threads of a block, and all threads of the device.
   llvm::StringRef getBlockScope() const;
   llvm::StringRef getDeviceScope() const;
-  /// Whether it has all of several features.
+  /// Whether the chip has all features in `all`.
   bool has(Feature all) const { return (features & all) == all; }
   /// Whether `instruction` multiplies elements of `a` by elements of `b`.
   bool multiplies(MatrixElement a, MatrixElement b,
@@ -153,19 +157,19 @@ struct TargetInfo {
   }
 };
 
-/// All known chips, CPU first, then by vendor and generation.
+/// Returns all known chips, CPU first, then by vendor and generation.
 llvm::ArrayRef<TargetInfo> knownTargets();
 
-/// The entry for `chip`, or null when it is unknown. Names match exactly.
+/// Returns the entry for `chip`, or null if it is unknown. Names match exactly.
 const TargetInfo *lookupTarget(llvm::StringRef chip);
 
-/// The known chips as "cpu, cpu-fnuz, ...", for diagnostics.
+/// Returns the known chips for diagnostics: "cpu, cpu-fnuz, ...".
 std::string listKnownTargets();
 
-/// "cpu", "nvvm" or "rocdl", as in the manifest.
+/// Returns "cpu", "nvvm" or "rocdl", as in the manifest.
 llvm::StringRef stringifyTargetKind(TargetKind kind);
 
-/// "fn" or "fnuz", as in the manifest.
+/// Returns "fn" or "fnuz", as in the manifest.
 llvm::StringRef stringifyFp8Flavour(Fp8Flavour flavour);
 
 } // namespace mlir::fp8moe

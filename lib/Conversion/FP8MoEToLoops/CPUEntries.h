@@ -14,21 +14,21 @@
 
 namespace mlir::fp8moe {
 
-/// Attribute of a kernel that is not defined yet: the function that it will
-/// call.
+/// The attribute of a kernel without a body yet. Names the function that the
+/// kernel will call.
 inline constexpr llvm::StringLiteral kEntryOfAttrName = "entry_of";
 
-/// The extents that a kernel needs to rebuild a memref from its bare pointer:
-/// the dimensions whose size, and those whose stride, is not in the type. The
-/// kernel's parameters are the pointers of all memrefs, then for each memref
-/// its sizes and strides as i64, in this order.
+/// The dynamic sizes and strides of a memref type, which a kernel needs to
+/// rebuild a memref from a bare pointer. The kernel's parameters are the
+/// pointers of all memrefs, then for each memref these sizes and strides as
+/// i64.
 struct DynamicExtents {
   SmallVector<unsigned> sizes, strides;
 
   static DynamicExtents get(MemRefType type);
 };
 
-/// The type of a kernel's parameter for an argument of its launch.
+/// Returns the type of the kernel parameter for a launch argument.
 Type getParameterType(Value argument);
 
 } // namespace mlir::fp8moe

@@ -19,32 +19,32 @@ struct Group {
   Value number, begin, end;
 };
 
-/// The end of the last group: the first position of no group, and the cursor of
-/// forEachGroup.
+/// The state after the last group: the first position outside all groups, and
+/// the final cursor of forEachGroup.
 struct GroupsEnd {
   Value position, cursor;
 };
 
-/// Loops over the groups whose ends are `offsets`. Each end is clamped to [end
-/// of the previous group, extent], so that wrong offsets never lead out of
-/// bounds. A cursor starts at 0 and follows along: `body` gets where the
-/// group starts in some other numbering (padded rows, blocks) and returns where
-/// the next one does.
+/// Creates a loop over the groups whose ends are `offsets`. Each end is clamped
+/// to [end of the previous group, extent], so that invalid offsets never lead
+/// out of bounds. The cursor, which starts at 0, is the start of the group in
+/// another numbering (padded rows, blocks). `body` gets it and returns that of
+/// the next group.
 GroupsEnd forEachGroup(LoopBuilder &b, const TensorBuffer &offsets,
                        Value extent,
                        function_ref<Value(const Group &, Value cursor)> body);
 
-/// As above, without a cursor. Returns the first position of no group.
+/// As above, without a cursor. Returns the first position outside all groups.
 Value forEachGroup(LoopBuilder &b, const TensorBuffer &offsets, Value extent,
                    function_ref<void(const Group &)> body);
 
-/// Writes zeros behind the `length` positions of a padded group that begins at
-/// `start`, and returns where the next group begins.
+/// Writes zeros after the `length` positions of a padded group that begins at
+/// `start`. Returns the start of the next group.
 Value fillGroupPadding(LoopBuilder &b, const TensorBuffer &buffer,
                        GroupPaddingAttr padding, Value start, Value length);
 
-/// How many of the `length` positions from `start` lie within `extent`. For
-/// padded buffers whose extent comes from outside and may not fit the offsets.
+/// Returns how many of the `length` positions from `start` are below `extent`.
+/// For padded buffers from outside, whose extent may not match the offsets.
 Value clampToExtent(LoopBuilder &b, Value start, Value length, Value extent);
 
 } // namespace mlir::fp8moe

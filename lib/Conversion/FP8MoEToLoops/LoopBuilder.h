@@ -35,24 +35,25 @@ public:
   Value constantF32(float value);
   Value constantF64(double value);
   Value constantI32(uint32_t value);
-  /// Zero of any element type of the dialect, by way of its bits where the type
-  /// itself has no zero.
+  /// Returns zero of any element type of the dialect. Types without a zero
+  /// constant get one by a bitcast.
   Value zero(Type elementType);
 
   Value select(Value condition, Value then, Value otherwise);
 
-  /// for i in [lower, upper) { body(i) }
+  /// Creates a loop: for i in [lower, upper) { body(i) }
   void forEach(Value lower, Value upper, function_ref<void(Value)> body);
 
-  /// A loop that carries values: `body` maps them from one iteration to the
-  /// next. Returns what the last iteration left.
+  /// Creates a loop with iteration arguments, which start as `inits`. `body`
+  /// maps them to those of the next iteration. Returns the results of the last
+  /// iteration.
   SmallVector<Value>
   forEach(Value lower, Value upper, ValueRange inits,
           function_ref<SmallVector<Value>(Value, ValueRange)> body);
 
-  /// One loop for each dimension of `order`, from outermost to innermost, over
-  /// [lowers, uppers) of that dimension. `body` gets one index per dimension,
-  /// null for those that `order` leaves out.
+  /// Creates one loop per dimension in `order`, from outermost to innermost,
+  /// over [lowers, uppers) of that dimension. `body` gets one index per
+  /// dimension, null for those that `order` leaves out.
   void nest(ArrayRef<int64_t> order, ArrayRef<Value> lowers,
             ArrayRef<Value> uppers, function_ref<void(ArrayRef<Value>)> body);
 };

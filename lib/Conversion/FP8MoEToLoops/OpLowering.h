@@ -22,8 +22,8 @@ public:
   OpLowering(ResultSizesOpInterface op, ConversionPatternRewriter &rewriter)
       : b(op.getLoc(), rewriter), op(op), rewriter(rewriter) {}
 
-  /// Finds the buffers of the tensor operands and makes those of the results.
-  /// Reports at the operation what cannot be found or made.
+  /// Finds the buffers of the tensor operands and creates those of the results.
+  /// Reports failures at the operation.
   LogicalResult prepare();
 
   const TensorBuffer &getBuffer(Value tensor) const {
@@ -35,7 +35,7 @@ public:
   LoopBuilder b;
 
 private:
-  /// The logical size of one dimension of an operand.
+  /// Returns the logical size of one dimension of an operand.
   FailureOr<Value> getSize(Value tensor, int64_t dim);
 
   ResultSizesOpInterface op;
@@ -43,7 +43,7 @@ private:
   llvm::SmallDenseMap<Value, TensorBuffer, 8> buffers;
 };
 
-/// Lowers operations of one kind with a function that writes loops.
+/// Lowers operations of type OpTy with a function that creates loops.
 template <typename OpTy> struct LowerToLoops : OpConversionPattern<OpTy> {
   using Lowering = void (*)(OpTy, OpLowering &);
   LowerToLoops(const TypeConverter &converter, MLIRContext *context,
@@ -65,7 +65,7 @@ template <typename OpTy> struct LowerToLoops : OpConversionPattern<OpTy> {
   Lowering lower;
 };
 
-/// Adds a pattern for each function.
+/// Adds a LowerToLoops pattern for each function.
 template <typename... OpTys>
 void addLowerings(const TypeConverter &converter, RewritePatternSet &patterns,
                   void (*...lower)(OpTys, OpLowering &)) {
@@ -73,8 +73,8 @@ void addLowerings(const TypeConverter &converter, RewritePatternSet &patterns,
    ...);
 }
 
-/// The stride of every dimension of a layout with strides: those that it gives,
-/// or dense ones.
+/// Returns the stride of every dimension: the explicit strides of `layout`, or
+/// dense ones.
 SmallVector<Value> getStrides(LoopBuilder &b, const StridedLayout &layout,
                               ArrayRef<Value> sizes);
 

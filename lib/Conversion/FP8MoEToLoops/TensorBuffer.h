@@ -14,13 +14,12 @@
 
 namespace mlir::fp8moe {
 
-/// A tensor in memory: elements are addressed by their logical indices,
-/// whatever the layout. This is the only place that knows how blocked layouts
-/// lie.
+/// A tensor in memory. Elements are addressed by their logical indices in any
+/// layout. Only this class knows the addresses of blocked layouts.
 struct TensorBuffer {
-  /// The tensor, whose encoding says how `memref` is laid out.
+  /// The tensor's type. Its encoding is the layout of `memref`.
   RankedTensorType type;
-  /// Has type getBufferType(type).
+  /// The buffer, of type getBufferType(type).
   Value memref;
   /// The logical size of each dimension.
   SmallVector<Value> sizes;
@@ -31,14 +30,14 @@ struct TensorBuffer {
   Value load(LoopBuilder &b, ArrayRef<Value> indices) const;
   void store(LoopBuilder &b, Value value, ArrayRef<Value> indices) const;
 
-  /// Dimensions from outermost to innermost in memory.
+  /// Returns the dimensions from outermost to innermost in memory.
   SmallVector<int64_t> getMemoryOrder() const;
 
-  /// One loop per dimension in memory order, over the whole tensor.
+  /// Creates one loop per dimension in memory order, over the whole tensor.
   void forEachElement(LoopBuilder &b,
                       function_ref<void(ArrayRef<Value>)> body) const;
 
-  /// As forEachElement, with [lower, upper) along `dim`.
+  /// As above, but only over [lower, upper) along `dim`.
   void forEachElement(LoopBuilder &b, int64_t dim, Value lower, Value upper,
                       function_ref<void(ArrayRef<Value>)> body) const;
 

@@ -15,7 +15,7 @@ namespace mlir::fp8moe {
 
 using kernel::createAssembly, kernel::createI32;
 
-// The operations of KernelSync.td, KernelCopies.td and KernelMatrix.td.
+// Lower the operations of KernelSync.td, KernelCopies.td and KernelMatrix.td.
 void populateSyncPatterns(RewritePatternSet &patterns);
 void populateCopyPatterns(RewritePatternSet &patterns);
 void populateMatrixPatterns(RewritePatternSet &patterns);

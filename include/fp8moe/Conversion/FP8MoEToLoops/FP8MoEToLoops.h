@@ -14,10 +14,10 @@ class OpPassManager;
 
 namespace fp8moe {
 
-/// Lowers what convert-fp8moe-to-loops and fp8moe-define-cpu-entries leave to
-/// the LLVM dialect: buffers are freed, FP8 casts become integer arithmetic,
-/// and nothing calls a library but malloc, free and the mem* functions. Host
-/// plans in the module stay as they are.
+/// Lowers the output of convert-fp8moe-to-loops and fp8moe-define-cpu-entries
+/// to the LLVM dialect. Buffers are freed, and FP8 casts become integer
+/// arithmetic. The result calls no library functions but malloc, free and mem*.
+/// Host plans stay as they are.
 void buildLoopsToLLVMPipeline(OpPassManager &pm);
 
 } // namespace fp8moe

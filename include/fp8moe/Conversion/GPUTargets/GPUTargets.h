@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 //
-// The one place that knows all vendors: lowering and pipelines ask here for
-// what their target needs.
+// The only code that knows all GPU vendors. Lowering and pipelines use it for
+// everything that depends on the vendor.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,11 +24,12 @@ class OpPassManager;
 
 namespace mlir::fp8moe {
 
-/// The dialects of vendors, which kernels of any GPU have operations of.
+/// Inserts the vendors' dialects whose operations kernels may contain.
 void insertTargetDialects(DialectRegistry &registry);
 
-/// Lowers the kernels of every gpu.module to the LLVM dialect and that of the
-/// vendor of `target`, a GPU. Takes the builtin module.
+/// Adds the passes that lower the kernels of every gpu.module to the LLVM
+/// dialect and the dialect of the vendor of `target`, a GPU. `pm` runs on the
+/// builtin module.
 void buildGPUToTargetPipeline(OpPassManager &pm, const TargetInfo &target);
 
 } // namespace mlir::fp8moe

@@ -13,8 +13,8 @@
 
 namespace mlir::fp8moe {
 
-/// Why a matmul cannot write its transpose, (A B)^T = B^T A^T, as semantics
-/// (G11) has it; empty where it can.
+/// Returns why a matmul cannot exchange its operands to write its transpose, (A
+/// B)^T = B^T A^T (rule G11 of docs/reference/semantics.md). Empty if it can.
 StringRef explainNotExchangeable(MatmulOpInterface op);
 
 } // namespace mlir::fp8moe

@@ -15,33 +15,34 @@
 
 namespace mlir::fp8moe {
 
-/// A matmul as far as tiles depend on it. Sizes may be kDynamic and
-/// stand for their nominal values then.
+/// The properties of a matmul that its tiles depend on. kDynamic sizes stand
+/// for their nominal values.
 struct MatmulWork : KernelWorkBase<MatmulWork> {
   GroupedDim groupedDim = GroupedDim::M;
   /// M-grouped: rows of all groups, columns, contraction. K-grouped: rows
   /// and columns of each group's result, contraction of all groups.
   int64_t rows = 1, columns = 1, contraction = 1;
   int64_t groups = 1;
-  /// A dense weight gradient: the contraction counts tokens, as always where
-  /// groups are contracted; else the rows do.
+  /// Whether a matmul without K groups is a weight gradient, so that its
+  /// contraction counts tokens. Otherwise its rows do. With K groups the
+  /// contraction always counts tokens.
   bool contractsTokens = false;
   MatrixElement a = MatrixElement::E4M3, b = MatrixElement::E4M3;
   int64_t elementBytes = 1, resultBytes = 2;
   bool promoted = false;
-  /// One group of all rows, without offsets.
+  /// Whether all rows are one group, without offsets.
   bool dense = false;
-  /// A tensor of the result's type is added.
+  /// Whether a tensor of the result's type is added.
   bool accumulates = false;
-  /// Scales are those of blocks along the contraction.
+  /// Whether scales belong to blocks along the contraction.
   bool hasBlockScales = false;
-  /// Operands that are MN-major.
+  /// Which operands are MN-major.
   bool mnMajorA = false, mnMajorB = false;
 
   bool isMGrouped() const { return groupedDim == GroupedDim::M; }
 
-  /// Elements from one row of an operand in memory to the next, where its
-  /// layout says; else rows follow each other.
+  /// Elements from one row of an operand in memory to the next, if the layout
+  /// gives explicit strides. Otherwise rows are adjacent.
   int64_t pitchA = ShapedType::kDynamic, pitchB = ShapedType::kDynamic;
 
   int64_t getPitch(bool isA) const {
@@ -52,21 +53,22 @@ struct MatmulWork : KernelWorkBase<MatmulWork> {
     return isA ? rows : columns;
   }
 
-  /// The size that is as long as there are tokens.
+  /// Returns the size that counts tokens.
   int64_t &getTokens() {
     return isMGrouped() && !contractsTokens ? rows : contraction;
   }
 };
 
-/// The name of an operand's elements in a matrix instruction.
+/// Returns the matrix instruction's name of an element type.
 MatrixElement getMatrixElement(Type type);
 
-/// Whether sums leave the tensor cores before they are complete; those of bf16
-/// lose nothing there.
+/// Whether partial FP8 sums are promoted: added to f32 accumulators outside the
+/// tensor cores before the contraction ends. Not needed for bf16, which loses
+/// no bits there.
 bool isPromoted(MatmulOpInterface op);
 
-/// An operand: its type, and the dimensions that are contracted and that the
-/// result has, too.
+/// An operand's type, its contracted dimension, and the dimension that the
+/// result keeps.
 struct OperandDims {
   RankedTensorType type;
   int64_t contracted, kept;
@@ -74,27 +76,27 @@ struct OperandDims {
   static OperandDims get(MatmulOpInterface op, bool isFirst);
 };
 
-/// Whether matrix instructions may read the operand MN-major, that is with the
-/// result's rows (A) or columns (B) contiguous instead of the contraction: bf16
-/// and, for A, with rows that no group cuts.
+/// Whether matrix instructions may read the operand MN-major, with the result's
+/// rows (A) or columns (B) contiguous instead of the contraction. That needs
+/// bf16 and, for A, rows without groups.
 bool mayBeMNMajor(MatmulOpInterface op, bool isFirst);
 
-/// Whether the operand is one that may be, and lies so and not along the
-/// contraction.
+/// Whether the operand may be MN-major and its layout is MN-major, not
+/// contiguous along the contraction.
 bool isMNMajor(MatmulOpInterface op, bool isFirst);
 
-/// The properties that decide whether there is a kernel: groups, elements and
-/// scales, without sizes and layouts.
+/// Returns the properties that decide whether a kernel exists: groups, elements
+/// and scales, without sizes and layouts.
 MatmulWork getMatmulKind(MatmulOpInterface op);
 MatmulWork getMatmulWork(MatmulOpInterface op);
 
-/// Known sizes for those that are not.
+/// Replaces unknown sizes by nominal ones.
 MatmulWork withNominalSizes(MatmulWork work);
 
-/// Rows that the tiles of an M-grouped matmul cover beyond those that there
-/// are: the last tile of every group is partly filled. With several groups,
-/// whose sizes nobody knows, the sum varies; these are one standard deviation
-/// below and above what is expected.
+/// Rows that the tiles of an M-grouped matmul cover in excess, as the last tile
+/// of every group is partly filled. With several groups of unknown sizes the
+/// sum varies. `least` and `most` are one standard deviation below and above
+/// its expected value.
 struct RaggedRows {
   int64_t least = 0, most = 0;
 

@@ -13,29 +13,28 @@
 
 namespace mlir::fp8moe {
 
-/// Reports at `op` what in a choice for its `work` is not legal: a tile, an
-/// alternative that is never reached, or work that is left to no kernel, where
-/// some family takes everything.
+/// Reports at `op` an illegal part of a choice of tiles for `work`. Such are
+/// illegal tiles, unreachable alternatives, and cases without a kernel although
+/// some family supports all cases.
 LogicalResult verifyChoice(Operation *op, KernelChoiceAttr choice,
                            const KernelWork &work, const TargetInfo &target);
 
-/// Reports at `op`, whose kernels have one tile for all sizes, that the choice
-/// that it names has others besides.
+/// Reports at `op`, whose kernels support one tile for all sizes, if `choice`
+/// has several alternatives or a range.
 LogicalResult verifyOneTile(Operation *op, KernelChoiceAttr choice);
 
-/// Whether alternatives that take everything cover every value of their
-/// quantity.
+/// Whether a choice has a general kernel for every mean length of slices.
 bool takesEverything(KernelChoiceAttr choice);
 
-/// `choice` with the alternatives of `fallback` behind its own.
+/// Appends the alternatives of `fallback` to those of `choice`.
 KernelChoiceAttr appendAlternatives(KernelChoiceAttr choice,
                                     KernelChoiceAttr fallback);
 
-/// The tile of a choice that has one for all sizes, or null.
+/// Returns the tile of a choice with one tile for all sizes, or null.
 TileAttrInterface getOnlyTile(KernelChoiceAttr choice);
 
-/// The choice that `op`, for which the target has kernels, names; reports that
-/// there is none, or why it is not legal.
+/// Returns the tiles of `op`, for which the target has kernels. Reports missing
+/// or illegal tiles.
 FailureOr<KernelChoiceAttr> requireChoice(TiledOpInterface op,
                                           const TargetInfo &target);
 

@@ -13,9 +13,10 @@
 
 namespace mlir::fp8moe {
 
-/// The cost of a kernel or a copy whose free tensors have the assumed layouts
-/// (the others those of their types) and that has the best tile for them,
-/// unless it names one; impossible when it cannot read or write one of them.
+/// Returns the predicted cost of a kernel or copy, with the tile that it names
+/// or else its best one. Tensors whose layout is free have the assumed layouts,
+/// others those of their types. The cost is impossible if the kernel cannot
+/// read or write a layout.
 Cost estimateKernel(Operation *op, ArrayRef<AssumedLayout> layouts,
                     const TargetInfo &target);
 

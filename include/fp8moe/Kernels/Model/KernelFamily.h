@@ -7,10 +7,10 @@
 //===----------------------------------------------------------------------===//
 
 //
-// The tuning half of a family of kernels: which work it takes, with which
-// tiles, how fast. Its other half launches the kernels
-// (lib/Kernels/Program/LoweringTable.h). They meet in the tile of the
-// operation.
+// The cost model of a kernel family: the work that it supports, its tiles, and
+// their predicted times. The other half of a family launches the kernels
+// (lib/Kernels/Program/LoweringTable.h). The tile of the operation connects
+// both.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,11 +26,10 @@
 namespace mlir::fp8moe {
 class KernelFamily;
 
-/// A legal tile, what it is predicted to cost, and what decides that, for
-/// people.
+/// A legal tile, its predicted cost, and the reason for that cost as text.
 struct KernelCandidate {
   const KernelFamily *family;
-  /// Null where a family has one kernel for each work.
+  /// Null if the family has one kernel per work.
   TileAttrInterface tile;
   Cost cost;
   std::string reason;
@@ -41,44 +40,48 @@ public:
   virtual ~KernelFamily() = default;
 
   virtual StringRef getName() const = 0;
-  /// The class between this one and the family that `dyn_cast` finds it by, if
-  /// there is one. Families with the same work may have different ones.
+  /// Returns the class that derives from KernelFamily and that `dyn_cast` tests
+  /// for, if there is one. Families with the same work may have different
+  /// classes.
   virtual TypeID getClassID() const { return TypeID::get<KernelFamily>(); }
-  /// The type of the work that its kernels do.
+  /// Returns the TypeID of the KernelWork that the family's kernels do.
   virtual TypeID getWorkID() const = 0;
-  /// Whether a kernel of its own has the tile. At most one family owns it.
+  /// Whether `tile` belongs to a kernel of this family. At most one family owns
+  /// a tile.
   virtual bool owns(TileAttrInterface) const { return false; }
 
-  /// Whether some kernel takes the work, by the capabilities and resources of
-  /// the target. `work` is of its type here and below.
+  /// Whether some kernel supports the work, given the capabilities and
+  /// resources of the target. Here and below `work` has the type of
+  /// getWorkID().
   virtual bool supports(const KernelWork &work,
                         const TargetInfo &target) const = 0;
-  /// Appends what `supports` said yes to, in a fixed order.
+  /// Appends the tiles for a work that `supports` accepts, in a fixed order.
   virtual void
   addCandidates(MLIRContext *context, const KernelWork &work,
                 const TargetInfo &target,
                 SmallVectorImpl<KernelCandidate> &candidates) const = 0;
-  /// Reports at `op`, whose work is supported, that a tile that it owns is not
-  /// legal for it: those of `addCandidates` are.
+  /// Reports at `op`, whose work is supported, a tile of this family that is
+  /// not legal for it. By default only tiles of `addCandidates` are legal.
   virtual LogicalResult verifyTile(Operation *op, const KernelWork &work,
                                    TileAttrInterface tile,
                                    const TargetInfo &target) const;
-  /// Reports at `op`, whose work is supported, what in its layouts the kernels
-  /// cannot read or write, as far as types say. Layouts are final by then.
+  /// Reports at `op`, whose work is supported, layouts that the kernels cannot
+  /// read or write, as far as types tell. Runs when layouts are final.
   virtual LogicalResult verify(Operation *, const TargetInfo &) const {
     return success();
   }
 
-  /// Whether its kernels take every address, pitch and size. Others need an
-  /// alternative behind them.
+  /// Whether the kernels support every address, pitch and size. Other kernels
+  /// need a fallback as a later alternative.
   virtual bool isGeneral() const = 0;
 
-  /// How its kernels walk over a tensor of `op`; none: as the operation says.
+  /// Returns how the kernels access a tensor of `op`; std::nullopt for the
+  /// access that the operation declares.
   virtual std::optional<TensorAccess>
   getWantedAccess(Operation *op, Value tensor, const TargetInfo &target) const {
     return std::nullopt;
   }
-  /// The multiple to which groups that `op` contracts are padded so that its
+  /// Returns the multiple to which contracted groups must be padded so that the
   /// kernels need no masks, or 0.
   virtual int64_t getWantedGroupPadding(Operation *op,
                                         const TargetInfo &target) const {
@@ -86,8 +89,8 @@ public:
   }
 };
 
-/// A family on GPUs whose kernels go over their tensors as these lie: they have
-/// no tiles, and take every address, pitch and size.
+/// A GPU kernel family without tiles, whose kernels process tensors in memory
+/// order. They support every address, pitch and size.
 template <typename Work> class UntiledFamily : public KernelFamily {
 public:
   TypeID getWorkID() const final { return TypeID::get<Work>(); }
@@ -106,38 +109,40 @@ protected:
   virtual Cost predict(const Work &work, const TargetInfo &target) const = 0;
 };
 
-/// The rows of Families.def.
+/// Returns the kernel families that Families.def lists.
 ArrayRef<const KernelFamily *> getKernelFamilies();
 
-/// The family that owns a tile, or null.
+/// Returns the family that owns a tile, or null.
 const KernelFamily *findKernelFamily(TileAttrInterface tile);
 
-/// The first family that takes the work, or null.
+/// Returns the first family that supports the work, or null.
 const KernelFamily *findKernelFamily(const KernelWork &work,
                                      const TargetInfo &target);
 
-/// All tiles of all families that take `work`.
+/// Returns the tiles of all families that support `work`.
 SmallVector<KernelCandidate> rankTiles(MLIRContext *context,
                                        const KernelWork &work,
                                        const TargetInfo &target);
 
-/// The candidate, or tile, of least predicted cost, the first of several.
+/// Returns the candidate of least predicted cost, the first one in case of
+/// ties.
 template <typename Candidates>
 const auto &chooseCandidate(const Candidates &candidates) {
   return *llvm::min_element(
       candidates, [](const auto &a, const auto &b) { return a.cost < b.cost; });
 }
 
-/// Reports at `op` that it has another tile than these.
+/// Reports at `op` that `tile` is none of `candidates`, and lists those most
+/// like it.
 LogicalResult emitIllegalTile(Operation *op, TileAttrInterface tile,
                               ArrayRef<KernelCandidate> candidates,
                               const TargetInfo &target);
 
-/// How the kernels of `op` walk over an operand or result.
+/// Returns how the kernels of `op` access an operand or result.
 TensorAccess getKernelAccess(KernelOpInterface op, Value tensor,
                              const TargetInfo &target);
 
-/// The largest multiple that some family wants groups padded to, or 0.
+/// Returns the largest getWantedGroupPadding() of all families, or 0.
 int64_t getBestGroupPadding(Operation *op, const TargetInfo &target);
 
 } // namespace mlir::fp8moe

@@ -1,4 +1,4 @@
-//===- KernelProblem.h - What operations ask of kernels ---------*- C++ -*-===//
+//===- KernelProblem.h - Requirements of operations -------------*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,84 +14,89 @@
 
 namespace mlir::fp8moe {
 
-/// The requirements of operations of one kind, whichever family runs them:
-/// their work, and how one chooses among the tiles of all families.
+/// The requirements of one kind of operation on kernels, independent of the
+/// kernel family. Gives the operation's work and chooses among the tiles of all
+/// families.
 class KernelProblem {
 public:
   virtual ~KernelProblem() = default;
 
   virtual bool matches(Operation *op) const = 0;
-  /// Calls `visit` with the work along each axis, for the assumed layouts; not
-  /// at all where there is no kernel for these, whatever the target.
+  /// Calls `visit` with the work along each axis, for the assumed layouts.
+  /// Makes no call if no target has a kernel for these layouts.
   virtual void
   visitWorks(Operation *op, ArrayRef<AssumedLayout> layouts,
              function_ref<void(const KernelWork &)> visit) const = 0;
 
-  /// The cost that layout placement compares: the least cost over the tiles, or
-  /// that of the tile which the operation names, impossible when that is not
-  /// legal. None where moving the tensors tells layouts apart: by default where
-  /// no kernel takes one of the works.
+  /// Returns the cost that layout placement compares: that of the tile which
+  /// the operation names, else the least over all tiles. An illegal tile makes
+  /// the cost impossible. Returns std::nullopt if only the traffic of the
+  /// tensors tells layouts apart. The default does so where a work has no
+  /// kernel.
   virtual std::optional<Cost> estimate(Operation *op,
                                        ArrayRef<AssumedLayout> layouts,
                                        const TargetInfo &target) const;
-  /// Whether kernels take these layouts together, where each by itself is one
-  /// that they take.
+  /// Whether kernels support this combination of layouts, each of which is
+  /// supported on its own.
   virtual bool takesTogether(Operation *, ArrayRef<AssumedLayout>) const {
     return true;
   }
-  /// The cost of what was chosen; none where `estimateKernel` says it.
+  /// Returns the cost of the chosen tiles; std::nullopt if `estimateKernel` is
+  /// to predict it.
   virtual std::optional<Cost> predictChoice(Operation *,
                                             const TargetInfo &) const {
     return std::nullopt;
   }
-  /// Why the operation has its tiles; empty where there was no choice.
+  /// Returns the reason for the operation's tiles, or an empty string if there
+  /// was no choice.
   virtual std::string explainChoice(Operation *, const TargetInfo &) const {
     return "";
   }
 
-  /// Replaces an operation whose tiles are to be chosen by those that become
-  /// kernels each; itself, where it is one.
+  /// Splits an operation before its tiles are chosen into operations of one
+  /// kernel each. Returns these, or `op` itself if it needs no split.
   virtual SmallVector<Operation *, 2> split(Operation *op,
                                             const TargetInfo &) const {
     return {op};
   }
-  /// The choice of least predicted time of an operation that takes tiles, for
-  /// which the target has kernels.
+  /// Returns the tiles of least predicted time. `op` takes tiles, and the
+  /// target has kernels for it.
   virtual KernelChoiceAttr choose(Operation *, const TargetInfo &) const {
     llvm_unreachable("an operation without tiles");
   }
-  /// The choice that an operation names, with what takes everything behind it.
+  /// Returns the tiles that `op` names, with a fallback appended that takes
+  /// every case.
   virtual KernelChoiceAttr complete(TiledOpInterface op,
                                     const TargetInfo &) const {
     return op.getTilesAttr();
   }
-  /// Whether the lowering takes one tile for all sizes.
+  /// Whether the lowering only supports one tile for all sizes.
   virtual bool hasOneTile() const { return false; }
-  /// Reports why the choice that an operation names, if it does, is not legal.
+  /// Reports why the tiles of `op`, if it has any, are not legal.
   virtual LogicalResult verifyChoice(TiledOpInterface op,
                                      const TargetInfo &target) const;
-  /// The variant by which kernels tell operations of one name apart, as an
-  /// error says it behind the name: " with scales of blocks".
+  /// Returns the variant of the operation that decides which kernels it has,
+  /// for errors. It follows the operation's name: " with scales of blocks".
   virtual StringRef getVariant(Operation *) const { return ""; }
-  /// The requirements of kernels of that variant on an operation, as a note to
-  /// the error that there are none; empty where its name says enough.
+  /// Returns a note for the error that no kernel exists: the requirements of
+  /// this variant's kernels. Empty if the operation's name says enough.
   virtual StringRef describeKernels(Operation *) const { return ""; }
-  /// Stands before the numbers of operations in names of swept functions.
+  /// Returns the prefix of operations' numbers in the names of swept functions.
   virtual StringRef getSweepPrefix() const { return ""; }
 };
 
-/// The rows of Families.def.
+/// Returns the kernel problems that Families.def lists.
 ArrayRef<const KernelProblem *> getKernelProblems();
 const KernelProblem *findKernelProblem(Operation *op);
 
-/// Whether the target has kernels for what a problem says of `op`.
+/// Whether the target has kernels for all work of `op`.
 bool hasKernels(Operation *op, const TargetInfo &target);
 
 /// Reports at `op` that the target has no kernel for it.
 LogicalResult requireKernels(Operation *op, const TargetInfo &target);
 
-/// As above, and also reports that the kernels cannot read or write the tensors
-/// in the layouts that they have.
+/// As above, and also reports layouts that the kernels cannot read or write,
+/// and illegal tiles.
 LogicalResult verifyKernels(Operation *op, const TargetInfo &target);
 
 } // namespace mlir::fp8moe

@@ -1,4 +1,4 @@
-//===- KernelWork.h - What a kernel is asked to do --------------*- C++ -*-===//
+//===- KernelWork.h - Work of a kernel in cost models -----------*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -11,7 +11,7 @@
 
 #include "mlir/Support/TypeID.h"
 
-/// Defines the function of a row of Families.def: getCLASS().
+/// Defines getCLASS(), which returns the instance for a row of Families.def.
 #define FP8MOE_DEFINE_ROW(INTERFACE, CLASS)                                    \
   namespace mlir::fp8moe {                                                     \
   const INTERFACE &get##CLASS() {                                              \
@@ -22,8 +22,8 @@
 
 namespace mlir::fp8moe {
 
-/// An operation as models see it: sizes, strides, element types. Knows no
-/// operation.
+/// The work of an operation as cost models see it: sizes, strides, element
+/// types. Independent of MLIR operations.
 class KernelWork {
 public:
   TypeID getTypeID() const { return id; }

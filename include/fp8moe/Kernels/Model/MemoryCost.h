@@ -16,45 +16,48 @@
 
 namespace mlir::fp8moe {
 
-/// Bytes of the whole sectors that a walk over a tensor touches, once.
-/// `layout` is that of the tensor during the walk.
+/// Returns the bytes of all sectors that one pass over a tensor touches, if the
+/// tensor has the given layout.
 int64_t estimateSectorBytes(RankedTensorType type, const StridedLayout &layout,
                             const TensorAccess &access,
                             const TargetInfo &target);
 
-/// The least number of bytes of a tensor.
+/// Returns the size of a tensor in bytes, with nominal values for unknown
+/// sizes.
 int64_t estimateTensorBytes(RankedTensorType type);
 
-/// The cost of moving so many bytes, without a launch and with one.
+/// Returns the cost of moving `bytes` at copy bandwidth: estimateBytes without
+/// a launch, estimateTraffic with one.
 Cost estimateBytes(int64_t bytes, const TargetInfo &target);
 Cost estimateTraffic(int64_t bytes, const TargetInfo &target);
 
-/// A kernel that reads or writes all of a tensor, in whatever order it lies.
+/// Returns the access of a kernel that goes over a whole tensor in memory
+/// order.
 TensorAccess walkAll(RankedTensorType type);
 
-/// The cost of a launch that reads one tensor and writes another of the same
-/// shape, element by element, and moves `otherBytes` besides.
+/// Returns the cost of a launch that converts one tensor into another of the
+/// same shape, element by element, and moves `otherBytes` besides.
 Cost estimateConversion(RankedTensorType input, const StridedLayout &from,
                         RankedTensorType result, const StridedLayout &to,
                         int64_t otherBytes, const TargetInfo &target);
 
-/// A layout that a kernel's operand or result has in a prediction.
+/// A layout that a prediction assumes for an operand or result.
 struct AssumedLayout {
   Value tensor;
   const StridedLayout *layout;
 };
 
-/// The layout of a tensor in a prediction: the assumed one, or that of its
-/// type; none when it is not strided.
+/// Returns the layout of a tensor in a prediction: the assumed one, or that of
+/// its type. Returns std::nullopt if the latter is not strided.
 std::optional<StridedLayout> getAssumedLayout(Value tensor,
                                               ArrayRef<AssumedLayout> layouts);
 
-/// The cost of copying a tensor from one layout to another.
+/// Returns the cost of copying a tensor from one layout to another.
 Cost estimateCopy(RankedTensorType type, const StridedLayout &from,
                   const StridedLayout &to, const TargetInfo &target);
 
-/// A copy, which may pad or pack jagged groups. Layouts are none where they are
-/// not strided.
+/// The work of a copy, which may pad or pack jagged groups. Layouts that are
+/// not strided are std::nullopt.
 struct CopyWork : KernelWorkBase<CopyWork> {
   RankedTensorType input, result;
   std::optional<StridedLayout> from, to;
@@ -62,8 +65,8 @@ struct CopyWork : KernelWorkBase<CopyWork> {
   static CopyWork get(Operation *op, ArrayRef<AssumedLayout> layouts);
 };
 
-/// The cost of a copy, which may pad or pack jagged groups, or move block
-/// scales to or from tiles; nothing when it moves no byte.
+/// Returns the cost of a copy, which may pad or pack jagged groups, or move
+/// block scales to or from tiles. The cost is zero if no byte moves.
 Cost estimateRelayout(const CopyWork &work, const TargetInfo &target);
 Cost estimateRelayout(Operation *op, ArrayRef<AssumedLayout> layouts,
                       const TargetInfo &target);

@@ -7,10 +7,10 @@
 //===----------------------------------------------------------------------===//
 
 //
-// A set of variables with small domains and a cost for every combination of the
-// values of a few variables at a time (a factor); wanted are the values with
-// the least sum. Layout placement is such a problem: a variable is the layout
-// of a tensor, a factor the predicted time of a kernel.
+// A minimization over variables with small domains. The cost is a sum of
+// factors, each a table over the values of a few variables. In layout placement
+// a variable is the layout of a tensor, and a factor is the predicted time of a
+// kernel.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,10 +26,11 @@
 
 namespace mlir::fp8moe {
 
-/// The cost of a choice, compared from the first member to the last. Whole
-/// numbers, so that sums do not depend on their order.
+/// The cost of a choice, compared lexicographically in the order of the
+/// members. Members are integers, so that sums do not depend on their order.
 struct Cost {
-  /// Choices that cannot be made; more than none is never the least.
+  /// The number of illegal choices. A cost with any is more than every cost
+  /// without.
   int32_t impossible = 0;
   /// Predicted time in picoseconds.
   int64_t time = 0;
@@ -37,7 +38,8 @@ struct Cost {
   int64_t bytes = 0;
   /// Operations that only copy.
   int32_t copies = 0;
-  /// Differences from the program as it was: without a reason, nothing changes.
+  /// Differences from the current program. They break ties in favour of no
+  /// change.
   int32_t changes = 0;
 
   static Cost infinite() { return {1, 0, 0, 0, 0}; }
@@ -71,22 +73,23 @@ struct Cost {
   }
 };
 
-/// A cost for every combination of some choices, the last one fastest.
+/// A cost for every combination of options of some choices. The last choice
+/// varies fastest.
 struct CostTable {
-  /// The choices, by number.
+  /// Numbers of the choices.
   llvm::SmallVector<unsigned, 4> choices;
   std::vector<Cost> costs;
 };
 
-/// Steps `values` to the next combination, the last one fastest; false after
-/// the last.
+/// Advances `values` to the next combination, the last value fastest. Returns
+/// false after the last combination.
 bool nextCombination(llvm::MutableArrayRef<unsigned> values,
                      llvm::ArrayRef<unsigned> domains);
 
-/// Writes a table over choices with `sizes` options each as a sum of tables:
-/// one for each choice whose options cost the same more or less whatever the
-/// others are, one for all that depend on each other, and a constant (no
-/// choices). Choices without an influence are in none.
+/// Splits a table over choices with `sizes` options each into a sum of tables.
+/// A choice whose cost differences do not depend on the others gets its own
+/// table. All other choices share the last table, which also has the constant.
+/// A choice without influence on the cost is in no table.
 std::vector<CostTable> separateCosts(llvm::ArrayRef<unsigned> sizes,
                                      std::vector<Cost> costs);
 
@@ -98,15 +101,16 @@ public:
     /// The value of every variable.
     llvm::SmallVector<unsigned> values;
     Cost cost;
-    /// Whether no other values cost less, as far as is known.
+    /// Whether the solver has proven that no other values cost less.
     bool isExact;
   };
 
-  /// A variable with the values 0 to `domainSize - 1`, at least one.
+  /// Adds a variable with the values 0 to `domainSize - 1`. `domainSize` is at
+  /// least 1.
   Variable addVariable(unsigned domainSize);
 
-  /// Adds a term of the sum. `costs` has one entry for every combination of
-  /// values of `variables`, which are distinct; the last variable changes
+  /// Adds a factor to the sum. `costs` has one entry for every combination of
+  /// values of `variables`, which are distinct. The last variable varies
   /// fastest.
   void addFactor(llvm::ArrayRef<Variable> variables, std::vector<Cost> costs);
 
@@ -115,14 +119,13 @@ public:
     ownCosts[variable][value] += cost;
   }
 
-  /// Eliminates one variable after the other, those that leave small tables
-  /// between their neighbours first: exact as long as none of these needs more
-  /// than `maxEntries`. Beyond that, the variable with the most factors is
-  /// fixed to its locally best value. Ties go to the smaller value, so the
-  /// result is deterministic.
+  /// Eliminates variables one by one, those with small resulting tables first.
+  /// Exact as long as no table needs more than `maxEntries`. Beyond that, the
+  /// variable with the most factors is fixed to its locally best value. Ties go
+  /// to the smaller value, so the result is deterministic.
   Solution solve(size_t maxEntries = 1 << 12) const;
 
-  /// The least by trying everything; for tests.
+  /// Returns the minimum by enumeration; for tests.
   Solution solveByEnumeration() const;
 
 private:

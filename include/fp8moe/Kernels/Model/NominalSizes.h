@@ -1,4 +1,4 @@
-//===- NominalSizes.h - What unknown sizes stand for ------------*- C++ -*-===//
+//===- NominalSizes.h - Assumed values of unknown sizes ---------*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -15,32 +15,32 @@
 
 namespace mlir::fp8moe {
 
-/// Rows that a dynamic token count stands for in predictions: a large training
-/// microbatch. Only ratios between choices matter, and they hardly depend on
-/// it.
+/// Rows that predictions assume for a dynamic token count: a large training
+/// microbatch. Only ratios between choices matter, and these hardly depend on
+/// the value.
 constexpr int64_t kNominalTokens = 16384;
 
-/// Jagged groups or experts that an unknown number of them stands for: those of
-/// one device when experts are spread over devices.
+/// Number of jagged groups or experts that predictions assume if unknown: those
+/// of one device when experts are spread over devices.
 constexpr int64_t kNominalSegments = 8;
 
-/// Upper bounds in the models of a size, a number of slices with a scale each,
-/// a number of elements and the bytes that a kernel moves: more than any device
-/// holds, and so little that no time in picoseconds overflows.
+/// Upper bounds in cost models of a size, of the number of slices with one
+/// scale each, of elements, and of bytes moved. More than any device holds, and
+/// so small that no time in picoseconds overflows.
 constexpr int64_t kMostModelledSize = int64_t(1) << 26;
 constexpr int64_t kMostModelledSlices = int64_t(1) << 40;
 constexpr int64_t kMostModelledElements = int64_t(1) << 46;
 constexpr int64_t kMostModelledBytes = int64_t(1) << 50;
 
-/// A size in a model: the nominal one when it is not known, and never 0 or more
-/// than `most`.
+/// Returns a size for cost models, clamped to [1, `most`]. Unknown sizes have
+/// the nominal value.
 inline int64_t getModelledSize(int64_t size, int64_t nominal, int64_t most) {
   return std::clamp<int64_t>(ShapedType::isDynamic(size) ? nominal : size, 1,
                              most);
 }
 
-/// Whether a size may be a multiple: that of one which is not known shows at
-/// run time.
+/// Whether `size` may be a multiple of `of`. True for unknown sizes, which are
+/// checked at run time.
 inline bool mayBeMultiple(int64_t size, int64_t of) {
   return ShapedType::isDynamic(size) || size % of == 0;
 }

@@ -13,9 +13,9 @@
 
 namespace mlir::fp8moe {
 
-/// Blocks of so many threads, each with so many registers, and of so much
-/// shared memory that a multiprocessor holds at once; 0 when not even one
-/// fits.
+/// Returns how many blocks are resident on a multiprocessor at once, given one
+/// block's threads, registers per thread and bytes of shared memory. Returns 0
+/// if not even one fits.
 int64_t countResidentBlocks(int64_t threads, int64_t registers,
                             int64_t sharedBytes, const TargetInfo &target);
 

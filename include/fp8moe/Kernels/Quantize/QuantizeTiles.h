@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 //
-// The tiles that a quantize kernel can have and what each costs: the one place
-// that layout placement, tile selection and the lowering to kernels ask. So the
-// time that placement compares is that of the tile which is then compiled.
+// The tiles of quantize kernels and their predicted costs. Layout placement,
+// tile selection and the lowering to kernels all use these functions. So
+// placement compares times of the tiles that are then compiled.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,97 +21,104 @@
 
 namespace mlir::fp8moe {
 
-/// Output elements (bytes) in a 16-byte chunk. Work along a contiguous
-/// dimension is dealt in this many elements, whatever the width of the input.
+/// Output elements (bytes) in a 16-byte chunk. Threads process a contiguous
+/// dimension in chunks of this many elements, whatever the width of the input.
 inline constexpr int64_t kOutputChunk = 16;
 
-/// Which dimensions are contiguous in input and output, so that kernels access
-/// both along them.
+/// Which dimensions are contiguous in input and output, and so accessed with
+/// coalescing. Rows are the quantized axis.
 enum class QuantizeKind {
-  /// Rows contiguous on both sides: a subgroup takes one column.
+  /// Rows contiguous on both sides: one subgroup per column.
   Inner,
-  /// Columns contiguous on both sides, or nothing known: a block takes a
-  /// strip of columns.
+  /// Columns contiguous on both sides, or nothing known: one block per strip of
+  /// columns.
   Outer,
-  /// Columns contiguous in the input, rows in the output: as Outer, through
-  /// shared memory.
+  /// Columns contiguous in the input, rows in the output: as Outer, but stores
+  /// transpose through shared memory.
   OuterTransposing,
-  /// Rows contiguous in the input, columns in the output: the reverse.
+  /// Rows contiguous in the input, columns in the output: the reverse of
+  /// OuterTransposing.
   InnerTransposing,
 };
 
-/// "inner", "outer", "outer_transposing" or "inner_transposing".
+/// Returns "inner", "outer", "outer_transposing" or "inner_transposing".
 StringRef stringifyQuantizeKind(QuantizeKind kind);
 
-/// The parallel dimensions: at most one that segments loop over,
-/// and one of columns.
+/// The dimensions besides the quantized axis: at most one of segments, and one
+/// of columns.
 struct QuantizeDims {
   std::optional<int64_t> segment, column;
 };
 
-/// Which dimension is which, for strides in elements (kDynamic when unknown):
-/// columns should be contiguous somewhere, as blocks take many at a time. None
-/// when there are more than two besides `axis`.
+/// Assigns the dimensions besides `axis`, given strides in elements (kDynamic
+/// if unknown). A dimension that is contiguous on either side becomes the
+/// columns, as a block processes many of these at a time. Returns std::nullopt
+/// if there are more than two dimensions besides `axis`.
 std::optional<QuantizeDims> assignQuantizeDims(int64_t axis,
                                                ArrayRef<int64_t> inputStrides,
                                                ArrayRef<int64_t> outputStrides);
 
-/// A quantization along one axis, as far as tiles depend on it. Sizes may be
-/// kDynamic and stand for their nominal values then.
+/// The properties of a quantization along one axis that its tiles depend on.
+/// kDynamic sizes stand for their nominal values.
 struct QuantizeWork : KernelWorkBase<QuantizeWork> {
-  /// Where tiles are made.
+  /// The context in which tile attributes are created.
   MLIRContext *context = nullptr;
   /// Experts or jagged groups.
   int64_t segments = 1;
-  /// Rows of each segment, or of all jagged ones together; they are reduced.
+  /// Rows, the quantized axis: those of each segment, or of all jagged segments
+  /// together.
   int64_t rows = 1;
   int64_t columns = 1;
   bool jagged = false;
   /// Whether scales are powers of two.
   bool powerOfTwo = false;
-  /// Bytes of an input element; those of the output have one.
+  /// Bytes of an input element. Output elements have one byte.
   int64_t inputBytes = 2;
   /// Strides of rows and columns, in elements.
   int64_t inputRowStride = 1, inputColumnStride = 1;
-  /// 0 where segments are no dimension of the input.
+  /// Stride of segments in elements; 0 if they are no dimension of the input.
   int64_t inputSegmentStride = 0;
-  /// That dimension, if they are one.
+  /// The input's dimension of segments, if there is one.
   std::optional<int64_t> segmentDim;
-  /// Type of the values; null where nothing depends on it.
+  /// The quantized type; null if nothing depends on it.
   Type fp8Type;
   int64_t outputRowStride = 1, outputColumnStride = 1;
   /// Every jagged segment begins at a multiple of this in the output.
   int64_t outputPadding = 1;
-  /// Bytes for each row of the tensor that an operation on rows reads to
-  /// compute it, if a kernel may do that itself: nobody else wants the tensor.
+  /// Bytes that a row operation reads per row to compute the input. Set only if
+  /// the quantize kernel may be fused with that operation, as only
+  /// quantizations read its result.
   std::optional<int64_t> sourceBytes;
-  /// The values are not used. Tiles are ranked as if there were an output that
-  /// lies as the input does.
+  /// Whether only scales are computed. Tiles are ranked as if there were an
+  /// output with the layout of the input.
   bool scalesOnly = false;
 };
 
-/// The quantizations along both axes of one tensor.
+/// The work of quantizing one tensor along two axes.
 struct BothAxesWork : KernelWorkBase<BothAxesWork> {
   explicit BothAxesWork(ArrayRef<QuantizeWork> axes) : axes(axes) {}
 
   SmallVector<QuantizeWork, 2> axes;
 };
 
-/// The kind that the layouts of a quantization need.
+/// Returns the kind that the layouts of a quantization need.
 QuantizeKind getQuantizeKind(const QuantizeWork &work);
 
-/// A tile and its predicted cost, with the terms that it is made of.
+/// A tile, its predicted cost, and the terms of that cost.
 struct QuantizeTileCost {
   TileAttrInterface tile;
-  /// One launch, and the longer of the two times below.
+  /// A launch, the combination of the two times below, and further costs of the
+  /// kernel family.
   Cost cost;
-  /// Picoseconds of moving the sectors at the speed of a copy.
+  /// Picoseconds to move all sectors at copy bandwidth.
   int64_t trafficTime;
-  /// Picoseconds that the blocks wait for memory, one wave after the other.
+  /// Picoseconds that all waves of blocks take if bandwidth is no limit, mostly
+  /// memory latency.
   int64_t latencyTime;
-  /// Blocks' worth of work, and how many of them the chip holds at once.
+  /// The number of blocks' worth of work, and how many of these are resident on
+  /// the chip at once.
   int64_t workTiles, residentWorkTiles;
-  /// The second read of the input finds what the first one left in L2.
+  /// Whether the second read of the input hits in L2.
   bool rereadsFromCache;
 
   int64_t getWaves() const {
@@ -119,89 +126,93 @@ struct QuantizeTileCost {
   }
 };
 
-/// The tiles that are legal for a quantization on a GPU, smaller ones first.
+/// Returns the legal tiles of a quantization on a GPU, smaller ones first.
 SmallVector<QuantizeTileCost> rankQuantizeTiles(const QuantizeWork &work,
                                                 const TargetInfo &target);
 
-/// The mean length of slices: the rows, divided by the number of groups where
-/// there are any. kDynamic where that is only known at run time.
+/// Returns the mean length of slices: the rows, divided by the number of groups
+/// of a jagged tensor. Returns kDynamic if the length is only known at run
+/// time.
 int64_t getMeanLength(const QuantizeWork &work);
 
-/// The kernels to choose from at run time: what does not take everything stands
-/// before what does.
+/// Returns the kernels that the host chooses from at run time. Kernels with
+/// requirements on sizes or addresses come before general ones.
 KernelChoiceAttr chooseQuantizeKernels(const QuantizeWork &work,
                                        const TargetInfo &target);
 
-/// `choice`, with something that takes everything behind it.
+/// Appends general kernels to `choice` if it does not cover all cases.
 KernelChoiceAttr completeQuantizeKernels(KernelChoiceAttr choice,
                                          const QuantizeWork &work,
                                          const TargetInfo &target);
 
-/// Whether a range holds on the target's card, or may, as sizes are not known.
+/// Whether a range holds on the target's card. True if that depends on unknown
+/// sizes.
 bool mayBeInRange(RangeAttr range, const QuantizeWork &work,
                   const TargetInfo &target);
 
-/// The part of an operation's choice that is about one of its axes; null for
-/// null.
+/// Returns the kernels of axis number `index` in an operation's choice. A null
+/// choice gives null.
 KernelChoiceAttr getAxisChoice(KernelChoiceAttr choice, unsigned index);
 
-/// The tile of least predicted time; the smallest of several.
+/// Returns the tile of least predicted time, the smallest one in case of ties.
 const QuantizeTileCost &chooseQuantizeTile(ArrayRef<QuantizeTileCost> tiles);
 
-/// Kernels of one family that quantize a tensor along both axes, columns and
-/// whole rows.
+/// A kernel that quantizes a tensor along both axes at once, columns and whole
+/// rows.
 struct BothAxesAlternative {
   QuantizeTileCost tile;
-  /// The groups for which they are worthwhile, on each card of the target; null
-  /// for all.
+  /// The groups for which this kernel is worthwhile on every card of the
+  /// target; null for all groups.
   RangeAttr range;
-  /// Whether they are predicted to take clearly less time than a kernel for
-  /// each axis, for some groups at least.
+  /// Whether this kernel is predicted to take clearly less time than one kernel
+  /// per axis, at least for some groups.
   bool isWorthwhile = false;
 };
 
-/// The alternatives that take the layouts, in the order in which they are
-/// asked. `works` are those of the operation.
+/// Returns the both-axes kernels that support the layouts, in the order in
+/// which the host tries them. `works` are those of the operation.
 SmallVector<BothAxesAlternative>
 getBothAxesAlternatives(ArrayRef<QuantizeWork> works, const TargetInfo &target);
 
-/// The one with a tile; none where that does not take the works.
+/// Returns the both-axes alternative with `tile`; std::nullopt if that tile
+/// does not support the works.
 std::optional<BothAxesAlternative>
 findBothAxesTile(TileAttrInterface tile, ArrayRef<QuantizeWork> works,
                  const TargetInfo &target);
 
-/// A choice of kernels for each axis, as the last alternative.
+/// Returns a choice of one kernel per axis, as the last alternative.
 AlternativeAttr choosePerAxisKernels(ArrayRef<QuantizeWork> works,
                                      const TargetInfo &target);
 
-/// Tiles for both axes, and kernels for each axis behind them.
+/// Returns worthwhile both-axes tiles, followed by one kernel per axis.
 KernelChoiceAttr chooseBothAxesKernels(ArrayRef<QuantizeWork> works,
                                        const TargetInfo &target);
 
-/// The cost of the best kernel for each of several quantizations.
+/// Returns the summed cost of the best kernel for each quantization.
 Cost estimateApart(ArrayRef<QuantizeWork> works, const TargetInfo &target);
 
-/// The tile for both axes on the target's card, where `op` names it, or names
-/// none and a kernel for each axis is predicted to take clearly longer.
+/// Returns the both-axes tile that runs on the target's card: the one that `op`
+/// names, or the best one if it names none. Returns std::nullopt if kernels for
+/// single axes run instead.
 std::optional<QuantizeTileCost> chooseBothAxesTile(Operation *op,
                                                    ArrayRef<QuantizeWork> works,
                                                    const TargetInfo &target);
 
-/// Whether there is one on any card of the target.
+/// Whether a both-axes tile runs on any card of the target.
 bool hasBothAxesTile(Operation *op, ArrayRef<QuantizeWork> works,
                      const TargetInfo &target);
 
-/// The quantizations along one axis each that an operation makes, on a GPU each
-/// a kernel. Tensors have the assumed layouts, the others those of their types.
-/// Empty when `op` is no quantization, or one that no kernel takes. A cast by
-/// given scales is the dynamic quantization that it may become with them;
-/// scales alone are one whose values nobody wants.
+/// Returns one work per axis that `op` quantizes along; on a GPU each is a
+/// kernel. Tensors have the assumed layouts, others those of their types. Empty
+/// if `op` is no quantization, or has no kernel. A cast by given scales counts
+/// as the dynamic quantization that it may be fused into. Scales alone are a
+/// quantization with `scalesOnly`.
 SmallVector<QuantizeWork, 2>
 getQuantizeWorks(Operation *op, ArrayRef<AssumedLayout> layouts = {});
 
-/// The least cost over the tiles of a quantization on a GPU, or of the
-/// tile that it names; impossible when that is not legal for the layouts. None
-/// when `getQuantizeWorks` is empty.
+/// Returns the least cost over the tiles of a quantization on a GPU, or the
+/// cost of the tile that it names. An illegal tile makes the cost impossible.
+/// Returns std::nullopt if `getQuantizeWorks` is empty.
 std::optional<Cost> estimateQuantize(Operation *op,
                                      ArrayRef<AssumedLayout> layouts,
                                      const TargetInfo &target);

@@ -21,8 +21,8 @@ std::string formatShape(ArrayRef<int64_t> shape);
 /// "2048" or "?".
 std::string formatSize(int64_t size);
 
-/// Reports that operands are missing. Types are also inferred for operations
-/// that are being built, which nobody has verified yet.
+/// Reports missing operands. Type inference needs this check, as it also runs
+/// on operations that are being built and not verified yet.
 template <typename Adaptor>
 LogicalResult requireOperands(Adaptor adaptor, size_t count,
                               std::optional<Location> loc) {
@@ -40,58 +40,60 @@ inline LogicalResult requireAttribute(Attribute attribute, StringRef name,
   return emitOptionalError(loc, "requires attribute '", name, "'");
 }
 
-// Verifier parts. `what` names the value for people: "the input", "the scales".
-// Each reports at `op` and says what was found, expected, and what to do.
+// Parts of verifiers. `what` names the value in messages: "the input", "the
+// scales". Each reports at `op` what was found, what was expected, and how to
+// fix it.
 
 LogicalResult verifyAxis(Operation *op, int64_t axis, RankedTensorType type);
-/// One axis or two, with data and scales for each.
+/// Checks for one axis or two, with one data and one scale result each.
 LogicalResult verifyAxes(Operation *op, ArrayRef<int64_t> axes,
                          RankedTensorType input);
 LogicalResult verifyShape(Operation *op, const Twine &what,
                           RankedTensorType type, ArrayRef<int64_t> expected,
                           const Twine &why);
-/// The type of the result is `expected`, but for how its layout is spelled.
-/// `what` says why.
+/// Checks that the result's type is `expected`, apart from the spelling of its
+/// layout. `what` says why that type is expected.
 LogicalResult verifyResultType(Operation *op, RankedTensorType expected,
                                const Twine &what);
-/// The layout is strided: a value that an operation can read.
+/// Checks that the layout is strided, so that an operation can read the value.
 LogicalResult verifyStrided(Operation *op, const Twine &what,
                             RankedTensorType type);
-/// Strided, with strides that follow from the type: a value that can be
-/// written.
+/// Checks that the layout is strided and its strides follow from the type, so
+/// that an operation can write the value.
 LogicalResult verifyWritable(Operation *op, const Twine &what,
                              RankedTensorType type);
-/// Strided, with packed groups.
+/// Checks that the layout is strided, with packed groups.
 LogicalResult verifyPacked(Operation *op, const Twine &what,
                            RankedTensorType type);
-/// Data or a result of the input's shape.
+/// Checks that data or a result has the input's shape, packed groups and a
+/// layout that can be written.
 LogicalResult verifyElements(Operation *op, const Twine &what,
                              RankedTensorType type, RankedTensorType input);
 LogicalResult verifyDenseRowMajor(Operation *op, const Twine &what,
                                   RankedTensorType type);
-/// Offsets, when present, are dense; `E` of them.
+/// Checks that `offsets`, if not null, is dense and has at least one element.
 LogicalResult verifyOffsets(Operation *op,
                             TypedValue<RankedTensorType> offsets);
-/// Verifies the operands of an operation with slices along `axis`, which groups
-/// cut when there are offsets.
+/// Verifies the operands of an operation with slices along `axis`. Groups
+/// partition that axis if there are offsets.
 LogicalResult verifySlices(Operation *op, RankedTensorType input,
                            TypedValue<RankedTensorType> offsets, int64_t axis);
 
-/// The scale bytes of blocks along `axis` of a tensor of this shape; groups of
-/// its rows are given exactly when the layout of the scales pads them.
+/// Verifies block scales along `axis` of a tensor of this shape. `offsets` must
+/// be given exactly if the layout of the scales pads groups of rows.
 LogicalResult verifyBlockScales(Operation *op, const Twine &what,
                                 RankedTensorType scales,
                                 ArrayRef<int64_t> shape,
                                 TypedValue<RankedTensorType> offsets,
                                 int64_t axis);
-/// Their sizes.
+/// Returns the sizes of such block scales.
 SmallVector<OpFoldResult> blockScaleSizes(SizeBuilder &size,
                                           SmallVector<OpFoldResult> shape,
                                           TypedValue<RankedTensorType> offsets,
                                           int64_t axis);
 
-/// Reports the first field of a tile that is less than 1, or more than a block
-/// of any chip has of anything.
+/// Reports the first field of a tile that is less than 1 or above the limits of
+/// every chip.
 LogicalResult verifyTileCounts(function_ref<InFlightDiagnostic()> emitError,
                                ArrayRef<std::pair<StringRef, int64_t>> counts);
 

@@ -15,10 +15,10 @@
 #include <limits>
 
 namespace mlir::fp8moe {
-/// The upper bound of a range that has none.
+/// The upper bound of a RangeAttr without one.
 inline constexpr int64_t kUnbounded = std::numeric_limits<int64_t>::max();
-/// Nanoseconds that a wave of an alternative takes at most: the host multiplies
-/// them by a number of waves.
+/// Upper bound of AlternativeAttr's nanoseconds per wave. The host multiplies
+/// them by a number of waves, which must not overflow.
 inline constexpr int64_t kMostWave = int64_t(1) << 40;
 } // namespace mlir::fp8moe
 
@@ -30,30 +30,33 @@ inline constexpr int64_t kMostWave = int64_t(1) << 40;
 
 namespace mlir::fp8moe {
 
-/// The name of a tile in IR: "two_pass". Lives forever.
+/// Returns the name of a tile in IR, such as "two_pass". The string has static
+/// storage.
 StringRef getTileKind(TileAttrInterface tile);
-/// A tile as people read it: "two_pass<columns = 64, threads = 256>".
+/// Returns a tile as text: "two_pass<columns = 64, threads = 256>".
 std::string describeTile(TileAttrInterface tile);
 
-/// Whether one kernel of the tile quantizes along two axes.
+/// Whether the tile's kernel quantizes along two axes at once.
 bool isBothAxesTile(TileAttrInterface tile);
 
-/// A range as written, without "#fp8moe.": "mean_length up_to 512".
+/// Returns a range as in IR, without "#fp8moe.": "mean_length up_to 512".
 std::string describeRange(RangeAttr range);
 
-/// The tile, when it runs and what a wave of it takes, as written without
+/// Returns the tile, its range and its time per wave as in IR, without
 /// "#fp8moe.".
 std::string describeAlternative(AlternativeAttr alternative);
 
-/// The syntax of a choice in operations.
+/// Parses or prints the `tiles` of an operation in its custom assembly format.
 ParseResult parseKernelChoice(AsmParser &parser, KernelChoiceAttr &choice);
 void printKernelChoice(AsmPrinter &printer, Operation *op,
                        KernelChoiceAttr choice);
 
-/// The target of the module around `op`, or null when the module names none.
+/// Returns the target of the module around `op`, or null if the module names
+/// none.
 TargetAttr lookupTargetAttr(Operation *op);
 
-/// As lookupTargetAttr, with an error at `op` when the module names no target.
+/// As lookupTargetAttr, but reports an error at `op` if the module names no
+/// target.
 FailureOr<TargetAttr> requireTargetAttr(Operation *op);
 
 } // namespace mlir::fp8moe

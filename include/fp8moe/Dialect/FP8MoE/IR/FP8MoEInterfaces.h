@@ -25,19 +25,19 @@ struct EqualSizes {
   int64_t secondDim;
 };
 
-/// The dimension of a grouped matmul that the groups divide: rows of the
-/// result, or what is contracted.
+/// The dimension that the groups of a grouped matmul partition: M (rows of the
+/// result) or K (the contraction).
 enum class GroupedDim { M, K };
 
 /// How a kernel reads or writes one tensor.
 struct TensorAccess {
-  /// The order of the dimensions in memory may be chosen; otherwise the tensor
-  /// must keep the layout that it has.
+  /// Whether layout placement may choose the order of the dimensions in memory.
+  /// Otherwise the tensor keeps its layout.
   bool isFree = false;
-  /// Dimensions along which the kernel touches many neighbours at once. When
-  /// one of them is contiguous, whole sectors are used.
+  /// Dimensions along which the kernel accesses many neighbours at once. If one
+  /// of them is contiguous, the kernel uses whole sectors.
   SmallVector<int64_t, 4> walkedDims;
-  /// Dimensions one of which must be contiguous; none when any may be.
+  /// Dimensions of which one must be contiguous. Empty: no requirement.
   SmallVector<int64_t, 2> contiguousDims;
 
   static TensorAccess fixed() { return {}; }
@@ -48,7 +48,7 @@ struct TensorAccess {
   }
 };
 
-/// A number or word of a tile. Both strings live forever.
+/// A named number or keyword of a tile. Both strings have static storage.
 struct TileField {
   StringRef name;
   std::variant<int64_t, StringRef> value;

@@ -25,8 +25,8 @@
 
 namespace mlir::fp8moe {
 
-/// Creates fp8moe.dynamic_quantize, or fp8moe.jagged_dynamic_quantize where
-/// there are offsets.
+/// Creates fp8moe.dynamic_quantize, or fp8moe.jagged_dynamic_quantize if
+/// `offsets` is not null.
 SliceOpInterface createDynamicQuantize(OpBuilder &builder, Location loc,
                                        TypeRange data, TypeRange scales,
                                        Value input, Value offsets,
@@ -34,24 +34,26 @@ SliceOpInterface createDynamicQuantize(OpBuilder &builder, Location loc,
                                        ScaleRounding rounding,
                                        KernelChoiceAttr tiles = {});
 
-/// Whether the scales of a matmul are those of blocks along the contraction.
+/// Whether a matmul has block scales: one per block of elements along the
+/// contraction.
 bool hasBlockScales(MatmulOpInterface op);
-/// The sizes that scales of blocks of the first or second operand must have.
+/// Returns the sizes that the block scales of A (`ofA`) or B must have.
 SmallVector<OpFoldResult> getBlockScaleSizes(MatmulOpInterface op, bool ofA,
                                              SizeBuilder size);
 
-/// Whether the kernels of a tile compute their input.
+/// Whether a quantize kernel with this tile is fused with the row operation
+/// that computes its input.
 bool computesInput(TileAttrInterface tile);
 
-/// Whether the kernels of all operations that read the result compute it, as
-/// their tiles say, for some sizes or for all. Each reader then launches the
-/// kernel of `op` itself before its kernels that do not (`LowerQuantize.cpp`).
-/// Nothing writes the operands of `op` meanwhile: an output may only overwrite
-/// an input of which a matmul's addend is the only use.
+/// Whether every reader of the result has a tile that computes the result in
+/// its own kernel, for some sizes or for all. For the other sizes each reader
+/// first launches the kernel of `op` (`LowerQuantize.cpp`). The operands of
+/// `op` are still intact then: an output may only overwrite an input whose only
+/// use is the addend of a matmul.
 bool isComputedByReaders(RowOpInterface op);
 
-/// Reports a matmul that no lowering takes: one whose precision is undecided,
-/// or decided and not applied.
+/// Reports a matmul whose precision is undecided, or decided but not applied.
+/// No lowering handles such a matmul.
 LogicalResult requirePrecision(MatmulOpInterface op);
 
 } // namespace mlir::fp8moe

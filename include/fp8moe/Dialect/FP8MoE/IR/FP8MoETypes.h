@@ -20,34 +20,36 @@ namespace mlir::fp8moe {
 /// The two FP8 formats; the flavour (FN or FNUZ) is separate.
 enum class Fp8Format { E4M3, E5M2 };
 
-/// True for `!fp8moe.e4m3`, `!fp8moe.e5m2` and the four builtin FP8 types they
-/// resolve to.
+/// Whether `type` is `!fp8moe.e4m3`, `!fp8moe.e5m2`, or one of the four builtin
+/// FP8 types that these resolve to.
 bool isFp8Type(Type type);
 
-/// True for `!fp8moe.e4m3` and `!fp8moe.e5m2`.
+/// Whether `type` is target-neutral: `!fp8moe.e4m3` or `!fp8moe.e5m2`.
 bool isNeutralFp8Type(Type type);
 
-/// The format of an FP8 type. `type` must satisfy isFp8Type.
+/// Returns the format of `type`, which must satisfy isFp8Type.
 Fp8Format getFp8Format(Type type);
 
-/// The flavour of a builtin FP8 type; none for the target-neutral types.
+/// Returns the flavour of a builtin FP8 type. Target-neutral types have none.
 std::optional<Fp8Flavour> getFp8Flavour(Type type);
 
-/// The builtin type of a format and flavour.
+/// Returns the builtin type of a format and flavour.
 Type getBuiltinFp8Type(MLIRContext *context, Fp8Format format,
                        Fp8Flavour flavour);
 
-/// The largest finite value: 448, 240 or 57344. `type` must be a builtin FP8
-/// type.
+/// Returns the largest finite value: 448, 240 or 57344. `type` must be a
+/// builtin FP8 type.
 double getFp8Max(Type type);
 
-/// (X1): elements that share an MX scale (OCP Microscaling 1.0).
+/// Elements that share an MX scale (OCP Microscaling 1.0; rule X1 of
+/// docs/reference/semantics.md).
 inline constexpr int64_t kMXBlock = 32;
-/// (X7): rows that every group of jagged MX scales is padded to.
+/// Each group of jagged MX scales is padded to a multiple of this many rows
+/// (X7).
 inline constexpr int64_t kMXGroupRows = 128;
 
-/// (Q2), (Q6): slices whose largest magnitude is below this, those of zeros
-/// among them, have the scale of this one.
+/// Lower bound of a slice's amax when its scale is computed (Q2). It keeps the
+/// scale of an all-zero slice finite (Q6).
 constexpr double kLeastAmax = 1e-12;
 
 } // namespace mlir::fp8moe

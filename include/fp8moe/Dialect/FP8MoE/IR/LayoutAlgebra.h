@@ -10,85 +10,91 @@
 #define FP8MOE_DIALECT_FP8MOE_IR_LAYOUTALGEBRA_H
 
 //
-// A layout seen as numbers: dimensions from outermost to innermost, and one
-// stride (in elements) per dimension. Everything that must know where an
-// element lies asks here; nothing else computes strides. Unknown sizes and
-// strides are ShapedType::kDynamic, and whatever depends on one is unknown too.
+// Strided layouts as numbers: the order of the dimensions from outermost to
+// innermost, and one stride (in elements) per dimension. All code that needs
+// strides or addresses of elements uses these functions. Unknown sizes and
+// strides are ShapedType::kDynamic, as is every result that depends on one.
 //
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.h"
 #include "mlir/IR/BuiltinTypes.h"
 
 namespace mlir::fp8moe {
 
-/// [0, 1, ..., rank-1].
+/// Returns [0, 1, ..., rank-1].
 SmallVector<int64_t> identityPermutation(int64_t rank);
 
 bool isPermutation(ArrayRef<int64_t> values);
 
-/// The permutation p with p[permutation[i]] = i.
+/// Returns the inverse permutation p: p[permutation[i]] = i.
 SmallVector<int64_t> invertPermutation(ArrayRef<int64_t> permutation);
 
-/// `second` after `first`: result[i] = first[second[i]], what two transposes
-/// do.
+/// Composes two transposes, `first` before `second`: result[i] =
+/// first[second[i]].
 SmallVector<int64_t> composePermutations(ArrayRef<int64_t> first,
                                          ArrayRef<int64_t> second);
 
-/// values[permutation[i]] at i: shape or strides of a transposed view.
+/// Permutes the shape or strides of a transposed view: result[i] =
+/// values[permutation[i]].
 SmallVector<int64_t> permute(ArrayRef<int64_t> values,
                              ArrayRef<int64_t> permutation);
 
-/// The order of a transposed view, from the order of its source.
+/// Returns the order of a transposed view, given the order of its source.
 SmallVector<int64_t> permuteOrder(ArrayRef<int64_t> order,
                                   ArrayRef<int64_t> permutation);
 
-/// A shape or order without its entry number `dim`.
+/// Returns a shape or order without its entry number `dim`.
 SmallVector<int64_t> dropDim(ArrayRef<int64_t> shape, int64_t dim);
 
-/// Bytes of one element in memory; none for types without a fixed width.
+/// Returns the bytes of one element; std::nullopt for types without a fixed
+/// width.
 std::optional<int64_t> getElementBytes(Type elementType);
 
-/// Dense strides of a shape whose dimensions lie in `order`. Dimensions of size
-/// 0 count as 1, so that strides stay meaningful for empty tensors.
+/// Returns the dense strides of a shape whose dimensions lie in `order`.
+/// Dimensions of size 0 count as 1, so that strides stay meaningful for empty
+/// tensors.
 SmallVector<int64_t> computeStrides(ArrayRef<int64_t> shape,
                                     ArrayRef<int64_t> order);
 
-/// a + b, a * b, ceil(a / b) with unknown operands and results.
+/// a + b, a * b, ceil(a / b), where operands and results may be kDynamic.
 int64_t addSizes(int64_t a, int64_t b);
 int64_t multiplySizes(int64_t a, int64_t b);
 int64_t ceilDivSizes(int64_t a, int64_t b);
 
-/// round_up(size + groups * (pad - 1), pad): the extent of padded jagged
-/// groups.
+/// Returns the extent of padded jagged groups: round_up(size + groups * (pad -
+/// 1), pad).
 int64_t paddedExtent(int64_t size, int64_t groups, int64_t pad);
 
-/// The strided layout of a tensor without a blocked encoding, spelled out.
+/// The strided layout of a tensor, with all fields explicit.
 struct StridedLayout {
   SmallVector<int64_t> order;
   SmallVector<int64_t> strides;
-  /// The strides are those that follow from the shape and the order, known or
-  /// not. Otherwise they were given, and an unknown one may be anything.
+  /// Whether the strides follow from the shape and the order. Otherwise they
+  /// were given explicitly, and an unknown one may have any value.
   bool dense = true;
   int64_t align = 0;
   GroupPaddingAttr groups;
 
-  /// The dense layout of `shape` with dimensions in `order`.
+  /// Returns the dense layout of `shape` with dimensions in `order`.
   static StridedLayout getDense(ArrayRef<int64_t> shape,
                                 ArrayRef<int64_t> order);
 
-  /// The layout of `type`: its encoding, or dense row-major without one. None
-  /// for encodings that are not strided.
+  /// Returns the layout of `type`: its encoding, or dense row-major without
+  /// one. Returns std::nullopt for encodings that are not strided.
   static std::optional<StridedLayout> get(RankedTensorType type);
 
-  /// The type of a tensor with this layout, in its shortest spelling.
+  /// Returns the type of a tensor with this layout, with the shortest
+  /// equivalent encoding.
   RankedTensorType getType(ArrayRef<int64_t> shape, Type elementType) const;
 
   /// True when consecutive elements along `dim` are adjacent.
   bool isContiguousAlong(int64_t dim) const { return strides[dim] == 1; }
 
-  /// Dense, row-major but for dimensions of size 1, with packed groups.
+  /// Whether the layout is dense and row-major, apart from dimensions of size
+  /// 1, and has packed groups.
   bool isDenseRowMajor(ArrayRef<int64_t> shape) const;
 
-  /// True when both certainly put every element of `shape` at the same place.
+  /// Whether both layouts are known to place every element of `shape` at the
+  /// same address offset.
   bool isSameAs(const StridedLayout &other, ArrayRef<int64_t> shape) const;
 };
 
@@ -96,62 +102,66 @@ struct StridedLayout {
 StridedLayout transposeLayout(const StridedLayout &layout,
                               ArrayRef<int64_t> permutation);
 
-/// True when the encoding of `type` is a layout, or when there is none.
+/// Whether the encoding of `type` is a layout or absent.
 bool hasLayout(Type type);
 
-/// True when two tensor types differ at most in how their layout is spelled
-/// or in the promised alignment.
+/// Whether two tensor types differ at most in the spelling of the layout or in
+/// the promised alignment.
 bool haveSameLayout(RankedTensorType a, RankedTensorType b);
 
-/// True for a copy whose result lies where its input does and promises no more:
-/// it only spells the layout differently, and no byte moves.
+/// Whether `op` is a copy that moves no byte: its result has the same layout as
+/// its input, at most spelled differently or with fewer promises.
 bool isNoopRelayout(Operation *op);
 
-/// Padding of jagged groups in the encoding of `type`; null when packed.
+/// Returns the padding of jagged groups in the encoding of `type`; null when
+/// groups are packed.
 GroupPaddingAttr getGroupPadding(RankedTensorType type);
 
-/// The buffer that holds a tensor (LayoutAttrInterface::getBufferType, or dense
-/// row-major). The element type must be resolved.
+/// Returns the type of the buffer that holds a tensor
+/// (LayoutAttrInterface::getBufferType, or dense row-major). The element type
+/// must be resolved.
 MemRefType getBufferType(RankedTensorType type);
 
-/// `type` with dense row-major layout.
+/// Returns `type` with the dense row-major layout.
 RankedTensorType dropLayout(RankedTensorType type);
 
-/// The promised alignment of the base address in bytes (at least the
-/// element's).
+/// Returns the promised alignment of the base address in bytes, at least that
+/// of one element.
 int64_t getBaseAlignment(RankedTensorType type);
 
-/// One run of a reshape: input dimensions [inputBegin, inputEnd) have the
-/// elements of result dimensions [resultBegin, resultEnd). One side has one
+/// One run of a reshape: input dimensions [inputBegin, inputEnd) correspond to
+/// result dimensions [resultBegin, resultEnd). One of the two ranges has one
 /// dimension.
 struct ReshapeRun {
   int64_t inputBegin, inputEnd, resultBegin, resultEnd;
 };
 
-/// Matches the dimensions of a reshape that only merges or splits runs; none
-/// when the shapes cannot be matched so. Where unknown sizes leave a choice,
-/// the leftmost dimensions are matched first, and with the shortest runs.
+/// Matches the dimensions of a reshape that only merges or splits runs. Returns
+/// std::nullopt if the shapes have no such match. If unknown sizes allow
+/// several matches, the leftmost dimensions come first, with the shortest runs.
 std::optional<SmallVector<ReshapeRun>>
 matchReshape(ArrayRef<int64_t> inputShape, ArrayRef<int64_t> resultShape);
 
-/// True when unknown sizes leave several ways to match the dimensions of a
-/// reshape, so that it could mean different things.
+/// Whether unknown sizes allow several ways to match the dimensions of a
+/// reshape.
 bool isAmbiguousReshape(ArrayRef<int64_t> inputShape,
                         ArrayRef<int64_t> resultShape);
 
-/// True when the sizes of a reshape's result follow from the number of elements
-/// alone, however the reshape was made: at most one is unknown, none is zero.
+/// Whether the number of elements determines all sizes of a reshape's result:
+/// at most one size is unknown, and none is zero.
 bool hasUniqueReshape(ArrayRef<int64_t> resultShape);
 
-/// The layout of a reshaped view, or none when bytes would have to move.
+/// Returns the layout of a reshaped view; std::nullopt if the reshape needs a
+/// copy.
 std::optional<StridedLayout> reshapeLayout(const StridedLayout &layout,
                                            ArrayRef<int64_t> inputShape,
                                            ArrayRef<int64_t> resultShape);
 
-/// "row-major", "column-major", "order [0, 2, 1]", "strides [80, 1]".
+/// Returns "row-major", "column-major", "order [0, 2, 1]" or "strides [80, 1]".
 std::string describeLayout(const StridedLayout &layout);
 
-/// As above, for the layout of a type; other encodings as they print.
+/// As above, for the layout of a type. Encodings that are not strided are
+/// printed as in IR.
 std::string describeLayout(RankedTensorType type);
 
 } // namespace mlir::fp8moe

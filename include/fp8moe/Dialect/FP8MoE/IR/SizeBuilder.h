@@ -15,23 +15,25 @@
 
 namespace mlir::fp8moe {
 
-/// Reads the size of one dimension of an operand, as an index value or
+/// Returns the size of one dimension of an operand, as an index value or
 /// attribute.
 using GetDimFn =
     llvm::function_ref<OpFoldResult(TypedValue<RankedTensorType>, int64_t)>;
 
-/// For each result of an operation one size per dimension.
+/// The sizes of all results of an operation: one list per result, with one size
+/// per dimension.
 using ResultSizes = SmallVector<SmallVector<OpFoldResult>>;
 
-/// Arithmetic on sizes: folds constants, creates `arith` operations on index
-/// otherwise. Used wherever the size of one tensor follows from that of others.
+/// Arithmetic on sizes, to compute the sizes of one tensor from those of
+/// others. Folds constants, and otherwise creates `arith` operations on index.
 class SizeBuilder {
 public:
   SizeBuilder(OpBuilder &builder, Location loc, GetDimFn getDim = nullptr)
       : builder(builder), loc(loc), getDim(getDim) {}
 
   OpFoldResult constant(int64_t value);
-  /// The size of one dimension: static from the type, dynamic through `getDim`.
+  /// Returns the size of one dimension: static from the type, dynamic through
+  /// `getDim`.
   OpFoldResult dim(TypedValue<RankedTensorType> value, int64_t i);
   SmallVector<OpFoldResult> shape(TypedValue<RankedTensorType> value);
   OpFoldResult add(OpFoldResult a, OpFoldResult b);
@@ -39,14 +41,14 @@ public:
   OpFoldResult div(OpFoldResult a, int64_t divisor);
   OpFoldResult rem(OpFoldResult a, int64_t divisor);
   OpFoldResult ceilDiv(OpFoldResult a, int64_t divisor);
-  /// round_up(size + groups * (pad - 1), pad).
+  /// Returns round_up(size + groups * (pad - 1), pad).
   OpFoldResult paddedExtent(OpFoldResult size, OpFoldResult groups,
                             int64_t pad);
-  /// Strides in elements that follow from the sizes and the order of `type`,
+  /// Returns the dense strides in elements for `sizes` and the order of `type`,
   /// which must be strided.
   SmallVector<OpFoldResult> denseStrides(RankedTensorType type,
                                          ArrayRef<OpFoldResult> sizes);
-  /// Sizes of getBufferType(type) for a tensor of these sizes.
+  /// Returns the sizes of getBufferType(type) for a tensor of size `sizes`.
   SmallVector<OpFoldResult> bufferSizes(RankedTensorType type,
                                         ArrayRef<OpFoldResult> sizes);
 

@@ -7,12 +7,13 @@
 //===----------------------------------------------------------------------===//
 
 //
-// Expressions that the compiler predicts and the host decides are written once,
-// as a template over the type of sizes: int64_t in the compiler, HostSize where
-// the result becomes a part of the host plan.
+// A size expression that both the compiler (for predictions) and the host (at
+// run time) evaluate is written once, as a template over the type of sizes.
+// That type is int64_t in the compiler, and HostSize where the result becomes
+// part of the host plan.
 //
-// The form of an expression is that of the plan: `a + b` and `b + a` are
-// different manifests.
+// The order of operands is kept in the plan: `a + b` and `b + a` give different
+// manifests.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,21 +35,22 @@ enum class Relation { Equal, Less, AtMost, More, AtLeast };
 
 class HostCondition;
 
-/// A size that is known, or computed by the host. Arithmetic folds what is
-/// known, as SizeBuilder does, and creates operations on index otherwise.
-/// Overflow and a division by zero are left to the host, which reports them.
+/// A size that is a constant or an index value computed by the host. Arithmetic
+/// folds constants, as SizeBuilder does, and otherwise creates operations on
+/// index. Overflow and division by zero are not folded: the host reports them.
 class HostSize {
 public:
-  /// A number in an expression with a size that knows where operations go.
+  /// Creates a constant. Another size in the same expression provides the
+  /// builder.
   HostSize(int64_t number) : known(number) {}
-  /// `builder` must outlive all that is computed from this size.
+  /// `builder` must outlive every size that is computed from this one.
   HostSize(ImplicitLocOpBuilder &builder, OpFoldResult size);
 
   /// The number, if it is known.
   std::optional<int64_t> getKnown() const { return known; }
-  /// An attribute for a number.
+  /// Returns an index attribute for a constant, else the value.
   OpFoldResult getSize(OpBuilder &builder) const;
-  /// An index.
+  /// Returns an index value; creates a constant operation if needed.
   Value getValue(ImplicitLocOpBuilder &builder) const;
 
   friend HostSize operator+(const HostSize &a, const HostSize &b);
@@ -61,7 +63,7 @@ public:
   friend HostSize maxOf(const HostSize &a, const HostSize &b);
   friend HostCondition compare(Relation relation, const HostSize &a,
                                const HostSize &b);
-  /// One of the two sizes if the condition is known.
+  /// Folds to one of the two sizes if the condition is a constant.
   friend HostSize select(const HostCondition &condition, const HostSize &ifTrue,
                          const HostSize &ifFalse);
 
@@ -69,7 +71,7 @@ private:
   template <typename Op>
   static HostSize create(const HostSize &a, const HostSize &b,
                          std::optional<int64_t> folded);
-  /// This size with the builder of `other` if it has none itself.
+  /// Returns this size, with the builder of `other` if this one has none.
   HostSize withBuilderOf(const HostSize &other) const;
 
   ImplicitLocOpBuilder *builder = nullptr;
@@ -77,13 +79,13 @@ private:
   Value value;
 };
 
-/// Whether a comparison of such sizes holds.
+/// The result of a comparison of HostSizes.
 class HostCondition {
 public:
   HostCondition(ImplicitLocOpBuilder &builder, Value condition)
       : builder(&builder), condition(condition) {}
 
-  /// An i1, a constant if the result is known.
+  /// Returns an i1, which is a constant if the result is known.
   Value getValue() const { return condition; }
 
   friend HostSize select(const HostCondition &condition, const HostSize &ifTrue,
@@ -105,7 +107,7 @@ inline int64_t select(bool condition, int64_t ifTrue, int64_t ifFalse) {
   return condition ? ifTrue : ifFalse;
 }
 
-/// The least multiple of `step` that is not less.
+/// Rounds `size` up to a multiple of `step`.
 inline int64_t alignTo(int64_t size, int64_t step) {
   return ceilDiv(size, step) * step;
 }
@@ -113,7 +115,7 @@ inline HostSize alignTo(const HostSize &size, const HostSize &step) {
   return ceilDiv(size, step) * step;
 }
 
-/// The number, if it is known when the program is compiled.
+/// Returns the size, if it is known at compile time.
 inline std::optional<int64_t> getKnown(int64_t size) { return size; }
 inline std::optional<int64_t> getKnown(const HostSize &size) {
   return size.getKnown();

@@ -1,4 +1,4 @@
-//===- Views.h - What a tensor is a view of ---------------------*- C++ -*-===//
+//===- Views.h - Views of tensors and their roots ---------------*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -18,13 +18,13 @@ inline RankedTensorType tensorType(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
-/// True for an operation that shows its operand and moves no byte.
+/// Whether `op` is a view of its operand and moves no byte.
 inline bool movesNothing(Operation *op) {
   return isa<TransposeOp, ReshapeOp>(op) || isNoopRelayout(op);
 }
 
-/// The tensor behind operations that show or copy their first operand, as far
-/// as `isSkipped` accepts them.
+/// Follows first operands from `value` upwards, as long as `isSkipped` accepts
+/// the defining operation. Returns the tensor at which it stops.
 inline Value skipOps(Value value, function_ref<bool(Operation *)> isSkipped) {
   while (Operation *op = value.getDefiningOp()) {
     if (!isSkipped(op))

@@ -27,8 +27,9 @@
 
 namespace mlir::fp8moe::kernel {
 
-/// The parts of shared memory that an address or a descriptor is computed from,
-/// the nearest ones.
+/// Returns the SharedPartOps that `address`, an address or a descriptor in
+/// shared memory, is computed from. The search goes through address and integer
+/// arithmetic and stops at each SharedPartOp.
 SmallVector<SharedPartOp> getSharedParts(Value address);
 
 } // namespace mlir::fp8moe::kernel

@@ -1,4 +1,4 @@
-//===- Lowering.h - What lowerings of kernels share -------------*- C++ -*-===//
+//===- Lowering.h - Common parts of kernel lowerings ------------*- C++ -*-===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -18,13 +18,14 @@
 
 namespace mlir::fp8moe::kernel {
 
-/// Facts of a vendor's GPUs, or of one of them, for lowerings.
+/// Facts of a vendor's GPUs, or of one chip, for lowerings of the kernel
+/// dialect.
 struct Vendor {
   StringLiteral name;
   int64_t subgroupLanes;
   Fp8Flavour fp8;
-  /// Constraints of assembly on a result and an operand in one register: that
-  /// of a lane, and that of a subgroup.
+  /// Inline-assembly constraints for a result and an operand in one register: a
+  /// vector register of each lane, or a register that the subgroup shares.
   StringLiteral laneRegister, subgroupRegister;
 };
 
@@ -32,8 +33,8 @@ inline Value createI32(ImplicitLocOpBuilder &b, int64_t value) {
   return arith::ConstantIntOp::create(b, b.getI32Type(), value);
 }
 
-/// Volatile assembly, for what upstream has no operation for. `result` may be
-/// null.
+/// Creates volatile inline assembly for instructions without an operation
+/// upstream. `result` may be null.
 inline LLVM::InlineAsmOp createAssembly(ImplicitLocOpBuilder &b, Type result,
                                         ValueRange operands, StringRef assembly,
                                         StringRef constraints) {
@@ -44,7 +45,7 @@ inline LLVM::InlineAsmOp createAssembly(ImplicitLocOpBuilder &b, Type result,
       /*operand_attrs=*/ArrayAttr());
 }
 
-/// Replaces operations of a kind by what a function creates for them.
+/// Replaces each OpTy by the operations that `lower` creates.
 template <typename OpTy, typename Results>
 struct LowerOp : OpRewritePattern<OpTy> {
   using Lowering = Results (*)(OpTy, ImplicitLocOpBuilder &);
@@ -66,24 +67,24 @@ struct LowerOp : OpRewritePattern<OpTy> {
   Lowering lower;
 };
 
-/// Adds a pattern for each function. Those of operations with results return
-/// the values that take their place.
+/// Adds a LowerOp pattern for each function. The function for an operation with
+/// results returns the values that replace them.
 template <typename... OpTys, typename... Results>
 void addLowerings(RewritePatternSet &patterns,
                   Results (*...lower)(OpTys, ImplicitLocOpBuilder &)) {
   (patterns.add<LowerOp<OpTys, Results>>(patterns.getContext(), lower), ...);
 }
 
-/// Creates another operation with the operands and results of `op`.
+/// Creates a `To` operation with the operands and result types of `op`.
 template <typename From, typename To>
 ResultRange replaceBy(From op, ImplicitLocOpBuilder &b) {
   return To::create(b, op->getResultTypes(), op->getOperands())->getResults();
 }
 
-/// Lowers operations of the kernel dialect, `gpu.subgroup_reduce` and what else
-/// is illegal in `target`. Emits an error at each operation that no pattern
-/// lowers, as the vendor's GPUs lack it, and at each one that expects other
-/// lanes, FP8 types or reductions than they have.
+/// Lowers the kernel dialect, `gpu.subgroup_reduce` and all other operations
+/// that are illegal in `target`. Reports each operation without a pattern, as
+/// the vendor's GPUs lack it. Also reports operations whose lanes, FP8 types or
+/// reductions differ from those of the GPUs.
 LogicalResult lowerKernel(gpu::GPUFuncOp kernel, const Vendor &vendor,
                           ConversionTarget &target,
                           RewritePatternSet &&patterns);

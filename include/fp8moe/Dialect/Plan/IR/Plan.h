@@ -31,19 +31,20 @@ struct ProgramInterfaceResource
   StringRef getName() final { return "ProgramInterface"; }
 };
 
-/// The name that the manifest gives an element type ("BF16", "F8_E4M3", ...),
-/// as in safetensors, or nothing when buffers cannot have it.
+/// Returns the manifest's name of an element type ("BF16", "F8_E4M3", ...), as
+/// in safetensors. Returns std::nullopt for types that buffers cannot have.
 std::optional<StringRef> getManifestDtype(Type elementType);
 
-/// The most blocks that a cluster has on every device with clusters.
+/// The largest number of blocks in a cluster that every device with clusters
+/// supports.
 inline constexpr int64_t kMaxClusterBlocks = 8;
 
-/// Whether a program may contain `op`, an operation of the arith dialect: the
-/// manifest can express it.
+/// Whether the manifest can express `op`, an operation of the arith dialect, so
+/// that a program may contain it.
 bool isAllowedArithmetic(Operation *op);
 
-/// The static stride of dimension `dim` in elements, ShapedType::kDynamic when
-/// it is only known at run time.
+/// Returns the stride of dimension `dim` in elements, or ShapedType::kDynamic
+/// if the type does not give it.
 int64_t getStaticStride(MemRefType type, unsigned dim);
 
 } // namespace mlir::fp8moe::plan
