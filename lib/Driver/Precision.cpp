@@ -1,4 +1,4 @@
-//===- Precision.cpp - What was decided to be FP8 -------------------------===//
+//===- Precision.cpp - Reports of precision decisions ---------------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

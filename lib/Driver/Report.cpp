@@ -1,4 +1,4 @@
-//===- Report.cpp - What a compilation did, for people --------------------===//
+//===- Report.cpp - Reports of compilations as text -----------------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- ReportJson.cpp - What a compilation did, as data -------------------===//
+//===- ReportJson.cpp - Reports of compilations as JSON -------------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- Decisions.cpp - What was decided for every kernel ------------------===//
+//===- Decisions.cpp - Decisions on every kernel --------------------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- Calibration.cpp - How fast each chip is ----------------------------===//
+//===- Calibration.cpp - Measured and assumed speeds of chips -------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- TargetInfo.cpp - What is known about each target -------------------===//
+//===- TargetInfo.cpp - Features and limits of each chip ------------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

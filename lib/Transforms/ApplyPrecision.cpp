@@ -39,7 +39,7 @@ private:
 };
 } // namespace
 
-/// Reports a decision that no rewrite carries out.
+/// Reports a decision that this pass cannot apply.
 static LogicalResult verifyRecipe(MatmulOpInterface op) {
   PrecisionRecipe recipe = op.getPrecisionAttr().getRecipe();
   if (recipe == PrecisionRecipe::Tensorwise)
@@ -55,8 +55,8 @@ static LogicalResult verifyRecipe(MatmulOpInterface op) {
   return success();
 }
 
-/// Before the first matmul that needs it: those that follow in the block come
-/// after it.
+/// Quantizes an operand before the first matmul that needs it. Later matmuls of
+/// the block share the result, as they follow in the block.
 Quantized ApplyPrecision::quantize(MatmulOpInterface op,
                                    const MatmulOperand &operand) {
   OpBuilder builder(op);
@@ -70,7 +70,8 @@ Quantized ApplyPrecision::quantize(MatmulOpInterface op,
   return {data, quantization->getResult(1)};
 }
 
-/// An operand in FP8, seen as the matmul sees it.
+/// Returns an operand in FP8 through the same transposes as the matmul's
+/// operand.
 Quantized ApplyPrecision::getQuantized(MatmulOpInterface op, bool isFirst) {
   MatmulOperand source =
       getMatmulOperand(op, isFirst, op.getPrecisionAttr().getRecipe());
@@ -89,14 +90,14 @@ Quantized ApplyPrecision::getQuantized(MatmulOpInterface op, bool isFirst) {
   return result;
 }
 
-///     %y = linear %x, %w precision <fp8, ...>
-///     -->
-///     %xq, %xs = dynamic_quantize %x along [1] rounding pow2
-///     %wq, %ws = dynamic_quantize %w along [0] rounding pow2
-///     %y = linear %xq, %wq scales(%xs, %ws) direction quantize
-///         precision <fp8, ...>
+///      %y = linear %x, %w precision <fp8, ...>
+///      -->
+///      %xq, %xs = dynamic_quantize %x along [1] rounding pow2
+///      %wq, %ws = dynamic_quantize %w along [0] rounding pow2
+///      %y = linear %xq, %wq scales(%xs, %ws) direction quantize
+///          precision <fp8, ...>
 ///
-/// With recipe mxfp8 these are mx_quantize, and scales of blocks have no
+/// Recipe mxfp8 creates mx_quantize instead, and its block scales have no
 /// direction.
 void ApplyPrecision::apply(MatmulOpInterface op) {
   Quantized a = getQuantized(op, /*isFirst=*/true);

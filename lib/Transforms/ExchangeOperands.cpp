@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// (A B)^T = B^T A^T: kernels write rows of a result, so a matmul whose result
-// lies by columns becomes the one with exchanged operands, whose rows these
-// are. Placement chooses such a layout where a copy goes then, as
-// getKernelAccess says which matmuls may have it.
+// (A B)^T = B^T A^T. Kernels write contiguous rows of a result. A matmul whose
+// result has contiguous columns exchanges its operands, so that these columns
+// are rows of the new result. Placement chooses such a layout if it saves a
+// copy, for matmuls where getKernelAccess allows it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +24,7 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Whether the result is contiguous along its rows' dimension only.
+/// Whether the result is contiguous along its second-last dimension only.
 static bool liesByColumns(MatmulOpInterface op) {
   RankedTensorType type = op.getType();
   int64_t last = type.getRank() - 1;
@@ -33,7 +33,7 @@ static bool liesByColumns(MatmulOpInterface op) {
          layout.isContiguousAlong(last - 1);
 }
 
-/// The last two dimensions change places.
+/// Returns the permutation that swaps the last two dimensions.
 static SmallVector<int64_t> getExchange(Value value) {
   int64_t rank = cast<RankedTensorType>(value.getType()).getRank();
   SmallVector<int64_t> permutation = identityPermutation(rank);
@@ -41,7 +41,8 @@ static SmallVector<int64_t> getExchange(Value value) {
   return permutation;
 }
 
-/// Lets `exchanged`, a clone of `op`, multiply the transposed operands.
+/// Sets the operands of `exchanged`, a clone of `op`, to the transposed
+/// operands of `op` in exchanged order.
 template <typename MatmulOpTy>
 static void setOperands(MatmulOpTy op, MatmulOpTy exchanged) {
   OpBuilder builder(exchanged);

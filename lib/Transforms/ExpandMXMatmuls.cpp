@@ -29,7 +29,7 @@ struct ExpandMXMatmuls
 };
 } // namespace
 
-/// The type in bf16 of data that lie as `type` does, without padding.
+/// Returns the bf16 type with the shape and order of `type`, without padding.
 static RankedTensorType getWideType(RankedTensorType type) {
   ArrayRef<int64_t> shape = type.getShape();
   return StridedLayout::getDense(shape, StridedLayout::get(type)->order)
@@ -43,8 +43,9 @@ static Value dequantize(OpBuilder &builder, Location loc, Value data,
       scale, offsets, axis);
 }
 
-/// An operand in bf16. The contraction of weight gradients lies along groups,
-/// which are ranges of the first dimension of what is dequantized.
+/// Dequantizes an operand to bf16. Groups must be ranges of the first dimension
+/// there. So A of a K-grouped matmul, whose contraction is its second
+/// dimension, is transposed before and after.
 static Value expandOperand(MatmulOpInterface op, bool isFirst) {
   OpBuilder builder(op);
   Location loc = op.getLoc();

@@ -7,17 +7,16 @@
 //===----------------------------------------------------------------------===//
 
 //
-// 1. Erase what nobody reads, so that it keeps nothing from changing.
-// 2. Copies that pad what was packed, or the reverse, become one or none
-//    (Regroupings.cpp).
-// 3. Fold: for every end of a chain of views and copies, in program order, find
-//    its root through all views and copies before it, and replace it by the
-//    shortest chain of views of the root (ViewExpression), with at most one
-//    copy behind. An end is what something else reads, or several chains.
+// 1. Erase dead operations, which could prevent other folds.
+// 2. Fold copies that pad packed groups, or the reverse (Regroupings.cpp).
+// 3. Fold views: the end of a chain of views and copies is a link with several
+//    readers, or with one that is no link. For every end, in program order,
+//    find the root of the chain. Replace the end by the shortest chain of views
+//    of the root (ViewExpression), with at most one copy after them.
 // 4. Sink: kernels that read a transposed tensor read the tensor in its own
-//    order (SinkTransposes.cpp), and those that read a reshape read it in its
-//    own shape (SinkReshapes.cpp).
-// 5. Fold the chains around them again.
+//    order (SinkTransposes.cpp). Those that read a reshape read its input
+//    (SinkReshapes.cpp).
+// 5. Fold the chains around such kernels again.
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,7 +43,8 @@ struct FoldViews : public fp8moe::impl::FoldViewsBase<FoldViews> {
   void runOnOperation() override;
 };
 
-/// The result of an operation as a view of its root.
+/// The result of an operation as a view of its root, through a chain of views
+/// and plain copies.
 struct ViewInfo {
   explicit ViewInfo(Value root)
       : root(root),
@@ -52,21 +52,23 @@ struct ViewInfo {
 
   Value root;
   ViewExpression expression;
-  /// Operations between the root and the value.
+  /// The number of operations between the root and the value.
   unsigned length = 0;
-  /// The last copy among them, or null.
+  /// The last copy of the chain, or null.
   Operation *copy = nullptr;
-  /// No other operation reads a copy of the chain, nor a result behind it.
+  /// Whether all values from the first copy on have one use, so that only this
+  /// chain reads the copies.
   bool isExclusive = true;
 };
 
 } // namespace
 
-/// Longer chains are taken in parts, so that time stays linear. Folded chains
-/// are shorter but for shared copies.
+/// The longest chain that is folded at once. Longer ones are folded in parts,
+/// so that time stays linear. Folded chains are shorter than this unless other
+/// chains share their copies.
 static constexpr unsigned kMaxChain = 16;
 
-/// True for an operation that returns its input, type and all.
+/// Whether an operation returns its input with the same type and elements.
 static bool isIdentity(Operation *op) {
   if (op->getOperand(0).getType() != op->getResult(0).getType())
     return false;
@@ -78,14 +80,15 @@ static bool isChainLink(Operation *op) {
   return LayoutGraph::isView(op) || LayoutGraph::isPlainRelayout(op);
 }
 
-/// True when chains do not just go through a link on their way to another one.
+/// Whether chains end at this link: it has several uses, or a use that is no
+/// link.
 static bool isChainEnd(Operation *link) {
   return !link->hasOneUse() || !isChainLink(*link->user_begin());
 }
 
-/// The chain that ends with `op`; none when there is nothing before it. Views
-/// that cannot be composed with those before them start a chain; what they read
-/// is added to `others`.
+/// Returns the chain that ends with `op`; std::nullopt for a single operation.
+/// A view that cannot be composed with the views before it starts a new chain.
+/// The end of the chain before it is then added to `others`.
 static std::optional<ViewInfo> getInfo(Operation *op,
                                        SmallVectorImpl<Operation *> &others) {
   SmallVector<Operation *, kMaxChain> chain;
@@ -139,9 +142,9 @@ static Value createFolded(Operation *op, const ViewInfo &info,
   return RelayoutOp::create(builder, loc, wanted, value, /*offsets=*/Value());
 }
 
-/// Replaces `op` by the shortest chain from its root, if that is shorter than
-/// what there is. True when it was. Other ends of chains, and what has become
-/// one, are added to `others`.
+/// Replaces `op` by the shortest equivalent chain from its root, if that is
+/// shorter than the current one. Returns whether it did. Adds other ends of
+/// chains, old and new, to `others`.
 static bool foldChain(Operation *op, SmallVectorImpl<Operation *> &others) {
   Value input = op->getOperand(0), result = op->getResult(0);
   if (isIdentity(op)) {
@@ -181,8 +184,8 @@ static bool foldChain(Operation *op, SmallVectorImpl<Operation *> &others) {
   return true;
 }
 
-/// Folds the chain that ends with `end`, and parts of it that stay apart. True
-/// when something changed.
+/// Folds the chain that ends with `end`, and parts of it that remain separate.
+/// Returns whether anything changed.
 static bool foldChains(Operation *end) {
   bool changed = false;
   SmallVector<Operation *, 2> ends{end};
@@ -224,8 +227,8 @@ static void foldChainsAround(Operation *op) {
   foldChains(links);
 }
 
-/// Folds the copies that regroup, in the order of the program: each finds those
-/// before it folded.
+/// Folds the regroupings in program order, so that earlier ones are folded
+/// first.
 static bool foldRegroupings(FunctionOpInterface function) {
   SmallVector<RelayoutOp> regroupings;
   function->walk([&](RelayoutOp op) {
@@ -239,7 +242,8 @@ static bool foldRegroupings(FunctionOpInterface function) {
   return changed;
 }
 
-/// Moves the views that a kernel reads below it. True when something changed.
+/// Moves the views that a kernel reads below it. Returns whether anything
+/// changed.
 static bool sinkViews(KernelOpInterface kernel) {
   bool changed = false;
   while (true) {

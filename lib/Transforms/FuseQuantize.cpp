@@ -7,17 +7,18 @@
 //===----------------------------------------------------------------------===//
 
 //
-// In program order, each step once:
+// Runs each step once, in program order:
 //
 // 0. Packings of one tensor that was padded share a padding
 //    (SharePaddings.cpp).
-// 1. A cast and the scale operation that it reads become one operation, at the
-//    place of the scale operation.
-// 2. Quantizations that compute what an earlier one did read its results
-//    (MergeQuantizations.cpp).
-// 3. Jagged data that is only read padded is written padded, and block scales
-//    that are only read in tiles are written so; or the reverse.
-// 4. Pairs that no kernel does at once are split, such as rows before columns.
+// 1. A cast and the scale operation that it reads are fused, at the place of
+//    the scale operation.
+// 2. Quantizations with the values of an earlier one are replaced by its
+//    results (MergeQuantizations.cpp).
+// 3. Jagged data whose readers all pad it is written padded. Block scales whose
+//    readers all copy them to tiles are written in tiles. So is the reverse.
+// 4. Pairs of axes that no kernel computes at once are split, such as rows
+//    before columns.
 // 5. Quantizations of one tensor are paired, at the place of the first.
 //
 //===----------------------------------------------------------------------===//
@@ -52,8 +53,8 @@ struct FuseQuantize : public fp8moe::impl::FuseQuantizeBase<FuseQuantize> {
 // Scales and casts
 //===----------------------------------------------------------------------===//
 
-/// Makes one operation of `cast` and of `scale`, if that computes the scales
-/// that it should have.
+/// Fuses `cast` and `scale`, which computes the scales that `cast` reads, if
+/// both have the same input, groups, axis and FP8 type.
 template <typename ScaleOpTy>
 static bool fuseScale(ScaleOpTy scale, QuantizeOp cast) {
   if (scale->getBlock() != cast->getBlock() ||
@@ -88,24 +89,24 @@ static bool fuseScale(QuantizeOp cast) {
 // Two axes
 //===----------------------------------------------------------------------===//
 
-/// A dynamic quantization along one axis. A tile belongs to the operation that
-/// it was chosen for.
+/// Whether `op` is a dynamic quantization along one axis without tiles. Tiles
+/// were chosen for this operation and would not fit the fused one.
 static bool isFusable(SliceOpInterface op) {
   return isa<DynamicQuantizeOp, JaggedDynamicQuantizeOp>(op) &&
          op->getNumResults() == 2 &&
          !cast<TiledOpInterface>(*op).getTilesAttr();
 }
 
-/// Whether the axis is the one along which the input is contiguous.
+/// Whether the input is contiguous along the axis.
 static bool isAlongRows(SliceOpInterface op) {
   std::optional<StridedLayout> layout =
       StridedLayout::get(op.getInput().getType());
   return layout && layout->isContiguousAlong(op.getSliceAxes().front());
 }
 
-/// Fuses two quantizations, `earlier` the first in the program, if that is
-/// predicted to take less time on some card of the target, and no more on its
-/// own; `explain`: says why otherwise.
+/// Fuses two quantizations, of which `earlier` comes first. The fused one must
+/// be predicted to take less time on some card of the target, and no more on
+/// the target's own. `explain` emits a remark if it is not.
 static bool fusePair(SliceOpInterface earlier, SliceOpInterface later,
                      const TargetInfo &target, DominanceInfo &dominance,
                      bool explain) {
@@ -161,9 +162,9 @@ static bool fusePair(SliceOpInterface earlier, SliceOpInterface later,
   return true;
 }
 
-/// Splits quantizations along two axes that no kernel does at once: they are
-/// paired again in the order that kernels take, or placement decides for each
-/// axis where it reads the input:
+/// Splits quantizations along two axes that no kernel computes at once. They
+/// are then paired again in the order that kernels support, or placement
+/// chooses a layout of the input for each axis:
 ///
 ///   %q:2, %s:2 = dynamic_quantize %x along [0, 1]
 ///
@@ -187,7 +188,7 @@ static bool splitPairs(FunctionOpInterface function, const TargetInfo &target) {
 // Two axes of blocks
 //===----------------------------------------------------------------------===//
 
-/// Whether one operation can do what both do.
+/// Whether one mx_quantize can replace both.
 static bool canPairBlocks(MXQuantizeOp first, MXQuantizeOp second) {
   if (first.getAxes().size() != 1 || second.getAxes().size() != 1 ||
       first.getAxis() == second.getAxis() ||
@@ -236,7 +237,8 @@ static bool pairBlocks(MXQuantizeOp first, MXQuantizeOp second) {
 // Regroupings
 //===----------------------------------------------------------------------===//
 
-/// The regroupings that read `data`, if nothing else does.
+/// Returns the uses of `data`, if `isWanted` accepts all of them. Else returns
+/// an empty list.
 static SmallVector<PermutedUse>
 collectRegroupings(Value data,
                    function_ref<bool(const PermutedUse &)> isWanted) {
@@ -246,8 +248,8 @@ collectRegroupings(Value data,
   return uses;
 }
 
-/// Lets the producer of `data` write what `uses`, which are regroupings and all
-/// who read it, make of it. Returns the operation that takes its place.
+/// Lets the producer of `data` write the result of the regroupings `uses`,
+/// which are all uses of `data`. Returns the new producer.
 static Operation *writeRegrouped(OpResult data, RankedTensorType type,
                                  ArrayRef<PermutedUse> uses, StringRef remark) {
   Operation *producer = data.getOwner();
@@ -268,8 +270,8 @@ static Operation *writeRegrouped(OpResult data, RankedTensorType type,
   return regrouped;
 }
 
-/// Lets a quantization write its data padded or packed, as all who read it want
-/// it, if that is predicted to take no more time than a kernel for the copy.
+/// Lets a quantization write its data padded or packed, if all readers want
+/// that. It must be predicted to take no more time than quantization and copy.
 static bool fuseGroups(JaggedDynamicQuantizeOp op, const TargetInfo &target,
                        bool explain) {
   auto data = cast<OpResult>(op.getQuantized().front());
@@ -316,8 +318,8 @@ static bool fuseGroups(JaggedDynamicQuantizeOp op, const TargetInfo &target,
 }
 
 /// Lets a quantization write its block scales along axis number `index` in
-/// tiles or row-major, as all who read them want them. Returns the operation
-/// that takes its place, null where it stays.
+/// tiles or row-major, if all readers want that. Returns the new quantization,
+/// or null if nothing changed.
 static Operation *fuseTiles(MXQuantizeOp op, unsigned index) {
   auto scales = cast<OpResult>(op.getScales()[index]);
   auto type = cast<RankedTensorType>(scales.getType());
@@ -340,7 +342,8 @@ static Operation *fuseTiles(MXQuantizeOp op, unsigned index) {
               : "the quantization writes the scales row-major");
 }
 
-/// Fuses tiles along each axis. Returns how many there were.
+/// Fuses copies to or from tiles along each axis. Returns the number of axes
+/// that changed.
 static unsigned fuseTiles(MXQuantizeOp op) {
   unsigned fused = 0;
   for (unsigned i = 0, e = op.getAxes().size(); i < e; ++i)

@@ -16,7 +16,8 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Tensors whose layout can be reasoned about; others are left as they are.
+/// Whether placement handles the tensor: it has a strided layout or none.
+/// Others stay as they are.
 static bool isPlaceable(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   return type &&
@@ -63,9 +64,10 @@ LayoutGraph::LayoutGraph(FunctionOpInterface function) {
   while (findCopiesOfTheirOwn());
 }
 
-/// A use may want a layout of a view that the root cannot have, as when experts
-/// that are one dimension of the root lie apart. The last copy before it is a
-/// root then. True when there are new ones.
+/// Adds copies to `ownCopies`: a use may want a layout of a view that the root
+/// cannot have. An example is padding between experts that are part of a merged
+/// dimension of the root. The last copy before such a use becomes a root.
+/// Returns whether there are new ones.
 bool LayoutGraph::findCopiesOfTheirOwn() {
   bool found = false;
   for (const LayoutRoot &root : roots)
@@ -201,7 +203,7 @@ void LayoutGraph::sortUses(SmallVectorImpl<LayoutUse> &uses) const {
     llvm::stable_sort(uses, isBefore);
 }
 
-/// The layout of a reshape's input seen as its result, or the reverse.
+/// Applies a reshape to a layout, from its input to its result or the reverse.
 static std::optional<StridedLayout> applyReshape(Value from, Value to,
                                                  const StridedLayout &layout) {
   return reshapeLayout(layout, tensorType(from).getShape(),

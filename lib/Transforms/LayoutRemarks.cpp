@@ -1,4 +1,4 @@
-//===- LayoutRemarks.cpp - What the layout passes tell people -------------===//
+//===- LayoutRemarks.cpp - Remarks of the layout passes -------------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

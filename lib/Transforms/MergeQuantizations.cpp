@@ -14,9 +14,9 @@
 //
 //   -->  %q0, %s0 = dynamic_quantize %x along [1]
 //
-// Every result is named by how its values are computed. An operation is
-// replaced if its block has computed all its results before, and if layouts are
-// then placed in less predicted time. Results in another layout become copies.
+// Every result is identified by the computation of its values. An operation is
+// replaced if its block has computed all its results before, and if layout
+// placement then predicts less time. Results in another layout become copies.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,8 +33,8 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 
 namespace {
-/// How the values of a result are computed: attributes, and values that are
-/// read, null where there are none. Layouts are no part of it.
+/// The computation of a result's values: attributes, and values that it reads
+/// (null if absent). Does not depend on layouts.
 struct Computation {
   StringRef name;
   const void *input;
@@ -50,13 +50,14 @@ struct Computation {
   }
 };
 
-/// The results of an operation and how each is computed; one result may have
-/// several names.
+/// The results of an operation with their computations. A result may have
+/// several equivalent computations.
 using NamedResults = SmallVector<std::pair<Computation, OpResult>, 6>;
 
 /// A result, and an earlier one with the same values.
 using KnownResult = std::pair<OpResult, Value>;
-/// All results of an operation that are read.
+/// For every result of an operation that is read, the earlier value that
+/// replaces it.
 using Replacement = SmallVector<KnownResult, 4>;
 
 /// Finds operations of one block that compute the same values as earlier ones.
@@ -66,13 +67,14 @@ public:
                      bool explain)
       : trials(function, target, memo), explain(explain) {}
 
-  /// Begins another block.
+  /// Forgets all results, before the next block.
   void clear() {
     computed.clear();
     equalScales.clear();
   }
 
-  /// Replaces `op` if all that it computes is there already.
+  /// Replaces `op` if its block has computed all its results before. Returns
+  /// whether it did.
   bool merge(Operation *op);
 
 private:
@@ -86,8 +88,8 @@ private:
   PlacementTrials trials;
   bool explain;
   std::map<Computation, SmallVector<OpResult, 2>> computed;
-  /// Maps scales to the first ones that have the same values: casts by either
-  /// are equal.
+  /// Maps scales to the first scales with the same values, so that casts by
+  /// either are equal.
   DenseMap<const void *, const void *> equalScales;
 };
 } // namespace
@@ -130,7 +132,8 @@ static void nameCast(StringRef name, Value input, Value offsets, int64_t axis,
                        cast<OpResult>(data));
 }
 
-/// A quantization along one axis is a scale operation and a cast by its result.
+/// Adds the computations of a quantization along one axis, also as a scale
+/// operation and a cast by its result.
 static void nameQuantize(Value input, Value offsets, int64_t axis,
                          Attribute rounding, Value data, Value scales,
                          NamedResults &results) {
@@ -158,9 +161,8 @@ static void nameBlocks(MXQuantizeOp op, NamedResults &results) {
   }
 }
 
-/// How the results of `op` are computed; nothing for other operations, and for
-/// those that divide elements first. A tile belongs to the operation that it
-/// was chosen for.
+/// Returns the computations of the results of `op`. Returns nothing for other
+/// operations, and for those with tiles, which were chosen for this operation.
 static NamedResults nameResults(Operation *op) {
   NamedResults results;
   auto tiled = dyn_cast<TiledOpInterface>(op);
@@ -191,15 +193,15 @@ static NamedResults nameResults(Operation *op) {
 // Merging
 //===----------------------------------------------------------------------===//
 
-/// Whether a plain copy makes `type` of `known`.
+/// Whether `known` has `type`, or a plain copy converts it to `type`.
 static bool canCopy(Value known, RankedTensorType type) {
   RankedTensorType from = tensorType(known);
   return from == type || (from.getShape() == type.getShape() &&
                           getGroupPadding(from) == getGroupPadding(type));
 }
 
-/// The one of `values` that `preferred` computes, the first that has this type,
-/// or else one that a copy can make it of; null when there is none.
+/// Returns the best of `values` that has `type` or can be copied to it, or
+/// null. Results of `preferred` come first, then values of this type.
 static Value findBest(ArrayRef<OpResult> values, RankedTensorType type,
                       Operation *preferred) {
   Value best;
@@ -214,8 +216,8 @@ static Value findBest(ArrayRef<OpResult> values, RankedTensorType type,
   return best;
 }
 
-/// Finds values for the results of `op` that are read; none if one of them has
-/// no value.
+/// Finds earlier values for all results of `op` that are read. Returns an empty
+/// list if one of them has none.
 Replacement QuantizationMerger::find(Operation *op, const NamedResults &results,
                                      Operation *preferred) const {
   llvm::SmallMapVector<OpResult, Value, 4> known;
@@ -229,8 +231,9 @@ Replacement QuantizationMerger::find(Operation *op, const NamedResults &results,
   return isKnown ? Replacement(known.begin(), known.end()) : Replacement();
 }
 
-/// Several operations may have computed a result, in several layouts: first the
-/// results of any whose types are the same, then those of each.
+/// Returns all possible replacements, as several operations may have computed a
+/// result in different layouts. The first replacement prefers equal types from
+/// any operation, the others prefer one operation each.
 SmallVector<Replacement, 2>
 QuantizationMerger::findAll(Operation *op, const NamedResults &results) const {
   llvm::SmallSetVector<Operation *, 4> owners;
@@ -247,7 +250,8 @@ QuantizationMerger::findAll(Operation *op, const NamedResults &results) const {
   return found;
 }
 
-/// Replaces the results of `op` by what is known of them, and erases it.
+/// Replaces the results of `op` by `known` values, with a copy if types differ,
+/// and erases `op`.
 static void replaceByKnown(Operation *op, ArrayRef<KnownResult> known) {
   OpBuilder builder(op);
   for (auto [result, value] : known) {
@@ -261,8 +265,8 @@ static void replaceByKnown(Operation *op, ArrayRef<KnownResult> known) {
   op->erase();
 }
 
-/// The replacement with which layouts are placed in the least time, null where
-/// that is no less than without any.
+/// Returns the replacement with the least time after layout placement, or null
+/// if none takes less time than `op`.
 const Replacement *
 QuantizationMerger::chooseFastest(ArrayRef<Replacement> replacements) {
   const Replacement *fastest = nullptr;

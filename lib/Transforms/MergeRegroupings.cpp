@@ -6,16 +6,17 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Two copies in one block that pad or pack one tensor in the same groups, or
-// move it to tiles or back, hold the same values and differ in order only. To
-// placement they are two roots, so nobody reads one for the other. Here
+// Two copies in one block may pad or pack one tensor in the same groups, or
+// move it to tiles or back. They have the same values and only differ in the
+// order of dimensions. To placement they are two roots, so no reader of one
+// uses the other. This file replaces
 //
-//   * the later becomes a view of the earlier, and a plain copy where it lies
-//     otherwise, or
-//   * a plain copy of one that lies as the other does becomes a view of that,
+//   * the later copy by a view of the earlier one, with a plain copy if layouts
+//     differ, or
+//   * a plain copy of one by a view of the other, if that has its layout.
 //
-// whichever lets layouts be placed in the least predicted time, if that is less
-// than before.
+// It chooses the replacement with the least predicted time after placement, if
+// that is less than before.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,26 +30,27 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 
 namespace {
-/// The result of a regrouping, whatever its order: the block, the tensor, its
-/// offsets if there are any, and the row-major type of the result, seen as the
-/// tensor is.
+/// A key of regroupings with the same values in any order: the block, the
+/// tensor, its offsets if any, and the row-major type of the result in the
+/// tensor's order of dimensions.
 using Form = std::tuple<Block *, Value, Value, Type>;
 
-/// A regrouping, and the dimensions of its tensor that it shows.
+/// A regrouping of a transposed tensor: dimension i of `op` is dimension
+/// `permutation[i]` of the tensor.
 struct Regrouped {
   RelayoutOp op;
   SmallVector<int64_t> permutation;
 };
 
-/// A copy that can be a view of another one, and a plain copy where that lies
-/// otherwise.
+/// A copy (`replaced`) that can become `view` of a regrouping, with a plain
+/// copy if its layout differs.
 struct Merge {
   Value replaced;
   PermutedView view;
 };
 } // namespace
 
-/// The form of `op`, if it regroups.
+/// Returns the form of `op`, if it is a regrouping.
 static std::optional<std::pair<Form, Regrouped>> matchForm(RelayoutOp op) {
   if (!LayoutGraph::isRegrouping(op))
     return std::nullopt;
@@ -67,7 +69,7 @@ static std::optional<std::pair<Form, Regrouped>> matchForm(RelayoutOp op) {
                    Regrouped{op, tensor.permutation});
 }
 
-/// The dimensions of `kept` that a view of `replaced` shows.
+/// Returns the permutation that shows `kept` as `view` shows `replaced`.
 static SmallVector<int64_t> showThrough(const Regrouped &kept,
                                         const Regrouped &replaced,
                                         ArrayRef<int64_t> view) {
@@ -75,7 +77,7 @@ static SmallVector<int64_t> showThrough(const Regrouped &kept,
                              composePermutations(replaced.permutation, view));
 }
 
-/// Whether `kept` seen through `permutation` lies as `copy` does.
+/// Whether `kept`, permuted, has the same layout as `copy`.
 static bool liesAs(RelayoutOp kept, ArrayRef<int64_t> permutation,
                    RelayoutOp copy) {
   std::optional<StridedLayout> layout = StridedLayout::get(kept.getType());
@@ -89,7 +91,7 @@ static bool isBefore(RelayoutOp op, Operation *other) {
   return ancestor && op->isBeforeInBlock(ancestor);
 }
 
-/// The plain copies of `regrouped` that lie as `kept` does.
+/// Collects the plain copies of `regrouped` that have the layout of `kept`.
 static void collectCopiesLike(Regrouped &kept, Regrouped &regrouped,
                               SmallVectorImpl<Merge> &merges) {
   SmallVector<std::pair<Value, SmallVector<int64_t>>> worklist;
@@ -115,8 +117,8 @@ static void collectCopiesLike(Regrouped &kept, Regrouped &regrouped,
   }
 }
 
-/// For each form the merges that are possible, one of which can be done at a
-/// time.
+/// Returns the possible merges for each form. Only one merge per form can be
+/// applied at a time.
 static std::vector<SmallVector<Merge>>
 collectMerges(FunctionOpInterface function) {
   llvm::MapVector<Form, SmallVector<Regrouped, 2>> forms;
@@ -144,7 +146,7 @@ collectMerges(FunctionOpInterface function) {
   return result;
 }
 
-/// Merges, of one form each, that together take less time than none.
+/// Returns merges of different forms that together reduce the predicted time.
 static SmallVector<Merge> findPayingMerges(FunctionOpInterface function,
                                            PlacementTrials &trials) {
   auto tryMerges = [&](ArrayRef<Merge> merges) {

@@ -16,7 +16,7 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Whether every block is behind the one that immediately dominates it.
+/// Whether every block comes after its immediate dominator.
 static bool isSorted(Region &region) {
   DominanceInfo dominance(region.getParentOp());
   llvm::SmallPtrSet<Block *, 8> seen{&region.front()};
@@ -26,7 +26,8 @@ static bool isSorted(Region &region) {
   });
 }
 
-/// A depth-first search comes to a block through all that dominate it.
+/// Sorts blocks in depth-first order, in which every block comes after those
+/// that dominate it.
 static void sortBlocks(Region &region) {
   SmallVector<Block *> order(llvm::depth_first(&region.front()));
   for (Block *block : order)

@@ -6,12 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// 1. Every matmul that contracts over groups and gains by padding is a
-//    candidate.
-// 2. A candidate stays one while both operands are, through transposes, jagged
-//    data that only candidates read. Dropping one may drop others, so repeat.
-// 3. The quantizations of the remaining ones write padded groups: only types
-//    change.
+// 1. Every matmul that contracts over groups and is faster with padded groups
+//    is a candidate.
+// 2. Both operands of a candidate must be jagged data, maybe transposed, that
+//    only candidates read. Other candidates are dropped, until all meet this.
+// 3. The quantizations before the remaining candidates write padded groups.
+//    Only types change.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,8 +32,8 @@ namespace mlir::fp8moe {
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// A padded extent is a multiple of the padding, so that pitches keep this
-/// promise, in bytes, by themselves.
+/// Promised alignment of padded data in bytes. Pitches keep this promise, as a
+/// padded extent is a multiple of the padding.
 static constexpr int64_t kPaddedAlignment = 16;
 
 namespace {
@@ -44,8 +44,8 @@ struct PadGroups : public fp8moe::impl::PadGroupsBase<PadGroups> {
 using Candidates = llvm::SetVector<GroupedMatmulOp>;
 } // namespace
 
-/// The jagged data that `operand` is, through transposes; null when it is
-/// something else.
+/// Returns the data of a jagged quantization that `operand` is, itself or
+/// transposed; null for any other operand.
 static OpResult findJaggedData(Value operand) {
   operand = skipOps(operand, llvm::IsaPred<TransposeOp>);
   auto producer = operand.getDefiningOp<JaggedDynamicQuantizeOp>();
@@ -54,7 +54,8 @@ static OpResult findJaggedData(Value operand) {
   return cast<OpResult>(operand);
 }
 
-/// True when `use` contracts dimension `dim` of a candidate with these groups.
+/// Whether `use` is an operand of a candidate with these groups that contracts
+/// dimension `dim`.
 static bool isContracted(OpOperand &use, int64_t dim, Value offsets,
                          const Candidates &candidates) {
   auto matmul = dyn_cast<GroupedMatmulOp>(use.getOwner());
@@ -65,8 +66,8 @@ static bool isContracted(OpOperand &use, int64_t dim, Value offsets,
   return &use == &matmul.getBMutable() && dim == matmul.getContractedDimB();
 }
 
-/// True when everybody who reads `data`, directly or through transposes, is a
-/// candidate that contracts its dimension `dim`.
+/// Whether every reader of `data`, directly or through transposes, is a
+/// candidate that contracts dimension `dim`.
 static bool isOnlyContracted(Value data, int64_t dim, Value offsets,
                              const Candidates &candidates) {
   return llvm::all_of(data.getUses(), [&](OpOperand &use) {
@@ -78,7 +79,7 @@ static bool isOnlyContracted(Value data, int64_t dim, Value offsets,
   });
 }
 
-/// True when the jagged data that `operand` is can be written padded.
+/// Whether `operand` is jagged data that its quantization can write padded.
 static bool canPad(Value operand, const Candidates &candidates) {
   OpResult data = findJaggedData(operand);
   if (!data)
@@ -111,7 +112,7 @@ static Candidates findCandidates(FunctionOpInterface function,
   }
 }
 
-/// The type of jagged data along `axis` in `numGroups` groups, padded.
+/// Returns the type of jagged data after padding `axis` for `numGroups` groups.
 static RankedTensorType getPaddedType(RankedTensorType type, int64_t axis,
                                       int64_t numGroups, int64_t pad) {
   SmallVector<int64_t> shape(type.getShape());
@@ -123,7 +124,7 @@ static RankedTensorType getPaddedType(RankedTensorType type, int64_t axis,
   return layout.getType(shape, type.getElementType());
 }
 
-/// Gives transposes of `data` the types that follow from its own.
+/// Updates the types of transposes of `data`.
 static void updateViews(Value data) {
   for (Operation *user : data.getUsers()) {
     auto view = dyn_cast<TransposeOp>(user);

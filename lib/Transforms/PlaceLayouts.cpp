@@ -7,17 +7,17 @@
 //===----------------------------------------------------------------------===//
 
 //
-// 0. Regroupings of one tensor become one where that pays (MergeRegroupings).
+// 0. Replace regroupings of one tensor by one if that is faster
+//    (MergeRegroupings).
 // 1. Collect roots and their uses (LayoutGraph).
 // 2. Choose layouts of least predicted time (PlacementProblem).
 // 3. Write the chosen layouts into the types of the roots.
 // 4. Create the copies, one for each layout of a root that differs from the
-// primary.
-// 5. Let every use read its layout through fresh views.
-// 6. Erase the views and copies that nobody reads any more, and control flow
-// whose results are now known.
+//    primary.
+// 5. Let every use read its layout through new views.
+// 6. Erase dead views and copies, and control flow whose results are now known.
 // 7. Exchange the operands of matmuls that write columns (ExchangeOperands).
-// 8. Merge equal operations. Where kernels have become equal, begin again.
+// 8. Merge equal operations. If kernels have become equal, start again.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,7 +42,8 @@ namespace mlir::fp8moe {
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Functions with more combinations are not compared with enumeration.
+/// The largest number of combinations for which a placement is verified by
+/// enumeration.
 static constexpr uint64_t kMaxEnumerated = 100000;
 
 namespace {
@@ -54,7 +55,7 @@ struct PlaceLayouts : public fp8moe::impl::PlaceLayoutsBase<PlaceLayouts> {
 private:
   struct Outcome {
     bool changed = false;
-    /// Whether branches or loops went away, too.
+    /// Whether control flow was simplified.
     bool simplified = false;
     int64_t copiesBefore = 0, copiesAfter = 0;
     int64_t bytesBefore = 0, bytesAfter = 0;
@@ -62,11 +63,11 @@ private:
   FailureOr<Outcome> place(FunctionOpInterface function,
                            const TargetInfo &target);
 
-  /// Kept from one function to the next: they have the same types and kernels.
-  /// Their entries are true for every function, so the order of functions
-  /// changes nothing.
+  /// A cache shared by all functions, which have the same types and kernels.
+  /// Entries do not depend on the function, so the order of functions does not
+  /// matter.
   PlacementMemo memo;
-  /// Upstream's simplifications of control flow.
+  /// Upstream's canonicalizations of scf.if and scf.for.
   FrozenRewritePatternSet controlFlowPatterns;
 };
 
@@ -88,7 +89,7 @@ public:
 private:
   static bool retype(const LayoutRoot &root, const StridedLayout &primary);
   void rewriteUses(unsigned root);
-  /// The only type that a use takes, or null when it takes several.
+  /// Returns the only type that a use accepts, or null if it accepts several.
   RankedTensorType getWantedType(const LayoutUse &use) const;
   Value createCopy(const LayoutRoot &root, const StridedLayout &layout,
                    ArrayRef<const LayoutUse *> uses);
@@ -100,7 +101,7 @@ private:
   const LayoutGraph &graph;
   const Placement &placement;
   SmallVector<bool> isRetyped;
-  /// Copies that a remark has told of.
+  /// Copies with a remark already.
   llvm::SmallPtrSet<Operation *, 8> reported;
 };
 } // namespace
@@ -138,7 +139,8 @@ void PlacementRewriter::reportRemoval(const LayoutRoot &root,
                   layout;
 }
 
-/// True when every copy reads a root directly, as the rewriter makes them.
+/// Whether every copy reads a root directly, as the copies of PlacementRewriter
+/// do.
 static bool areCopiesDirect(const LayoutGraph &graph) {
   return llvm::all_of(graph.getRoots(), [](const LayoutRoot &root) {
     return llvm::all_of(root.uses, [](const LayoutUse &use) {
@@ -165,8 +167,8 @@ Value PlacementRewriter::createCopy(const LayoutRoot &root,
                             value, /*offsets=*/Value());
 }
 
-/// The chain of least length that shows `source` as the views do; the copies
-/// that were between them may be gone.
+/// Returns the shortest chain that is equivalent to `views` on `source`. Copies
+/// between the views may have been removed.
 static SmallVector<ViewStep> composeViews(ArrayRef<Operation *> views,
                                           RankedTensorType source) {
   if (views.size() > 1) {
@@ -218,8 +220,9 @@ bool PlacementRewriter::retype(const LayoutRoot &root,
   return true;
 }
 
-/// Whether two layouts of one root are the same. Unknown strides are: copies
-/// have known or dense ones, so both must be the root's own.
+/// Whether two layouts of one root are equal. Equal spellings with unknown
+/// strides count as equal: copies have known or dense strides, so both are the
+/// root's own layout.
 static bool areSameForRoot(const StridedLayout &a, const StridedLayout &b,
                            ArrayRef<int64_t> shape) {
   bool areSpelledAlike = a.dense == b.dense && a.order == b.order &&
@@ -281,8 +284,8 @@ LogicalResult PlaceLayouts::initialize(MLIRContext *context) {
   return success();
 }
 
-/// Both branches may yield the same tensor when their copies are gone, and a
-/// loop what it got. Returns whether anything changed.
+/// Simplifies control flow: without copies, both branches may yield the same
+/// tensor, and a loop may yield its argument. Returns whether anything changed.
 static bool simplifyControlFlow(const LayoutGraph &graph,
                                 const FrozenRewritePatternSet &patterns) {
   llvm::SetVector<Operation *> ops;
@@ -298,8 +301,7 @@ static bool simplifyControlFlow(const LayoutGraph &graph,
   return changed;
 }
 
-/// Merges equal operations. Without the copies between them, kernels may be
-/// equal that were not before.
+/// Runs CSE, as kernels may be equal once copies between them are gone.
 static bool mergeEqualOperations(FunctionOpInterface function) {
   bool changed = false;
   IRRewriter rewriter(function.getContext());

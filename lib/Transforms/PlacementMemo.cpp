@@ -17,7 +17,7 @@ static uint64_t toNumber(const void *pointer) {
   return reinterpret_cast<uintptr_t>(pointer);
 }
 
-/// Appends all that a layout of a tensor of known rank says; null is allowed.
+/// Appends a layout of a tensor of known rank to the key. Null is allowed.
 static void appendLayout(const StridedLayout *layout,
                          std::vector<uint64_t> &key) {
   if (!layout) {
@@ -35,11 +35,12 @@ static void appendLayout(const StridedLayout *layout,
 // Layouts
 //===----------------------------------------------------------------------===//
 
-/// Orders of so many dimensions are tried; tensors of the dialect's kernels
-/// have at most three.
+/// The largest rank for which all orders are tried. Tensors of the dialect's
+/// kernels have at most this rank.
 static constexpr int64_t kMaxPermutedRank = 3;
 
-/// The dense layout of a tensor in another order; its groups stay as they are.
+/// Returns the dense layout of a tensor in another order, with its groups
+/// unchanged.
 static StridedLayout getDenseLike(RankedTensorType type,
                                   ArrayRef<int64_t> order) {
   StridedLayout layout = StridedLayout::getDense(type.getShape(), order);
@@ -146,7 +147,7 @@ Cost fp8moe::scaleCost(Cost cost, double frequency) {
   return cost;
 }
 
-/// The tensor's place among the operands, or behind them among the results.
+/// Returns the index of the tensor among operands, then results.
 static uint64_t getPlace(Operation *op, Value tensor) {
   if (tensor.getDefiningOp() == op)
     return op->getNumOperands() + cast<OpResult>(tensor).getResultNumber();

@@ -19,11 +19,11 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Runs of a loop whose trip count is not known: enough that work is worth
-/// moving out of it, and no more is claimed.
+/// Assumed trip count of a loop if it is unknown: high enough that moving work
+/// out of the loop pays off.
 static constexpr double kUnknownTripCount = 8;
-/// Rounds in which layouts are asked for through control flow; each goes
-/// through one more loop of a nest.
+/// Rounds that propagate wanted layouts through control flow. Each round passes
+/// one more level of nested loops.
 static constexpr int kMaxFlowSweeps = 4;
 
 double fp8moe::estimateFrequency(Operation *op) {
@@ -41,14 +41,14 @@ double fp8moe::estimateFrequency(Operation *op) {
   return frequency;
 }
 
-/// A difference from the program as it was.
+/// Returns the cost of a change to the program, if `differs`.
 static Cost change(bool differs) {
   Cost cost;
   cost.changes = differs;
   return cost;
 }
 
-/// The cost of a copy of the program as it is.
+/// Returns the cost of an existing copy.
 static Cost estimateCurrentCopy(Operation *copy, const TargetInfo &target) {
   // It costs nothing and is not wanted.
   if (isNoopRelayout(copy))
@@ -60,9 +60,9 @@ static Cost estimateCurrentCopy(Operation *copy, const TargetInfo &target) {
 // Candidates
 //===----------------------------------------------------------------------===//
 
-/// The candidates of a root are those of its type and the layouts that its uses
-/// want. A tensor that flows into another root may be wanted in the layouts of
-/// that root.
+/// Collects the candidates of each root: those of its type, and the layouts
+/// that its uses want. A use that is a flow wants the layouts of the root that
+/// it flows into.
 void PlacementProblem::collectCandidates() {
   ArrayRef<LayoutRoot> roots = graph.getRoots();
   std::vector<SmallVector<StridedLayout, 0>> wanted(roots.size());
@@ -161,7 +161,8 @@ void PlacementProblem::addTable(ArrayRef<const Choice *> choices,
   problem.addFactor(variables, std::move(costs));
 }
 
-/// Only kernels and control flow may write another layout than they do.
+/// Returns the layouts that a root may be written in. Only results of kernels
+/// and control flow have a choice.
 SmallVector<unsigned, 4>
 PlacementProblem::getPrimaryOptions(unsigned root) const {
   const LayoutRoot &entry = graph.getRoots()[root];
@@ -223,7 +224,7 @@ PlacementProblem::PlacementProblem(const LayoutGraph &graph,
 // Terms
 //===----------------------------------------------------------------------===//
 
-/// Without a reason nothing changes.
+/// Adds the cost of changes, so that layouts only change if something improves.
 void PlacementProblem::addChangeTerms(unsigned root) {
   addCosts(primaryOf[root],
            [](unsigned option) { return change(option != 0); });
@@ -242,8 +243,8 @@ Cost PlacementProblem::copyCost(unsigned root, unsigned from, unsigned to,
   return scaleCost(candidates[root]->getCopyCost(from, to), frequency);
 }
 
-/// A use that reads another layout than the primary one pays for a copy; uses
-/// that read the same copy pay once.
+/// Adds the cost of copies: a use that reads another layout than the primary
+/// one needs a copy. Uses that read the same copy share its cost.
 void PlacementProblem::addCopyTerms(unsigned root) {
   const LayoutRoot &entry = graph.getRoots()[root];
   unsigned numLayouts = candidates[root]->layouts.size();
@@ -346,7 +347,7 @@ bool PlacementProblem::canRead(unsigned root, unsigned use, unsigned candidate,
          seen->align >= wanted->align;
 }
 
-/// A tensor that flows into a root has the root's layout.
+/// Requires that a tensor which flows into a root has the layout of that root.
 void PlacementProblem::addFlowTerms(unsigned root) {
   const LayoutRoot &entry = graph.getRoots()[root];
   for (auto [i, use] : llvm::enumerate(entry.uses)) {
@@ -364,7 +365,8 @@ void PlacementProblem::addFlowTerms(unsigned root) {
   }
 }
 
-/// The time of a kernel couples what it reads with what it writes.
+/// Adds the time of a kernel, which depends on the layouts of all its operands
+/// and results.
 void PlacementProblem::addKernelTerm(Operation *op) {
   SmallVector<const Choice *> choices;
   SmallVector<TensorLayouts> tensors;
@@ -484,14 +486,14 @@ Cost fp8moe::evaluateFunction(FunctionOpInterface function,
   return total;
 }
 
-/// Whether `use` takes a tensor only in the layout of its type.
+/// Whether `use` only accepts the layout of the tensor's type.
 static bool isFixedUse(const OpOperand &use) {
   return isa<CallOpInterface>(use.getOwner()) ||
          LayoutGraph::isReturnedByFunction(use);
 }
 
-/// Whether `kernel` is alone in reading or writing a tensor whose layout
-/// functions, calls and returns decide: nobody else would share a copy of it.
+/// Whether `kernel` is the only reader or writer of a tensor whose layout is
+/// fixed by functions, calls and returns. Nothing else would then share a copy.
 static bool isAnchored(Value value, Operation *kernel) {
   if (value.getDefiningOp() == kernel)
     return !value.use_empty() && llvm::all_of(value.getUses(), isFixedUse);
@@ -504,8 +506,7 @@ static bool isAnchored(Value value, Operation *kernel) {
          }) == 1;
 }
 
-/// A lower bound of the cost when `kernel` takes an anchored tensor in another
-/// layout.
+/// Returns a lower bound of the cost of another layout for an anchored tensor.
 static Cost getCostOfChange(Value value, Operation *kernel,
                             const TargetInfo &target, PlacementMemo &memo) {
   const LayoutCandidates &candidates = memo.getCandidates(
@@ -518,9 +519,9 @@ static Cost getCostOfChange(Value value, Operation *kernel,
   return least;
 }
 
-/// Adds the cost of a kernel to `sum`; false when other layouts would make it
-/// faster. The dense layouts stand for all of them, as costs depend on which
-/// dimension is contiguous.
+/// Adds the cost of a kernel to `sum`. Returns false if other layouts would
+/// make it faster. Only dense layouts are tried, as costs depend on the
+/// contiguous dimension.
 static bool addLeastCost(Operation *kernel, const TargetInfo &target,
                          PlacementMemo &memo, Cost &sum) {
   SmallVector<TensorLayouts> tensors;

@@ -7,15 +7,15 @@
 //===----------------------------------------------------------------------===//
 
 //
-//   time of a function    sum over matmuls: its kernel in what was chosen
+//   time of a function    sum over matmuls: the kernel of the chosen precision
 //                         + sum over preparations that some choice needs
-//   preparation           FP8: a quantization of a tensor along an axis; bf16:
-//                         a copy, where the kernel cannot read the layout
-//   two quantizations     of one tensor along both axes: the less of one kernel
-//                         for both and one for each
+//   preparation           FP8: a quantization of a tensor along an axis;
+//                         bf16: a copy, if the kernel cannot read the layout
+//   two quantizations     of one tensor along both axes: the cheaper of one
+//                         kernel for both and one kernel for each
 //
-// Kernels, copies and quantizations are predicted by lib/Kernels, the same
-// models that choose tiles and layouts.
+// lib/Kernels predicts kernels, copies and quantizations, with the models that
+// also choose tiles and layouts.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,15 +31,15 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Picoseconds that a matmul counts as at most, some minutes: those of all
-/// matmuls of a function add up.
+/// Upper bound of a matmul's time in picoseconds, some minutes, so that the sum
+/// over a function does not overflow.
 static constexpr int64_t kMostTime = int64_t(1) << 48;
 
 //===----------------------------------------------------------------------===//
 // Sizes
 //===----------------------------------------------------------------------===//
 
-/// The work of a matmul with known sizes, in bf16 as it is.
+/// Returns the work of the bf16 matmul, with nominal values for unknown sizes.
 static MatmulWork getNominalWork(MatmulOpInterface op, int64_t tokens) {
   MatmulWork work = getMatmulWork(op);
   if (tokens && ShapedType::isDynamic(work.getTokens()))
@@ -60,7 +60,7 @@ static MatmulWork inFP8(MatmulWork work, MatmulOpInterface op,
   return work;
 }
 
-/// The shape of an operand's root with the sizes of `work`.
+/// Returns the shape of an operand's root, with the sizes of `work`.
 static SmallVector<int64_t> getRootShape(MatmulOpInterface op,
                                          const MatmulWork &work, bool isFirst,
                                          const MatmulOperand &source) {
@@ -104,7 +104,7 @@ Cost PrecisionModel::predictMatmul(const MatmulWork &work,
   return cost;
 }
 
-/// The order in which a root lies, with known sizes.
+/// Returns the dense type of a root in its current order, with known sizes.
 static RankedTensorType getNominalType(const MatmulOperand &operand,
                                        ArrayRef<int64_t> shape) {
   RankedTensorType type = operand.getRootType();
@@ -112,8 +112,8 @@ static RankedTensorType getNominalType(const MatmulOperand &operand,
       .getType(shape, type.getElementType());
 }
 
-/// The cost of one operation that quantizes a tensor along several axes, that
-/// of the first operand per group if it is.
+/// Returns the cost of one operation that quantizes a tensor along several
+/// axes. The first axis is per group if its operand has groups.
 static Cost predictQuantization(ArrayRef<const MatmulOperand *> operands,
                                 ArrayRef<int64_t> shape,
                                 const TargetInfo &target) {
@@ -135,8 +135,8 @@ static Cost predictQuantization(ArrayRef<const MatmulOperand *> operands,
   return estimateQuantize(op, {}, target).value_or(Cost::infinite());
 }
 
-/// Whether the bf16 kernel wants another dimension of an operand contiguous
-/// than the one that is.
+/// Whether the bf16 kernel needs a copy of an operand, as another dimension
+/// must be contiguous.
 static bool needsCopy(MatmulOpInterface op, Value tensor,
                       const MatmulOperand &operand, const TargetInfo &target) {
   auto kernel = cast<KernelOpInterface>(op.getOperation());
@@ -148,7 +148,7 @@ static bool needsCopy(MatmulOpInterface op, Value tensor,
          !llvm::is_contained(access.contiguousDims, innermost);
 }
 
-/// The cost of making the contracted dimension contiguous.
+/// Returns the cost of a copy that makes the contracted dimension contiguous.
 static Cost predictCopy(const MatmulOperand &operand, ArrayRef<int64_t> shape,
                         const TargetInfo &target) {
   RankedTensorType type = getNominalType(operand, shape);
@@ -164,7 +164,8 @@ static Cost predictCopy(const MatmulOperand &operand, ArrayRef<int64_t> shape,
 // Matmuls
 //===----------------------------------------------------------------------===//
 
-/// The number of the preparation of an operand, which is predicted once.
+/// Returns the index of the preparation of an operand, and counts a user. The
+/// cost is predicted for its first user only.
 unsigned PrecisionModel::prepare(bool isFP8, MatmulOpInterface op,
                                  const MatmulOperand &operand,
                                  ArrayRef<int64_t> rootShape,
@@ -296,8 +297,9 @@ void PrecisionModel::solve() {
 // Answers
 //===----------------------------------------------------------------------===//
 
-/// Picoseconds of a matmul and of its part of what it shares: with those who
-/// share it, or would if it was chosen.
+/// Returns the picoseconds of a matmul and its share of preparations. A
+/// preparation is shared by its users in the chosen precision, or, if that
+/// precision is not chosen, by all possible users.
 int64_t PrecisionModel::getTime(const Use &use, bool isFP8) const {
   const Cost &kernel = isFP8 ? use.fp8 : use.bf16;
   if (!kernel.isPossible())

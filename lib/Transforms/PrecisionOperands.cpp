@@ -1,4 +1,4 @@
-//===- PrecisionOperands.cpp - What matmuls need of operands --------------===//
+//===- PrecisionOperands.cpp - Quantization of matmul operands ------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -29,8 +29,8 @@ MatmulOperand fp8moe::getMatmulOperand(MatmulOpInterface op, bool isFirst,
   return result;
 }
 
-/// The type of scales of blocks: the other dimensions, then the blocks, in the
-/// layout that grouped ones have (X1), (X7).
+/// Returns the type of block scales: the other dimensions, then the blocks
+/// (X1), with the layout of grouped scales if there are groups (X7).
 static RankedTensorType getBlockScaleType(ArrayRef<int64_t> shape, int64_t axis,
                                           Value offsets, MLIRContext *context) {
   int64_t extent = shape[axis];
@@ -49,7 +49,7 @@ static RankedTensorType getBlockScaleType(ArrayRef<int64_t> shape, int64_t axis,
                                encoding);
 }
 
-/// The type of scales of slices, per group if there are groups.
+/// Returns the type of slice scales, per group if there are groups.
 static RankedTensorType getSliceScaleType(ArrayRef<int64_t> shape, int64_t axis,
                                           Value offsets, MLIRContext *context) {
   SmallVector<int64_t> scaleShape = dropDim(shape, axis);

@@ -6,16 +6,16 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// With pad and pack of the same groups, which begin where the offsets say:
+// Identities of pad and pack with the same offsets:
 //
-//   pad(pack(pad(x)))  = pad(x)    padding leaves out rows of no group
-//   pack(pad(x))       = x         if rows of no group are zero in x
+//   pad(pack(pad(x)))  = pad(x)    padding omits rows outside all groups
+//   pack(pad(x))       = x         if rows outside all groups are zero in x
 //   pad(pack(y))       = y         if padding rows are zero in y
 //   pack(pad(x))       = pack(pad'(x)) for every padding (SharePaddings.cpp)
 //
-// The number of rows must be known to be the same, as it bounds the groups. It
-// is where both types name it; an unknown one is that of the only tensor that
-// the program can mean.
+// The number of rows bounds the groups, so both sides must be known to have the
+// same number. That holds if both types give the size. An unknown size is that
+// of the only tensor that the program can mean.
 //
 //===----------------------------------------------------------------------===//
 
@@ -142,8 +142,8 @@ void fp8moe::eraseDeadOps(FunctionOpInterface function) {
 // Tensors that are known to be zero
 //===----------------------------------------------------------------------===//
 
-/// Whether the rows of no group, along dimension `dim`, are known to be zero in
-/// packed data.
+/// Whether rows of packed data outside all groups, along dimension `dim`, are
+/// known to be zero.
 static bool isZeroOutsideGroups(Value value, Value offsets, int64_t dim) {
   PermutedView view = skipPermutations(value);
   dim = view.permutation[dim];
@@ -172,8 +172,9 @@ static bool isZeroOutsideGroups(Value value, Value offsets, int64_t dim) {
       .Default([](Operation *) { return false; });
 }
 
-/// The number of packed rows of padded data that an operation wrote itself, so
-/// that its padding is known to be zero; none for other data.
+/// Returns the number of packed rows of padded data whose padding is known to
+/// be zero, as an operation padded it itself. Returns std::nullopt for other
+/// data.
 static std::optional<int64_t> getPackedRows(const PermutedView &padded,
                                             Regrouping packing) {
   int64_t dim = padded.permutation[packing.dim];
@@ -229,7 +230,8 @@ static bool foldPacking(Regrouping packing) {
   return true;
 }
 
-/// pad(pack(y)) -> y, and pad(pack(pad(x))) -> pad(x), which may pad otherwise.
+/// pad(pack(y)) -> y, and pad(pack(pad(x))) -> pad(x), where the result may
+/// have another padding.
 static bool foldPadding(Regrouping padding) {
   PermutedView packed = skipPermutations(padding.op.getInput());
   std::optional<Regrouping> packing =
@@ -266,7 +268,7 @@ static bool foldPadding(Regrouping padding) {
   return true;
 }
 
-/// Tiles and back, or the other way round: at most a plain copy.
+/// fromTiles(toTiles(x)) -> x, and the reverse; a plain copy if layouts differ.
 static bool foldTiles(RelayoutOp op) {
   if (!isToTiles(op) && !isFromTiles(op))
     return false;

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A pass of its own, as the others run until nothing changes and would say it
-// once in every round.
+// This is a separate pass, as the other layout passes run until nothing changes
+// and would repeat the remarks in every round.
 //
 //===----------------------------------------------------------------------===//
 
@@ -40,7 +40,8 @@ static bool isCopy(Operation *op) {
   return isa<RelayoutOp, ContiguousOp>(op) && !isNoopRelayout(op);
 }
 
-/// A use of `value` or of a view of it, but for `copy`.
+/// Returns a use of `value` or of a view of it, other than `copy`; null if
+/// there is none.
 static OpOperand *findReader(Value value, Operation *copy) {
   SmallVector<Value> worklist{value};
   OpOperand *found = nullptr;
@@ -62,8 +63,8 @@ static bool isWrittenByKernel(Value value) {
   return op && LayoutGraph::isKernel(op);
 }
 
-/// Why the matmul that writes what is copied does not write it as the copy
-/// does: columns of its result. Empty where that is not what the copy is for.
+/// Returns why the matmul before a copy cannot write columns of its result
+/// contiguously, as the copy does. Empty if the copy does something else.
 static std::string explainColumns(Operation *copy) {
   PermutedView source = skipPermutations(copy->getOperand(0));
   auto matmul = source.root.getDefiningOp<MatmulOpInterface>();
@@ -88,9 +89,9 @@ static std::string explainColumns(Operation *copy) {
          "must be";
 }
 
-/// Why `kernel` does not read or write (`verb`) one of its tensors in a layout
-/// that would do without the copy: there is no such kernel, or it is predicted
-/// to take longer than a kernel and the copy. Empty where neither is known.
+/// Returns why `kernel` does not read or write (`verb`) a tensor in a layout
+/// that would save the copy. Either no such kernel exists, or it is predicted
+/// to take longer than kernel and copy. Empty if neither is known.
 static std::string explainKernel(Operation *kernel, Value tensor,
                                  const StridedLayout &layout, StringRef verb,
                                  Operation *copy, const TargetInfo &target) {
@@ -116,8 +117,8 @@ static std::string explainKernel(Operation *kernel, Value tensor,
                        copying.time / kPerMicrosecond);
 }
 
-/// The layout of `operand`, which is `value` or a view of it, if that has
-/// `layout`.
+/// Returns the layout of `operand`, `value` or a view of it, for a given layout
+/// of `value`.
 static std::optional<StridedLayout> viewLayout(Value value, Value operand,
                                                const StridedLayout &layout) {
   SmallVector<Operation *> views;
@@ -131,7 +132,7 @@ static std::optional<StridedLayout> viewLayout(Value value, Value operand,
   return LayoutGraph::applyViews(views, layout);
 }
 
-/// Why the kernels before and behind a copy do not do without it.
+/// Returns why the kernels before and after a copy cannot save it.
 static std::string explainKernels(Operation *copy, Value source,
                                   OpOperand *reader, const TargetInfo &target) {
   std::optional<StridedLayout> from =
@@ -165,8 +166,8 @@ static std::string explainKernels(Operation *copy, Value source,
   return text;
 }
 
-/// Returns the condition that would remove the copy, or an empty string. Limits
-/// of kernels are left out where `isExplained`: another note names them.
+/// Returns the condition that would remove the copy, or an empty string.
+/// `isExplained` omits limits of kernels, which another note gives.
 static std::string explain(Operation *copy, Value source, OpOperand *reader,
                            bool isExplained) {
   RankedTensorType from = tensorType(copy->getOperand(0));

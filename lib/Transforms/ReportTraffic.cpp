@@ -25,7 +25,8 @@ struct ReportTraffic : public fp8moe::impl::ReportTrafficBase<ReportTraffic> {
 };
 } // namespace
 
-/// The bytes of every tensor of an operation when nothing is wasted.
+/// Returns the bytes of all tensors of an operation, without partly used
+/// sectors.
 static int64_t getLeastBytes(Operation *op) {
   int64_t bytes = 0;
   auto add = [&](TypeRange types) {

@@ -26,7 +26,8 @@ struct ResolveFp8Types
 };
 } // namespace
 
-/// The first FP8 type of another flavour among an operation's types, or null.
+/// Returns the first FP8 type of another flavour among an operation's types, or
+/// null.
 static Type findForeignType(Operation *op, Fp8Flavour flavour) {
   Type foreign;
   AttrTypeWalker walker;
@@ -47,7 +48,7 @@ static Type findForeignType(Operation *op, Fp8Flavour flavour) {
   return {};
 }
 
-/// Reports the first operation that needs a flavour the hardware lacks.
+/// Reports the first operation with an FP8 flavour that the hardware lacks.
 static LogicalResult verifyFlavours(ModuleOp module, const TargetInfo &target) {
   if (!target.isGPU())
     return success();

@@ -7,11 +7,12 @@
 //===----------------------------------------------------------------------===//
 
 //
-//   1. Filtered names, and sizes that FP8 hardware does not take, stay bf16.
-//      Decisions that are there stay.
-//   2. The policy. `cost` asks PrecisionModel, function by function, which sees
-//      what is decided, too; the others look at each matmul by itself. Under
-//      those the model still says the times, for the report.
+//   1. Matmuls with filtered names, or with sizes that FP8 hardware does not
+//      support, stay in bf16. Decisions in the input stay.
+//   2. The policy decides all others. `cost` uses PrecisionModel on one
+//      function at a time, including its decided matmuls. The other policies
+//      look at each matmul separately. The model then only predicts times for
+//      the report.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,7 +38,7 @@ using llvm::formatv;
 namespace {
 enum class Policy { Cost, Torchao, All, None };
 
-/// A decision that is not in the IR yet.
+/// A decision before it is written to the IR.
 struct Decision {
   PrecisionChoice choice;
   std::string reason;
@@ -62,10 +63,10 @@ private:
   const TargetInfo *target = nullptr;
   Policy thePolicy = Policy::Cost;
   PrecisionRecipe theRecipe = PrecisionRecipe::Rowwise;
-  /// Filters that are in some name.
+  /// Filters that match the name of some matmul.
   llvm::StringSet<> usedFilters;
-  /// Matmuls of recipe mxfp8 that stay bf16, as the target has no kernels that
-  /// would make them faster.
+  /// Matmuls with recipe mxfp8 that stay in bf16, as no kernel of the target
+  /// would be faster.
   SmallVector<MatmulOpInterface> withoutBlocks;
 };
 } // namespace
@@ -74,7 +75,8 @@ private:
 // Options
 //===----------------------------------------------------------------------===//
 
-/// The reason why the policy cannot serve a recipe, and what to do.
+/// Returns why the policy does not support a recipe, with advice; std::nullopt
+/// if it does.
 std::optional<std::string>
 SelectPrecision::explainConflict(PrecisionRecipe recipe) const {
   if (thePolicy == Policy::Torchao && recipe == PrecisionRecipe::MXFP8)
@@ -139,12 +141,13 @@ LogicalResult SelectPrecision::readOptions() {
 // Policies by the shape of weights
 //===----------------------------------------------------------------------===//
 
-/// N and K are multiples of this in FP8: rows are multiples of 16 bytes.
+/// FP8 needs N and K to be multiples of this, so that rows are multiples of 16
+/// bytes.
 static constexpr int64_t kMultiple = 16;
 
 namespace {
-/// The weights [N, K] of a module, of one expert where there are several: the
-/// same whichever use of them a matmul is. kDynamic for what is not known.
+/// The shape [N, K] of a module's weights (one expert's, if there are several).
+/// The same for all three matmuls of a module. Unknown sizes are kDynamic.
 struct WeightShape {
   int64_t n, k;
 
@@ -166,7 +169,8 @@ WeightShape WeightShape::get(MatmulOpInterface op) {
   llvm_unreachable("unknown use");
 }
 
-/// Why FP8 hardware does not take weights of this shape, or nothing.
+/// Returns why FP8 hardware does not support weights of this shape, if it does
+/// not.
 static std::optional<std::string> explainUnaligned(const WeightShape &weights) {
   auto explain = [](StringRef name, int64_t size) {
     return formatv("{0} = {1} is no multiple of {2}", name, size, kMultiple)
@@ -179,9 +183,10 @@ static std::optional<std::string> explainUnaligned(const WeightShape &weights) {
   return std::nullopt;
 }
 
-/// Why torchao's filter (`auto_filter_small_kn` of its Float8LinearConfig, as
-/// of August 2026) leaves a module in bf16, or nothing where it converts it.
-/// The sizes are known, and the recipe is one that it has a rule for.
+/// Returns why torchao's filter (`auto_filter_small_kn` of its
+/// Float8LinearConfig, as of August 2026) leaves a module in bf16; std::nullopt
+/// if it converts the module. Sizes must be known, and torchao must have a rule
+/// for the recipe.
 static std::optional<std::string> explainTorchao(const WeightShape &weights,
                                                  PrecisionRecipe recipe) {
   if (std::optional<std::string> reason = explainUnaligned(weights))
@@ -206,7 +211,8 @@ static std::optional<std::string> explainTorchao(const WeightShape &weights,
 // Rules
 //===----------------------------------------------------------------------===//
 
-/// As torchao's filter_fqns: a part of the name is enough.
+/// Returns the first filter that is a substring of the name, like torchao's
+/// filter_fqns.
 std::optional<StringRef> SelectPrecision::findFilter(StringRef name) {
   std::optional<StringRef> found;
   for (const std::string &filter : filterFqns)
@@ -217,8 +223,8 @@ std::optional<StringRef> SelectPrecision::findFilter(StringRef name) {
   return found;
 }
 
-/// An undecided matmul may name a recipe of its own, other than the default
-/// one; a decided one has its recipe.
+/// Returns the recipe of a matmul: its own, or the default one if it is
+/// undecided and names none.
 PrecisionRecipe SelectPrecision::getRecipe(MatmulOpInterface op) const {
   PrecisionAttr precision = op.getPrecisionAttr();
   bool isOwn = precision.getChoice() != PrecisionChoice::Undecided ||
@@ -226,13 +232,14 @@ PrecisionRecipe SelectPrecision::getRecipe(MatmulOpInterface op) const {
   return isOwn ? precision.getRecipe() : theRecipe;
 }
 
-/// Whether matrix instructions multiply scales of blocks, so that recipe mxfp8
-/// may pay; on the CPU there is no time to compare.
+/// Whether recipe mxfp8 may pay, as matrix instructions support block scales.
+/// True on the CPU, where no times are compared.
 static bool multipliesBlocks(const TargetInfo &target) {
   return !target.isGPU() || target.has(Feature::BlockScaledWaves);
 }
 
-/// Reports, at the first of them, matmuls of recipe mxfp8 that stay bf16.
+/// Warns about the matmuls with recipe mxfp8 that stay in bf16, at the first
+/// one.
 void SelectPrecision::warnWithoutBlocks() {
   if (withoutBlocks.empty())
     return;
@@ -252,8 +259,8 @@ void SelectPrecision::warnWithoutBlocks() {
   withoutBlocks.clear();
 }
 
-/// The decision about an undecided matmul, or none where predicted times make
-/// it.
+/// Returns the decision about an undecided matmul, or std::nullopt if predicted
+/// times decide.
 FailureOr<std::optional<Decision>>
 SelectPrecision::decideByRule(MatmulOpInterface op) {
   auto stay = [](const Twine &reason) {
@@ -299,7 +306,7 @@ SelectPrecision::decideByRule(MatmulOpInterface op) {
   llvm_unreachable("unknown policy");
 }
 
-/// A sentence about the predicted times.
+/// Returns the reason for a decision by predicted times.
 static std::string explain(const PrecisionModel::Answer &answer) {
   double ratio =
       static_cast<double>(answer.fp8Ns) / std::max<int64_t>(answer.bf16Ns, 1);

@@ -36,8 +36,8 @@ private:
 // Candidates, for people
 //===----------------------------------------------------------------------===//
 
-/// Whether a tile does the work, for some sizes or all; not what stands behind
-/// one for all sizes.
+/// Whether a tile runs for some sizes. A fallback after a tile for all sizes
+/// does not.
 static bool isChosen(TileAttrInterface tile, KernelChoiceAttr choice) {
   if (!choice)
     return false;
@@ -48,8 +48,8 @@ static bool isChosen(TileAttrInterface tile, KernelChoiceAttr choice) {
   });
 }
 
-/// "two_pass<columns = 64, threads = 256> 61.2 us, ...", those of `choice`
-/// marked; `extra` is added to each time.
+/// Returns "two_pass<columns = 64, threads = 256> 61.2 us, ...". Tiles of
+/// `choice` are marked, and `extra` is added to each time.
 static std::string describeTimes(ArrayRef<KernelCandidate> candidates,
                                  int64_t extra, KernelChoiceAttr choice) {
   std::string text;
@@ -62,7 +62,7 @@ static std::string describeTimes(ArrayRef<KernelCandidate> candidates,
   return text;
 }
 
-/// The candidates along each axis of an operation.
+/// Returns the candidates for each axis of an operation.
 static SmallVector<SmallVector<KernelCandidate>>
 rankAxes(Operation *op, const KernelProblem &problem,
          ArrayRef<AssumedLayout> layouts, const TargetInfo &target) {
@@ -73,8 +73,8 @@ rankAxes(Operation *op, const KernelProblem &problem,
   return axes;
 }
 
-/// Remarks on the tiles for the input copied first to one of the other orders
-/// that placement tries.
+/// Emits remarks on tiles for other dense orders of the input, with the time of
+/// a copy to that order added.
 static void reportOtherOrders(Operation *op, const KernelProblem &problem,
                               const TargetInfo &target) {
   Value input = op->getOperand(0);
@@ -97,7 +97,7 @@ static void reportOtherOrders(Operation *op, const KernelProblem &problem,
   } while (std::next_permutation(inner, order.end()));
 }
 
-/// Remarks on every tile that was weighed.
+/// Emits remarks on every candidate tile.
 static void reportCandidates(TiledOpInterface op, const KernelProblem &problem,
                              const TargetInfo &target) {
   SmallVector<SmallVector<KernelCandidate>> axes =

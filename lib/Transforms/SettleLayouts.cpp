@@ -19,13 +19,14 @@ namespace mlir::fp8moe {
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Programs of the fuzzer take two to four.
+/// Upper bound of the rounds until nothing changes. Programs of the fuzzer take
+/// two to four.
 static constexpr int kMaxRounds = 10;
 
 namespace {
-/// An analysis that notices when a pass does not preserve it: the pass has
-/// changed something. Comparing the function with what it was would take longer
-/// than the passes.
+/// An analysis that is invalidated if a pass changes the function, and records
+/// that. Comparing the function before and after would take longer than the
+/// passes.
 class ChangeListener {
 public:
   explicit ChangeListener(Operation *) {}
@@ -48,7 +49,7 @@ struct SettleLayouts : public fp8moe::impl::SettleLayoutsBase<SettleLayouts> {
   void runOnOperation() override;
 
 private:
-  /// Sets `changed` if the passes changed something.
+  /// Runs `passes` and sets `changed` if they changed something.
   LogicalResult run(OpPassManager &passes, bool &changed);
   LogicalResult settle(bool &changed);
 

@@ -6,10 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// pack(pad(x)) is x with zeros in the rows of no group, whatever the padding
-// and its order. So packings of one tensor in one block read one padding, which
-// may be there for others: a padding or a packing is spared. It is the one of
-// least predicted time, and only if that is less than before.
+// pack(pad(x)) is x with zeros in rows outside all groups, for every padding
+// and order. So all packings of one tensor in one block may read the same
+// padding, which may have other readers already. This saves a padding or a
+// packing. The padding with the least predicted time is used, if that is less
+// than before.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,26 +25,27 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 
 namespace {
-/// A tensor that is padded and packed again in one block: the block, the
-/// tensor, its offsets and its jagged dimension.
+/// A key of tensors that are padded and packed again in one block: the block,
+/// the tensor, its offsets and its jagged dimension.
 using Cleared = std::tuple<Block *, Value, Value, int64_t>;
 
-/// The packings of such a tensor in program order, and the paddings that they
-/// may read.
+/// The packings of a Cleared tensor in program order, and the paddings that
+/// they may read.
 class PaddingShare {
 public:
   PaddingShare(ArrayRef<RelayoutOp> packings, const TargetInfo &target);
 
-  /// How many packings read another padding than before.
+  /// Applies the best sharing. Returns how many packings read another padding
+  /// than before.
   unsigned run();
 
 private:
   struct Packing {
     Regrouping regrouping;
     Operation *padding;
-    /// The dimensions of the root that it shows.
+    /// The permutation from the root to the packing.
     SmallVector<int64_t> permutation;
-    /// The root's type if it lay like the packing.
+    /// The root's type with the layout of the packing.
     RankedTensorType type;
   };
   struct Padding {
@@ -70,7 +72,7 @@ private:
 };
 } // namespace
 
-/// The padding that `packing` undoes, if its tensor was padded.
+/// Returns the tensor that was padded and that `packing` packs again, if any.
 static std::optional<Cleared> matchCleared(RelayoutOp packing) {
   std::optional<Regrouping> regrouping = matchRegrouping(packing);
   std::optional<RepackedView> repacked;
@@ -142,8 +144,9 @@ RelayoutOp PaddingShare::createPacking(OpBuilder &builder,
 // Costs
 //===----------------------------------------------------------------------===//
 
-/// A padding that others read is there anyway. One in another block runs less
-/// often than this block, perhaps, so nothing is counted on.
+/// Returns the cost of a padding that sharing would save. It is zero if others
+/// read the padding. It is also zero for a padding in another block, which may
+/// run less often.
 Cost PaddingShare::getPaddingCost(const Padding &padding) const {
   if (padding.isRead || padding.regrouping.op->getBlock() != block)
     return Cost();

@@ -22,7 +22,8 @@ using namespace mlir::fp8moe;
 static constexpr int64_t kMaxKernelRank = 3;
 
 namespace {
-/// Replaces a kernel that reads `reshape` by one that reads its input.
+/// Replaces a kernel that reads `reshape`, which merges dimensions, by one that
+/// reads the reshape's input (the source).
 class ReshapeSinker {
 public:
   ReshapeSinker(KernelOpInterface kernel, ReshapeOp reshape)
@@ -30,7 +31,7 @@ public:
         shape(source.getType().getShape()),
         viewShape(reshape.getType().getShape()), builder(kernel) {}
 
-  /// The new kernel, or null.
+  /// Creates the new kernel; returns null if nothing changed.
   Operation *sink();
 
 private:
@@ -41,7 +42,7 @@ private:
   bool couldSink(Operation *op) const;
   bool needsMergedCopy() const;
   bool needsSplitCopy(Value data) const;
-  /// No other operation reads the source or its merge.
+  /// Whether no other operation reads the source or the reshape.
   bool isAlone() const { return source.hasOneUse() && reshape->hasOneUse(); }
   bool isWorthSinking(Value data) const {
     return needsMergedCopy() ||
@@ -74,21 +75,21 @@ static SmallVector<int64_t> withoutOnes(ArrayRef<int64_t> sizes) {
   return llvm::filter_to_vector(sizes, [](int64_t size) { return size != 1; });
 }
 
-/// The dimensions of the source that a run merges.
+/// Returns the sizes of the source's dimensions that a run merges.
 static ArrayRef<int64_t> mergedSizes(const ReshapeRun &run,
                                      ArrayRef<int64_t> shape) {
   return shape.slice(run.inputBegin, run.inputEnd - run.inputBegin);
 }
 
 namespace {
-/// An operand that reads a tensor through views and plain copies: these views,
-/// outermost last.
+/// An operand that reads a tensor through views and plain copies. `views` are
+/// the views only, outermost last.
 struct Reader {
   OpOperand *operand;
   SmallVector<Operation *, 2> views;
 
-  /// The layout of the tensor that shows what the operand is; none when no
-  /// layout does.
+  /// Returns the tensor's layout from which the views give the operand's
+  /// layout; std::nullopt if there is none.
   std::optional<StridedLayout> getWanted() const {
     auto type = cast<RankedTensorType>(operand->get().getType());
     return LayoutGraph::pullBack(views, *StridedLayout::get(type));
@@ -118,8 +119,9 @@ static SmallVector<Reader> collectReaders(Value data) {
   return readers;
 }
 
-/// Only merges are moved: the kernel then sees the finer shape, which has
-/// everything that the coarser one has.
+/// Matches the reshape to runs. Returns false unless it only merges dimensions:
+/// the kernel then reads the finer shape, which has all dimensions of the
+/// coarser one.
 bool ReshapeSinker::matchRuns() {
   std::optional<SmallVector<ReshapeRun>> matched =
       matchReshape(shape, viewShape);
@@ -135,7 +137,7 @@ bool ReshapeSinker::matchRuns() {
   return merges;
 }
 
-/// True when a view of the merged shape splits all that the reshape has merged.
+/// Whether a view of the merged shape splits all merged dimensions again.
 bool ReshapeSinker::isSplit(const ViewExpression &expression) const {
   return llvm::all_of(runs, [&](const ReshapeRun &run) {
     SmallVector<int64_t> merged = withoutOnes(mergedSizes(run, shape));
@@ -144,7 +146,7 @@ bool ReshapeSinker::isSplit(const ViewExpression &expression) const {
   });
 }
 
-/// True when a view of `data` splits all that the reshape has merged.
+/// Whether some view of `data` splits all merged dimensions again.
 bool ReshapeSinker::isViewedBack(Value data) const {
   std::vector<std::pair<Value, ViewExpression>> worklist{
       {data, ViewExpression(viewShape)}};
@@ -164,8 +166,9 @@ bool ReshapeSinker::isViewedBack(Value data) const {
   return false;
 }
 
-/// True when somebody takes `data` contiguous along a merged dimension: the
-/// runs that the kernel writes are longer there than in one part of it.
+/// Whether some reader other than a kernel wants `data` contiguous along a
+/// merged dimension. Writes are contiguous over a longer extent there than in
+/// one part of it.
 bool ReshapeSinker::isWantedAlongMerge(Value data) const {
   return llvm::any_of(collectReaders(data), [&](const Reader &reader) {
     if (LayoutGraph::isKernel(reader.operand->getOwner()))
@@ -178,7 +181,7 @@ bool ReshapeSinker::isWantedAlongMerge(Value data) const {
   });
 }
 
-/// Whether `op`, which reads the merge, could read the source.
+/// Whether `op`, which reads the reshape, could read the source.
 bool ReshapeSinker::couldSink(Operation *op) const {
   auto slices = dyn_cast<SliceOpInterface>(op);
   if (!slices || slices.getOffsets())
@@ -192,15 +195,16 @@ bool ReshapeSinker::couldSink(Operation *op) const {
   return hasWholeBlocks(runs[quantize.getAxis()]);
 }
 
-/// Whether blocks along a dimension of the view are blocks of the source: those
-/// along a merged one stay within its innermost part when that has whole ones.
+/// Whether blocks along a dimension of the reshape are blocks of the source. A
+/// merged dimension needs an innermost part with whole blocks.
 bool ReshapeSinker::hasWholeBlocks(const ReshapeRun &run) const {
   ArrayRef<int64_t> merged = mergedSizes(run, shape);
   return merged.size() == 1 || (!ShapedType::isDynamic(merged.back()) &&
                                 merged.back() % kMXBlock == 0);
 }
 
-/// Whether the kernel can have the same slices of the source.
+/// Whether the kernel can work on the same slices of the source, as no axis is
+/// merged.
 bool ReshapeSinker::areUnmerged(SliceOpInterface op) const {
   // A tile belongs to the shape that it was chosen for.
   auto quantize = dyn_cast<DynamicQuantizeOp>(*op);
@@ -210,9 +214,9 @@ bool ReshapeSinker::areUnmerged(SliceOpInterface op) const {
          });
 }
 
-/// True when the source is a copy that only merges need: it reads what must lie
-/// as it does, the merged dimensions are not adjacent there, and kernels alone
-/// read the copy.
+/// Whether the source is a copy that only the merge needs. Its input has a
+/// fixed layout in which the merged dimensions are not adjacent, and only
+/// kernels read the copy.
 bool ReshapeSinker::needsMergedCopy() const {
   Operation *copy = source.getDefiningOp();
   if (!copy || !LayoutGraph::isPlainRelayout(copy))
@@ -234,8 +238,8 @@ bool ReshapeSinker::needsMergedCopy() const {
   return !applyView(merge, shape, *StridedLayout::get(type));
 }
 
-/// True when `data` is taken in layouts that no merged layout shows, and in no
-/// other, so that without the merge a copy is spared.
+/// Whether all readers other than kernels want `data` in layouts that no merged
+/// layout can show. Without the merge, their copy is saved.
 bool ReshapeSinker::needsSplitCopy(Value data) const {
   bool isNeeded = false;
   for (const Reader &reader : collectReaders(data)) {
@@ -256,7 +260,7 @@ bool ReshapeSinker::needsSplitCopy(Value data) const {
   return isNeeded;
 }
 
-/// True when `scales` are only returned, and lie then as `layout`.
+/// Whether `scales` are only returned, with the layout `layout`.
 static bool areReturnedAs(Value scales, const StridedLayout &layout) {
   ArrayRef<int64_t> shape = cast<RankedTensorType>(scales.getType()).getShape();
   return llvm::all_of(collectReaders(scales), [&](const Reader &reader) {
@@ -266,8 +270,8 @@ static bool areReturnedAs(Value scales, const StridedLayout &layout) {
   });
 }
 
-/// True when every user of `scales` is a reshape that splits dimension `dim`
-/// into `parts`, so that nobody needs the order of the merged form.
+/// Whether every user of `scales` is a reshape that splits dimension `dim` into
+/// `parts`, so that no user depends on the merged order.
 bool ReshapeSinker::areScalesViewedBack(Value scales, int64_t dim,
                                         ArrayRef<int64_t> parts) const {
   return llvm::all_of(scales.getUsers(), [&](Operation *user) {
@@ -280,7 +284,8 @@ bool ReshapeSinker::areScalesViewedBack(Value scales, int64_t dim,
   });
 }
 
-/// The axis in the source of an axis of the view that merges nothing.
+/// Returns the source's axis for an axis of the reshape that merges nothing;
+/// std::nullopt for a merged axis.
 std::optional<int64_t> ReshapeSinker::getUnmergedAxis(int64_t axis) const {
   const ReshapeRun &run = runs[axis];
   if (run.inputEnd - run.inputBegin != 1)
@@ -288,8 +293,8 @@ std::optional<int64_t> ReshapeSinker::getUnmergedAxis(int64_t axis) const {
   return run.inputBegin;
 }
 
-/// Takes `data`, which has the view's shape, and returns the type of the same
-/// bytes in the source's shape. Null where no layout has both.
+/// Returns the type of the same bytes as `data`, but in the source's shape.
+/// Null if no layout has both shapes.
 RankedTensorType ReshapeSinker::getSourceType(Value data) const {
   auto type = cast<RankedTensorType>(data.getType());
   StridedLayout layout = *StridedLayout::get(type);
@@ -304,8 +309,8 @@ RankedTensorType ReshapeSinker::getSourceType(Value data) const {
   return finer->getType(shape, type.getElementType());
 }
 
-/// The type of dense scales of slices along `axis` of the source; null when
-/// they have no view as `scales`.
+/// Returns the type of dense scales of slices along `axis` of the source; null
+/// if `scales` is no view of them.
 RankedTensorType ReshapeSinker::getScaleType(Value scales, int64_t axis) const {
   auto type = cast<RankedTensorType>(scales.getType());
   SmallVector<int64_t> scaleShape = dropDim(shape, axis);
@@ -368,8 +373,9 @@ Operation *ReshapeSinker::sinkSlices(SliceOpInterface op) {
   return sunk;
 }
 
-/// Dimensions of the source's scales for a view of them where those merged into
-/// `viewAxis` come last, with the blocks. The source is quantized along `axis`.
+/// Returns the permutation of the source's scales, which is quantized along
+/// `axis`, that puts the dimensions merged into `viewAxis` last, with the
+/// blocks.
 SmallVector<int64_t> ReshapeSinker::orderScaleDims(int64_t viewAxis,
                                                    int64_t axis) {
   SmallVector<int64_t> permutation;

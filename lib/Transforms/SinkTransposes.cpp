@@ -15,10 +15,10 @@
 //   -->  %r, %s = dynamic_quantize %x along [p[a]]
 //        %q = transpose %r p
 //
-// Each element keeps its slice and its scale, so every bit stays. The result
-// %q keeps its type: %r lies in memory as %q does. Scales name the dimensions
-// of %x without the axis, in their order. Where %t has them in another order,
-// they are transposed too, if nobody needs a copy of them for that.
+// Each element keeps its slice and its scale, so results are bit-identical. %q
+// keeps its type, as %r has the same bytes in memory. Scales have the
+// dimensions of %x without the axis, in their order. If %t has another order,
+// the scales are transposed too, unless that needs a copy.
 //
 //===----------------------------------------------------------------------===//
 
@@ -41,7 +41,7 @@ public:
       : kernel(kernel), axes(kernel.getSliceAxes()), view(std::move(view)),
         builder(kernel) {}
 
-  /// The new kernel, or null.
+  /// Creates the new kernel; returns null if nothing changed.
   Operation *sink();
 
 private:
@@ -62,8 +62,8 @@ private:
 // Scales
 //===----------------------------------------------------------------------===//
 
-/// The dimensions of scales of the tensor that scales along `axis` of the
-/// transposed tensor show.
+/// Returns the permutation from scales of the tensor to scales along `axis` of
+/// the transposed tensor. Empty if it is the identity.
 SmallVector<int64_t> TransposeSinker::getScalePermutation(int64_t axis) {
   int64_t rank = view.permutation.size();
   // There is one other dimension, or groups and one other dimension.
@@ -79,8 +79,8 @@ SmallVector<int64_t> TransposeSinker::getScalePermutation(int64_t axis) {
   return llvm::is_sorted(permutation) ? SmallVector<int64_t>() : permutation;
 }
 
-/// True when everybody who reads `scales` takes a view of row-major scales,
-/// which they are seen through `permutation`.
+/// Whether every reader of `scales` accepts them as a view, through
+/// `permutation`, of row-major scales.
 static bool areReadAsView(Value scales, ArrayRef<int64_t> permutation) {
   if (!StridedLayout::get(tensorType(scales)))
     return false;
@@ -98,8 +98,8 @@ static bool areReadAsView(Value scales, ArrayRef<int64_t> permutation) {
   });
 }
 
-/// The scales that the kernel reads, as the tensor has them; null when they
-/// would have to be copied.
+/// Returns the kernel's scales in the tensor's order of dimensions; null if
+/// that would need a copy.
 Value TransposeSinker::getSourceScale() {
   Value scale = kernel.getScaleOperand()->get();
   SmallVector<int64_t> permutation = getScalePermutation(axes.front());
@@ -119,7 +119,7 @@ Value TransposeSinker::getSourceScale() {
 // Sinking
 //===----------------------------------------------------------------------===//
 
-/// Why the transpose stays, or nothing.
+/// Returns why the transpose stays, or an empty string.
 StringRef TransposeSinker::findObstacle() {
   if (auto tiled = dyn_cast<TiledOpInterface>(*kernel);
       tiled && tiled.getTilesAttr())
@@ -140,7 +140,8 @@ StringRef TransposeSinker::findObstacle() {
   return areScalesFree ? "" : "its scales would have to be copied";
 }
 
-/// The kernel on the tensor, with results in the tensor's order.
+/// Creates the kernel on the tensor, with results in the tensor's order of
+/// dimensions.
 Operation *TransposeSinker::createSunk() {
   IRMapping mapping;
   auto sunk = cast<SliceOpInterface>(builder.clone(*kernel, mapping));

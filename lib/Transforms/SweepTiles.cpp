@@ -26,7 +26,7 @@ struct SweepTiles : fp8moe::impl::SweepTilesBase<SweepTiles> {
 };
 } // namespace
 
-/// The tiles of an operation with one kernel.
+/// Returns the tiles of an operation with one kernel.
 static SmallVector<KernelCandidate> rankTiles(const KernelProblem &problem,
                                               Operation *op,
                                               const TargetInfo &target) {
@@ -37,8 +37,8 @@ static SmallVector<KernelCandidate> rankTiles(const KernelProblem &problem,
   return candidates;
 }
 
-/// The operations of a function that can name a tile for one kernel, in their
-/// order.
+/// Returns the operations of a function that take a tile for one kernel, in
+/// program order.
 static SmallVector<Operation *> getKernels(func::FuncOp function,
                                            const KernelProblem &problem) {
   SmallVector<Operation *> kernels;
@@ -53,7 +53,7 @@ static SmallVector<Operation *> getKernels(func::FuncOp function,
   return kernels;
 }
 
-/// "two_pass,columns=64,threads=256".
+/// Returns a label such as "two_pass,columns=64,threads=256".
 static std::string getLabel(const KernelCandidate &candidate) {
   std::string text = getTileKind(candidate.tile).str();
   llvm::raw_string_ostream os(text);
@@ -64,7 +64,8 @@ static std::string getLabel(const KernelCandidate &candidate) {
   return text;
 }
 
-/// Inserts a clone of `function` under the name of one of its tiles.
+/// Inserts a clone of `function` under `name`, or reports that the name is
+/// taken.
 static FailureOr<func::FuncOp>
 addClone(func::FuncOp function, const std::string &name, OpBuilder &builder) {
   if (Operation *other =

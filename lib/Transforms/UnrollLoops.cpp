@@ -22,7 +22,7 @@ namespace mlir::fp8moe {
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// A program with more launches is no longer a matter of unrolling.
+/// Upper bound of the operations that one unrolled loop may have.
 static constexpr int64_t kMostOperations = 4096;
 
 namespace {
@@ -64,8 +64,8 @@ static LogicalResult unrollLoop(scf::ForOp loop) {
                                                  : loopUnrollFull(loop);
 }
 
-/// Unrolls the loops with constant bounds, inner ones first. Returns whether
-/// there were any.
+/// Unrolls loops with a constant trip count and not too many operations, inner
+/// ones first. Returns whether any loop was unrolled.
 static bool unrollLoops(FunctionOpInterface function) {
   SmallVector<scf::ForOp> loops;
   function->walk([&](scf::ForOp loop) { loops.push_back(loop); });

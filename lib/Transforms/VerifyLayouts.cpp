@@ -45,7 +45,8 @@ static bool keepsLayouts(Operation *op) {
              tensor::DimOp, tensor::ExtractOp>(op);
 }
 
-/// A cast may change what is known of the sizes, nothing else.
+/// Checks that a cast keeps the layout, and so only changes which sizes are
+/// static.
 static LogicalResult verifyCast(tensor::CastOp cast) {
   auto source = dyn_cast<RankedTensorType>(cast.getSource().getType());
   auto result = dyn_cast<RankedTensorType>(cast.getType());
@@ -56,9 +57,9 @@ static LogicalResult verifyCast(tensor::CastOp cast) {
          << "; use fp8moe.relayout";
 }
 
-/// Every later stage counts the bytes of tensors in signed 64-bit integers. No
-/// text makes a size below zero, but damaged bytecode does: MLIR does not
-/// verify the types that it reads from there.
+/// Checks that the bytes of a tensor fit into a signed 64-bit integer, as later
+/// stages assume. Also rejects negative sizes: damaged bytecode can contain
+/// them, as MLIR does not verify types that it reads from bytecode.
 static LogicalResult verifySize(Operation *op, Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!tensor || llvm::is_contained(tensor.getShape(), 0))
@@ -89,7 +90,7 @@ static LogicalResult verifySizes(Operation *op) {
   return success();
 }
 
-/// Returns what replaces an operation that drops layouts.
+/// Returns advice on what to use instead of an operation that drops layouts.
 static StringRef adviseInstead(Operation *op) {
   StringRef name = op->getName().getStringRef();
   StringRef instead =

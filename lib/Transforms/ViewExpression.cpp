@@ -32,7 +32,8 @@ ViewExpression::ViewExpression(ArrayRef<int64_t> rootShape)
 // Composition
 //===----------------------------------------------------------------------===//
 
-/// Makes `factor` its outer part and returns its inner one.
+/// Splits `factor`: it keeps the outer part, and the new inner factor is
+/// returned.
 unsigned ViewExpression::splitFactor(unsigned factor, int64_t outer,
                                      int64_t inner) {
   unsigned created = sizes.size();
@@ -48,8 +49,8 @@ unsigned ViewExpression::splitFactor(unsigned factor, int64_t outer,
   return created;
 }
 
-/// Takes factors with `size` elements from the inner or the outer end of
-/// `list`.
+/// Removes factors with `size` elements from the inner or outer end of `list`.
+/// Returns false if factors cannot be split so.
 bool ViewExpression::take(FactorList &list, int64_t size, bool isInner,
                           FactorList &taken) {
   auto add = [&](unsigned factor) {
@@ -84,8 +85,8 @@ bool ViewExpression::take(FactorList &list, int64_t size, bool isInner,
   return true;
 }
 
-/// Splits a dimension with the factors `list`. Known parts are taken from both
-/// ends; the unknown one gets what is left.
+/// Splits a dimension with the factors `list` into `parts`. Known parts are
+/// taken from both ends, and the unknown part gets the remaining factors.
 bool ViewExpression::splitDim(FactorList list, ArrayRef<int64_t> parts,
                               SmallVectorImpl<FactorList> &result) {
   result.assign(parts.size(), {});
@@ -192,8 +193,8 @@ std::optional<StridedLayout> fp8moe::applyView(const ViewStep &step,
   return reshapeLayout(layout, shape, step.shape);
 }
 
-/// The chain of a reshape, a transpose and a reshape without those that do
-/// nothing. `split` is the shape after the first reshape.
+/// Returns the chain of a reshape, a transpose and a reshape, without those
+/// that change nothing. `split` is the shape after the first reshape.
 static SmallVector<ViewStep> makeChain(ArrayRef<int64_t> rootShape,
                                        ArrayRef<int64_t> split,
                                        ArrayRef<int64_t> permutation,
@@ -211,8 +212,8 @@ static SmallVector<ViewStep> makeChain(ArrayRef<int64_t> rootShape,
   return chain;
 }
 
-/// Chains that may give this view: one that moves every factor by itself, and
-/// one that moves those together that stay neighbours.
+/// Returns chains that may give this view: one that moves every factor by
+/// itself, and one that moves factors together that stay adjacent.
 SmallVector<SmallVector<ViewStep>> ViewExpression::getCandidates() const {
   SmallVector<int64_t> order;
   for (const FactorList &list : dims)

@@ -1,4 +1,4 @@
-//===- Target.cpp - What fuzz targets share -------------------------------===//
+//===- Target.cpp - Common parts of fuzz targets --------------------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- RowOps.cpp - What is between matmuls -------------------------------===//
+//===- RowOps.cpp - Row operations between matmuls ------------------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- Lowering.cpp - What lowerings of kernels share ---------------------===//
+//===- Lowering.cpp - Common parts of kernel lowerings --------------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
