@@ -37,30 +37,31 @@ template <typename T> struct CastSizes {
   }
 };
 
-/// The factor of an element.
+/// The layout of the scales, and whether a cast multiplies by them.
 enum class CastScales {
-  /// The f32 of its column in its segment, at
-  /// g * scaleSegment + c * scaleLine.
+  /// Multiplies by the f32 scale of column c in segment g, at g * scaleSegment
+  /// + c * scaleLine.
   Columns,
-  /// The reciprocal of that.
+  /// Multiplies by the reciprocal of the same scale.
   ColumnReciprocals,
-  /// (X8): the e8m0 of 32 rows of its column, or of 32 columns of its row. It
-  /// is byte g * scaleSegment + line * scaleLine + block.
+  /// Multiplies by the e8m0 scale of a block (X8): 32 rows of a column, or 32
+  /// columns of a row. The scale is byte g * scaleSegment + line * scaleLine +
+  /// block.
   RowBlocks,
   ColumnBlocks,
 };
 
-/// Data times scales: from FP8, or to FP8.
+/// A conversion of data times scales, from FP8 or to FP8.
 ///
-/// Segments are uniform or jagged, as in an AxisQuantizeProblem. Output rows of
-/// no segment are written as zero.
+/// Segments are uniform or jagged, as in an AxisQuantizeProblem. Output rows
+/// that belong to no segment are written as zero.
 struct ScaledCastProblem {
-  /// A builtin f8 type that the target converts from, and bf16 or f32; or the
-  /// reverse, for scales of columns.
+  /// One is a builtin f8 type that the target converts, the other bf16 or f32.
+  /// To FP8, the scales are those of columns.
   Type inputType, outputType;
   CastScales scales = CastScales::Columns;
-  /// Whether scales of blocks are in tiles of 128x4, (X6) of semantics.md.
-  /// Those of jagged segments always are.
+  /// Whether block scales have the tiled layout of 128x4 bytes, (X6) of
+  /// semantics.md. Block scales of jagged segments always have it.
   bool tiledScales = false;
   bool jagged = false;
   /// Promised alignment in bytes of the first element of each buffer.
@@ -70,7 +71,8 @@ struct ScaledCastProblem {
   /// ShapedType::kDynamic for what is only known at run time.
   CastSizes<int64_t> sizes;
 
-  /// Whether chunks are taken along rows of the input and of the output.
+  /// Whether the input is read, or the output written, in chunks of consecutive
+  /// rows.
   bool readsRows() const { return sizes.inRow == 1; }
   bool writesRows() const { return sizes.outRow == 1; }
   bool isToFP8() const { return outputType.getIntOrFloatBitWidth() == 8; }
@@ -80,17 +82,18 @@ struct ScaledCastProblem {
   }
 };
 
-/// The threads of a block.
+/// Returns the number of threads in a block.
 int64_t countCastThreads(const ScaledCastProblem &problem);
 
-/// Tiles of jagged segments begin at rows that are multiples of this, so that
-/// chunks along rows are aligned wherever a segment begins: only those that its
-/// ends cut are not whole. Blocks of scales are counted from the first row of
-/// the segment, and so are their tiles.
+/// Returns the multiple of rows that tiles of jagged segments begin at. Chunks
+/// along rows are thus aligned wherever a segment begins, and only its ends cut
+/// chunks. With block scales it is 1: blocks are counted from the segment's
+/// first row, and so are their tiles.
 int64_t getRowAlignment(const ScaledCastProblem &problem);
 
-/// The kernel of a problem. Its pointers are input, scales, offsets (jagged
-/// only) and output; then come the dynamic sizes in the order of `members`.
+/// Builds the kernel of a problem. Its pointer parameters are input, scales,
+/// offsets (jagged only) and output. The dynamic sizes follow in the order of
+/// `members`.
 void buildCast(KernelBuilder &b, const ScaledCastProblem &problem);
 
 /// Reads the scales of a cast.
@@ -102,19 +105,21 @@ public:
       : b(b), problem(problem), sizes(sizes), scalesPointer(scalesPointer),
         tiles(tiles) {}
 
-  /// The factors (f32) of the elements from `first` on along rows or along
-  /// columns, at one position across: one that all share, or `count` of them.
+  /// Loads the factors (f32) of `count` elements from `first` on, along rows or
+  /// along columns. `other` is their index in the other dimension. Returns a
+  /// single factor where all elements share it.
   SmallVector<Value> load(const SegmentTile &tile, bool alongRows, Value first,
                           Value other, int64_t count);
-  /// Whether neighbouring positions across have the same factors: four of them,
-  /// of which the first is a multiple of four in the tile.
+  /// Whether four neighbouring positions in the other dimension have the same
+  /// factors. The first position must be a multiple of four in the tile.
   bool areShared(bool alongRows) const;
 
-  /// Puts the factors of a tile's blocks into shared memory, which all threads
-  /// do together, so that each is read from memory once.
+  /// Copies the factors of a tile's blocks to shared memory, so that each is
+  /// loaded once. All threads of the block take part.
   void fillTable(const SegmentTile &tile);
-  /// Like `load`, but from that table, once all threads have filled it.
-  /// Positions are counted in the tile; at least four factors.
+  /// Loads factors as `load` does, but from the table in shared memory.
+  /// Requires a barrier after fillTable. Positions are counted from the tile's
+  /// first, and `count` is at least four.
   SmallVector<Value> loadFromTable(bool alongRows, Value first, Value other,
                                    int64_t count);
 
@@ -123,11 +128,12 @@ private:
                                  int64_t count);
   /// The e8m0 byte (i32) of a block.
   Value loadBlock(const SegmentTile &tile, Value line, Value element);
-  /// Whether elements along rows or columns can be of the same block.
+  /// Whether consecutive elements in this direction can be of the same block.
   bool areAlongBlocks(bool alongRows) const {
     return alongRows == (problem.scales == CastScales::RowBlocks);
   }
-  /// Factors of the lines of a block lie behind each other.
+  /// Returns the address of a factor in the table. The factors of one block
+  /// index are contiguous, ordered by line.
   Value getInTable(Value line, Value block);
 
   KernelBuilder &b;
@@ -135,7 +141,8 @@ private:
   const CastSizes<Value> &sizes;
   Value scalesPointer;
   SegmentTiles &tiles;
-  /// A bf16, which can be any power of two that e8m0 has, for each block.
+  /// One bf16 a block in shared memory: bf16 has every power of two that e8m0
+  /// has.
   Value table;
 };
 

@@ -35,9 +35,9 @@ template <typename T> struct RelayoutDim {
   }
 };
 
-/// Sizes of jagged groups: how many there are, the number of rows that ends are
-/// clamped to, and the extent of the input along their dimension. That of the
-/// output is the size of the dimension.
+/// Sizes of jagged groups: their number, the number of rows that group ends are
+/// clamped to, and the input's extent along the jagged dimension. The output's
+/// extent is that dimension's `size`.
 template <typename T> struct RelayoutGroups {
   T count, rows, inputSize;
 
@@ -47,8 +47,9 @@ template <typename T> struct RelayoutGroups {
   }
 };
 
-/// The dimension of jagged groups, and the multiples that they begin at (1:
-/// packed). Output elements of no group are written as zero.
+/// The dimension that jagged groups divide, and the multiples that groups begin
+/// at in the input and in the output (1: packed). Output elements that belong
+/// to no group are written as zero.
 struct RelayoutPadding {
   int64_t dim, input, output;
 };
@@ -57,8 +58,8 @@ struct RelayoutPadding {
 /// is only known at run time.
 struct RelayoutProblem {
   int64_t elementBytes;
-  /// From the outermost to the innermost dimension of the output. Dimensions
-  /// that are adjacent in both layouts should be one.
+  /// Dimensions from the outermost to the innermost of the output. Dimensions
+  /// that are adjacent in both layouts should be merged.
   SmallVector<RelayoutDim<int64_t>> dims;
   /// None without groups.
   std::optional<RelayoutPadding> padding;
@@ -68,14 +69,14 @@ struct RelayoutProblem {
   int64_t outputAlignment = 1;
 };
 
-/// How blocks divide a copy. Every block takes work tiles in turn.
+/// How blocks divide a copy. Blocks loop over work tiles (grid-stride).
 struct RelayoutConfig {
   enum Kind {
     /// Both sides are contiguous along one dimension: 16 bytes a thread.
     Vectors,
     /// Different dimensions are contiguous: tiles through shared memory.
     Tiles,
-    /// Something else: an element a thread.
+    /// Any other strides: an element a thread.
     Elements,
     /// Jagged groups: an element a thread, each group divided among blocks.
     Groups,
@@ -88,8 +89,8 @@ struct RelayoutConfig {
 };
 
 inline constexpr int64_t kRelayoutThreads = 256;
-/// Chunks that a thread loads before it stores the first of them, and a block
-/// takes at a time (Vectors).
+/// Chunks that a thread loads before its first store, and chunks of a block in
+/// one step (Vectors).
 inline constexpr int64_t kRelayoutChunksInFlight = 4;
 inline constexpr int64_t kRelayoutBlockChunks =
     kRelayoutThreads * kRelayoutChunksInFlight;
@@ -98,16 +99,17 @@ inline constexpr int64_t kRelayoutChunkBytes = 16, kRelayoutTileBytes = 128;
 /// Blocks that share a jagged group (Groups).
 inline constexpr int64_t kRelayoutGroupBlocks = 64;
 
-/// The kernel of a copy. Its pointers are input, offsets (with groups only) and
-/// output; then come the dynamic sizes of each dimension, then those of the
-/// groups.
+/// Builds the kernel of a copy. Its pointer parameters are input, offsets (with
+/// groups only) and output. The dynamic sizes follow: of each dimension, then
+/// of the groups.
 void buildRelayout(KernelBuilder &b, const RelayoutProblem &problem);
 
 //===----------------------------------------------------------------------===//
 // Block scales
 //===----------------------------------------------------------------------===//
 
-/// Matrices of scale bytes and the strides of the plain form, in bytes.
+/// The number and extents of matrices of scale bytes, and the byte strides of
+/// the layout without tiles.
 template <typename T> struct ScaleMatrices {
   T matrices, lines, blocks;
   T matrixStride, lineStride, blockStride;
@@ -119,7 +121,8 @@ template <typename T> struct ScaleMatrices {
   }
 };
 
-/// (V4): a copy of block scales between plain matrices and tiles (X6).
+/// A copy of block scales between strided matrices and the tiled layout: (V4)
+/// and (X6) of semantics.md.
 struct RelayoutScalesProblem {
   bool toTiles = true;
   /// Promised alignment in bytes of the first tile.
@@ -129,10 +132,10 @@ struct RelayoutScalesProblem {
 };
 
 inline constexpr int64_t kRelayoutScalesThreads = 256;
-/// Tiles that a thread block moves at a time, of the same lines.
+/// Scale tiles, of the same lines, that a thread block copies at a time.
 inline constexpr int64_t kRelayoutScalesTiles = 8;
-/// The kernel of a problem. Its pointers are input and output; then come the
-/// dynamic sizes in the order of `members`.
+/// Builds the kernel of a problem. Its pointer parameters are input and output.
+/// The dynamic sizes follow in the order of `members`.
 void buildRelayoutScales(KernelBuilder &b,
                          const RelayoutScalesProblem &problem);
 

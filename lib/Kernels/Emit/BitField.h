@@ -13,8 +13,8 @@
 
 namespace mlir::fp8moe {
 
-/// Some bits of an i32. A field of one bit is a flag. The words of several
-/// fields are combined by bitOr.
+/// A field of `bits` bits in an i32, from bit `offset` on. A field of one bit
+/// is a flag. Combine the words of several fields with bitOr.
 struct BitField {
   int64_t offset;
   int64_t bits = 1;
@@ -22,21 +22,22 @@ struct BitField {
   constexpr int64_t getMask() const {
     return ((int64_t(1) << bits) - 1) << offset;
   }
-  /// The number in the field.
+  /// Returns the number in the field.
   Value get(KernelBuilder &b, Value word) const {
     Value shifted = offset ? b.shiftRight(word, offset) : word;
     bool isHighest = offset + bits == kWordBits;
     return isHighest ? shifted : b.bitAnd(shifted, getMask() >> offset);
   }
-  /// Whether any bit of it is set (i1).
+  /// Whether any bit of the field is set (i1).
   Value isSet(KernelBuilder &b, Value word) const {
     return b.isNonZero(b.bitAnd(word, getMask()));
   }
-  /// The word that has `value`, which fits, in the field and is zero elsewhere.
+  /// Returns a word with `value`, which must fit, in the field and zeros
+  /// elsewhere.
   Value place(KernelBuilder &b, Value value) const {
     return offset ? b.shiftLeft(value, offset) : value;
   }
-  /// The word that has all bits of the field set if `condition`, else zero.
+  /// Returns a word with all bits of the field set if `condition`, else zero.
   Value setIf(KernelBuilder &b, Value condition) const {
     return b.select(condition, b.i32(getMask()), 0);
   }

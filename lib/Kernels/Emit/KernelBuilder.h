@@ -38,8 +38,8 @@ struct KernelSignature {
   int64_t threads = 0;
 };
 
-/// How many of a problem's sizes are only known at run time: so many are
-/// parameters of its kernel.
+/// Returns how many of a problem's sizes are dynamic. Each is a parameter of
+/// the problem's kernel.
 template <typename Sizes> unsigned countDynamic(const Sizes &sizes) {
   return llvm::count_if(Sizes::members(), [&](auto member) {
     return ShapedType::isDynamic(sizes.*member);
@@ -47,9 +47,9 @@ template <typename Sizes> unsigned countDynamic(const Sizes &sizes) {
 }
 
 /// Creates a kernel and builds its body tersely. Sizes and offsets are i64
-/// (buffers may be larger than 4 GiB), data moves as i32 words and as
-/// vector<4xi32> of 16 bytes, and constants fold while building. Helpers take a
-/// plain integer wherever a constant is meant.
+/// (buffers may exceed 4 GiB). Data moves as i32 words and as vector<4xi32> of
+/// 16 bytes. Constants fold while building. Helpers take a plain integer
+/// wherever a constant is meant.
 class KernelBuilder : public ImplicitLocOpBuilder {
 public:
   /// A value or a constant of the other operand's type.
@@ -74,9 +74,9 @@ public:
   int64_t getNumThreads() const { return threads; }
   int64_t getSubgroupSize() const { return target.warpSize; }
 
-  /// Asks the vendor's compiler to use few enough registers that so many blocks
-  /// of the kernel fit a multiprocessor, or as many as its shared memory
-  /// leaves, where each has `sharedBytes`.
+  /// Sets an occupancy target: the vendor's compiler limits registers so that
+  /// `blocks` blocks fit a multiprocessor. The target is lower where shared
+  /// memory of `sharedBytes` a block allows fewer.
   void requestResidentBlocks(int64_t blocks, int64_t sharedBytes = 0);
 
   /// The parameters; pointers are in the global address space, tensor maps in
@@ -87,8 +87,8 @@ public:
   Value getPointer(unsigned index, StringRef name = {});
   Value getSize(unsigned index) { return sizes[index]; }
 
-  /// While it lives, operations are part of a step of the kernel. Printed
-  /// kernels call functions by the names of steps.
+  /// Marks operations created during its lifetime as one step of the kernel.
+  /// Printed kernels show each step as a call of a function with this name.
   class Step {
   public:
     Step(KernelBuilder &b, StringRef name);
@@ -99,8 +99,8 @@ public:
     Location outer;
   };
 
-  /// The value itself, which printed kernels call by this name. Constants have
-  /// none, and neither have results of operations with several.
+  /// Returns `value`, and sets the name that printed kernels show for it.
+  /// Constants and results of operations with several results get no name.
   Value named(StringRef name, Value value);
 
   //===--------------------------------------------------------------------===//
@@ -109,12 +109,12 @@ public:
 
   Value getThread() { return thread; }
   Value getBlock() { return block; }
-  /// Subgroup within the block, and lane within the subgroup.
+  /// Index of the subgroup in the block, and of the lane in the subgroup.
   Value getSubgroup();
   Value getLane();
-  /// The subgroup, so that the vendor's compiler knows that lanes share it.
+  /// Subgroup index in a form that the vendor's compiler knows to be uniform.
   Value getUniformSubgroup();
-  /// The number of blocks of the grid (i32).
+  /// Returns the number of blocks of the grid (i32).
   Value getNumBlocks();
 
   //===--------------------------------------------------------------------===//
@@ -131,8 +131,8 @@ public:
   Value mul(Value lhs, Operand rhs);
   Value divU(Value lhs, Operand rhs);
   Value remU(Value lhs, Operand rhs);
-  /// lhs / rhs rounded up and `lhs` rounded up to a multiple, lhs >= 0, rhs >
-  /// 0.
+  /// Return lhs / rhs rounded up, and `lhs` rounded up to a multiple of `rhs`.
+  /// Require lhs >= 0 and rhs > 0.
   Value ceilDiv(Value lhs, Operand rhs);
   Value roundUp(Value lhs, Operand rhs);
   Value minS(Value lhs, Operand rhs);
@@ -167,28 +167,30 @@ public:
 
   VectorType getWordsType();
   Value zeroWords();
-  /// These two take any number of words.
+  /// These two methods take any number of words.
   Value packWords(ArrayRef<Value> words);
   SmallVector<Value> unpackWords(Value vector);
   /// Joins elements (i8, i16 or i32, first in the lowest bits) to i32 words.
   SmallVector<Value> joinElements(ArrayRef<Value> elements);
-  /// The reverse, for a vector of words.
+  /// Splits a vector of words into elements: the inverse of joinElements.
   SmallVector<Value> splitWords(Value words, IntegerType elementType);
-  /// The lower and the upper eight bytes as i64.
+  /// Returns the lower and the upper eight bytes as i64.
   std::pair<Value, Value> splitHalves(Value words);
-  /// The word (i32) whose byte i is byte n of the eight in `low` and `high`,
-  /// where n is the number in bits 4 * i to 4 * i + 3 of `selector` (all i32).
+  /// Returns a word (i32) of bytes picked from the eight in `low` and `high`.
+  /// Bits 4 * i to 4 * i + 3 of `selector` number the source of byte i. All are
+  /// i32.
   Value permuteBytes(Value low, Value high, Value selector) {
     return kernel::PermuteBytesOp::create(*this, low, high, selector);
   }
-  /// The f32 with the value of the bf16 in the lower or the upper half of a
-  /// word, as its bits (all i32).
+  /// Return the bf16 in the lower or the upper half of a word as f32 bits. All
+  /// values are i32.
   Value widenLowBF16(Value word);
   Value widenHighBF16(Value word);
-  /// Two f32 rounded to bf16, as an i32 with the first one in the lower half.
+  /// Rounds two f32 to bf16 and packs them into an i32, `low` in the lower
+  /// half.
   Value packBF16(Value low, Value high);
-  /// The f32 values of elements, bf16 or f32, in words; and the words of as
-  /// many elements as fill them, rounded to their type.
+  /// Unpack elements (bf16 or f32) in words to f32 values, and round f32 values
+  /// to elements packed in words.
   SmallVector<Value> unpackFloats(ArrayRef<Value> words, Type elementType);
   SmallVector<Value> packFloats(ArrayRef<Value> values, Type elementType);
 
@@ -199,7 +201,8 @@ public:
   // returns the same.
   //===--------------------------------------------------------------------===//
 
-  /// A constant condition emits only the branch that is taken.
+  /// Creates an scf.if. For a constant condition only the taken branch is
+  /// emitted.
   template <typename Then, typename Else>
   auto createIf(Value condition, Then thenBody, Else elseBody) {
     return deliver<std::invoke_result_t<Then>>(buildIf(
@@ -209,7 +212,8 @@ public:
   template <typename Then> void createIf(Value condition, Then thenBody) {
     buildIf(condition, [&] { return collect(thenBody); }, nullptr);
   }
-  /// `body` gets the index, and what is carried: one Value or a ValueRange.
+  /// Creates an scf.for. `body` gets the index and the loop-carried values, as
+  /// one Value or a ValueRange.
   template <typename Body>
   auto createFor(Value lower, Value upper, Operand step, ValueRange init,
                  Body body, bool isRare = false) {
@@ -234,8 +238,8 @@ public:
   void createFor(Value lower, Value upper, Operand step, Body body) {
     createFor(lower, upper, step, ValueRange(), body);
   }
-  /// A loop that is not expected to run often: no compiler unrolls it, which
-  /// would take registers from the code around.
+  /// Creates a loop with few expected iterations, which no compiler unrolls.
+  /// Unrolling would take registers from the surrounding code.
   template <typename Body>
   auto createRareFor(Value lower, Value upper, Operand step, ValueRange init,
                      Body body) {
@@ -245,23 +249,23 @@ public:
   void createRareFor(Value lower, Value upper, Operand step, Body body) {
     createRareFor(lower, upper, step, ValueRange(), body);
   }
-  /// `before` returns whether to go on, and the values of `types` that `body`
-  /// gets; the results are those at the end.
+  /// Creates an scf.while. `before` returns the condition, and the values of
+  /// `types` that `body` gets. Returns these values after the last `before`.
   SmallVector<Value> createWhile(
       ValueRange init, TypeRange types,
       function_ref<std::pair<Value, SmallVector<Value>>(ValueRange)> before,
       function_ref<SmallVector<Value>(ValueRange)> body);
-  /// Repeats `body` with what is carried while `goesOn`.
+  /// Repeats `body` on the loop-carried values while `goesOn` returns true.
   SmallVector<Value>
   createWhile(ValueRange init, function_ref<Value(ValueRange)> goesOn,
               function_ref<SmallVector<Value>(ValueRange)> body);
-  /// Runs `body` for every work tile in [0, workTiles), the blocks of the grid
-  /// taking turns: a grid of any size computes the same. The index is uniform
-  /// in the block. Needs a kernel with a block count.
+  /// Runs `body` for every work tile in [0, workTiles) in a grid-stride loop: a
+  /// grid of any size computes the same. The index is uniform in the block.
+  /// Needs a kernel with a block count.
   ///
-  /// Where most blocks have one tile (`mostlyOne`), nothing that all tiles
-  /// share is computed before the first: it would hold registers for the next
-  /// one.
+  /// With `mostlyOne`, for grids where most blocks have one tile, no
+  /// loop-invariant code runs before the first tile. Its results would hold
+  /// registers for the next tile.
   void forEachWorkTile(Value workTiles, function_ref<void(Value workTile)> body,
                        bool mostlyOne = false);
 
@@ -270,59 +274,65 @@ public:
   //===--------------------------------------------------------------------===//
 
   void createBarrier();
-  /// `value` (i32) of lane `lane ^ mask`, or of lane `lane` (i32).
+  /// Return `value` (i32) of lane `lane ^ mask`, or of lane `lane` (i32).
   Value shuffleXor(Value value, int64_t mask);
   Value shuffleIndex(Value value, Value lane);
-  /// `value` (i32) of this lane and of lane `lane ^ mask`, for what does not
-  /// ask which is which.
+  /// Returns `value` (i32) of this lane and of lane `lane ^ mask`, in either
+  /// order, for commutative operations.
   std::pair<Value, Value> exchange(Value value, int64_t mask);
   /// Combines `value` (i32) over the lanes whose numbers agree modulo `stride`.
   Value reduceLanes(Value value, int64_t stride,
                     function_ref<Value(Value, Value)> combine);
-  /// The largest `value` (i32, unsigned) of all lanes.
+  /// Returns the largest `value` (i32, unsigned) of all lanes.
   Value maxOfLanes(Value value);
-  /// Combines `value` (i32) of all lanes up to this one, `lane` (i32).
+  /// Inclusive scan: combines `value` (i32) of all lanes up to this one, which
+  /// is `lane` (i32).
   Value scanLanes(Value value, Value lane,
                   function_ref<Value(Value, Value)> combine);
-  /// As scanLanes, for an operation that may combine a lane more than once.
+  /// Inclusive scan as scanLanes, for an idempotent operation.
   Value scanLanesIdempotent(Value value, Value lane,
                             function_ref<Value(Value, Value)> combine);
-  /// `value` (i32) of the lane before this one, `lane` (i32). The first lane
-  /// keeps its own.
+  /// Returns `value` (i32) of the previous lane; `lane` (i32) is this one. The
+  /// first lane gets its own value.
   Value shiftLanes(Value value, Value lane);
-  /// `value` (i32), which is the same in all lanes.
+  /// Returns `value` (i32), which must be the same in all lanes, as a uniform
+  /// value.
   Value uniform(Value value) { return kernel::UniformOp::create(*this, value); }
   /// Whether `condition` (i1) holds in any lane.
   Value voteAny(Value condition) {
     return kernel::VoteAnyOp::create(*this, condition);
   }
-  /// The lanes where `condition` (i1) holds, as the bits of an integer.
+  /// Returns an integer with a bit for each lane, set where `condition` (i1)
+  /// holds.
   Value ballot(Value condition) {
     return kernel::BallotOp::create(*this, getIntegerType(getSubgroupSize()),
                                     condition);
   }
-  /// The lanes meet, and see what each other wrote to memory before.
+  /// Barrier of the subgroup's lanes. Earlier writes of each lane to memory are
+  /// visible to all lanes afterwards.
   void syncSubgroup() { kernel::SubgroupBarrierOp::create(*this); }
 
   //===--------------------------------------------------------------------===//
   // Memory
   //===--------------------------------------------------------------------===//
 
-  /// `bytes` of shared memory, aligned to 16.
+  /// Allocates `bytes` of shared memory, aligned to 16.
   Value allocateShared(int64_t bytes, StringRef name);
-  /// The dynamic shared memory of the launch, aligned to 1024 bytes, which is
-  /// what tensor maps with a swizzle of 128 bytes need. The kernels of a module
-  /// share the symbol; how large it is says each launch.
+  /// Returns the dynamic shared memory of the launch. It is aligned to 1024
+  /// bytes, as tensor maps with a swizzle of 128 bytes require. The kernels of
+  /// a module share the symbol; each launch sets the size.
   Value getDynamicShared();
-  /// A word of global memory for all launches of the kernel: zero when it is
-  /// loaded, then what launches leave.
+  /// Allocates a word of global memory that all launches of the kernel share.
+  /// It is zero when the kernel is loaded, and keeps its value between
+  /// launches.
   Value allocateGlobalWord(StringRef name);
   Value offsetBytes(Value pointer, Operand bytes);
-  /// `readOnly` promises that nobody writes there while the kernel runs.
+  /// Loads a value. `readOnly` promises that the memory does not change while
+  /// the kernel runs.
   Value load(Type type, Value pointer, int64_t alignment,
              bool readOnly = false);
   void store(Value value, Value pointer, int64_t alignment);
-  /// Accesses of an i32; any value of four bytes can be stored.
+  /// Load and store an i32. storeWord takes any value of four bytes.
   Value loadWord(Value pointer, bool readOnly = false) {
     return load(getI32Type(), pointer, kWordBytes, readOnly);
   }
@@ -334,18 +344,18 @@ public:
   // nothing else; fences do.
 
   Value loadRelaxed(Value pointer);
-  /// An acquire load: writes that the word's writer released before it are
+  /// Acquire load: writes released before the loaded word was stored are
   /// visible afterwards. Takes less time than a fence.
   Value loadAcquire(Value pointer);
   void storeRelaxed(Value word, Value pointer);
-  /// Orders this thread's earlier accesses, and those of others that it has
-  /// seen through barriers, before its later ones, for every thread of the
+  /// Device-scope fence. Orders this thread's earlier accesses, and those it
+  /// observed through barriers, before its later ones for every thread of the
   /// device.
   void createDeviceFence();
 
 private:
   Value loadAtomic(Value pointer, LLVM::AtomicOrdering ordering);
-  /// The values that a body returns.
+  /// Returns the values that `body` returns as a vector.
   template <typename Body> static SmallVector<Value> collect(Body body) {
     using Result = std::invoke_result_t<Body>;
     if constexpr (std::is_void_v<Result>) {
@@ -357,7 +367,7 @@ private:
       return body();
     }
   }
-  /// The reverse, for a body that returns a `Result`.
+  /// Converts values back to `Result`, the return type of a body.
   template <typename Result> static auto deliver(ValueRange values) {
     if constexpr (std::is_convertible_v<Result, Value>)
       return values.front();
@@ -382,8 +392,8 @@ private:
   Value thread, block, numBlocks;
 };
 
-/// A problem's sizes as values. Sizes that are only known at run time are the
-/// kernel's parameters from `parameter` on, which is moved behind them.
+/// Returns a problem's sizes as values. Dynamic sizes are the kernel's
+/// parameters from `parameter` on; `parameter` is advanced past them.
 template <template <typename> class Sizes>
 Sizes<Value> bindSizes(KernelBuilder &b, const Sizes<int64_t> &known,
                        unsigned &parameter) {

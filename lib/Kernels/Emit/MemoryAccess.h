@@ -15,8 +15,8 @@ namespace mlir::fp8moe {
 
 constexpr int64_t kVectorBytes = 16;
 
-/// A half-open range of indices. Accesses near its ends (within 2^31) are cut
-/// to it.
+/// A half-open range of indices. Accesses near its ends (within 2^31) are
+/// masked by it.
 struct IndexRange {
   Value low, high;
 };
@@ -29,29 +29,28 @@ struct Plane {
   Value base;
   int64_t elementBytes;
   Value vectorStride, otherStride;
-  /// i1: every chunk is contiguous and aligned, so it can move at once.
+  /// i1: every chunk is contiguous and aligned, so one vector access moves it.
   Value vectorizable;
-  /// The alignment that is promised of chunks that move at once. Chunks with
-  /// the alignment of one element may begin anywhere
-  /// (Feature::UnalignedVectors).
+  /// Guaranteed alignment of vector accesses in bytes. With the alignment of
+  /// one element, vectors may begin at any element (Feature::UnalignedVectors).
   int64_t vectorAlignment = kVectorBytes;
-  /// Elements of whole chunks lie behind `base`, so near that 32 bits count the
-  /// bytes to them. Only there may others lie before it.
+  /// Whether elements of whole chunks have 32-bit byte offsets, not negative,
+  /// from `base`. Only elements of other chunks may lie before `base`.
   bool isNear = false;
-  /// Chunks that cannot move at once are loaded in a loop, which needs fewer
-  /// registers than all loads at once, and more time.
+  /// Whether chunks that no vector access can load are loaded in a loop. A loop
+  /// needs fewer registers than unrolled loads, and more time.
   bool savesRegisters = false;
 
   bool isUnaligned() const { return vectorAlignment < kVectorBytes; }
-  /// Whether elements along i are known to follow each other.
+  /// Whether elements along i are known to be contiguous.
   bool isContiguous() const;
 
   int64_t getChunk() const { return kVectorBytes / elementBytes; }
 };
 
-/// Whether the 16-byte chunks of a buffer are contiguous and aligned, as an i1:
-/// a constant when the strides and the promised alignment decide, else computed
-/// from the pointer and from the strides.
+/// Returns an i1: whether the 16-byte chunks of a buffer are contiguous and
+/// aligned. It is a constant when the strides and the promised alignment
+/// decide, else it is computed from the pointer and the strides.
 Value createVectorizable(KernelBuilder &b, Value pointer, int64_t alignment,
                          int64_t elementBytes, Value vectorStride,
                          ValueRange otherStrides);
@@ -60,9 +59,9 @@ Value createElementPointer(KernelBuilder &b, const Plane &plane, Value index,
                            Value other);
 
 /// Loads `chunks` consecutive chunks, from `first` on, of every row in
-/// `others`; the result lists the chunks of the first row, then those of the
-/// second. Elements outside of `range`, which must not be empty, repeat one
-/// inside.
+/// `others`. The result lists the chunks of the first row, then those of the
+/// second, and so on. Elements outside of `range`, which must not be empty,
+/// repeat an element inside.
 SmallVector<Value> loadChunks(KernelBuilder &b, const Plane &plane, Value first,
                               int64_t chunks, ValueRange others,
                               IndexRange range);
@@ -71,21 +70,22 @@ SmallVector<Value> loadChunks(KernelBuilder &b, const Plane &plane, Value first,
 void storeChunk(KernelBuilder &b, const Plane &plane, Value first, Value other,
                 Value words, IndexRange range);
 
-/// Stores the bytes from `low` to `high` (i32, 0 to 16) of an aligned chunk at
-/// `pointer`, as few aligned words and parts of words. Threads that have these
-/// two in common take the same branches.
+/// Stores bytes `low` to `high` (i32, 0 to 16) of the chunk `words` to an
+/// aligned `pointer`, with few naturally aligned stores of 1 to 8 bytes.
+/// Threads with equal `low` and `high` do not diverge.
 void storeBytes(KernelBuilder &b, Value pointer, Value words, Value low,
                 Value high);
 
-/// The lowest `bytes` bytes (i32) of a word: none where there are no more than
-/// 0, all of them from four on.
+/// Returns a word whose lowest `bytes` (i32) bytes are ones. `bytes` is clamped
+/// to [0, 4].
 Value createByteMask(KernelBuilder &b, Value bytes);
 
-/// The words that begin `bits` (i32, below 32) into a row of words; one fewer.
+/// Shifts a row of words right by `bits` (i32, below 32), each word with bits
+/// of the next. Returns one word fewer.
 Value createFunnelShift(KernelBuilder &b, ArrayRef<Value> row, Value bits);
 
-/// The 16 bytes that begin `offset` bytes (i32, 0 to 15) in those of `before`,
-/// behind which those of `words` follow.
+/// Returns 16 bytes from byte `offset` (i32, 0 to 15) on of the 32 bytes in
+/// `before`, then `words`.
 Value createWordsAt(KernelBuilder &b, Value before, Value words, Value offset);
 
 /// Stores zeros to the elements of one chunk that are within `range`.

@@ -15,27 +15,31 @@
 
 namespace mlir::fp8moe {
 
-/// (X6): blocks of a line of a tile of scales, and its bytes. It has as many
-/// lines as a segment tile.
+/// The tiled layout of block scales, (X6) of semantics.md: a scale tile holds a
+/// byte for 4 blocks of each of 128 lines. Blocks of a line, and bytes, of a
+/// scale tile:
 inline constexpr int64_t kScaleTileBlocks = kSegmentTile / kMXBlock;
 inline constexpr int64_t kScaleTileBytes = kSegmentTile * kScaleTileBlocks;
-/// (X6): rows of 16 bytes hold the blocks of four lines, this far apart.
+/// (X6): each 16 bytes of a scale tile hold 4 blocks of four lines. These lines
+/// are this far apart.
 inline constexpr int64_t kInterleavedLines = 32;
 
-/// The byte of a block of a line in its tile.
+/// Returns the byte offset of a block's scale in its scale tile (X6).
 Value createOffsetInScaleTile(KernelBuilder &b, Value lineInTile,
                               Value blockInTile);
 
-/// (X7): tiles of scales that have room for each of `groups` to begin one, in
-/// an extent of `extent` rows.
+/// Returns how many scale tiles leave room for each of `groups` to begin a new
+/// one (X7), for `extent` rows in all.
 Value createGroupScaleTiles(KernelBuilder &b, Value extent, Value groups);
 
-/// (X8): the bits of the bf16, and the f32, that an e8m0 byte (i32) stands for.
+/// Return the power of two that an e8m0 byte (i32) stands for (X8): as bf16
+/// bits, or as f32.
 Value createBlockScaleBF16Bits(KernelBuilder &b, Value byte);
 Value createBlockScale(KernelBuilder &b, Value byte);
 
-/// (X6), (X7): the tile of scales of a segment tile, whose lines are its rows
-/// or its columns. Tiles of a segment lie line by line of tiles.
+/// Returns the address of the scale tile (X6, X7) of a segment tile. Its lines
+/// are the segment tile's rows or columns. Scale tiles of a segment are in
+/// row-major order: those of the same lines are contiguous.
 Value createScaleTile(KernelBuilder &b, Value scales, SegmentTiles &tiles,
                       const SegmentTile &tile, bool linesAreRows);
 

@@ -13,19 +13,19 @@
 
 namespace mlir::fp8moe {
 
-/// A segment of the rows, all values i64.
+/// A segment, which is a range of consecutive rows. All values are i64.
 struct Segment {
-  /// Its first row, and the number of its rows.
+  /// First row of the segment, and its number of rows.
   Value start, length;
-  /// Its first row when every segment is padded.
+  /// First row of the segment in a tensor where every segment is padded.
   Value paddedStart;
 };
 
-/// Bounds of segment `index` of `count`, from the int32 end rows at `offsets`.
-/// Each end is clamped to [previous end, rows]. Segment `count` is the
-/// remainder rows: it begins where the last segment ends and is empty. With
-/// `padding` > 1, paddedStart is the sum of the earlier lengths, each rounded
-/// up to a multiple of `padding`; otherwise it is the start.
+/// Returns the bounds of segment `index` of `count`, from the int32 end rows at
+/// `offsets`. Each end is clamped to [previous end, rows]. Segment `count` is
+/// the remainder: it begins where the last segment ends, and its length is
+/// zero. With `padding` > 1, paddedStart is the sum of the earlier lengths,
+/// each rounded up to a multiple of `padding`. Otherwise it equals the start.
 ///
 /// The lanes of a subgroup work together, so `index` must be uniform in it.
 Segment createSegmentBounds(KernelBuilder &b, Value offsets, Value index,
@@ -33,29 +33,29 @@ Segment createSegmentBounds(KernelBuilder &b, Value offsets, Value index,
 
 /// How the rows of segments are divided into tiles.
 struct SegmentTiling {
-  /// Rows of a tile; each segment begins one.
+  /// Rows of a tile. Each segment begins a new tile.
   int64_t rows;
-  /// Segments without rows have a tile, too.
+  /// Whether an empty segment has a tile.
   bool emptyHaveTile = false;
-  /// Rows are counted from the multiple of it, a power of two, at or before the
-  /// first row of each segment on.
+  /// A power of two. The first tile of a segment begins at the multiple of it
+  /// at or before the segment's first row.
   int64_t alignment = 1;
-  /// The padding of paddedStart in the bounds of segments.
+  /// The `padding` that determines Segment::paddedStart.
   int64_t outputPadding = 1;
 };
 
-/// The segment that has a tile.
+/// The segment that contains a tile.
 struct FoundSegment {
-  /// Its number: that of segments, for tiles behind all of them, which have the
-  /// remainder rows.
+  /// Index of the segment. For tiles of the remainder rows, after all segments,
+  /// it is the number of segments.
   Value index;
-  /// Its first row in tiles: the number of those before it times their rows.
+  /// Number of tiles of all earlier segments, times the rows of a tile.
   Value firstTileRow;
   Segment bounds;
 };
 
-/// The segment that has tile `tile` of those of all segments. The lanes of a
-/// subgroup work together, so `tile` must be uniform in it.
+/// Returns the segment that contains tile `tile`, counted through all segments.
+/// The lanes of a subgroup work together, so `tile` must be uniform in it.
 FoundSegment findSegment(KernelBuilder &b, Value offsets, Value tile,
                          Value count, Value rows, const SegmentTiling &tiling);
 

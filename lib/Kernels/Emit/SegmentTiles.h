@@ -15,18 +15,18 @@
 
 namespace mlir::fp8moe {
 
-/// Rows and columns of a tile, and the rows to which jagged segments are padded
-/// when tiles are counted.
+/// Rows and columns of a tile. Tiles are counted as if each jagged segment were
+/// padded to a multiple of it.
 inline constexpr int64_t kSegmentTile = 128;
 
 /// One dimension of a tile.
 struct TileExtent {
-  /// The indices of the segment, and the first one of the tile, which may be
-  /// past their end in the remainder rows.
+  /// The segment's range of indices, and the tile's first index. In the
+  /// remainder rows the first index may be past the range.
   IndexRange range;
   Value first;
-  /// The number of the tile. Rows of jagged segments are counted as if each
-  /// segment were padded to whole tiles.
+  /// Index of the tile in this dimension. Along rows, tiles of all jagged
+  /// segments are counted, each segment padded to whole tiles.
   Value index;
 
   Value contains(KernelBuilder &b, Value position) const {
@@ -39,16 +39,17 @@ struct SegmentTile {
   /// The matrix of a uniform segment; 0 for jagged ones, which lie in one
   /// matrix.
   Value batch;
-  /// The segment; the number of segments for the remainder rows.
+  /// Index of the segment; equals the number of segments for the remainder
+  /// rows.
   Value segment;
   TileExtent rows, columns;
-  /// i1: the rows are behind the last jagged segment.
+  /// i1: the tile's rows come after the last jagged segment.
   Value isRemainder;
 
   const TileExtent &get(bool areRows) const { return areRows ? rows : columns; }
 };
 
-/// The strides of a buffer of segments in elements, and what is known of it.
+/// A buffer of segments: its strides in elements, and its known alignment.
 struct SegmentBuffer {
   Value pointer;
   int64_t elementBytes;
@@ -57,33 +58,33 @@ struct SegmentBuffer {
   Value segmentStride, rowStride, columnStride;
 };
 
-/// Segments of rows, divided into tiles that are of one segment each. Segments
-/// are uniform or jagged (one matrix whose rows they divide).
+/// Divides segments into tiles, each within one segment. Segments are uniform
+/// (a matrix each) or jagged (ranges of rows of one matrix).
 class SegmentTiles {
 public:
-  /// `offsets` are the end rows of jagged segments, null for uniform ones.
-  /// Tiles begin at rows that are multiples of `rowAlignment`: the first one of
-  /// a jagged segment at or before the segment.
+  /// `offsets` points to the end rows of jagged segments, null for uniform
+  /// ones. Tiles begin at multiples of `rowAlignment`: a jagged segment's first
+  /// tile at the multiple at or before its first row.
   SegmentTiles(KernelBuilder &b, Value segments, Value rows, Value columns,
                Value offsets, int64_t rowAlignment = 1)
       : b(b), segments(segments), rows(rows), columns(columns),
         offsets(offsets), rowAlignment(rowAlignment) {}
 
-  /// Tiles of a uniform segment, or of all jagged ones and the rows behind
-  /// them.
+  /// Return the tiles along the rows or columns of a uniform segment, or of all
+  /// jagged segments together. The latter include the remainder rows.
   Value countRowTiles();
   Value countColumnTiles();
 
-  /// Calls `body` with the tiles in the turns of forEachWorkTile. Neighbouring
-  /// work tiles are neighbours along rows or along columns.
+  /// Calls `body` for each tile, in the grid-stride loop of forEachWorkTile.
+  /// Consecutive work tiles are neighbours along rows (`alongRows`) or columns.
   void forEach(bool alongRows, function_ref<void(const SegmentTile &)> body);
 
-  /// The matrix of the tile's segment, accessed in chunks along a dimension,
-  /// which begin at multiples of the chunk size.
+  /// Returns the matrix of the tile's segment for accesses in chunks along one
+  /// dimension. Chunks begin at multiples of the chunk size.
   Plane getPlane(const SegmentTile &tile, const SegmentBuffer &buffer,
                  bool alongRows);
-  /// As above, for chunks that are counted from the tile's first index on.
-  /// Jagged segments begin in any row.
+  /// Like getPlane, for chunks counted from the tile's first index. (Jagged
+  /// segments may begin in any row.)
   Plane getTilePlane(const SegmentTile &tile, const SegmentBuffer &buffer,
                      bool alongRows);
 
@@ -95,7 +96,7 @@ private:
   int64_t rowAlignment;
 };
 
-/// How many tiles there are, on the host.
+/// Returns the number of tiles, computed on the host.
 OpFoldResult countSegmentTiles(SizeBuilder &size, OpFoldResult segments,
                                OpFoldResult rows, OpFoldResult columns,
                                bool jagged, int64_t rowAlignment = 1);

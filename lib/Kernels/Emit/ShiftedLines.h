@@ -14,36 +14,39 @@
 
 namespace mlir::fp8moe {
 
-/// Lines of a tile in shared memory that go to global memory, where each may
-/// begin at any address, as their pitch may be any number of elements.
+/// Lines of a tile in shared memory that are stored to global memory. The pitch
+/// there may be any number of elements, so each line may be misaligned.
 struct ShiftedLines {
   const Plane &output;
   const TileExtent &lines, &elements;
   /// A line of the tile has a multiple of 16 bytes.
   int64_t numLines, lineBytes;
-  /// Bytes of the next tile that lie behind each line: none or kSectorBytes.
+  /// Bytes of the next tile that shared memory holds after each line: none or
+  /// kSectorBytes.
   int64_t moreBytes;
-  /// The 16 bytes number `chunk` of a line, those behind it among them.
+  /// Loads 16-byte chunk `chunk` of a line. `chunk` may lie in the bytes after
+  /// the line (moreBytes).
   function_ref<Value(Value line, Value chunk)> loadChunk;
 
-  /// The sector, the unit in which memory is read and written.
+  /// Bytes of a sector, the unit in which global memory is read and written.
   static constexpr int64_t kSectorBytes = 32;
 };
 
-/// Stores what the ranges have of a tile. Where chunks of the output are
-/// aligned, and where elements of a line are not known to be contiguous,
-/// `storeChunks` does; else lines are stored in chunks of 16 bytes that are
-/// aligned in memory, and in parts of chunks at both ends.
+/// Stores the part of a tile that lies in its ranges. `storeChunks` does so
+/// where elements of a line may not be contiguous. Without `moreBytes` it also
+/// does where the output's chunks are aligned, or need not be
+/// (Feature::UnalignedVectors). Otherwise lines are stored as 16-byte chunks
+/// aligned in memory, with partial chunks at both ends.
 ///
-/// With more bytes behind each line, tiles may begin at any element, and are
-/// always stored so: a tile stores the sectors that begin in it (counted from
-/// the beginning of lines whose pitch is a multiple of 16 bytes), and only the
-/// ends of a range are parts. The first tile of a range must begin where the
-/// range does, and the others behind it, a whole tile each.
+/// With `moreBytes`, tiles may begin at any element. A tile then stores the
+/// sectors that begin in it, so only the ends of a range are partial. (For
+/// pitches of a multiple of 16 bytes, sectors count from the line's beginning.)
+/// The first tile of a range must begin with the range. The others follow, a
+/// whole tile each.
 void storeLines(KernelBuilder &b, const ShiftedLines &tile,
                 function_ref<void()> storeChunks);
 
-/// As above, for a tile that was transposed, whose rows are the lines.
+/// Stores a transposed tile as above. The rows of `tile` are the lines.
 void storeLines(KernelBuilder &b, const Plane &output, const TileExtent &lines,
                 const TileExtent &elements, TransposeTile &tile, Value buffer,
                 function_ref<void()> storeChunks);

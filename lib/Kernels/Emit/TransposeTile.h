@@ -13,8 +13,9 @@
 
 namespace mlir::fp8moe {
 
-/// Words of neighbouring elements of several chunks of 16 bytes: word i holds
-/// element i of each. The chunks are as many as elements fit a word.
+/// Transposes elements of several 16-byte chunks into words: word i holds
+/// element i of each chunk. There must be as many chunks as elements fit a
+/// word.
 SmallVector<Value> packAcross(KernelBuilder &b, ArrayRef<Value> chunks,
                               IntegerType elementType);
 
@@ -42,12 +43,12 @@ public:
   int64_t getRows() const {
     return rowsPerThread * kRowGroups * (b.getNumThreads() / kThreads);
   }
-  /// Bytes of all buffers.
+  /// Returns the shared memory of all buffers in bytes.
   int64_t getBytes() const { return buffers * getRows() * kRowBytes; }
-  /// The thread's first row and its word within the row, when it writes.
+  /// Return the first row that the thread writes, and its word within the row.
   Value getWriteRow();
   Value getWriteWord();
-  /// The word of the first thread of the subgroup, which is its least.
+  /// Returns the word that the subgroup's first thread writes, its lowest.
   Value getFirstWriteWord();
 
   using Consume = function_ref<void(Value row, Value chunk, Value words)>;
@@ -58,22 +59,24 @@ public:
   void transpose(Value buffer, ArrayRef<Value> words, Consume consume,
                  int64_t chunkBytes = kChunkBytes);
 
-  /// Only writes and waits.
+  /// Writes the thread's words to a buffer, then waits at a block barrier.
   void write(Value buffer, ArrayRef<Value> words);
-  /// The chunks that this thread reads, by row and chunk within the row. They
-  /// have 16 bytes or, for threads that make more bytes of them, 8 or 4.
+  /// Calls `consume` with the chunks that this thread reads, by row and chunk
+  /// within the row. Chunks have 16 bytes; 8 or 4 are for threads that widen
+  /// them.
   void forEachChunk(Value buffer, Consume consume,
                     int64_t chunkBytes = kChunkBytes);
 
-  /// The bytes of chunk `chunk` of a row of a buffer, once it was written.
+  /// Loads chunk `chunk` of a row of a buffer. Requires that the buffer was
+  /// written.
   Value loadChunk(Value buffer, Value row, Value chunk,
                   int64_t chunkBytes = kChunkBytes);
 
-  /// Where byte `byte` of a row of a buffer lies.
+  /// Returns the address of byte `byte` of a row of a buffer.
   Value getBytePointer(Value buffer, Value row, Value byte);
 
 private:
-  /// Row groups of 256 threads.
+  /// Number of row groups that 256 threads write.
   static constexpr int64_t kRowGroups = 8;
 
   Value getRowGroup();

@@ -41,23 +41,27 @@ template <typename T> struct MXSizes {
   }
 };
 
-/// The axis that jagged groups divide.
+/// The axis that jagged groups divide. "Elements" is the axis along which
+/// blocks share a scale, "Lines" the other one.
 enum class MXGroups { None, Lines, Elements };
 
-/// Data in FP8 and a scale byte for each block, along one axis.
+/// An MX quantization along one axis: FP8 data, and an e8m0 byte for each
+/// block.
 struct MXQuantizeProblem {
   /// bf16 or f32.
   Type inputType;
   /// A builtin f8 type that the target converts to.
   Type fp8Type;
   MXMode mode = MXMode::RCeil;
-  /// Whether scales are in tiles of 128 lines and 4 blocks (X6), as those of
-  /// groups are.
+  /// Whether scales have the tiled layout of 128 lines by 4 blocks, (X6) of
+  /// semantics.md. Scales of jagged groups always have it.
   bool tiledScales = false;
   MXGroups groups = MXGroups::None;
-  /// Whether lines are the rows of tiles, which groups divide, or the columns.
+  /// Whether lines are the rows of a SegmentTile, else its columns. Groups
+  /// divide the rows.
   bool linesAreRows = true;
-  /// Whether blocks have 32 lines (X9).
+  /// Whether a block spans 32 lines as well as 32 elements, (X9) of
+  /// semantics.md.
   bool square = false;
   /// Promised alignment in bytes of the first element of each buffer.
   int64_t inputAlignment = 1;
@@ -66,70 +70,79 @@ struct MXQuantizeProblem {
   MXSizes<int64_t> sizes;
 };
 
-/// Whether the input is read and data are written along lines, or across them;
-/// and the threads of a block, which takes tiles of 128 lines and 4 blocks.
+/// Whether the input is read, and data written, in chunks along lines, else
+/// across them. The last function returns the threads of a block, which takes
+/// tiles of 128 lines and 4 blocks.
 bool readsAlongLines(const MXQuantizeProblem &problem);
 bool writesAlongLines(const MXQuantizeProblem &problem);
 int64_t countMXThreads(const MXQuantizeProblem &problem);
 
-/// The kernel of a problem, or of two that read one tensor along its two axes,
-/// the first of them across its contiguous dimension. Its pointers are input,
-/// offsets (with groups only), and output and scales of each problem; then come
-/// the dynamic sizes of each in the order of `members`.
+/// Builds the kernel of a problem, or of two problems that read one tensor
+/// along its two axes. The first problem quantizes across the contiguous
+/// dimension. The pointer parameters are input, offsets (with groups only), and
+/// output and scales of each problem. The dynamic sizes of each follow in the
+/// order of `members`.
 void buildMXQuantize(KernelBuilder &b, ArrayRef<MXQuantizeProblem> problems);
 
 //===----------------------------------------------------------------------===//
 // Kernel
 //===----------------------------------------------------------------------===//
 
-/// A tile of 128 lines and 4 blocks, which is one of the tiles of (X6).
+/// A tile of 128 lines and 4 blocks. Its scales fill one scale tile of (X6).
 struct MXTile {
   const SegmentTile &tile;
   const TileExtent &lines, &elements;
-  /// The matrices, accessed along the contiguous dimension of each in chunks
-  /// that are counted from the tile on, and the output in chunks of its own.
+  /// The matrices for accesses along the contiguous dimension of each. Chunks
+  /// of `input` and `output` are counted from the tile's first index; those of
+  /// `alignedOutput` begin at multiples of the chunk size.
   Plane input, output, alignedOutput;
 };
 
 /// The parts from which the schedules build their kernels.
 class MXKernel {
 public:
-  /// `firstPointer` and `firstSize` count the parameters of problems before.
+  /// `firstPointer` and `firstSize` are the kernel parameters, of each sort,
+  /// that earlier problems take.
   MXKernel(KernelBuilder &b, const MXQuantizeProblem &problem,
            unsigned firstPointer = 0, unsigned firstSize = 0);
 
-  /// Calls `quantize` with the tiles that have blocks, and zeroes the others.
-  /// `across` is what the kernel does along the other axis, if anything.
+  /// Calls `quantize` for each tile of a segment, and zeroes tiles of the
+  /// remainder rows. `across` is the kernel's quantization along the other
+  /// axis, or null.
   void forEachTile(MXKernel *across,
                    function_ref<void(const MXTile &)> quantize);
-  /// Calls `body` for the thread's chunks of 16 bytes of a tile of output: the
-  /// position across in the tile, the number of the chunk along it, and the
-  /// indices of its first element and of the position.
+  /// Calls `body` for each 16-byte output chunk of a tile that this thread
+  /// stores. `inTile` is the index across chunks in the tile, `chunk` the
+  /// chunk's number along it. `first` and `other` are the indices of its first
+  /// element in the matrix.
   void forEachChunk(
       const TileExtent &along, const TileExtent &across,
       function_ref<void(Value inTile, Value chunk, Value first, Value other)>
           body);
 
-  /// `tile` as this kernel sees it.
+  /// Returns `tile` with the lines, elements and matrices of this kernel's
+  /// axis.
   MXTile getTile(const SegmentTile &tile);
 
-  /// The scale bytes of blocks with such magnitudes, and what their elements
-  /// are multiplied by.
+  /// The e8m0 bytes of blocks with given magnitudes, and the factors by which
+  /// their elements are multiplied.
   struct Scales {
     SmallVector<Value> bytes, multipliers;
   };
   Scales createScales(ArrayRef<Value> magnitudes);
-  /// A chunk of input times its words of factors, if the kernel
+  /// Multiplies a chunk of input by words of bf16 factors. Requires
   /// `packsFactors`.
   Value createProduct(Value chunk, ArrayRef<Value> factors);
-  /// The FP8 bytes of values times a factor (f32) each, or of products.
+  /// Converts values to FP8 bytes. `factors` has an f32 for each, or is not
+  /// used where the values are products already.
   SmallVector<Value> createFP8(ArrayRef<Value> values, ArrayRef<Value> factors);
-  /// Stores the byte (i32 or i8) of a block of a line, both counted in the
-  /// tile. A block outside of the tensor has a byte only in tiles: zero.
+  /// Stores the scale byte (i32 or i8) of a block of a line, both counted in
+  /// the tile. For a block outside of the tensor it stores zero with tiled
+  /// scales, else nothing.
   void storeScale(const MXTile &tile, Value lineInTile, Value blockInTile,
                   Value byte);
-  /// Puts the byte into `memory`, a tile of scales from which `storeScales`
-  /// stores them when all threads have done so.
+  /// Stores the byte to `memory`, a scale tile in shared memory. `storeScales`
+  /// copies that tile to global memory, and requires a barrier before.
   void putScale(const MXTile &tile, Value memory, Value lineInTile,
                 Value blockInTile, Value byte);
   void storeScales(const MXTile &tile, Value memory);
@@ -140,7 +153,7 @@ public:
   MXSizes<Value> sizes;
   /// Whether input and output are accessed along lines.
   bool fromLines, toLines;
-  /// Whether elements are multiplied by two bf16 at a time.
+  /// Whether elements are multiplied as pairs of bf16.
   bool packsFactors;
 
 private:
@@ -156,10 +169,12 @@ private:
   SegmentTiles tiles;
 };
 
-/// Lines contiguous in the input, or nothing known: two threads have a block.
+/// Builds the schedule for inputs contiguous along lines, or with unknown
+/// strides. Two threads share a block.
 void buildMXInner(MXKernel &kernel);
-/// Elements of several lines contiguous in the input: a thread has blocks.
-/// `across` may be the quantization along the other axis.
+/// Builds the schedule for inputs contiguous across lines: each thread holds
+/// whole blocks. `across`, if not null, is the quantization along the other
+/// axis.
 void buildMXOuter(MXKernel &kernel, MXKernel *across);
 
 } // namespace mlir::fp8moe

@@ -13,27 +13,28 @@
 
 namespace mlir::fp8moe {
 
-/// Positions of a line that fill a word with bytes.
+/// Elements of a line whose FP8 bytes fill a word. (A position is an index
+/// along a line.)
 inline constexpr int64_t kPositions = kWordBytes;
-/// Blocks of a line of a tile, chunks of bytes of a line and of a block, and
-/// words of positions of a block.
+/// Per line of a tile: blocks, and 16-byte chunks of output. Per block: such
+/// chunks. Per chunk: words. The last is the groups of kPositions per block.
 inline constexpr int64_t kBlocks = kSegmentTile / kMXBlock;
 inline constexpr int64_t kChunksPerLine = kSegmentTile / kVectorBytes;
 inline constexpr int64_t kChunksPerBlock = kMXBlock / kVectorBytes;
 inline constexpr int64_t kWordsPerChunk = kVectorBytes / kWordBytes;
 inline constexpr int64_t kChunks = kMXBlock / kPositions;
 
-/// The factors that quantize the elements of some lines at some positions, from
-/// chunk number `chunk` of a block on: a factor (f32) for each, or the words of
-/// bf16 for those of the chunk if the kernel `packsFactors`.
+/// Returns the factors that quantize chunk `chunk` of a block and later ones:
+/// an f32 for each element, or words of bf16 if the kernel `packsFactors`.
 using FactorsOf = function_ref<SmallVector<Value>(Value chunk)>;
 
-/// The data of a quantization, which threads that have blocks of some lines put
-/// into shared memory, and store from there in chunks of 16 bytes.
+/// The FP8 output of a tile. Threads write it to shared memory and store it
+/// from there in chunks of 16 bytes.
 class OuterOutput {
 public:
-  /// `alongLines`: chunks lie along lines, else across them. `hasMore`: there
-  /// is a block behind the tile, where sectors that begin in the tile end.
+  /// `alongLines`: output chunks lie along lines, else across them. `hasMore`:
+  /// shared memory also holds the block after the tile, for sectors that begin
+  /// in the tile and end there.
   OuterOutput(MXKernel &kernel, int64_t numLines, bool alongLines, bool hasMore,
               StringRef name)
       : kernel(kernel), b(kernel.b), numLines(numLines), alongLines(alongLines),
@@ -41,11 +42,11 @@ public:
         pitch(kSegmentTile + (hasMore ? kMXBlock + kVectorBytes : 0)),
         memory(b.allocateShared(kSegmentTile * pitch, name)) {}
 
-  /// Puts the elements of a chunk of input: those of `numLines` lines from
-  /// `line` on at kPositions positions of the block.
+  /// Quantizes a chunk of input, and writes it to shared memory. The chunk has
+  /// kPositions elements of each of `numLines` lines from `line` on.
   void putChunk(Value line, Value block, Value number, Value chunk,
                 ArrayRef<Value> factors);
-  /// Puts all chunks of the block.
+  /// Quantizes all chunks of the block, and writes them to shared memory.
   void putBlock(Value line, Value block, ArrayRef<Value> chunks,
                 FactorsOf getFactors);
   /// Stores what all threads have put.
@@ -53,45 +54,48 @@ public:
 
 private:
   SmallVector<Value> convert(Value chunk, ArrayRef<Value> factors);
-  /// Where a chunk of a line lies in shared memory. Eight threads that write
-  /// the same chunk of their lines, or read a line, meet in no bank: chunks are
-  /// permuted in a line. With a block behind each line, lines that neighbouring
-  /// threads have are neighbours here, an odd number of chunks apart, so that
-  /// chunks of a line follow each other. That takes more registers where it is
-  /// not needed.
+  /// Returns the address of a chunk of a line in shared memory. Chunks are
+  /// permuted in a line: eight threads that write the same chunk of their
+  /// lines, or read a line, have no bank conflict. With `hasMore`, lines of
+  /// neighbouring threads are an odd number of chunks apart instead, so that
+  /// chunks of a line are contiguous. That takes more registers.
   Value getChunk(Value line, Value chunk);
-  /// Where elements lie across lines, from one of `line` on.
+  /// Returns the address of an element of the lines from `line` on, where
+  /// chunks lie across lines.
   Value getElements(Value element, Value line);
 
   MXKernel &kernel;
   KernelBuilder &b;
   int64_t numLines;
   bool alongLines, hasMore;
-  /// Bytes from one line, or element, to the next.
+  /// Bytes from one line to the next in shared memory, or from one element to
+  /// the next where chunks lie across lines.
   int64_t pitch;
   Value memory;
 };
 
-/// (X9): the largest of the magnitudes (i32) of 32 lines, of which each thread
-/// has some neighbouring ones. All lanes of a subgroup take part.
+/// Returns the amax (i32) of 32 lines, as square blocks (X9) need it. Each
+/// thread has the magnitudes of some neighbouring lines. All lanes of a
+/// subgroup take part.
 Value maxOfBlockLines(KernelBuilder &b, ArrayRef<Value> magnitudes);
 
-/// Quantizes the blocks of a tile along the axis that lies across the lines of
-/// its threads, from the elements that these have in registers: 32 positions of
-/// a few neighbouring lines each. Lines of the threads are elements of
-/// `kernel`, and positions are its lines.
+/// Quantizes a tile along the other axis, from elements that threads hold in
+/// registers already: 32 positions of a few neighbouring lines each. Lines and
+/// positions below are those of the threads. They are the elements and the
+/// lines of `kernel`.
 class MXAcross {
 public:
   MXAcross(MXKernel &kernel, int64_t numLines);
 
-  /// Puts scales and factors, from what this thread has of its block: `chunks`
-  /// of the lines from `line` on. All lanes of a subgroup take part. In square
-  /// blocks `magnitudes` are theirs.
+  /// Computes scales and factors from the thread's elements, and writes them to
+  /// shared memory. `chunks` are the block's chunks of the lines from `line`
+  /// on. All lanes of a subgroup take part. With square blocks, `magnitudes` is
+  /// their amax.
   void putFactors(const MXTile &tile, Value line, Value block,
                   ArrayRef<Value> chunks, ArrayRef<Value> magnitudes);
-  /// Puts the zeros that tiles of scales have where a block has no elements.
+  /// Writes the zeros that a scale tile has for blocks without elements.
   void putNoScales(const MXTile &tile, Value line, Value block);
-  /// Quantizes these chunks, when all lanes have put factors.
+  /// Quantizes the chunks, once all lanes have run putFactors.
   void putBlock(Value line, Value block, ArrayRef<Value> chunks);
   /// Stores what all threads have put.
   void store(const MXTile &tile);
@@ -102,16 +106,17 @@ private:
   Value exchangeMagnitudes(Value lane, ArrayRef<Value> chunks);
   SmallVector<Value> packMagnitudes(ArrayRef<Value> chunks);
   SmallVector<Value> getMax(ArrayRef<Value> lhs, ArrayRef<Value> rhs);
-  /// The first of a lane's positions: it has as many as lines.
+  /// Returns the first position whose factor this lane computes. Each lane has
+  /// as many positions as lines.
   Value getFirstPosition(Value line, Value block);
-  /// Where the factor of a position of a block lies.
+  /// Returns the address of the factor of a position of a block.
   Value getFactor(Value line, Value position);
 
   KernelBuilder &b;
   int64_t numLines;
   OuterOutput output;
-  /// The bytes of a tile of scales, and the word with the factor of each block,
-  /// an f32 or a bf16 in both halves: those of 128 positions for each 32 lines.
+  /// A scale tile, and a word for the factor of each block: an f32, or a bf16
+  /// in both halves. There are 128 factors, one a position, for each 32 lines.
   Value scaleTile, factors;
 };
 

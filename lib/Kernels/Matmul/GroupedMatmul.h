@@ -16,8 +16,8 @@
 
 namespace mlir::fp8moe {
 
-/// Sizes of a grouped matmul in elements. The result has `rows` by `columns`;
-/// both operands are contiguous along the contraction, unless they are
+/// Sizes of a grouped matmul in elements. The result has `rows` by `columns`.
+/// Both operands are K-major (contiguous along the contraction) unless they are
 /// MN-major.
 template <typename T> struct GroupedMatmulSizes {
   /// M-grouped: the rows of all groups together. K-grouped: the rows of the
@@ -30,8 +30,7 @@ template <typename T> struct GroupedMatmulSizes {
   T groups;
   /// Stride of the result's rows (M-grouped).
   T resultRow;
-  /// Strides of the rows and, K-grouped, of the groups of what is accumulated
-  /// into.
+  /// Strides of the addend's rows and, K-grouped, of its groups.
   T addendRow, addendGroup;
 
   static constexpr auto members() {
@@ -41,34 +40,37 @@ template <typename T> struct GroupedMatmulSizes {
   }
 };
 
-/// How scales of blocks of the contraction lie: there are none, line by line
-/// (X1), in tiles (X6), or in tiles that begin anew with each group (X7).
+/// Layout of block scales: none, strided lines (X1), scale tiles (X6), or scale
+/// tiles that begin anew with each group (X7). Labels are those of
+/// semantics.md.
 enum class BlockScales { None, Lines, Tiles, GroupTiles };
 
-/// result = (a . b) * scaleA[row] * scaleB[column] + addend, for each group;
-/// both scales, or those of the columns, may be missing.
+/// result = (a . b) * scaleA[row] * scaleB[column] + addend, for each group.
+/// Both scales may be missing, or only scaleB.
 struct GroupedMatmulProblem {
   /// FP8 or bf16; both have the same width.
   Type aType, bType;
   /// bf16 or f32.
   Type resultType;
   GroupedDim groupedDim = GroupedDim::M;
-  /// One group of all rows, whose end nobody has to read; M-grouped, and b is
-  /// one matrix.
+  /// There is one group of all rows, and no offsets are read. Requires
+  /// groupedDim M; b is one matrix.
   bool dense = false;
   /// Groups of the contraction begin at multiples of this, with zeros between.
   int64_t padding = 1;
-  /// Without those of a there are none of b (G10).
+  /// Whether a and b have scales. If a has none, b has none either (G10).
   bool hasScalesA = true, hasScalesB = true;
-  /// Block scales of each operand, instead of those scales; both have them, or
-  /// neither (G9).
+  /// Block scales of each operand, which replace scales of rows and columns.
+  /// Both operands have them, or neither (G9).
   BlockScales blockScalesA = BlockScales::None,
               blockScalesB = BlockScales::None;
-  /// Scales are what data was multiplied by, and products are divided by.
+  /// Whether products are divided by the scales, as data was multiplied by
+  /// them.
   bool reciprocalScales = false;
-  /// Partial sums of 128 bytes of the contraction are added in f32.
+  /// Whether partial sums over 128 bytes of the contraction are added in f32
+  /// (promoted accumulation).
   bool promoted = false;
-  /// A tensor of the result's type is added.
+  /// Whether an addend of the result's type is added.
   bool accumulates = false;
   /// The operand, of bf16, is contiguous along the result's rows (A) or columns
   /// (B) instead of the contraction.
@@ -82,8 +84,8 @@ struct GroupedMatmulProblem {
   }
   bool hasBlockScales() const { return blockScalesA != BlockScales::None; }
   bool isMGrouped() const { return groupedDim == GroupedDim::M; }
-  /// Each group has a matrix of b. Rows behind the last group become zero:
-  /// where tiles are counted, they are one group more.
+  /// Whether each group has a matrix of b. Rows after the last group become
+  /// zero, and count as one more group where tiles are counted.
   bool hasExperts() const { return isMGrouped() && !dense; }
 };
 

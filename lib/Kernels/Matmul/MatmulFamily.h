@@ -23,69 +23,71 @@ public:
   TypeID getClassID() const final { return TypeID::get<MatmulFamily>(); }
   TypeID getWorkID() const final { return TypeID::get<MatmulWork>(); }
 
-  /// Kernels load operands along what getContiguousDims says and write rows of
-  /// the result; those with exchanged operands write its columns.
+  /// Returns the access that kernels prefer for a tensor: operands along
+  /// getContiguousDims, results along rows. Kernels with exchanged operands
+  /// write columns.
   std::optional<TensorAccess>
   getWantedAccess(Operation *op, Value tensor,
                   const TargetInfo &target) const final;
-  /// The padding of FP8 operands whose groups are contracted.
+  /// Returns the padding of groups for FP8 operands that are grouped along the
+  /// contraction.
   int64_t getWantedGroupPadding(Operation *op,
                                 const TargetInfo &target) const final;
 
-  /// The tiles of least predicted time.
+  /// Returns the tiles with the least predicted time.
   virtual KernelChoiceAttr choose(MLIRContext *context, const MatmulWork &work,
                                   const TargetInfo &target) const;
-  /// The cost of a tile, impossible where it is not legal.
+  /// Returns the cost of a tile, an impossible one if the tile is not legal.
   virtual Cost predict(const MatmulWork &work, TileAttrInterface tile,
                        const TargetInfo &target) const;
-  /// Why a matmul has its tiles.
+  /// Explains why a matmul has its tiles.
   virtual std::string explain(const MatmulWork &work, KernelChoiceAttr choice,
                               const TargetInfo &target) const;
   bool isGeneral() const final { return false; }
 
 protected:
   /// Groups of the contraction that begin at multiples of this many FP8
-  /// elements (a step of the kernels and a line of the cache) and are zero up
-  /// to the next one need no mask.
+  /// elements, and are zero up to the next, need no mask. It is a step of the
+  /// kernels and a line of the cache.
   static constexpr int64_t kGroupPadding = 128;
 
-  /// Whether a kernel takes the elements of the operands. Layout placement asks
-  /// this often: work has more that is not needed.
+  /// Whether a kernel supports the operands' element types. Cheaper than
+  /// creating a MatmulWork; layout placement calls it often.
   bool hasKernel(MatmulOpInterface op, const TargetInfo &target) const {
     return supports(getMatmulKind(op), target);
   }
-  /// Bytes that strides of operands and, where kernels write with tensor maps,
-  /// of results are multiples of.
+  /// Required alignment in bytes of the strides of operands, and of results
+  /// where kernels write them with tensor maps.
   static constexpr int64_t kAlignment = 16;
 
-  /// Whether dense rows of so many elements are known to be aligned.
+  /// Whether dense rows of `size` elements are known to be aligned.
   static bool isAlignedPitch(int64_t size, Type elementType);
-  /// The dimensions of an operand one of which layout placement makes
+  /// Returns the dimensions of an operand of which layout placement makes one
   /// contiguous.
   static SmallVector<int64_t, 2> getContiguousDims(MatmulOpInterface op,
                                                    bool isFirst);
-  /// Whether rows of a result may have this size, if they are dense.
+  /// Whether dense rows of a result may have `size` elements.
   virtual bool takesRowsOf(int64_t size, Type elementType) const {
     return true;
   }
 
-  /// The dimensions of the result one of which must be contiguous.
+  /// Returns the dimensions of the result of which one must be contiguous.
   SmallVector<int64_t, 2> getResultDims(MatmulOpInterface op,
                                         const TargetInfo &target) const;
   SmallVector<KernelCandidate> getCandidates(MLIRContext *context,
                                              const MatmulWork &work,
                                              const TargetInfo &target) const;
 
-  /// Why a matmul has one tile: what decides its time, and the tile that the
-  /// model prefers, as `describe` has it.
+  /// Explains why a matmul has one tile: what limits its time, and the tile
+  /// that the model prefers, as text from `describe`.
   std::string
   explainTile(const MatmulWork &work, TileAttrInterface tile,
               const TargetInfo &target,
               function_ref<std::string(TileAttrInterface)> describe) const;
 };
 
-/// Reports tensors that kernels cannot read or write as they lie, or whose
-/// strides are no multiples of so many bytes.
+/// Reports tensors whose layouts kernels do not support, or whose strides are
+/// not multiples of the alignments in bytes.
 LogicalResult verifyMatmulLayouts(MatmulOpInterface op,
                                   int64_t operandAlignment,
                                   int64_t resultAlignment,

@@ -14,7 +14,7 @@
 
 namespace mlir::fp8moe {
 
-/// A grouped matmul, and where its tensors are.
+/// A grouped matmul with the buffers of its tensors.
 class MatmulInstance : public KernelInstanceBase<MatmulInstance> {
 public:
   explicit MatmulInstance(MatmulOpInterface op)
@@ -32,12 +32,12 @@ public:
   Value scaleA, scaleB;
 };
 
-/// Launches the kernels of one operation; what a target's kernels ask of its
-/// tensors, and how they are launched, says a derived class.
+/// Base of the classes that launch one operation on a target. Derived classes
+/// check the requirements of the target's kernels, and create the launches.
 class MatmulLaunch {
 protected:
-  /// Rows and columns are i32, and a tile may begin before the last one and end
-  /// after it.
+  /// Upper bound on extents. Kernels count rows and columns in i32, and a tile
+  /// may extend past the last one.
   static constexpr int64_t kMaxExtent = (int64_t(1) << 31) - (1 << 16);
 
   MatmulLaunch(const MatmulInstance &instance, ProgramLowering &lowering);
@@ -48,33 +48,35 @@ protected:
   Value both(Value lhs, Value rhs) {
     return createBoth(builder, op.getLoc(), lhs, rhs);
   }
-  /// At the operation, with the target's name as the beginning.
+  /// Emits an error at the operation that begins with the target's name.
   InFlightDiagnostic emitError();
 
-  /// The program refuses a call with another size.
+  /// Makes the program reject a call unless the comparison of `value` to
+  /// `bound` holds.
   void require(arith::CmpIPredicate predicate, OpFoldResult value,
                int64_t bound, const Twine &message);
-  /// Refuses a stride in elements that is no multiple of `alignment` bytes, now
-  /// or when the program is called with a tensor that is not empty: that of an
-  /// empty one may be anything, and is 1 where it follows from its sizes.
+  /// Requires that a stride in elements is a multiple of `alignment` bytes.
+  /// Reports a violation now, or rejects the call at run time. Empty tensors
+  /// are exempt: their strides are arbitrary, and 1 where they follow from the
+  /// sizes.
   LogicalResult requirePitch(const Twine &name, const BufferView &view,
                              int64_t dim, int64_t elementBytes,
                              int64_t alignment);
-  /// Kernels rely on more than the layout promises: the runtime refuses a
-  /// caller whose buffer is aligned to less.
+  /// Raises the alignment of a buffer above what its layout guarantees. The
+  /// runtime rejects callers' buffers with less.
   static void raiseAlignment(Value buffer, int64_t alignment);
-  /// The program refuses a call whose groups, padded for scales that lie in
-  /// tiles of their own (X7), have more than `most` rows.
+  /// Makes the program reject calls whose groups have more than `most` rows,
+  /// padded for scales in tiles of their own (X7).
   void requireScaleRows(int64_t most);
-  /// Whether each of the extents that are not known is at least one (an i1);
-  /// null when all are known.
+  /// Returns an i1: whether each dynamic extent is at least one. Null if all
+  /// are static.
   Value createIsNotEmpty(ArrayRef<OpFoldResult> extents);
 
-  /// Launches of the kernel of a problem, which a tile and numbers tell from
-  /// others, too. It has no buffers and sizes yet.
+  /// Returns a launch of the problem's kernel, without buffers and sizes. The
+  /// tile and `numbers` are part of its cache key.
   KernelLaunch createLaunch(const GroupedMatmulProblem &problem, Attribute tile,
                             SmallVector<int64_t> numbers, int64_t threads);
-  /// Appends the offsets and the scales that there are.
+  /// Appends the buffers of the offsets and scales that the problem has.
   void addOffsetsAndScales(KernelLaunch &launch);
 
   MatmulOpInterface op;

@@ -15,11 +15,12 @@
 
 namespace mlir::fp8moe {
 
-/// Sizes of a matrix and strides of its rows, in elements. Columns are
-/// contiguous.
+/// Sizes and row strides, in elements, of the matrices of a split-K sum.
+/// Columns are contiguous.
 template <typename T> struct SplitSizes {
   T rows, columns;
-  /// Row stride of the products of each part, which follow each other.
+  /// Row stride of the products of each split. Those of all splits are
+  /// contiguous.
   T productRow;
   T resultRow, addendRow;
 
@@ -30,9 +31,9 @@ template <typename T> struct SplitSizes {
   }
 };
 
-/// result = products[0] + products[1] + ... + addend, in this order, in f32 and
-/// then rounded to bf16 where that is the result's type. Rows of all matrices
-/// begin at multiples of 16 bytes.
+/// result = products[0] + products[1] + ... + addend, in this order, in f32. A
+/// bf16 result is rounded once, at the end. Rows of all matrices begin at
+/// multiples of 16 bytes.
 struct SplitSum {
   /// bf16 or f32; that of the addend, too.
   Type resultType;
@@ -43,7 +44,8 @@ struct SplitSum {
   SplitSizes<OpFoldResult> sizes;
 };
 
-/// Adds the products of all parts, where the condition holds.
+/// Launches a kernel that adds the products of all splits, where the condition
+/// holds.
 void launchSplitSum(Location loc, const SplitSum &sum, Value condition,
                     ProgramLowering &lowering);
 

@@ -22,18 +22,21 @@
 
 namespace mlir::fp8moe {
 
-/// The sizes from which ranges of bytes follow, besides the length.
+/// The sizes that convert a range of group bytes to mean lengths. The length of
+/// a group counts its elements that share a scale.
 template <typename T> struct RangeSizes {
-  /// Elements across those that share a scale, and the bytes of each.
+  /// Elements in the other dimension, each with its own scale, and bytes per
+  /// element.
   T parallel;
   int64_t elementBytes;
-  /// Bytes of the second-level cache; asked only for a part of them.
+  /// Returns the bytes of the L2 cache. Called only for bounds in percent of
+  /// L2.
   function_ref<T()> getL2Bytes;
 };
 
-/// The mean length up to which a group has at most so many bytes. Dividing the
-/// bound cannot overflow, and is as exact as multiplying the length:
-/// n * b <= B holds where n <= floor(B / b).
+/// Returns the largest mean length at which a group has at most `bytes` bytes.
+/// Dividing the bound cannot overflow, and is as exact as multiplying the
+/// length: n * b <= B holds where n <= floor(B / b).
 template <typename T>
 T computeLengthOfBytes(const T &bytes, const RangeSizes<T> &sizes) {
   int64_t acrossBytes =
@@ -47,7 +50,7 @@ T computeLengthOfBytes(const T &bytes, const RangeSizes<T> &sizes) {
   return elements / parallel;
 }
 
-/// A bound of a range, as a mean length.
+/// Converts a bound of a range to a mean length.
 template <typename T>
 T computeBound(int64_t bound, RangeAttr range, const RangeSizes<T> &sizes) {
   if (range.getQuantity() != Quantity::GroupBytes)
@@ -59,8 +62,8 @@ T computeBound(int64_t bound, RangeAttr range, const RangeSizes<T> &sizes) {
   return computeLengthOfBytes(sizes.getL2Bytes() * T(bound) / T(100), sizes);
 }
 
-/// The upper bound of a range, if it ends, and its exclusive lower bound, if
-/// there is one.
+/// Return the inclusive upper and the exclusive lower bound of a range as mean
+/// lengths, or nullopt if the range has no such bound.
 template <typename T>
 std::optional<T> computeUpTo(RangeAttr range, const RangeSizes<T> &sizes) {
   if (range.getUpTo() == kUnbounded)

@@ -14,12 +14,13 @@
 
 namespace mlir::fp8moe {
 
-/// A workspace of so many i32, aligned to `alignment` bytes.
+/// Creates a workspace of `words` i32, aligned to `alignment` bytes.
 Value createWordWorkspace(ImplicitLocOpBuilder &b, const HostSize &words,
                           int64_t alignment);
 
-/// A workspace of so many i32, a multiple of four, aligned to `alignment`
-/// bytes, which a launch zeroes where `when` (i1, null for always) holds.
+/// Creates a workspace of `words` i32, a multiple of four, aligned to
+/// `alignment` bytes. A launch zeroes it where `when` (i1, null for always)
+/// holds.
 Value createClearedWorkspace(ImplicitLocOpBuilder &b, ProgramLowering &lowering,
                              const HostSize &words, int64_t alignment,
                              Value when);

@@ -14,7 +14,7 @@
 
 namespace mlir::fp8moe {
 
-/// The kernels of a module; equal ones are built once.
+/// The kernels of a module. Kernels with equal keys are built once.
 class KernelCache {
 public:
   KernelCache(ModuleOp module, const TargetInfo &target);
@@ -23,8 +23,8 @@ public:
   using BuildFn = function_ref<void(gpu::GPUModuleOp module, StringRef name,
                                     const TargetInfo &target)>;
 
-  /// The kernel that `key` describes completely; built when it is the first
-  /// one. Its name begins with `prefix`.
+  /// Returns the kernel with this key, and builds it at the first request. The
+  /// key must determine the kernel completely. Its name begins with `prefix`.
   SymbolRefAttr getOrBuild(StringRef prefix, ArrayRef<Attribute> key,
                            BuildFn build);
 

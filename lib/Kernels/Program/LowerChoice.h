@@ -13,29 +13,29 @@
 
 namespace mlir::fp8moe {
 
-/// The values of the call that ranges compare.
+/// The sizes of a call that are compared with ranges.
 struct RangeOperands {
-  /// Elements that share a scale, on average, an index. Null when there is no
-  /// range.
+  /// Mean number of elements that share a scale, an index. Null when no
+  /// alternative has a range.
   Value meanLength;
-  /// Elements across them, and the bytes of each.
+  /// Elements in the other dimension, and the bytes of an element.
   OpFoldResult parallel;
   int64_t elementBytes = 1;
 };
 
-/// A way to do a piece of work, where a range holds (null: always).
+/// A kernel for an operation, and the range of sizes it is for (null: all).
 struct KernelAlternative {
   const KernelInstance *instance;
   RangeAttr range = RangeAttr();
 };
 
-/// Whether a range holds, an i1.
+/// Returns an i1: whether the call's sizes are in the range.
 Value createIsInRange(RangeAttr range, const RangeOperands &operands,
                       OpBuilder &builder, Location loc);
 
-/// Launches the first alternative whose range holds, and whose kernel takes the
-/// addresses, pitches and sizes of the call. Alternatives that take everything
-/// stand last, and their ranges of lengths exclude each other.
+/// Launches the first alternative whose range holds and whose kernel supports
+/// the call's addresses, pitches and sizes. Alternatives that support every
+/// call stand last, with disjoint ranges of lengths.
 LogicalResult lowerChoice(ArrayRef<KernelAlternative> alternatives,
                           const RangeOperands &operands,
                           ProgramLowering &lowering);

@@ -26,18 +26,18 @@ namespace mlir::fp8moe {
 class KernelFamily;
 class ProgramLowering;
 
-/// How operations of one kind become launches, or a view. At most one matches
-/// an operation.
+/// Lowers one kind of operations to launches or to a view. An operation matches
+/// at most one OpLowering of the table.
 struct OpLowering {
   /// The operations that it matches, in the plural, as diagnostics list them.
   StringRef name;
   bool (*matches)(Operation *op);
   LogicalResult (*lower)(Operation *op, ProgramLowering &lowering);
-  /// Whether operands and results may be block scales in tiles, which have no
-  /// strides.
+  /// Whether operands and results may be block scales in the tiled layout,
+  /// which has no strides.
   bool takesTiledScales = false;
-  /// Whether results get a buffer of their own, which launches write. Others
-  /// are views.
+  /// Whether launches write the results to buffers of their own. Otherwise
+  /// results are views.
   bool writesResults = true;
 };
 
@@ -46,15 +46,16 @@ template <typename... Ops> bool isAnyOf(Operation *op) {
   return isa<Ops...>(op);
 }
 
-/// One piece of work and the tile that does it: where its tensors are, with
-/// sizes and strides as the host plan has them. Each problem has its own.
+/// An operation with the tile chosen for it. Derived classes add the problem:
+/// the buffers, and the sizes and strides as values of the host plan.
 class KernelInstance {
 public:
   TypeID getTypeID() const { return id; }
 
-  /// The operation that the kernel does.
+  /// The operation that the kernel computes.
   Operation *op;
-  /// Its tile; where a family launches all alternatives, that of the first one.
+  /// The tile. Where a family launches all alternatives itself, the first
+  /// one's.
   TileAttrInterface tile;
 
 protected:
@@ -79,19 +80,19 @@ protected:
 /// The lowering half of a family of kernels with tiles.
 struct KernelLowering {
   const KernelFamily *family;
-  /// Builds the kernel, or finds it, and launches it where `when` (an i1; null:
-  /// always) holds, and everything is aligned and counted as the kernel needs
-  /// it. The result is the condition (an i1) under
-  /// which it did what there was to do; null: wherever `when` holds.
+  /// Launches the kernel where `when` (an i1, null for always) holds, and
+  /// addresses, pitches and sizes meet its requirements. Builds it if the cache
+  /// lacks it. Returns an i1: whether it did all of the work. Null: wherever
+  /// `when` holds.
   FailureOr<Value> (*launch)(const KernelInstance &instance, Value when,
                              ProgramLowering &lowering);
 };
 
-/// The rows of Families.def. The pass makes it, so that programs know no
-/// family of kernels.
+/// The rows of Families.def. The pass creates the table and passes it on, so
+/// that program lowering depends on no family of kernels.
 struct LoweringTable {
-  /// Copies a tensor of this type whose elements may lie anywhere on both
-  /// sides. `op` is where it reports that it cannot.
+  /// Copies a tensor of this type between any two layouts. Reports at `op` if
+  /// it cannot.
   using CopyFn = LogicalResult (*)(Operation *op, RankedTensorType type,
                                    const BufferView &from, const BufferView &to,
                                    ProgramLowering &lowering);
@@ -100,13 +101,14 @@ struct LoweringTable {
   SmallVector<KernelLowering> kernels;
   CopyFn copyTensor = nullptr;
 
-  /// Null for an operation that nothing is known of.
+  /// Returns the lowering that matches an operation, or null.
   const OpLowering *findOpLowering(Operation *op) const;
-  /// Whether an operation writes its results to memory that it is given.
+  /// Whether launches write the operation's results to buffers that it is
+  /// given.
   bool writesResults(Operation *op) const;
-  /// "views, copies and grouped matmuls".
+  /// Returns the supported operations, as "views, copies and grouped matmuls".
   std::string listOps() const;
-  /// The family that has the tile; null for a tile of no family.
+  /// Returns the lowering of the family that owns the tile, or null.
   const KernelLowering *findKernelLowering(TileAttrInterface tile) const;
 };
 

@@ -22,8 +22,7 @@ class KernelBuilder;
 /// sizes that are not constant, then the number of blocks.
 struct KernelLaunch {
   StringRef name;
-  /// Attributes and numbers that tell it from others of the name, besides the
-  /// sizes that are constant.
+  /// The cache key of the kernel, besides its name and its constant sizes.
   SmallVector<Attribute> key;
   SmallVector<int64_t> numbers;
   /// Threads of a block.
@@ -38,8 +37,8 @@ struct KernelLaunch {
   int64_t sharedBytes = 0;
 };
 
-/// Turns the operations of one function into launches. Each tensor is a
-/// BufferView; views move no bytes.
+/// Lowers the operations of one function to launches. Each tensor becomes a
+/// BufferView; views copy nothing.
 class ProgramLowering {
 public:
   ProgramLowering(PlanSignature &signature, const TargetInfo &target,
@@ -54,32 +53,33 @@ public:
   /// Creates operations at the end of the program.
   OpBuilder getBuilder() { return signature.getBuilder(); }
 
-  /// The place of a tensor that was given or computed before.
+  /// Returns the buffer view of an argument, or of a tensor that was lowered
+  /// already.
   BufferView getView(Value tensor) const { return views.at(tensor); }
   void setView(Value tensor, BufferView view) {
     views[tensor] = std::move(view);
   }
-  /// Where an operation must write its result: an output of the program, or new
-  /// workspace.
+  /// Returns the buffer that an operation must write its result to: an output
+  /// of the program, or new workspace.
   FailureOr<BufferView> createResult(OpResult result);
 
-  /// Builds a kernel, or finds it, and launches it on at most as many blocks as
-  /// there are `workTiles`, which take them in turn. A condition (i1) may skip
-  /// it.
+  /// Launches a kernel on at most `workTiles` blocks, which loop over work
+  /// tiles. Builds the kernel if the cache lacks it. Skips the launch where
+  /// `condition` (i1) is false.
   void launchKernel(Location loc, const KernelLaunch &launch,
                     OpFoldResult workTiles,
                     function_ref<void(KernelBuilder &)> build,
                     Value condition = {});
-  /// The same on just so many blocks.
+  /// Launches a kernel, as above, on exactly `blocks` blocks.
   void launchBlocks(Location loc, const KernelLaunch &launch,
                     OpFoldResult blocks,
                     function_ref<void(KernelBuilder &)> build, Value condition);
 
-  /// Reports that an operation has no lowering, and the way out.
+  /// Reports that an operation has no lowering, and a workaround.
   LogicalResult reportUnsupported(Operation *op, const Twine &what);
 
-  /// Reports an FP8 type of the flavour that the hardware lacks, as "'op' to
-  /// 'f8E4M3FN' ..." for the relation "to".
+  /// Reports an FP8 type whose flavour (FN or FNUZ) the hardware lacks. The
+  /// message begins "'op' to 'f8E4M3FN'" for the relation "to".
   LogicalResult requireFP8(Operation *op, StringRef relation, Type fp8Type);
 
 private:
@@ -105,13 +105,14 @@ private:
   SmallVector<unsigned> copiedOutputs;
 };
 
-/// The promised alignment of a buffer's base, in bytes.
+/// Returns the alignment in bytes that is guaranteed for a buffer's base.
 int64_t getBufferAlignment(const BufferView &view);
 
-/// A size or stride if it is constant, else ShapedType::kDynamic.
+/// Returns a size or stride if it is constant, else ShapedType::kDynamic.
 int64_t getStaticSize(OpFoldResult size);
 
-/// A record of sizes, as the compiler knows them.
+/// Returns a record of sizes with ShapedType::kDynamic for all that are not
+/// constant.
 template <template <typename> class Sizes>
 Sizes<int64_t> getKnownSizes(const Sizes<OpFoldResult> &sizes) {
   Sizes<int64_t> known;
@@ -121,7 +122,7 @@ Sizes<int64_t> getKnownSizes(const Sizes<OpFoldResult> &sizes) {
   return known;
 }
 
-/// Its sizes in their order.
+/// Returns the sizes of a record in the order of its members.
 template <template <typename> class Sizes>
 SmallVector<OpFoldResult> listSizes(const Sizes<OpFoldResult> &sizes) {
   return llvm::map_to_vector(Sizes<OpFoldResult>::members(),
@@ -133,7 +134,7 @@ SmallVector<OpFoldResult> listSizes(const Sizes<OpFoldResult> &sizes) {
 Value createBoth(OpBuilder &builder, Location loc, Value lhs, Value rhs);
 /// Negates a condition that is not null.
 Value createNot(OpBuilder &builder, Location loc, Value condition);
-/// Whether it is known never to hold.
+/// Whether a condition is the constant false.
 bool isNever(Value condition);
 
 } // namespace mlir::fp8moe

@@ -15,75 +15,79 @@
 
 namespace mlir::fp8moe {
 
-/// Sizes of groups differ, and the blocks that get the largest end last: its
-/// size as a multiple of the mean, for the sizes of 0.5 to 1.5 means with which
-/// tiles are calibrated. Without it, tiles that read twice look up to 1.5 times
-/// faster than measured (benchmarks/calibration_shapes.json).
+/// Size of the largest group as a multiple of the mean, as its blocks end last.
+/// Tiles are calibrated with groups of 0.5 to 1.5 means. Without this factor,
+/// tiles that read twice look up to 1.5 times faster than measured
+/// (benchmarks/calibration_shapes.json).
 inline constexpr double kLargestGroup = 1.45;
 
-/// Known sizes for those that are not.
+/// Returns `work` with nominal sizes for dynamic ones.
 QuantizeWork withNominalSizes(QuantizeWork work);
 
-/// The kernels to choose from at run time: one, unless the length of slices
-/// decides and is not known. Ascending lengths. General kernels take every
-/// address, every pitch and every size.
+/// Returns the kernels to choose from at run time, in ascending order of
+/// lengths. There is only one, unless the slice length is dynamic and decides.
+/// General kernels support every address, pitch and size.
 SmallVector<AlternativeAttr> getQuantizeAlternatives(const QuantizeWork &work,
                                                      const TargetInfo &target,
                                                      bool areGeneral);
 
-/// The lengths at which alternatives may change, ascending.
+/// Returns the slice lengths at which the choice may change, ascending.
 ArrayRef<int64_t> getTypicalLengths();
 
-/// `nominal` with groups of a length between one of these and the one before
-/// it; where `known` has no number of groups, with as many rows in all.
+/// Returns `nominal` with a group length between `limit` and the typical length
+/// before it. Where `known` has no number of groups, the total number of rows
+/// stays.
 QuantizeWork withTypicalGroups(const QuantizeWork &known, QuantizeWork nominal,
                                int64_t limit);
 
-/// The least cost of kernels for `known` where sizes are those of `typical`.
+/// Returns the least cost among kernels legal for `known`, with the sizes of
+/// `typical`.
 Cost estimateTypical(const QuantizeWork &known, const QuantizeWork &typical,
                      const TargetInfo &target);
 
-/// The sizes that `work` has, as types say them; 0 for the others.
+/// Returns the sizes and strides of `work` as types know them, and 0 for
+/// others.
 QuantizeSizes<int64_t> getKnownSizes(const QuantizeWork &work);
 
-/// Whether the rows of a buffer are contiguous and its columns are not. A
-/// single column is contiguous with any stride, but has nothing to go along;
-/// without columns models take one.
+/// Whether a buffer is contiguous along rows, and not along columns as well. A
+/// single column has unit strides both ways, and counts as along rows. So does
+/// a buffer without columns: models take it to have one.
 bool isAlongRows(int64_t rowStride, int64_t columnStride, int64_t columns);
 
-/// Whether the columns of an output whose rows are contiguous are known to
-/// begin anywhere in 16 bytes.
+/// Whether the output is contiguous along rows, with a column pitch known not
+/// to be a multiple of 16 bytes.
 bool hasUnalignedColumns(const QuantizeWork &work);
 
-/// Whether 16 aligned bytes of such a column are rows that are not aligned in
-/// the input, which is contiguous along rows as well.
+/// Whether, beyond hasUnalignedColumns, an aligned 16-byte chunk of the output
+/// is misaligned in the input. The input is contiguous along rows as well.
 bool hasChunksApart(const QuantizeWork &work);
 
-/// Picoseconds that unaligned columns add to a transposed kernel, with so many
-/// for each element.
+/// Returns the picoseconds that unaligned columns add to a transposed kernel,
+/// at `elementTime` per element.
 int64_t estimateUnalignedStores(const QuantizeWork &work, double elementTime);
 
-/// Bytes of the sectors that hold `bytes` when they are touched in extents of
-/// `contiguousBytes`.
+/// Returns the bytes of all memory sectors that accesses of `bytes` touch, in
+/// extents of `contiguousBytes`.
 int64_t countSectorBytes(int64_t bytes, int64_t contiguousBytes,
                          const TargetInfo &target);
 
-/// The root of the sum of squares of two times, which stands for what overlaps:
-/// little more than the longer one, 1.41 times equal ones.
+/// Combines two times that overlap: the root of the sum of their squares. The
+/// result is little more than the longer time, and 1.41 times either of equal
+/// times.
 int64_t overlapTimes(int64_t traffic, int64_t latency);
 
-/// The terms that decide for a tile, and the best alternative; empty where it
-/// is no candidate.
+/// Explains the cost of a tile beside the best alternative. Empty where the
+/// tile is no candidate.
 std::string explainTile(SmallVector<KernelCandidate> candidates,
                         TileAttrInterface tile);
 
-/// The time of an operation on rows that computes the tensor, as a kernel of
-/// its own; 0 where there is none that the quantization's kernel could replace.
-/// `columns` is the work along columns.
+/// Returns the time of the operation on rows that computes the input tensor, as
+/// a kernel of its own. It is 0 without such an operation that the quantization
+/// can fuse. `columns` is the quantization along columns.
 int64_t estimateSource(const QuantizeWork &columns, const TargetInfo &target);
 
-/// The cost of a tile for both axes, and of that operation if the tile does not
-/// compute it.
+/// Returns the cost of a tile for both axes. It includes the operation that
+/// computes the input, unless the tile fuses it.
 Cost estimateWithSource(const QuantizeTileCost &tile,
                         const QuantizeWork &columns, const TargetInfo &target);
 

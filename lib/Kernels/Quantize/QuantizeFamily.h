@@ -14,7 +14,7 @@
 
 namespace mlir::fp8moe {
 
-/// A family that is called as its tiles are.
+/// A family of quantize kernels. Its name is that of its tile attribute.
 class QuantizeFamily : public KernelFamily {
 public:
   explicit QuantizeFamily(StringRef name) : name(name) {}
@@ -29,11 +29,11 @@ protected:
   KernelCandidate getCandidate(QuantizeKind kind,
                                const QuantizeTileCost &tile) const;
 
-  /// How often the input is read and from where, for people.
+  /// Returns how often the input is read and from where, for reports.
   virtual StringRef describeReads(const QuantizeTileCost &) const {
     return "streamed once through shared memory";
   }
-  /// The name of the work tiles, in the plural.
+  /// Returns the name of the work tiles, in the plural, for reports.
   virtual StringRef getWorkTileName() const { return "blocks"; }
 
 private:
@@ -51,9 +51,9 @@ public:
   TypeID getClassID() const final { return TypeID::get<AxisQuantizeFamily>(); }
   TypeID getWorkID() const final { return TypeID::get<QuantizeWork>(); }
 
-  /// Appends the tiles that are legal for a quantization on a GPU, with their
-  /// costs; nothing when the kernels do not take its layouts. `nominal` has
-  /// assumptions where `known` has kDynamic.
+  /// Appends the legal tiles for a quantization on a GPU, with their costs.
+  /// Appends nothing for layouts that the kernels do not support. `nominal` has
+  /// assumed sizes where `known` has kDynamic.
   virtual void addTiles(const QuantizeWork &known, const QuantizeWork &nominal,
                         const TargetInfo &target,
                         SmallVectorImpl<QuantizeTileCost> &tiles) const = 0;
@@ -64,7 +64,7 @@ public:
                      SmallVectorImpl<KernelCandidate> &candidates) const final;
 };
 
-/// The rows of Families.def that do.
+/// Returns the rows of Families.def that are AxisQuantizeFamily.
 ArrayRef<const AxisQuantizeFamily *> getAxisQuantizeFamilies();
 
 /// A family whose kernels quantize along both axes.
@@ -78,11 +78,12 @@ public:
   TypeID getClassID() const final { return TypeID::get<BothAxesFamily>(); }
   TypeID getWorkID() const final { return TypeID::get<BothAxesWork>(); }
 
-  /// The tile that is legal for the works, with its cost; none when the kernels
-  /// do not take them.
+  /// Returns the legal tile for the quantizations along both axes, with its
+  /// cost. Returns none when the kernels do not support them.
   virtual std::optional<QuantizeTileCost>
   getTile(ArrayRef<QuantizeWork> works, const TargetInfo &target) const = 0;
-  /// The groups that it is for; null where predicted times alone decide.
+  /// Returns the range of groups that the tile is for. Null where predicted
+  /// times alone decide.
   virtual RangeAttr getRange(ArrayRef<QuantizeWork> works,
                              const TargetInfo &target) const {
     return {};

@@ -38,11 +38,12 @@ public:
 
   const QuantizeOperands &operands;
   QuantizeKind kind;
-  /// Whether there is anything to do (an i1); null: always.
+  /// An i1: whether the kernel has any work. Null: always.
   Value isNeeded;
 };
 
-/// A launch of a kernel along both axes: `columns` are jagged, `rows` whole.
+/// A launch of a kernel along both axes. Only the segments of `columns` may be
+/// jagged; `rows` reduces whole rows.
 class BothAxesInstance : public KernelInstanceBase<BothAxesInstance> {
 public:
   BothAxesInstance(Operation *op, const QuantizeOperands &columns,

@@ -18,15 +18,15 @@ namespace mlir::fp8moe {
 
 static_assert(kOutputChunk == kVectorBytes, "a thread stores a chunk at once");
 
-/// The two dimensions of a segment.
+/// The dimension of a segment that an access goes along.
 enum class Along { Rows, Columns };
 
 /// One segment as the schedules see it. Rows are numbered as in the output.
 struct SegmentView {
-  /// Rows with data, and rows to zero.
+  /// Rows with data, and rows that the output has to zero.
   IndexRange rows, zeroRows;
-  /// First elements of the segment's buffers; that of the input is moved so
-  /// that input and output rows have the same numbers.
+  /// Addresses of the segment's first elements. `input` is offset so that input
+  /// and output rows have the same numbers.
   Value input, output, scales;
   /// i1: the numbers of the first rows in input and output differ by a multiple
   /// of an input chunk.
@@ -35,18 +35,18 @@ struct SegmentView {
   Value hasScales;
 };
 
-/// Threads of a block that work on one slice together, `threads` of them, and
-/// this thread's number among them.
+/// A group of `threads` threads of a block that quantizes one slice, and this
+/// thread's index in the group.
 struct Team {
   Value thread;
   int64_t threads;
 };
 
-/// The parts from which all schedules build their kernels.
+/// Building blocks of all quantize schedules.
 class QuantizeKernel {
 public:
-  /// The kernel's pointers and sizes begin at these of its parameters, which
-  /// are moved behind them.
+  /// The problem's pointers and sizes are the kernel's parameters from
+  /// `pointer` and `size` on. Both are advanced past them.
   QuantizeKernel(KernelBuilder &b, const AxisQuantizeProblem &problem,
                  unsigned &pointer, unsigned &size);
 
@@ -55,31 +55,35 @@ public:
   QuantizeMath math;
   QuantizeSizes<Value> sizes;
 
-  /// The ends of jagged segments.
+  /// Returns the address of the end rows of jagged segments.
   Value getOffsets() { return offsetsPointer; }
 
-  /// Segments, counting the remainder rows of jagged ones.
+  /// Returns the number of segments. For jagged ones, the remainder rows count
+  /// as one more.
   Value getNumSegments();
   SegmentView createSegment(Value index);
-  /// A jagged segment whose bounds, with the padding of the output, are known.
+  /// Creates a jagged segment from its bounds, which include the output
+  /// padding.
   SegmentView createSegment(Value index, const Segment &bounds);
-  /// The matrices of a segment, accessed in chunks along a dimension.
+  /// Return the matrices of a segment for accesses in chunks along one
+  /// dimension.
   Plane getInputPlane(const SegmentView &segment, Along along);
   Plane getOutputPlane(const SegmentView &segment, Along along);
 
-  /// The row from which chunks of a slice are counted: that of the chunk with
-  /// the first row where chunks are aligned, else the first row.
+  /// Returns the row at which a slice's first chunk begins. Where chunks must
+  /// be aligned, it is rounded down to a multiple of a chunk.
   Value getFirstChunk(IndexRange rows);
 
-  /// Number of input chunks that hold `elements` elements.
+  /// Returns the number of input chunks that hold `elements` elements.
   int64_t getInputChunks(int64_t elements) const {
     return elements * math.getInputBytes() / kVectorBytes;
   }
 
   void storeScale(const SegmentView &segment, Value column, Value scale);
 
-  /// Work on one slice by a team: `input` and `output` are accessed along the
-  /// rows. Every thread gets the largest magnitude of its own elements.
+  /// Operations of a team on one slice. `input` and `output` are accessed along
+  /// rows. Magnitude returns each thread the amax of the elements that it
+  /// loaded.
   Value createSliceMagnitude(const Plane &input, Value column, IndexRange rows,
                              Team team);
   void createSliceQuantize(const Plane &input, const Plane &output,
@@ -87,24 +91,26 @@ public:
                            Team team);
   void createSliceZeroFill(const Plane &output, Value column, IndexRange rows,
                            Team team);
-  /// The largest magnitude of the subgroup's threads.
+  /// Returns the largest magnitude of the subgroup's threads.
   Value reduceSubgroup(Value magnitude);
   Team getSubgroupTeam() { return {b.getLane(), b.getSubgroupSize()}; }
 
 private:
-  /// The loop of a slice: this thread's chunks, the first of which holds
+  /// Loops over this thread's chunks of a slice. The team's first chunk holds
   /// `rows.low`.
   template <typename Body>
   auto forEachSliceChunk(IndexRange rows, Team team, ValueRange init,
                          Body body);
 
-  /// `inputStart` is the first row in the input less that in the output.
+  /// `inputStart` is the segment's first row in the input minus that in the
+  /// output.
   void setBuffers(SegmentView &view, Value index, Value inputStart);
 
   Value inputPointer, offsetsPointer, outputPointer, scalesPointer;
 };
 
-/// Scales `first` ... of those in shared memory at `memory`, after a barrier.
+/// Loads `count` scales, from `first` on, from shared memory at `memory`.
+/// Requires a barrier after the scales were stored.
 SmallVector<Value> loadSharedScales(KernelBuilder &b, Value memory, Value first,
                                     int64_t count);
 

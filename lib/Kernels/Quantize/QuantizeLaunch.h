@@ -16,7 +16,7 @@
 namespace mlir::fp8moe {
 class QuantizeKernel;
 
-/// The common part of launches of quantize kernels.
+/// State and helpers that launches of quantize kernels share.
 class QuantizeLaunch {
 public:
   QuantizeLaunch(const KernelInstance &instance,
@@ -25,8 +25,8 @@ public:
         problem(operands.problem), sizes(operands.sizes),
         buffers(operands.buffers), lowering(lowering) {}
 
-  /// Appends all sizes to `numbers`, which tell kernels apart. Returns those
-  /// that are arguments of the kernel, as only the run time knows them.
+  /// Appends all sizes to `numbers`, a part of the kernel's cache key. Returns
+  /// the dynamic sizes, which are arguments of the kernel.
   SmallVector<OpFoldResult> addSizes(SmallVectorImpl<int64_t> &numbers) {
     SmallVector<OpFoldResult> arguments;
     for (auto member : QuantizeSizes<OpFoldResult>::members()) {
@@ -42,7 +42,8 @@ public:
     return problem.inputType.getIntOrFloatBitWidth() / 8;
   }
 
-  /// The blocks that the card holds, with so many for each multiprocessor.
+  /// Returns the resident blocks of the whole GPU, with `blocks` on each
+  /// multiprocessor.
   HostSize countResident(int64_t blocks) {
     Value multiprocessors =
         plan::DeviceAttrOp::create(b, b.getIndexType(),
@@ -51,7 +52,8 @@ public:
     return HostSize(b, multiprocessors) * HostSize(blocks);
   }
 
-  /// The condition (i1) under which both hold; null always holds.
+  /// Returns the conjunction (i1) of two conditions. A null condition always
+  /// holds.
   Value both(Value lhs, Value rhs) {
     return createBoth(b, b.getLoc(), lhs, rhs);
   }
@@ -63,11 +65,12 @@ public:
   ProgramLowering &lowering;
 };
 
-/// The body of a kernel that takes every address, pitch and size.
+/// Builds the body of a kernel that supports every address, pitch and size.
 using GeneralSchedule = function_ref<void(QuantizeKernel &kernel)>;
 
-/// Builds the kernel, or finds it, and launches it with `threads` threads for
-/// each of `countWorkTiles` of segments and columns.
+/// Launches a kernel of `threads` threads a block over `countWorkTiles` (of the
+/// number of segments and of columns) work tiles. Builds it if the cache lacks
+/// it.
 void launchGeneral(
     const QuantizeInstance &instance, StringRef name, int64_t threads,
     GeneralSchedule schedule,

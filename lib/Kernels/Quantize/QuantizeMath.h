@@ -14,9 +14,9 @@
 
 namespace mlir::fp8moe {
 
-/// The numerics of a quantization on chunks of 16 bytes of input. All decisions
-/// about bits are here. Labels in parentheses are those of
-/// docs/reference/semantics.md, which says what the bits must be.
+/// The numerics of a quantization, on 16-byte chunks of input. All code that
+/// decides bits is here. Labels such as (Q1) refer to
+/// docs/reference/semantics.md, which specifies the bits.
 class QuantizeMath {
 public:
   QuantizeMath(KernelBuilder &b, Type inputType, Type fp8Type, bool powerOfTwo)
@@ -26,30 +26,31 @@ public:
     return inputType.getIntOrFloatBitWidth() / 8;
   }
 
-  /// (Q1): the larger of each |x| and its accumulator, which has the form of a
-  /// chunk of input and begins at zero. Magnitudes are compared as unsigned
-  /// integers: |x| of a NaN is larger than that of an infinity, so a NaN
-  /// anywhere wins (Q7).
+  /// (Q1): returns max(|x|, accumulator) for each element x of a chunk. The
+  /// accumulator has the layout of a chunk and starts at zero. Magnitudes are
+  /// compared as unsigned integers: |x| of a NaN is larger than infinity, so a
+  /// NaN anywhere wins (Q7).
   Value createAbsMax(Value accumulator, Value chunk);
-  /// The larger of each magnitude, in a word or a vector of words.
+  /// Returns the elementwise maximum of magnitudes in words or vectors of
+  /// words.
   Value createMax(Value lhs, Value rhs);
-  /// The f32 bits of the largest magnitude in a chunk, as i32; those of each,
-  /// in a chunk or a word.
+  /// createLargest returns the f32 bits (i32) of the largest magnitude in a
+  /// chunk. The others return those of each magnitude, in a chunk or a word.
   Value createLargest(Value chunk);
   SmallVector<Value> unpackMagnitudes(Value chunk);
   SmallVector<Value> unpackWord(Value word);
-  /// The f32 value of each element of a chunk; exact.
+  /// Returns the f32 value of each element of a chunk, which is exact.
   SmallVector<Value> unpackValues(Value chunk);
 
-  /// (Q2), (Q3): the scale (f32) of a slice whose largest magnitude has these
-  /// f32 bits. It is the factor that quantizes (Q5).
+  /// (Q2), (Q3): returns the scale (f32) of a slice whose largest magnitude has
+  /// these f32 bits. The slice is multiplied by it to quantize (Q5).
   Value createScale(Value magnitude);
-  /// (Q4): the FP8 bytes of the values times their scales, an f32 product that
-  /// the conversion clamps; four in an i32 word, the first in the lowest byte.
+  /// (Q4): returns values times scales (f32 products, which the conversion
+  /// clamps) as FP8 bytes. Each i32 holds four bytes, the first in the lowest.
   SmallVector<Value>
   createQuantize(ArrayRef<Value> values, ArrayRef<Value> scales,
                  kernel::FP8Products products = kernel::FP8Products::Any);
-  /// As above, where each scale is that of a slice with the value.
+  /// Like createQuantize, for values that are part of the slice of their scale.
   SmallVector<Value> createQuantizeOwn(ArrayRef<Value> values,
                                        ArrayRef<Value> scales) {
     return createQuantize(values, scales,
@@ -57,14 +58,15 @@ public:
                                      : kernel::FP8Products::OfOwnScale);
   }
 
-  /// A power of two times a bf16 is a bf16, or so small that it becomes zero in
-  /// either format: then two elements can be scaled at once.
+  /// Whether pairs of bf16 are scaled at once. A bf16 times a power of two is a
+  /// bf16, or so small that FP8 rounds it to zero.
   bool scalesPacked() const { return getInputBytes() == 2 && powerOfTwo; }
-  /// The bf16 elements in a vector of words times those of `factor`.
+  /// Multiplies the bf16 elements in a vector of words by those of `factor`.
   Value createPackedProduct(Value words, Value factor);
-  /// Two powers of two (f32) as bf16 in a word, the first in its lower half.
+  /// Packs two powers of two (f32) as bf16 into a word, `low` in the lower
+  /// half.
   Value packFactors(Value low, Value high);
-  /// The FP8 bytes of f32 values that are scaled, four in an i32 word.
+  /// Converts f32 values that are scaled already to FP8 bytes, four in an i32.
   SmallVector<Value> createFP8(ArrayRef<Value> values);
 
 private:

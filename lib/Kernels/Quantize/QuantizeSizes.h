@@ -16,7 +16,8 @@
 
 namespace mlir::fp8moe {
 
-/// Rows, columns, segments and tiles are counted in i32, with room for sums.
+/// Upper bound on rows, columns, segments and tiles, which are counted in i32.
+/// It leaves room for sums.
 inline constexpr int64_t kMaxCount = int64_t(1) << 30;
 
 /// The sizes of a quantization and the strides of its buffers, in elements.
@@ -31,7 +32,7 @@ template <typename T> struct QuantizeSizes {
   T reduction;
   /// Columns: each has its own scale in every segment.
   T parallel;
-  /// Rows that the output has room for; only read when segments are padded.
+  /// Rows of the output tensor. Only read when segments are padded.
   T extent;
   T inSegment, inReduction, inParallel;
   T outSegment, outReduction, outParallel;
@@ -46,20 +47,19 @@ template <typename T> struct QuantizeSizes {
   }
 };
 
-/// The extents and strides from which the sizes of a quantization follow, as
-/// the compiler knows them from types (int64_t, which may be kDynamic) or as
-/// the host has them (OpFoldResult).
+/// The tensor extents and strides that determine a QuantizeSizes. T is int64_t
+/// (sizes from types, possibly kDynamic) or OpFoldResult (sizes on the host).
 template <typename T> struct QuantizeTensors {
   T zero, one;
   /// Extents and strides of the input.
   ArrayRef<T> sizes, inputStrides;
-  /// Empty where nobody wants the values, or asks for scales.
+  /// Empty where the result is not used, or was not asked for.
   ArrayRef<T> outputStrides, scaleStrides;
   /// The number of jagged groups.
   std::optional<T> groups;
 };
 
-/// The sizes of the quantization along `axis` whose other dimensions are
+/// Returns the sizes of the quantization along `axis` with other dimensions
 /// `dims`. The extent is 0.
 template <typename T>
 QuantizeSizes<T> getQuantizeSizes(const QuantizeTensors<T> &tensors,
@@ -98,14 +98,13 @@ QuantizeSizes<T> getQuantizeSizes(const QuantizeTensors<T> &tensors,
   return sizes;
 }
 
-/// Every dynamic quantization along one dimension. For each segment g and
-/// column c: amax over the rows, a scale from amax, and the scaled values of
-/// the rows in FP8.
+/// A dynamic quantization along one dimension. For each segment g and column c:
+/// an amax over the rows, a scale from the amax, and the scaled rows in FP8.
 ///
-/// Segments are uniform (each has `reduction` rows) or jagged: the int32 buffer
-/// `offsets` holds the end row of each, and all segments lie behind each other
-/// in the same `reduction` rows, so that inSegment and outSegment are 0. Output
-/// rows of no segment are written as zero.
+/// Segments are uniform (`reduction` rows each) or jagged. Jagged segments are
+/// consecutive ranges of the same `reduction` rows, so inSegment and outSegment
+/// are 0. The int32 buffer `offsets` holds their end rows. Output rows that
+/// belong to no segment are written as zero.
 struct AxisQuantizeProblem {
   /// bf16 or f32.
   Type inputType;
@@ -113,7 +112,7 @@ struct AxisQuantizeProblem {
   Type fp8Type;
   bool powerOfTwo = true;
   bool jagged = false;
-  /// Whether nobody wants the values: there is no output then.
+  /// Whether only scales are computed. There is no output then.
   bool scalesOnly = false;
   /// Every jagged segment begins at a multiple of this in the output.
   int64_t outputPadding = 1;
@@ -124,7 +123,7 @@ struct AxisQuantizeProblem {
   QuantizeSizes<int64_t> sizes;
 };
 
-/// The length of slices on average; jagged segments are at least one.
+/// Returns the mean length of slices, rounded up for jagged segments.
 template <typename T>
 T computeMeanLength(bool jagged, const T &rows, const T &segments) {
   return jagged ? ceilDiv(rows, segments) : rows;

@@ -24,7 +24,7 @@ struct RowOperands {
   static RowOperands get(RowOpInterface op, ProgramLowering &lowering);
 };
 
-/// Launches the kernel that writes the result, where `when` (an i1; null:
+/// Launches the kernel that writes the result where `when` (an i1, or null for
 /// always) holds.
 void launchRows(RowOpInterface op, Value when, ProgramLowering &lowering);
 

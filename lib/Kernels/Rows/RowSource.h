@@ -20,12 +20,12 @@ inline constexpr int64_t kRowChunk = 16;
 
 enum class RowKind { Gather, SwiGLU, WeightedSwiGLU, SwiGLUGradient };
 
-/// Sizes of an operation on rows.
+/// Sizes of an operation on rows: a gather of rows, SwiGLU, or its gradient.
 template <typename T> struct RowSizes {
   /// Rows of the input, and columns of the result.
   T inputRows, columns;
-  /// Elements from one row to the next: of the input, and of the gradient that
-  /// a gradient reads besides (else 0).
+  /// Row strides in elements: of the input, and of the incoming gradient that
+  /// SwiGLUGradient also reads (else 0).
   T inputPitch, gradientPitch;
 
   static constexpr auto members() {
@@ -35,8 +35,8 @@ template <typename T> struct RowSizes {
   }
 };
 
-/// An operation on rows. Its pointers are the input, then the row numbers of a
-/// gather, the weights, or the gradient that a gradient reads.
+/// An operation on rows. Its pointers are the input and, except for SwiGLU, one
+/// more: the gather's row numbers, the weights, or the incoming gradient.
 struct RowSourceProblem {
   RowKind kind;
   /// bf16 or f32, of all matrices.
@@ -48,36 +48,38 @@ struct RowSourceProblem {
 
   unsigned countPointers() const { return kind == RowKind::SwiGLU ? 1 : 2; }
   int64_t countParts() const { return kind == RowKind::SwiGLUGradient ? 2 : 1; }
-  /// All but the type, to tell kernels apart.
+  /// Returns all members but the type, as a part of the kernel's cache key.
   SmallVector<int64_t> getNumbers() const;
 };
 
-/// Rows of the result of an operation, which a kernel computes in registers
-/// where it would load them.
+/// Computes result rows of an operation on rows in registers, for a kernel that
+/// would otherwise load them from memory.
 class RowSource {
 public:
-  /// Its pointers and sizes begin at these of the kernel's parameters. A thread
-  /// computes `chunk` elements at a time, a part of kRowChunk of at least 16
-  /// bytes.
+  /// The operation's pointers and sizes are the kernel's parameters from
+  /// `firstPointer` and `firstSize` on. A thread computes `chunk` elements at a
+  /// time: at least 16 bytes, and a divisor of kRowChunk.
   RowSource(KernelBuilder &b, const RowSourceProblem &problem,
             unsigned firstPointer, unsigned firstSize,
             int64_t chunk = kRowChunk);
 
   Value getColumns() { return sizes.columns; }
-  /// Parts of a row that are computed together, as they share what is
-  /// expensive: both halves of a gradient.
+  /// Returns the number of parts of a row that are computed together to share
+  /// work: both halves of a gradient, else one.
   int64_t countParts() const { return problem.countParts(); }
   Value getPartColumns() { return b.divU(sizes.columns, countParts()); }
 
   // A kernel may do these steps far apart, so that nothing waits for memory.
 
-  /// Returns what the next steps need of a row (i64): for a gather the number
-  /// that it reads, else the row itself, and its weight if there are weights.
+  /// Returns the values that `load` and `compute` need for a row (i64): the row
+  /// that is read (for a gather its number in memory), and its weight if there
+  /// are weights.
   SmallVector<Value> find(Value row);
-  /// Loads what a chunk of each part of the row is computed of, as words of 16
-  /// bytes. It begins at `column`, a multiple of it, of each part.
+  /// Loads the operands of a chunk of each part of the row, as words of 16
+  /// bytes. The chunk begins at `column` of each part, a multiple of the chunk
+  /// size.
   SmallVector<Value> load(ValueRange found, Value column);
-  /// The chunk of each part, as words of 16 bytes.
+  /// Returns the result's chunk of each part, as words of 16 bytes.
   SmallVector<Value> compute(ValueRange found, ValueRange loaded);
 
 private:
@@ -87,7 +89,7 @@ private:
   Plane createPlane(Value pointer, int64_t alignment, Value pitch);
   SmallVector<Value> loadWords(const Plane &plane, Value row, Value column,
                                Value end);
-  /// Words of elements as f32 values, and back.
+  /// Convert words of elements to f32 values, and back.
   SmallVector<Value> unpack(ValueRange words);
   SmallVector<Value> pack(ArrayRef<Value> values);
 

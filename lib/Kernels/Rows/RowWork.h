@@ -14,13 +14,13 @@
 
 namespace mlir::fp8moe {
 
-/// An operation on rows. Sizes may be kDynamic.
+/// What the cost model knows of an operation on rows. Sizes may be kDynamic.
 struct RowWork : KernelWorkBase<RowWork> {
   int64_t rows = 1;
   /// Bytes that are read and written for a row.
   int64_t readBytes = 0, writtenBytes = 0;
-  /// Whether rows are divided into chunks that a thread computes, and whether
-  /// their reader may compute them.
+  /// Whether rows divide into whole chunks (kRowChunk), one a thread. Whether
+  /// the kernel that reads the result may compute it (RowSource).
   bool hasChunks = false, canFuse = false;
 
   static RowWork get(RowOpInterface op);

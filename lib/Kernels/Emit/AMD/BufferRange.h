@@ -13,32 +13,34 @@
 
 namespace mlir::fp8moe {
 
-/// A range of memory behind a buffer descriptor: loads and stores name bytes by
-/// 32-bit offsets. Bytes behind the end read as zero and are not written.
-/// Accesses need no more than the alignment of an element.
+/// A range of memory accessed through a buffer descriptor, by 32-bit byte
+/// offsets. Loads past the end return zero, and stores past it are dropped.
+/// Accesses need only the alignment of an element.
 class BufferRange {
 public:
-  /// The most bytes of a range, and an offset that is outside of every one,
-  /// with some room for what is added to it.
+  /// Upper bound on the bytes of a range, and an offset outside of every range.
+  /// The offset leaves room for additions without wrapping.
   static constexpr int64_t kMostBytes = 0x7FFFFF00;
   static constexpr int64_t kOutside = 0x7FFFFF80;
 
   BufferRange() = default;
-  /// `bytes` (i64, clamped to [0, kMostBytes]) from `base` on, which is a
-  /// pointer to global memory. Both are uniform in the wave.
+  /// Creates the range of `bytes` (i64, clamped to [0, kMostBytes]) from `base`
+  /// on, a pointer to global memory. Both are uniform in the wave.
   BufferRange(KernelBuilder &b, Value base, Value bytes);
 
-  /// This range where `condition` (i1, uniform) holds, else an empty one.
+  /// Returns this range where `condition` (i1, uniform) holds, else an empty
+  /// range.
   BufferRange onlyIf(KernelBuilder &b, Value condition) const;
 
-  /// `offset` (i32) is what is compared with the range. `uniform` (i32) is
-  /// added to it. Documents differ in whether the hardware compares the sum, so
-  /// that it must not make a difference.
+  /// Loads at `offset` + `uniform` (i32). The hardware checks `offset` against
+  /// the range. Documents differ in whether it checks the sum instead, so both
+  /// checks must give the same result.
   Value load(KernelBuilder &b, Type type, Value offset,
              Value uniform = Value()) const;
   void store(KernelBuilder &b, Value value, Value offset) const;
-  /// Begins to load `bytes` a lane to `shared` + lane * bytes, which is uniform
-  /// in the wave. The scopes say what else in shared memory it may touch.
+  /// Starts a load of `bytes` a lane to `shared` + lane * bytes. `shared` is
+  /// uniform in the wave. The scopes say which other accesses of shared memory
+  /// may alias.
   void loadToShared(KernelBuilder &b, Value shared, int64_t bytes, Value offset,
                     Value uniform, ArrayAttr aliasScopes,
                     ArrayAttr noaliasScopes) const;
@@ -46,7 +48,7 @@ public:
 private:
   void createDescriptor(KernelBuilder &b);
 
-  /// `bytes` is i64 within the limits.
+  /// `bytes` is an i64, clamped already.
   Value base, bytes, descriptor;
 };
 

@@ -13,13 +13,13 @@
 
 namespace mlir::fp8moe {
 
-/// Repeats `body`, whose results are the next values, while `isPending`, for
-/// two seconds at most (fp8moe_kernel.bound_wait).
+/// Repeats `body`, whose results are the next loop-carried values, while
+/// `isPending` holds. Ends after two seconds (fp8moe_kernel.bound_wait).
 SmallVector<Value>
 createBoundedWait(KernelBuilder &b, ValueRange init,
                   function_ref<Value(ValueRange)> isPending,
                   function_ref<SmallVector<Value>(ValueRange)> body);
-/// Waits while `isPending`, and for no longer.
+/// Polls while `isPending` holds, for two seconds at most.
 void createBoundedWait(KernelBuilder &b, function_ref<Value()> isPending);
 
 } // namespace mlir::fp8moe

@@ -13,20 +13,21 @@
 
 namespace mlir::fp8moe {
 
-/// The most blocks that the barrier takes; hosts launch no more. (An H200 has
-/// 132 multiprocessors.)
+/// Upper bound on the blocks of a grid with this barrier; the host launches no
+/// more. (An H200 has 132 SMs.)
 constexpr int64_t kMaxBarrierBlocks = 256;
-/// Its bytes of global memory: a line with the release flag, and an arrival
-/// flag for each block. They may hold anything when a launch begins.
+/// Bytes of global memory for a barrier: a cache line with the release flag,
+/// and an arrival flag for each block. Their values before a launch are
+/// arbitrary.
 constexpr int64_t kGridBarrierBytes = 128 + kMaxBarrierBlocks * kWordBytes;
 
-/// The flags that a warp found when it began: the release flag (i32), then
-/// arrival flags in vectors of four.
+/// The values of the flags at createBegin: the release flag (i32), then arrival
+/// flags in vectors of four.
 using GridBarrierState = SmallVector<Value>;
 
-/// A barrier of all blocks in two parts, for one converged warp of each block.
-/// Between the parts is a barrier of the block. Writes of the block's threads
-/// before that barrier are visible to all blocks after the second part. All
+/// A split grid barrier, executed by one converged warp of each block:
+/// createBegin, a block barrier, then createWait. Writes of the block's threads
+/// before the block barrier are visible to all blocks after createWait. All
 /// blocks must be resident at once (a cooperative launch). `block`, `numBlocks`
 /// and `lane` are i32.
 class GridBarrier {
@@ -36,7 +37,8 @@ public:
       : b(b), memory(memory), block(block), numBlocks(numBlocks), lane(lane) {}
 
   GridBarrierState createBegin();
-  /// Values of the same types, for warps that do not take part.
+  /// Returns placeholder values of the same types, for warps that do not take
+  /// part.
   GridBarrierState createNoState();
   void createWait(const GridBarrierState &state);
 

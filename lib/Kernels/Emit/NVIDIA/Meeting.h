@@ -14,28 +14,28 @@
 
 namespace mlir::fp8moe {
 
-/// Threads of different blocks, its members, wait for each other now and then,
-/// so that blocks which read the same data at the same time go on doing so.
-/// Nothing but time depends on it, and nothing is ordered by it. Members need
-/// not be resident at once: a wait in vain ends soon, and is the launch's last
-/// one.
+/// A best-effort grid-wide sync. Its members, threads of different blocks, wait
+/// for each other so that blocks which read the same data stay in step. It
+/// orders no memory accesses: only performance depends on it. Members need not
+/// be resident at once: a wait that times out is short, and disables all later
+/// waits of the launch.
 ///
-/// It takes one word of global memory, a variable of the kernel, which is zero
-/// again when every member has left. Launches of a kernel that run at the same
-/// time share it; they may wait too little then, or in vain once. (A thousand
-/// members at once and more may leave a word that ends all waiting.)
+/// A Meeting takes one word of global memory, a variable of the kernel. The
+/// word is zero again when every member has left. Concurrent launches of a
+/// kernel share the word: they may wait too little then, or time out once. (A
+/// thousand members or more may leave a value that disables waiting.)
 class Meeting {
 public:
-  /// With `members` (i32) threads.
+  /// Creates the sync of `members` (i32) threads.
   Meeting(KernelBuilder &b, Value members);
 
-  /// Every member arrives at the first meeting, then at the second one, ...
+  /// Arrives. The n-th call of a member arrives at meeting n.
   void arrive();
-  /// Waits until all members have arrived at meetings 1 to `count` (i32), or
-  /// one has left.
+  /// Waits until all members have arrived at meetings 1 to `count` (i32).
+  /// Returns early once a member has left.
   void wait(Value count);
-  /// Takes part no more, having arrived `arrivals` (i32) times. Each member
-  /// leaves once.
+  /// Ends this member's participation, after `arrivals` (i32) calls of arrive.
+  /// Each member must leave exactly once.
   void leave(Value arrivals);
 
 private:

@@ -14,17 +14,17 @@
 
 namespace mlir::fp8moe {
 
-/// The state of a pipeline, both i32: the stage, and the parity of the number
-/// of earlier rounds.
+/// A position in the ring: the stage index, and the parity of the number of
+/// completed rounds. Both are i32.
 struct RingPosition {
   Value stage, parity;
 
-  /// As loops carry it.
+  /// Packs the position into loop-carried values.
   SmallVector<Value> pack() const { return {stage, parity}; }
   static RingPosition unpack(ValueRange values) {
     return {values[0], values[1]};
   }
-  /// The position that a loop carries, named so in printed kernels.
+  /// Unpacks loop-carried values, and names them in printed kernels.
   static RingPosition unpackNamed(KernelBuilder &b, ValueRange values) {
     return {b.named("stage", values[0]), b.named("parity", values[1])};
   }
@@ -36,36 +36,39 @@ struct RingPosition {
 /// at round 0.
 class StageRing {
 public:
-  /// The ring's mbarriers lie at `barriers`, nvidia::kStageBarrierBytes for
-  /// each stage. Its parts of shared memory have the ring's name.
+  /// Creates a ring with mbarriers at `barriers`, nvidia::kStageBarrierBytes
+  /// for each stage. Printed kernels refer to its parts of shared memory by
+  /// `name`.
   StageRing(KernelBuilder &b, StringRef name, Value barriers, int64_t stages)
       : b(b), name(name), barriers(barriers), stages(stages),
         used(b.i32(stages)) {}
 
-  /// The ring is the first `count` stages (i32). Before any position is asked
-  /// for.
+  /// Restricts the ring to its first `count` (i32) stages. Call before any
+  /// position is computed.
   void useFirst(Value count) { used = count; }
 
-  /// By one thread, before anybody uses the ring. Full needs as many arrivals
-  /// (plus the bytes that they expect), and empty so many releases.
+  /// Initializes the mbarriers: one thread, before any use of the ring. A phase
+  /// of "full" takes `fullArrivals` arrivals and their bytes, of "empty"
+  /// `releases`.
   void createInit(int64_t fullArrivals, int64_t releases);
 
-  /// The position after `count` stages (i32), and the one after `position`.
+  /// Returns the position after `count` stages (i32) from the start, or the one
+  /// after `position`.
   RingPosition getPosition(Value count);
   RingPosition getNext(RingPosition position);
-  /// The position `count` (i32) stages before `position`, of a ring of at least
-  /// so many. Positions before the first round count as full.
+  /// Returns the position `count` (i32) stages before `position`. `count` is at
+  /// most the stages used. Positions before the first round count as full.
   RingPosition getBefore(RingPosition position, Value count);
 
-  /// An address, or a descriptor, in the memory of a stage.
+  /// Returns an address, or a descriptor, within a stage's shared memory.
   Value inStage(Value stage, Value address);
   Value getFullBarrier(Value stage);
   Value getEmptyBarrier(Value stage);
   void createWaitEmpty(RingPosition position);
-  /// Waits until the stage that lies `count` (i32) stages before `position` has
-  /// been released, at most those used. With fewer, less is filled at
-  /// once. That the stage of `position` is empty follows only where all
-  /// consumers release stages in their order.
+  /// Waits until the stage `count` (i32) before `position` has been released;
+  /// `count` is at most the stages used. A smaller count leaves fewer stages in
+  /// flight. It implies that the stage of `position` is empty only if consumers
+  /// release stages in order.
   void createWaitReleased(RingPosition position, Value count);
   void createWaitFull(RingPosition position);
   void createRelease(Value stage);
@@ -76,7 +79,7 @@ private:
   KernelBuilder &b;
   StringRef name;
   Value barriers;
-  /// All stages, which have mbarriers, and how many are used (i32).
+  /// The allocated stages, which have mbarriers, and the stages in use (i32).
   int64_t stages;
   Value used;
 };

@@ -19,23 +19,25 @@ namespace mlir::fp8moe {
 using nvidia::kWarpgroupThreads;
 using nvidia::kWarpgroupWarps;
 
-/// The warp's number (i32), which ptxas can see to be the same in all lanes.
+/// Returns the warp's index in its block (i32), in a form that ptxas knows to
+/// be uniform across the warp.
 Value createUniformWarp(KernelBuilder &b);
 
-/// The role of some of a block's warps, and its name in printed kernels.
-/// `build` is given the warp's number among them (i32).
+/// A role for `warps` warps of a block. Printed kernels show its name. `build`
+/// gets the warp's index within the role (i32).
 struct WarpRole {
   StringRef name;
   int64_t warps;
   std::function<void(Value)> build;
 };
 
-/// The order of the roles' code. When a kernel begins, code that is far from
-/// what ran before is fetched from memory, a few instructions at a time: the
-/// role that all others wait for should be near.
+/// The order of the roles' code. When a kernel begins, instructions far from
+/// the executed ones are fetched from memory, a few at a time. The role that
+/// all others wait for should therefore be near the entry.
 enum class CodeOrder { InOrder, Reversed };
 
-/// Specializes the warps of the block, which are numbered by role, in order.
+/// Creates the code of all roles. The block's warps are numbered by role, in
+/// order.
 void createWarpRoles(KernelBuilder &b, Value warp, ArrayRef<WarpRole> roles,
                      CodeOrder order = CodeOrder::InOrder);
 

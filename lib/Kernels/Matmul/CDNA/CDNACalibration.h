@@ -13,10 +13,11 @@
 
 namespace mlir::fp8moe {
 
-/// Needs and times of CDNA's grouped matmul on a chip; by default an MI300X's.
+/// Registers and times of CDNA's grouped matmul on a chip; by default an
+/// MI300X's.
 struct CDNACalibration {
-  /// No card was measured: shares of the main loop are those of a small model
-  /// of a compute unit, which knows neither caches nor power.
+  /// No card was measured. Shares of the main loop come from a small model of a
+  /// compute unit, which ignores caches and power.
   static constexpr llvm::StringLiteral loopModel =
       "a model of four SIMDs that issue the emitted main loop, without limits "
       "of caches: an upper bound";
@@ -26,26 +27,26 @@ struct CDNACalibration {
   /// Registers of a thread, accumulators included.
   Figure<int64_t> registers =
       measured<int64_t>(256, "LLVM 22: two waves of a SIMD may have so many");
-  /// Part of the data sheet's rate that a dense matmul sustains.
+  /// Fraction of the data sheet's rate that a dense matmul sustains.
   Figure<double> sustainedRate = measured(
       0.487, "one MI300X, hipBLASLt, dense FP8: 1273 TFLOP/s (published)");
-  /// Part of the main loop's time that the matrix cores are busy, when eight
-  /// waves take turns and when four do not.
+  /// Fraction of the main loop's time that the matrix cores are busy, with a
+  /// ping-pong schedule of eight waves, and with four waves.
   Figure<double> pingPongShare = assumed(0.99, loopModel);
   Figure<double> plainShare = assumed(0.75, loopModel);
-  /// Bytes that a compute unit gets from its second-level cache in a cycle, and
-  /// that its shared memory gives and takes.
+  /// Bytes a cycle of a compute unit: from L2, and from and to shared memory.
   Figure<double> cacheBytesPerCycle = fromDataSheet(
       53.9, "AMD CDNA 3 white paper: 2048 bytes a cycle for 38 compute units");
   Figure<double> sharedReadPerCycle =
       fromDataSheet(128.0, "32 banks of 4 bytes");
   Figure<double> sharedWritePerCycle =
       fromDataSheet(128.0, "32 banks of 4 bytes");
-  /// Bytes that its vector units pack along the contraction in a cycle, on
-  /// their way to shared memory.
+  /// Bytes a cycle that a compute unit's vector units transpose on their way to
+  /// shared memory.
   Figure<double> transposedPerCycle = fromDataSheet(
       256.0, "four SIMDs of 16 lanes: v_perm_b32 makes a word of each");
-  /// How much of the time of both is not hidden by the products.
+  /// Fraction of the shared memory and transposition time that products do not
+  /// hide.
   Figure<double> overlapLoss =
       assumed(0.25, "as an H200 loses between two launches");
   /// Picoseconds from a tile's first load to its first product.
@@ -66,7 +67,8 @@ constexpr CDNACalibration getMI355X() {
   return row;
 }
 
-/// Null where the registers are not known: the kernel is not supported there.
+/// Returns null for chips with unknown registers, where the kernel is not
+/// supported.
 inline const CDNACalibration *getCDNACalibration(llvm::StringRef chip) {
   static constexpr CDNACalibration table[] = {CDNACalibration(), getMI355X()};
   return findCalibration(table, chip);

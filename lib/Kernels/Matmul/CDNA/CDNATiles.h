@@ -21,60 +21,61 @@
 
 namespace mlir::fp8moe {
 
-/// A tile and how the waves of a workgroup compute it. Two waves lie along the
-/// rows, and one for each 64 columns along these. Each operand is cut into two
-/// halves, which are refilled on their own: a wave multiplies a part of both
-/// halves of the rows with a part of both halves of the columns.
+/// A tile, and how the waves of a workgroup compute it. Two waves lie along the
+/// rows, and one for each 64 columns. Each operand's tile is split into two
+/// halves, which are loaded independently. A wave computes the products of its
+/// part of both halves of the rows with its part of both halves of the columns.
 struct CDNAMatmulConfig {
   int64_t rows = 256, columns = 256;
 
   // Properties that the chip decides.
 
-  /// Rows and columns that one instruction multiplies.
+  /// Rows and columns of one matrix instruction.
   int64_t edge = 32;
   /// Bytes of the contraction in a stage: a row of shared memory.
   int64_t stepBytes = 64;
-  /// Whether loads of 16 bytes a lane go to shared memory without registers.
+  /// Whether 16-byte loads can go to shared memory directly, without registers.
   bool loadsToShared = false;
-  /// Parts of the chip with a second-level cache of their own. Workgroups are
-  /// dealt to them in turn.
+  /// Dies of the chip (XCDs), each with its own L2. Workgroups are assigned to
+  /// them round-robin.
   int64_t dies = 1;
 
-  /// Whether lines of operands are shifted on their way to shared memory, from
-  /// any byte that a group begins at to the beginning of a chunk, as blocks
-  /// that begin there have a scale each. They go through registers.
+  /// Whether rows (or columns) of operands are shifted on their way to shared
+  /// memory, so that a group's first byte begins a chunk. Needed for block
+  /// scales, whose blocks begin with groups. They go through registers then.
   bool shiftsLines = false;
 
   static constexpr int64_t kStages = 2;
   static constexpr int64_t kWavesAlongRows = 2;
-  /// Columns of a wave in one half of the tile: eight of them are neighbours in
-  /// a lane, so that it stores 16 bytes.
+  /// Columns of a wave in one half of the tile. A lane holds eight neighbouring
+  /// columns, and so stores 16 bytes.
   static constexpr int64_t kWaveColumns = 32;
   static constexpr int64_t kWaveLanes = 64;
-  /// Bytes that a lane moves at once.
+  /// Bytes of a lane's vector access.
   static constexpr int64_t kChunkBytes = 16;
 
   int64_t getWavesAlongColumns() const { return columns / 2 / kWaveColumns; }
   int64_t getWaves() const { return kWavesAlongRows * getWavesAlongColumns(); }
   int64_t getThreads() const { return getWaves() * kWaveLanes; }
-  /// Rows, or columns, of the tile and of a half of it.
+  /// Return the rows, or columns, of the tile and of a half of it.
   int64_t getLines(bool areRows) const { return areRows ? rows : columns; }
   int64_t getHalf(bool areRows) const { return getLines(areRows) / 2; }
-  /// Rows of a wave in one half of the tile.
+  /// Returns the rows of a wave in one half of the tile.
   int64_t getWaveRows() const { return rows / 2 / kWavesAlongRows; }
-  /// Instructions along the rows, or columns, of a wave's part of a half.
+  /// Returns the instructions along the rows, or columns, of a wave's part of a
+  /// half.
   int64_t getInstructions(bool areRows) const {
     return (areRows ? getWaveRows() : kWaveColumns) / edge;
   }
   int64_t getChunksPerRow() const { return stepBytes / kChunkBytes; }
-  /// Rows that all threads load at once, 16 bytes each.
+  /// Returns the rows that all threads load in a round of 16 bytes each.
   int64_t getRowsPerRound() const { return getThreads() / getChunksPerRow(); }
   int64_t getRounds(bool areRows) const {
     return getHalf(areRows) / getRowsPerRound();
   }
   int64_t getStageBytes() const { return (rows + columns) * stepBytes; }
-  /// Bytes that are loaded for a stage: each shifted chunk takes a word of the
-  /// next.
+  /// Returns the bytes loaded for a stage. A shifted chunk also loads a word of
+  /// the next chunk.
   int64_t getLoadedBytes() const {
     constexpr int64_t kShiftedBytes = kChunkBytes + sizeof(int32_t);
     return shiftsLines ? getStageBytes() / kChunkBytes * kShiftedBytes
@@ -83,28 +84,29 @@ struct CDNAMatmulConfig {
   int64_t getSharedBytes() const { return kStages * getStageBytes(); }
 };
 
-/// A tile and its predicted cost, with the terms that it is made of.
+/// A tile, its predicted cost, and the terms of the cost.
 struct MfmaTileCost {
   CDNAMatmulConfig config;
   /// One launch and the longer of the two times below.
   Cost cost;
-  /// Picoseconds of all waves of tiles, and of moving every operand once.
+  /// Picoseconds to compute all waves of tiles, and to move every operand once.
   int64_t tilesTime, trafficTime;
-  /// Tiles in expectation, and the picoseconds that one takes.
+  /// Expected number of tiles, and picoseconds of one tile.
   int64_t tiles, tileTime;
 };
 
-/// Whether the target can run the kernel at all, with some tile.
+/// Whether the target supports the kernel with any tile.
 bool hasMfmaKernel(MatrixElement a, MatrixElement b, const TargetInfo &target);
 
-/// The config of a tile on a target that has the kernel.
-/// `blocksBeginWithGroups`: scales are those of blocks of a contraction that is
-/// grouped.
+/// Returns the config of a tile. Requires a target with the kernel.
+/// `blocksBeginWithGroups`: block scales of a grouped contraction, whose blocks
+/// begin with groups.
 CDNAMatmulConfig getCDNAMatmulConfig(int64_t rows, int64_t columns,
                                      const TargetInfo &target,
                                      bool blocksBeginWithGroups = false);
 
-/// The tiles that are legal where there is a kernel, in a fixed order.
+/// Returns the legal tiles, in a fixed order. Requires a target with the
+/// kernel.
 SmallVector<MfmaTileCost> rankMfmaTiles(const MatmulWork &work,
                                         const TargetInfo &target);
 

@@ -17,9 +17,10 @@
 
 namespace mlir::fp8moe {
 
-/// Strides in elements that no tensor map holds: of the rows of a and the
-/// columns of b, or of the contraction where an operand is MN-major; of b's
-/// groups (M-grouped) and of the result's rows and groups (K-grouped).
+/// Strides in elements, which CDNA has no tensor maps for. The pitch of a is
+/// that of its rows, the pitch of b that of its columns; of an MN-major
+/// operand, that of the contraction. Further b's groups (M-grouped), and the
+/// result's rows and groups (K-grouped).
 template <typename T> struct CDNAMatmulStrides {
   T pitchA, pitchB, bGroup, resultRow, resultGroup;
 
@@ -30,13 +31,13 @@ template <typename T> struct CDNAMatmulStrides {
   }
 };
 
-/// Bytes of a pitch: a tile's rows must lie in what a buffer descriptor spans.
+/// Most bytes of a pitch, so that a buffer descriptor spans a tile's rows.
 constexpr int64_t kMaxPitchBytes = (int64_t(1) << 23) - 256;
 
-/// The kernel of a problem. Its parameters: the pointers offsets, both scales
-/// if there are any, a, b, result and what is accumulated into, if anything;
-/// then the dynamic sizes of the problem, then the dynamic strides, then the
-/// number of blocks. Blocks are dies x row blocks of a die x column tiles.
+/// Builds the kernel of a problem. Its parameters are the pointers offsets,
+/// existing scales, a, b, result and addend, if there is one; then the dynamic
+/// sizes of the problem, the dynamic strides, and the number of blocks. Blocks
+/// are dies x row blocks of a die x column tiles.
 void buildCDNAGroupedMatmul(KernelBuilder &b,
                             const GroupedMatmulProblem &problem,
                             const CDNAMatmulStrides<int64_t> &strides,
@@ -46,36 +47,36 @@ void buildCDNAGroupedMatmul(KernelBuilder &b,
 // Matrix instructions
 //===----------------------------------------------------------------------===//
 
-/// The part of a stage of one row (or column) that a lane holds: two chunks of
-/// 16 bytes of the contraction, as vector<4xi32>. Which ones does not matter to
-/// the sum, as long as both operands agree.
+/// A lane's operand of a matrix instruction: two 16-byte chunks (vector<4xi32>)
+/// of one row (or column) in a stage. Any two chunks of the contraction give
+/// the same sum, as long as both operands agree.
 struct MfmaFragment {
   Value chunks[2];
-  /// The e8m0 byte (i32) of the row's block that has the number of the lane's
-  /// quarter, where there are scales of blocks: v_mfma_scale_f32_16x16x128
-  /// takes elements as without, 16 of each half of the stage, and scales by
+  /// With block scales, an e8m0 byte (i32): of the row's block whose index is
+  /// the lane's quarter. v_mfma_scale_f32_16x16x128 takes elements in the order
+  /// of the unscaled instruction, 16 of each half of the stage, but scales by
   /// blocks.
   Value scale;
 };
 
-/// Products of `edge` rows and as many columns over a stage of the contraction.
-/// The instruction's first operand is the columns' one: so the lane has one row
-/// of the result, and neighbouring columns.
+/// Creates the products of `edge` rows and `edge` columns over a stage of the
+/// contraction. Columns are the instruction's first operand, so that a lane
+/// holds neighbouring columns of one row of the result.
 ///
-///   edge 32: four v_mfma_f32_32x32x16 of FP8, or v_mfma_f32_32x32x8 of bf16
-///   edge 16: one v_mfma_f32_16x16x128, or two v_mfma_f32_16x16x32 of bf16
+///     edge 32: four v_mfma_f32_32x32x16 of FP8, or v_mfma_f32_32x32x8 of bf16
+///     edge 16: one v_mfma_f32_16x16x128, or two v_mfma_f32_16x16x32 of bf16
 class Mfma {
 public:
   Mfma(int64_t edge, Type column, Type row)
       : edge(edge), column(column), row(row) {}
 
-  /// f32 results of a lane.
+  /// Returns the f32 results of a lane.
   int64_t getResults() const { return edge * edge / 64; }
   VectorType getAccumulatorType(KernelBuilder &b) const {
     return VectorType::get(getResults(), b.getF32Type());
   }
-  /// Instructions of a stage, which follow each other in `part`: what depends
-  /// on each other should not be neighbours.
+  /// Returns the instructions of a stage, each with its own `part` of create.
+  /// Instructions that depend on each other should not be neighbours.
   int64_t getParts() const;
   Value create(KernelBuilder &b, const MfmaFragment &columns,
                const MfmaFragment &rows, Value accumulator, int64_t part) const;
@@ -107,29 +108,29 @@ struct CDNAMatmulKernel {
   Value offsets, scaleA, scaleB, operandA, operandB, result, addend;
   GroupedMatmulSizes<Value> sizes;
   CDNAMatmulStrides<Value> strides;
-  /// Shared memory; this thread, its wave (a number of the wave) and its lane.
+  /// Shared memory; this thread's index, its wave (uniform), and its lane.
   Value shared, thread, wave, lane;
-  /// Where the wave stands among those along the rows and the columns.
+  /// The wave's index along the rows and along the columns.
   Value waveRow, waveColumn;
-  /// Row (or column) of the lane in an instruction, and which chunks of a stage
-  /// it holds: this one, and the one half a stage behind it.
+  /// Row (or column) of the lane in an instruction, and the first chunk of a
+  /// stage that the lane holds. Its second chunk is half a stage further.
   Value laneRow, laneChunk;
 
   int64_t getElementBytes() const { return problem.getElementBytes(); }
   Value getBytes(Value elements) { return b.mul(elements, getElementBytes()); }
 
-  /// Whether the contraction of a tile may begin or end inside a chunk of 16
-  /// bytes, so that what is beside it must be masked.
-  /// Operands that are both MN-major are loaded by whole positions of it.
+  /// Whether a tile's contraction may begin, or end, inside a 16-byte chunk,
+  /// whose other bytes must be masked. (If both operands are MN-major, loads
+  /// begin at any position of the contraction.)
   bool needsHeadMask() const;
   bool needsTailMask() const;
-  /// Whether the contraction of every tile is a multiple of a stage, so that
-  /// all lanes are inside of it or none is.
+  /// Whether the contraction of every tile is a multiple of a stage. Then
+  /// either all lanes of a load are inside of it, or none.
   bool hasWholeStages() const;
   bool isMNMajor(bool isRows) const {
     return isRows ? problem.mnMajorA : problem.mnMajorB;
   }
-  /// Bytes from one row of an operand in memory to the next.
+  /// Returns the bytes from one row of an operand in memory to the next.
   Value getPitch(bool isRows) {
     return getBytes(isRows ? strides.pitchA : strides.pitchB);
   }
@@ -141,24 +142,23 @@ struct CDNAMatmulKernel {
 
 /// The tile of a workgroup. Values are uniform, i32 unless said otherwise.
 struct CDNATile {
-  /// The group whose b, scales and result these are.
+  /// Index of the group, for b, scales and the result.
   Value group;
-  /// First row and column of the result (of the group's, in the weight
-  /// gradient), and how many there are from there on.
+  /// First row and column of the result (K-grouped, of the group's), and how
+  /// many rows and columns there are from these on.
   Value row, column, rowsLeft, columnsLeft;
   Value getFirst(bool isRows) const { return isRows ? row : column; }
   Value getLeft(bool isRows) const { return isRows ? rowsLeft : columnsLeft; }
-  /// i1: nothing is multiplied, in the remainder rows or an empty group.
+  /// i1: the product is zero, for remainder rows or an empty group.
   Value isZero;
-  /// With scales of blocks whose tiles begin anew with each group: the tile's
-  /// first row as these count rows, and the first tile of scales along a
-  /// grouped contraction.
+  /// With scale tiles that begin anew with each group (X7): the tile's first
+  /// row in these tiles, and the first scale tile along a grouped contraction.
   Value scaleRow, firstScaleTile;
-  /// First byte of the contraction, a multiple of 16; how many bytes from there
-  /// on are of the group before; and where the group's end.
+  /// First byte of the contraction, a multiple of 16. How many bytes from it on
+  /// belong to the previous group, and where the group ends.
   Value firstByte, headBytes, endBytes;
-  /// Where lines are shifted, the first byte is a multiple of 4. By so many
-  /// bytes the group begins later; they are counted by neither of the others.
+  /// With shiftsLines, firstByte is a multiple of 4, and the group begins
+  /// shiftBytes after it. headBytes and endBytes do not include them.
   Value shiftBytes;
 };
 
@@ -181,46 +181,47 @@ struct MatmulHalf {
 inline constexpr MatmulHalf kRows0{true, false}, kRows1{true, true},
     kColumns0{false, false}, kColumns1{false, true};
 
-/// The row or column of the tile that the lane has in the fragments of a half,
-/// one for each (i32).
+/// Returns the row or column (i32) in the tile of each of the lane's fragments
+/// of a half.
 SmallVector<Value> createLaneLines(CDNAMatmulKernel &kernel, MatmulHalf half);
 
-/// The range from which lanes load of the stage that is `step` bytes into the
-/// contraction, each `inStage` bytes into the stage (both i32). Loads behind
-/// the contraction's end are outside: the lane's offset is, which changes
-/// `offsets`, or nothing is inside.
+/// Returns the range for loads at `inStage` bytes into the stage that is `step`
+/// bytes into the contraction (both i32). Makes loads past the contraction's
+/// end return zero: it moves `offsets` outside of the range, or returns an
+/// empty range.
 BufferRange excludeBehindEnd(const CDNAMatmulKernel &kernel,
                              const CDNATile &tile, const BufferRange &range,
                              Value inStage, Value step,
                              MutableArrayRef<Value> offsets);
 
-/// f(r) of a row, or column, of shared memory.
+/// Returns f(r), the swizzle of a row or column of shared memory
+/// (CDNAOperands).
 Value createSwizzle(CDNAMatmulKernel &kernel, bool isRows, Value line);
-/// The first byte of an operand that the tile has at the contraction's first.
+/// Returns the address of the tile's first byte of an operand.
 Value createOperandBase(CDNAMatmulKernel &kernel, const CDNATile &tile,
                         bool isRows);
 
-/// Brings halves of an operand that is MN-major to shared memory, as if it were
-/// contiguous along the contraction.
+/// Loads halves of an MN-major operand and transposes them in registers for
+/// shared memory, which is K-major.
 class CDNATransposedLoads {
 public:
   CDNATransposedLoads(CDNAMatmulKernel &kernel, const CDNATile &tile,
                       bool isRows);
 
-  /// Positions of the contraction that a lane loads in a round: a word of a
-  /// line.
+  /// Positions of the contraction that a lane loads in a round. Their elements
+  /// of one row or column make a word.
   static constexpr int64_t kPair = 2;
 
-  /// Begins to load the lane's part of half a stage: kPair values a round.
+  /// Starts the loads of the lane's part of half a stage: kPair values a round.
   SmallVector<Value> load(MatmulHalf half, Value step);
-  /// Makes words of lines of what was loaded.
+  /// Transposes loaded values to words along the contraction.
   SmallVector<Value> transpose(ArrayRef<Value> loaded);
-  /// Where they belong in the first half of a stage that begins at `stage`
-  /// (i32, bytes).
+  /// Returns the shared memory offsets of these words, for the first half of
+  /// the stage at `stage` (i32, bytes).
   SmallVector<Value> createPlaces(Value stage);
 
 private:
-  /// Lines of a lane in a round, and of a wave.
+  /// Lines (rows or columns of the operand) of a lane and of a wave in a round.
   static constexpr int64_t kLines = 4, kWaveLines = 64;
 
   int64_t getFirstLine(int64_t round) const;
@@ -231,38 +232,39 @@ private:
   const CDNATile &tile;
   bool isRows;
   Value base, pitch;
-  /// Selectors of v_perm that make the words of the line that a lane stores
-  /// first, and of the second.
+  /// v_perm selectors for the word of the line that a lane stores first, and of
+  /// the second.
   Value selectors[2];
-  /// Where the lane loads from in the range of a stage, for each round and
-  /// position, and where it stores its first line to, for each round; both
-  /// without what getFirstLine() adds.
+  /// Offsets of the lane's loads in a stage's range, for each round and
+  /// position. Offsets of its first line in shared memory, for each round. Both
+  /// exclude getFirstLine().
   SmallVector<Value> offsets, places;
 };
 
-/// Scales of blocks (G9), one of which a lane needs for each fragment and
-/// stage.
+/// Loads block scales, (G9) of semantics.md. A lane needs one scale for each
+/// fragment and stage.
 class CDNABlockScales {
 public:
-  /// Blocks of the contraction in a stage of 128 bytes: a line of a tile of
-  /// scales.
+  /// Blocks of the contraction in a stage of 128 bytes, as many as a scale tile
+  /// has for a line.
   static constexpr int64_t kStageBlocks = 128 / kMXBlock;
   static_assert(kStageBlocks == kScaleTileBlocks);
 
   CDNABlockScales(CDNAMatmulKernel &kernel, const CDNATile &tile);
 
-  /// Begins to load the bytes (vector<4xi8>, of which they are the first) of
-  /// the fragments of a half, for the stage that is `step` (i32) elements into
-  /// the contraction. Behind its end they are zero, which is finite.
+  /// Starts the loads of the scales of a half's fragments, for the stage `step`
+  /// (i32) elements into the contraction. Each is the first byte of a
+  /// vector<4xi8>. Scales past the contraction's end are zero, which stands for
+  /// a finite number.
   SmallVector<Value> load(MatmulHalf half, Value step) const;
-  /// The loaded scales as instructions take them (i32). They are words only
-  /// there: with such a cast of each, LLVM thinks that a loop is too large to
-  /// rotate.
+  /// Returns loaded scales as the i32 that instructions take. The cast is
+  /// delayed until there: with a cast for each load, LLVM finds a loop too
+  /// large to rotate.
   Value getWord(Value bytes) const;
 
 private:
-  /// One operand's: the range that the tile's lie in, how many bytes those of
-  /// neighbouring stages are apart, and the lane's offset for each fragment of
+  /// Scales of one operand: the range of the tile's scales, the bytes between
+  /// those of neighbouring stages, and the lane's offset for each fragment of
   /// each half.
   struct Scales {
     BufferRange range;
@@ -270,7 +272,7 @@ private:
     SmallVector<Value> offsets[2];
   };
   Scales createScales(bool isOfA);
-  /// Bytes from a line of scales, or of tiles of scales, to the next.
+  /// Returns the bytes from a line of scales, or of scale tiles, to the next.
   Value createLineBytes(BlockScales layout);
 
   CDNAMatmulKernel &kernel;
@@ -291,54 +293,57 @@ class CDNAOperands {
 public:
   CDNAOperands(CDNAMatmulKernel &kernel, const CDNATile &tile);
 
-  /// Whether half a stage goes to shared memory without registers.
+  /// Whether half a stage is loaded to shared memory directly, without
+  /// registers.
   bool isDirect(MatmulHalf half) const;
   bool hasDirect() const { return isDirect(kRows0) || isDirect(kColumns0); }
   bool hasStaged() const { return !isDirect(kRows0) || !isDirect(kColumns0); }
-  /// Loads to half a stage: how many a wave has under way.
+  /// Returns the number of loads that a wave issues for half a stage, direct or
+  /// through registers.
   int64_t countLoads(MatmulHalf half) const;
 
-  /// Begins to load half a stage, `step` (i32) bytes into the contraction, to
-  /// shared memory at `stage` (i32, bytes). Needs direct loads.
+  /// Starts direct loads of half a stage, `step` (i32) bytes into the
+  /// contraction, to shared memory at `stage` (i32, bytes). Requires isDirect.
   void loadToShared(MatmulHalf half, Value stage, Value step);
-  /// Loads countStaged() values to registers, from which combine() makes
-  /// chunks, or words where an operand is MN-major.
+  /// The path through registers: `load` returns countStaged() values. `combine`
+  /// makes chunks of them, or words where an operand is MN-major.
   int64_t countStaged(MatmulHalf half) const;
   SmallVector<Value> load(MatmulHalf half, Value step);
   SmallVector<Value> combine(MatmulHalf half, ArrayRef<Value> staged);
-  /// From there to shared memory.
+  /// Stores what `combine` returned to shared memory.
   void storeToShared(MatmulHalf half, Value stage, ArrayRef<Value> chunks);
 
-  /// The wave's fragments of half a stage.
+  /// Loads the wave's fragments of half a stage from shared memory.
   SmallVector<MfmaFragment> read(MatmulHalf half, Value stage);
 
-  /// i1: the stage that is `step` bytes into the contraction has bytes to mask;
-  /// null where none has.
+  /// Returns an i1: whether the stage `step` bytes into the contraction has
+  /// bytes to mask. Null if no stage has.
   Value createHasMask(Value step);
-  /// Makes zeros of what is not the tile's, of fragments or of chunks that were
-  /// loaded.
+  /// Zeroes bytes outside of the tile's contraction, in fragments or in loaded
+  /// chunks.
   void mask(Value step, MutableArrayRef<MfmaFragment> fragments);
   void mask(MatmulHalf half, Value step, MutableArrayRef<Value> chunks);
 
 private:
-  /// How a lane names what is `step` bytes into the contraction: the range, the
-  /// lane's offset for each round, and what is added in all lanes.
+  /// How a lane addresses memory `step` bytes into the contraction: the range,
+  /// its offset for each round, and an offset that all lanes add.
   struct Address {
     BufferRange range;
     SmallVector<Value> offsets;
     Value uniform;
   };
-  /// What is of one operand.
+  /// State of one operand.
   struct Side {
     std::optional<CDNATransposedLoads> transposed;
-    /// Else the range, the byte in a stage that the lane loads, and its offset
-    /// in the range for each half and round.
+    /// If it is not transposed: the range, the byte of a stage that the lane
+    /// loads, and its offset in the range for each half and round.
     BufferRange range;
     Value chunk;
     SmallVector<Value> offsets[2];
-    /// By how many bits what it loads is shifted, if lines are.
+    /// With shiftsLines, the shift in bits of the lane's loads.
     Value shift;
-    /// Where the lane reads its two chunks of the first fragment of a half.
+    /// Offsets in shared memory of the lane's two chunks of the first fragment
+    /// of a half.
     Value read[2];
   };
   Side &getSide(bool isRows) { return isRows ? rows : columns; }
@@ -352,8 +357,8 @@ private:
   KernelBuilder &b;
   const CDNATile &tile;
   Side rows, columns;
-  /// Where loads and reads of shared memory differ, so that compilers do not
-  /// wait for loads of another stage before they read.
+  /// Alias scopes of direct loads and of reads of shared memory. With them,
+  /// compilers do not wait for loads of another stage before they read.
   ArrayAttr loadScope, readScope;
 };
 
@@ -361,47 +366,49 @@ private:
 // Main loop, epilogue
 //===----------------------------------------------------------------------===//
 
-/// The wave's sums, for each half of the rows and of the columns: first along
-/// the rows, then along the columns.
+/// The wave's accumulators, for each half of the rows and of the columns: first
+/// along the rows, then along the columns.
 using CDNAAccumulators = SmallVector<Value>;
 
 CDNAAccumulators createCDNAMainLoop(CDNAMatmulKernel &kernel,
                                     const CDNATile &tile);
 
-/// Scales, adds to what is there, and writes the tile.
+/// The epilogue: scales the accumulators, adds the addend, and stores the tile.
 class CDNAEpilogue {
 public:
   CDNAEpilogue(CDNAMatmulKernel &kernel, const CDNATile &tile);
 
-  /// Begins to load the thread's part of the tile's scales: before the main
-  /// loop, which hides it.
+  /// Starts the loads of the thread's part of the tile's scales. Called before
+  /// the main loop, which hides their latency.
   void loadScales();
-  /// Shared memory is free by now.
+  /// Stores the tile. Reuses the shared memory of the main loop.
   void storeTile(ArrayRef<Value> accumulators);
 
 private:
-  /// Eight neighbouring columns of a row, in the tile.
+  /// Eight neighbouring columns of a row. Row and column are relative to the
+  /// tile.
   struct Run {
     Value row, column;
     SmallVector<Value> values;
   };
-  /// The scales go through shared memory, and are divided into one only once.
+  /// Exchanges the scales through shared memory. Reciprocals are computed once.
   void shareScales();
-  /// `isRagged`: the result's last columns do not fill a run.
+  /// Stores all runs. `isRagged`: the result's last columns do not fill a run.
   void storeRuns(ArrayRef<Value> accumulators, bool isRagged);
   void scale(Run &run);
   void accumulate(Run &run, bool isRagged);
   void store(const Run &run, bool isRagged);
   BufferRange getRange(Value base, Value pitch, Value groupStride);
-  /// Where an element of a run lies in a range with this pitch, or outside.
+  /// Returns the offset of an element of a run in a range with this pitch, or
+  /// kOutside.
   Value getOffset(const Run &run, int64_t element, Value pitch);
 
   CDNAMatmulKernel &kernel;
   KernelBuilder &b;
   const CDNATile &tile;
   BufferRange result, addend;
-  /// f32, or zero where there is no product. Thread t has those of t, t +
-  /// threads and so on, where those of the columns follow those of the rows.
+  /// f32 scales, zero where there is no product. Thread t has scales t, t +
+  /// threads and so on; those of columns follow those of rows.
   SmallVector<Value, 2> scales;
 };
 

@@ -15,8 +15,8 @@
 
 namespace mlir::fp8moe {
 
-/// Matrices, one a group, and strides of their rows and of groups, in elements.
-/// Columns are contiguous.
+/// Sizes of a stack of matrices, one a group, and strides of rows and of
+/// groups, in elements. Columns are contiguous.
 template <typename T> struct AddendCopySizes {
   T groups, rows, columns;
   T addendRow, addendGroup;
@@ -30,8 +30,8 @@ template <typename T> struct AddendCopySizes {
   }
 };
 
-/// Launches a copy of f32 `addend` to `result`. Where both are the same memory
-/// the kernel ends at once. `multiprocessors` (index) is their number.
+/// Launches a copy of f32 `addend` to `result`. The kernel exits at once where
+/// both are the same memory. `multiprocessors` (index) is the number of SMs.
 void launchAddendCopy(Location loc, Value addend, Value result,
                       const AddendCopySizes<OpFoldResult> &sizes,
                       Value multiprocessors, Value condition,

@@ -13,10 +13,10 @@
 
 namespace mlir::fp8moe {
 
-/// Needs and times of Hopper's grouped matmul, on the cards that each figure
-/// names.
+/// Registers and times of Hopper's grouped matmul, on the cards that each
+/// figure names.
 struct HopperCalibration {
-  /// Fitted together.
+  /// Provenance of figures that were fitted together.
   static constexpr llvm::StringLiteral sweep =
       "one NVIDIA H200 at its power limit, 2026-11-22: every tile of eight "
       "shapes in both modes, benchmarks/grouped_matmul.py --sweep";
@@ -33,18 +33,18 @@ struct HopperCalibration {
   static constexpr llvm::StringLiteral promotedTiles =
       "one NVIDIA H100 and one H200, 2026-11-25: five tiles of the six "
       "shapes that docs/results shows with promoted accumulation";
-  /// Since producers tell cooperative consumers their tiles. Chosen tiles are
-  /// the best ones, or within 2% of these but for two weight gradients (5%,
-  /// 7%). Fast shared tiles, which gained less, would be predicted 4% too fast
-  /// by it.
+  /// Measured since producers send tiles to cooperative consumers
+  /// (TileMessages). Chosen tiles are the best ones or within 2% of these, but
+  /// for two weight gradients (5%, 7%). Fast Cooperative tiles gained less:
+  /// this figure would predict them 4% too fast.
   static constexpr llvm::StringLiteral toldTiles =
       "one NVIDIA H100, 2026-11-27: six promoted tiles of ten shapes in both "
       "modes, benchmarks/grouped_matmul.py --tile";
 
   llvm::StringRef chip = llvm::StringLiteral("sm_90a");
 
-  /// Registers beside the accumulators in the loop and in the epilogue, and how
-  /// many more an epilogue takes that loads what it accumulates into.
+  /// Registers of a thread besides accumulators: in the main loop, in the
+  /// epilogue, and additionally in an epilogue that loads an addend.
   Figure<int64_t> loopRegisters = measured<int64_t>(
       40, "ptxas of CUDA 13: loops of 192 accumulators do not spill");
   Figure<int64_t> epilogueRegisters = measured<int64_t>(
@@ -54,65 +54,65 @@ struct HopperCalibration {
       40, "ptxas of CUDA 13: epilogues of 128 accumulators with an addend do "
           "not spill, of 160 they do");
 
-  /// Part of the data sheet's rate that is left at the power limit, for a tile
-  /// that reads nothing, and how much a tile's stages slow down per 1/rows +
-  /// 1/columns.
+  /// Fraction of the data sheet's rate at the power limit, for an infinitely
+  /// large tile. And the slowdown of a stage per 1/rows + 1/columns of its
+  /// tile.
   Figure<double> sustainedRate = measured(0.7525, sweep);
   Figure<double> operandSlowdown = measured(8.0, sweep);
-  /// Bytes that shared memory moves in a cycle, and how many it may have to
-  /// move in a cycle of the tensor cores, for them and for the copies, before
-  /// these wait: the power limit slows them, too. Bytes beyond that slow a
-  /// stage.
+  /// Shared memory bandwidth in bytes a cycle. Most bytes that reads and copies
+  /// may move in a cycle of the tensor cores without stalls; the power limit
+  /// slows the tensor cores, so it exceeds the bandwidth. Slowdown of a stage
+  /// by the bytes beyond that.
   Figure<double> sharedBytesPerCycle =
       fromDataSheet(128.0, "CUDA C++ Programming Guide: 32 banks of 4 bytes");
   Figure<double> sharedBytesHidden = measured(160.0, sweep);
   Figure<double> sharedSlowdown = measured(0.4, sweep);
-  /// Bytes of lines that a multiprocessor may have to read from L2 in a cycle
-  /// of the tensor cores before these wait, and how much a stage slows down
-  /// when lines that rows straddle make it twice of that, or of what whole
-  /// lines take.
+  /// Bytes of L2 lines that an SM may read in a cycle of the tensor cores
+  /// without stalls. And the slowdown of a stage when rows that straddle lines
+  /// make it twice this, or twice what whole lines take.
   Figure<double> lineBytesHidden = measured(88.0, bothCards);
   Figure<double> lineSlowdown = measured(0.8, bothCards);
-  /// Bytes of both operands that a cycle of the tensor cores multiplies, each
-  /// with each.
+  /// Product of the bytes of A and of B that the tensor cores multiply in a
+  /// cycle.
   Figure<double> productBytesPerCycle = fromDataSheet(
       4096.0, "64 rows by columns and 32 bytes take columns / 2 cycles");
-  /// Picoseconds between two tiles when one warpgroup writes while the other
-  /// multiplies.
+  /// Picoseconds between two tiles of a PingPong schedule, where one warpgroup
+  /// writes while the other multiplies.
   Figure<int64_t> turnTime = measured<int64_t>(64000, sweep);
-  /// Picoseconds per element of a tile that a warpgroup takes to write a bf16
-  /// result, beside the other one's multiplications, and the factor of boxes
-  /// narrower than 128 bytes.
+  /// Picoseconds per element for a warpgroup to write a bf16 result while the
+  /// other one multiplies, and the factor for store boxes narrower than 128
+  /// bytes.
   Figure<double> writeTime = measured(84.0, sweep);
   Figure<double> narrowWrite = measured(1.2, sweep);
-  /// Picoseconds per element that the tensor cores wait for the result to be
-  /// written, when nobody else multiplies, and when somebody competes.
+  /// Picoseconds per element of an epilogue that the tensor cores wait for:
+  /// with no other warpgroup multiplying (Cooperative), and with one
+  /// (Independent).
   Figure<double> exposedTime = measured(33.0, sweep);
   Figure<double> competingTime = measured(21.5, promotedTiles);
-  /// How much of the shorter of two times is not hidden by the longer one.
+  /// Fraction of the shorter of two times that the longer one does not hide.
   Figure<double> overlapLoss = measured(0.25, sweep);
-  /// How much the groups of K, which differ in length, are like
-  /// groups that run one after the other: the tiles of a long one may be too
-  /// few for all multiprocessors, or one too many.
+  /// Weight, in K-grouped matmuls, of waves counted group by group against
+  /// waves of all tiles together. Groups differ in length, so tiles of a long
+  /// one may not fill all SMs, or need another wave.
   Figure<double> groupsApart = measured(0.11, sweep);
-  /// Factor of a stage when a warpgroup that has the tensor cores alone
-  /// multiplies 64 rows, so that half as many instructions are under way.
+  /// Slowdown of a PingPong stage with one 64-row instruction at a time, as
+  /// half as many instructions are in flight.
   Figure<double> fewInstructions = measured(1.06, sweep);
-  /// Factor of a stage that two warpgroups share: both wait for it at once.
+  /// Slowdown of a stage that two warpgroups share: both wait for it at once.
   Figure<double> sharedStage = measured(1.05, sweep);
-  /// Factor of a stage when its products are added in f32: by warpgroups that
-  /// share it, with what they wait for each other in columns that could be
-  /// multiplied meanwhile; by those that have tiles of their own; and by one
-  /// that has the tensor cores alone.
+  /// Slowdown of a stage with promoted accumulation. For Cooperative
+  /// warpgroups, it has a factor, and their wait for each other in units of
+  /// columns. Factors for Independent ones, and for PingPong.
   Figure<double> promotedShared = measured(0.88, promotedTiles);
   Figure<double> promotedGap = measured(26.6, promotedTiles);
   Figure<double> promotedApart = measured(1.1, promotedTiles);
   Figure<double> promotedAlone = measured(1.35, sweep);
-  /// exposedTime of tiles whose products are added in f32.
+  /// exposedTime with promoted accumulation.
   Figure<double> promotedExposed = measured(19.0, toldTiles);
 };
 
-/// Null where the registers are not known: the kernel is not supported there.
+/// Returns null for chips with unknown registers, where the kernel is not
+/// supported.
 inline const HopperCalibration *getHopperCalibration(llvm::StringRef chip) {
   static constexpr HopperCalibration table[1];
   return findCalibration(table, chip);

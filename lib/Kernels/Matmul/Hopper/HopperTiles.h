@@ -22,53 +22,54 @@
 
 namespace mlir::fp8moe {
 
-/// How a block computes tiles of the result. One warpgroup loads operands to
-/// shared memory, two multiply.
+/// How a block computes tiles of the result. One producer warpgroup loads
+/// operands to shared memory, and two consumers multiply.
 struct HopperMatmulConfig {
   WgmmaSchedule kind = WgmmaSchedule::PingPong;
   /// Rows and columns of a tile.
   int64_t rows = 128, columns = 128;
-  /// Blocks of 128 bytes of the contraction that a ring holds.
+  /// Stages of a ring. A stage holds 128 bytes of the contraction for all rows
+  /// and columns of the tile.
   int64_t stages = 6;
-  /// Tiles that follow each other along the rows before the columns change, so
-  /// that the blocks that run at once share operands in L2.
+  /// Consecutive tiles along the rows before the next column of tiles (raster),
+  /// so that concurrent blocks share operands in L2.
   int64_t raster = 4;
-  /// Parts of the contraction whose products are added by a kernel of its own.
+  /// Split-K factor. Another kernel adds the products of the splits.
   int64_t splits = 1;
 
-  /// Warpgroups of a block that multiply; one more loads.
+  /// Consumer warpgroups of a block. One more is the producer.
   static constexpr int64_t kConsumers = 2;
   static constexpr int64_t kThreads =
       (1 + kConsumers) * nvidia::kWarpgroupThreads;
-  /// Registers of a thread of the producer, and of a consumer's: what the
-  /// producer gives back, shared by all, in steps of 8.
+  /// Registers of a producer's and of a consumer's thread after reallocation
+  /// (setmaxnreg), in steps of 8.
   static constexpr int64_t kProducerRegisters = 24, kConsumerRegisters = 240;
 
   int64_t getNumRings() const {
     return kind == WgmmaSchedule::Independent ? 2 : 1;
   }
-  /// Rows of a tile that one consumer multiplies.
+  /// Returns the rows of a tile that one consumer multiplies.
   int64_t getConsumerRows() const {
     return kind == WgmmaSchedule::Cooperative ? rows / kConsumers : rows;
   }
-  /// Bytes of each operand in a stage.
+  /// Returns the bytes of operand A or B in a stage.
   int64_t getStageBytes(bool isA) const {
     return (isA ? rows : columns) * nvidia::kSwizzleRowBytes;
   }
 };
 
-/// Where the parts of a kernel's shared memory begin, in bytes.
+/// Byte offsets of the parts of a kernel's shared memory.
 struct HopperMatmulMemory {
-  /// Stages of both operands, for one ring after the other.
+  /// The stages of operands A and B. All stages of ring 0 come before those of
+  /// ring 1.
   int64_t a, b;
-  /// Two buffers of one warp's result after the other.
+  /// Staging of results: two buffers for each warp.
   int64_t staging;
-  /// The scales of one warpgroup's tile after the other.
+  /// Scales of a tile, for each warpgroup.
   int64_t scales;
-  /// The producer's messages about a tile, for one stage after the other, if it
-  /// sends any.
+  /// TileMessages, one for each stage, if the producer sends them.
   int64_t messages;
-  /// Barriers of one ring after the other.
+  /// Mbarriers of each ring.
   int64_t barriers;
   int64_t total;
 
@@ -76,39 +77,42 @@ struct HopperMatmulMemory {
                                 bool isMGrouped, bool promoted);
 };
 
-/// Whether the producer finds the tiles for the consumers as well: for
-/// cooperative ones, who multiply nothing while they look. (Fast ones of groups
-/// of the contraction hide most of that behind a tile's last stage, and a table
-/// of groups needs the room.)
+/// Whether the producer sends tiles to consumers (TileMessages). Cooperative
+/// consumers would multiply nothing while they search. (Without promotion,
+/// K-grouped ones hide most of the search behind a tile's last stage, and a
+/// table of groups needs the memory.)
 bool sendsTileMessages(const HopperMatmulConfig &config, bool isMGrouped,
                        bool promoted);
 
-/// Bytes of what it says of one.
+/// Bytes of a TileMessages entry, which describes a tile.
 constexpr int64_t kTileMessageBytes = 32;
 
 /// Bytes of a buffer that a warp stages its results in: 16 rows of 128 bytes.
 constexpr int64_t kHopperStagingBytes = 2048;
 
-/// A tile and its predicted cost, with the terms that it is made of.
+/// A tile, its predicted cost, and the terms of the cost.
 struct WgmmaTileCost {
   HopperMatmulConfig config;
-  /// One launch, the longer of the two times below, and a part of the other.
+  /// One launch, the longer of the two times below, and a part of the shorter
+  /// one.
   Cost cost;
-  /// Picoseconds of all waves of tiles, and of moving every operand once.
+  /// Picoseconds to compute all waves of tiles, and to move every operand once.
   int64_t tilesTime, trafficTime;
-  /// Tiles in expectation, and the picoseconds that one takes.
+  /// Expected number of tiles, and picoseconds of one tile.
   int64_t tiles, tileTime;
-  /// In expectation, rounded up.
+  /// Expected number of waves, rounded up.
   int64_t waves;
 };
 
-/// Whether the target can run the kernel at all, with some tile.
+/// Whether the target supports the kernel with any tile.
 bool hasWgmmaKernel(MatrixElement a, MatrixElement b, const TargetInfo &target);
 
-/// Whether a tile's width is only for results that are a single wave.
+/// Whether a tile is only considered for results of a single wave, by its
+/// width.
 bool isForSingleWaves(const HopperMatmulConfig &config);
 
-/// The tiles that are legal where there is a kernel, in a fixed order.
+/// Returns the legal tiles, in a fixed order. Requires a target with the
+/// kernel.
 SmallVector<WgmmaTileCost> rankWgmmaTiles(const MatmulWork &work,
                                           const TargetInfo &target);
 
@@ -116,29 +120,28 @@ SmallVector<WgmmaTileCost> rankWgmmaTiles(const MatmulWork &work,
 LogicalResult verifyWgmmaTile(Operation *op, const MatmulWork &work,
                               WgmmaTileAttr tile, const TargetInfo &target);
 
-/// The tiles that one operation gets kernels for. More than one where the
-/// number of rows decides how many waves of tiles there are, and is only known
-/// at run time: the launch of least tileTime * waves runs then.
+/// Returns the tiles that an operation gets kernels for. There are several
+/// where a dynamic number of rows decides the number of waves. The host then
+/// launches the one of least tileTime * waves.
 SmallVector<WgmmaTileCost, 1> getWgmmaAlternatives(const MatmulWork &work,
                                                    const TargetInfo &target);
 
-/// The limits that decide a tile's time, for people.
+/// Explains in text what limits a tile's time.
 std::string explainWgmmaTile(const WgmmaTileCost &tile);
 
 WgmmaTileAttr getWgmmaTile(MLIRContext *context,
                            const HopperMatmulConfig &config);
 HopperMatmulConfig getHopperMatmulConfig(WgmmaTileAttr tile);
 
-/// The cost of a tile where there is a kernel, impossible when the tile is not
-/// legal.
+/// Returns the cost of a tile, an impossible one if it is not legal. Requires a
+/// target with the kernel.
 Cost predictWgmmaTile(const MatmulWork &work, WgmmaTileAttr tile,
                       const TargetInfo &target);
 
-/// Twice the waves of tiles of an M-grouped matmul in expectation: the sum of
-/// the two cases of RaggedRows. Tiles come in waves of one for each
-/// multiprocessor, and a wave costs the same however few tiles it has. The
-/// compiler ranks tiles by it, the host chooses one of several for the rows
-/// of a call.
+/// Returns twice the expected waves of tiles of an M-grouped matmul: the sum
+/// over both cases of RaggedRows. A wave is one tile for each multiprocessor,
+/// and costs the same however few tiles it has. The compiler ranks tiles by it;
+/// the host chooses among alternatives for the rows of a call.
 template <typename T>
 T countDoubledWaves(const HopperMatmulConfig &config, const T &rows,
                     const T &columns, const T &groups,

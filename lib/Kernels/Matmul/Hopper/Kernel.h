@@ -16,28 +16,28 @@
 
 namespace mlir::fp8moe {
 
-/// Elements of the contraction that the tensor cores add up by themselves.
-/// Their sums of FP8 products keep fewer bits than f32, so that the relative
-/// error grows with the root of the length: 2.9e-5 per root of an element were
-/// measured with normally distributed operands up to 131072 elements, beside
-/// the 1.7e-3 of a bf16 result. So many elements make 6.6e-3 of the 8e-3 that
-/// (G5) grants; what is longer is added up in f32 from parts.
+/// Longest contraction that is summed by the tensor cores alone. Their sums of
+/// FP8 products keep fewer bits than f32, so the relative error grows with the
+/// root of the length. It is 2.9e-5 per root of an element, measured with
+/// normally distributed operands up to 131072 elements; rounding to bf16 adds
+/// 1.7e-3. This length gives 6.6e-3 of the 8e-3 that (G5) of semantics.md
+/// grants. Longer contractions are summed in f32 from parts.
 constexpr int64_t kFastSumElements = 49152;
 
 /// Whether a contraction may be too long for one sum of the tensor cores.
 bool hasPartialSums(const GroupedMatmulProblem &problem);
 
-/// Whether the problem's consumers are told their tiles, and its kernel's
-/// shared memory.
+/// Whether the problem's producer sends tiles to consumers (TileMessages). And
+/// the layout of its kernel's shared memory.
 bool sendsTileMessages(const GroupedMatmulProblem &problem,
                        const HopperMatmulConfig &config);
 HopperMatmulMemory getMatmulMemory(const GroupedMatmulProblem &problem,
                                    const HopperMatmulConfig &config);
 
-/// Whether f32 sums are added to the result in memory as they are stored, by a
-/// TMA reduction in the L2 cache, so that no thread loads the addend; the
-/// result then has to begin as the addend (AddendCopy.h). bf16 sums are rounded
-/// once, after the addition in f32, so their addend is loaded.
+/// Whether f32 sums are added to the result in memory by TMA reductions, so
+/// that no thread loads the addend. The addend is then copied to the result
+/// first (AddendCopy.h). bf16 sums are rounded once, after the addition in f32,
+/// so their addend is loaded (loadsAddend).
 inline bool addsInMemory(const GroupedMatmulProblem &problem) {
   return problem.accumulates && problem.resultType.isF32();
 }
@@ -45,26 +45,25 @@ inline bool loadsAddend(const GroupedMatmulProblem &problem) {
   return problem.accumulates && !addsInMemory(problem);
 }
 
-/// Columns and bytes per row of the boxes that results are stored in. A box has
-/// the rows that one warp holds of a matrix instruction's result.
+/// Columns, and bytes of a row, of a TMA store box. Its rows are those that one
+/// warp holds of a wgmma result.
 struct ResultBox {
   int64_t columns, rowBytes;
   static constexpr int64_t kRows = 16;
 
-  /// The widest box that divides the columns of a tile.
+  /// Returns the widest box whose columns divide those of a tile.
   static ResultBox get(int64_t tileColumns, int64_t resultBytes);
 };
 
-/// Bytes in memory that a block needs for partial sums.
+/// Returns the bytes of global memory that a block needs for partial sums.
 int64_t getPartialSumsBytes(const HopperMatmulConfig &config);
 
-/// The kernel of a problem. Its parameters: tensor maps of a (contraction,
-/// rows), of b (contraction and columns, or columns and contraction, and, with
-/// experts, groups) and of the result (columns, rows and, in the weight
-/// gradient, groups); then the pointers offsets (unless dense), both scales if
-/// there are any, result (M-grouped), what is accumulated into, if it is
-/// loaded, and room for partial sums, if there may be any (getPartialSumsBytes
-/// for each block); then the dynamic sizes.
+/// Builds the kernel of a problem. Its parameters are: tensor maps of a
+/// (contraction, rows), of b (contraction and columns, or columns and
+/// contraction, and, with experts, groups) and of the result (columns, rows
+/// and, K-grouped, groups); then the pointers offsets (unless dense), existing
+/// scales, result (M-grouped), addend, if it is loaded, and partial sums, if
+/// there may be any (getPartialSumsBytes a block); then the dynamic sizes.
 void buildHopperGroupedMatmul(KernelBuilder &b,
                               const GroupedMatmulProblem &problem,
                               const HopperMatmulConfig &config);
@@ -90,57 +89,57 @@ struct GroupedMatmulKernel {
   /// Shared memory; warp and lane of this thread; block and number of blocks.
   Value shared, warp, lane, block, numBlocks;
 
-  /// The end of a group that there is, neither before that of the one before
-  /// nor behind `extent`.
+  /// Loads the end of an existing group, clamped to [previous, extent].
   Value loadGroupEnd(Value group, Value previous, Value extent);
 
-  /// The ring with this number.
+  /// Returns the ring with this index.
   StageRing getRing(Value index);
-  /// `bytes` from the beginning of shared memory.
+  /// Returns the address at `bytes` from the beginning of shared memory.
   Value getShared(Value bytes) { return b.offsetBytes(shared, bytes); }
 
-  /// Bytes from the beginning of shared memory to an operand in a stage, `slot`
-  /// counting those of all rings.
+  /// Returns the shared memory offset of an operand in a stage. `slot` counts
+  /// the stages of all rings.
   Value getOffset(bool isA, Value slot) const {
     return b.add(b.mul(slot, config.getStageBytes(isA)),
                  isA ? memory.a : memory.b);
   }
-  /// Elements of the contraction in a stage.
+  /// Returns the elements of the contraction in a stage.
   int64_t getStageElements() const {
     return kSwizzleRowBytes / problem.getElementBytes();
   }
-  /// An MN-major operand comes in boxes, each a row of 128 bytes for every
-  /// position of the contraction in a stage: rows of A or columns of B in it,
-  /// and bytes.
+  /// Rows of A or columns of B in a box of an MN-major operand, and the bytes
+  /// of a box. Such operands are loaded in boxes with a row of 128 bytes for
+  /// each position of the contraction in a stage.
   int64_t getBoxExtent() const { return getStageElements(); }
   int64_t getBoxBytes() const { return getStageElements() * kSwizzleRowBytes; }
   bool isMNMajor(bool isA) const {
     return isA ? problem.mnMajorA : problem.mnMajorB;
   }
-  /// From one instruction's part of a stage of an operand to the next one's.
+  /// Returns the bytes from one wgmma's part of an operand's stage to the next
+  /// one's.
   int64_t getStepBytes(bool isA) const {
     return isMNMajor(isA)
                ? kWgmmaBytes / problem.getElementBytes() * kSwizzleRowBytes
                : kWgmmaBytes;
   }
-  /// The bits besides the address of an operand's descriptors.
+  /// Returns the bits of an operand's descriptors other than the address.
   uint64_t getDescriptorBits(bool isA) const {
     return isMNMajor(isA) ? getMNMajorDescriptorBits(getBoxBytes())
                           : getWgmmaDescriptorBits();
   }
-  /// Groups of the contraction begin at multiples of so many bytes.
+  /// Returns the multiple in bytes that groups of the contraction begin at.
   int64_t getGroupAlignment() const {
     return problem.padding * problem.getElementBytes();
   }
-  /// The last stage of a group is multiplied only as far as there is data, in
-  /// steps of one instruction. (With promoted accumulation the loop that this
-  /// takes would need more registers than there are.)
+  /// Whether a group's last stage is multiplied only as far as it has data, in
+  /// steps of one wgmma. (With promoted accumulation the loop for this would
+  /// need more registers than there are.)
   bool endsInsideStages() const {
     return !problem.isMGrouped() && !problem.promoted;
   }
-  /// The first stage of a group may begin with elements of the group before,
-  /// and its last one may end with those of the next.
-  /// (Loads of MN-major operands begin with any position of the contraction.)
+  /// Whether a group's first stage may begin with elements of the previous
+  /// group, and its last one end with those of the next. (Loads of MN-major
+  /// operands begin at any position of the contraction.)
   bool needsHeadMask() const {
     return !problem.isMGrouped() && !(problem.mnMajorA && problem.mnMajorB) &&
            getGroupAlignment() % kSwizzleChunkBytes;
@@ -156,16 +155,17 @@ struct GroupedMatmulKernel {
 // Scheduler
 //===----------------------------------------------------------------------===//
 
-/// A tile's number, counted through all groups, and the group that it lies in.
+/// The state of a walk over tiles: a tile, counted through all groups, and its
+/// group.
 struct TileState {
-  /// The tile, and from there to the next one of the walk.
+  /// Number of the tile, and distance to the walk's next tile.
   Value tile, step;
-  /// The group, as a number in the order in which groups are taken, and its
-  /// first tile.
+  /// Index of the group in the order that groups are processed in, and the
+  /// number of its first tile.
   Value group, firstTile;
-  /// The group's rows, or its range of the contraction without padding (from 0
-  /// on where groups are taken by length); and where that range begins with the
-  /// padding of the data.
+  /// The group's rows, or K-grouped its range of the contraction without
+  /// padding (from 0 on with GroupOrder). And the begin of that range in padded
+  /// data.
   Value begin, end, paddedBegin;
 
   SmallVector<Value> pack() const {
@@ -175,73 +175,74 @@ struct TileState {
     return {values[0], values[1], values[2], values[3],
             values[4], values[5], values[6]};
   }
-  /// As `unpack`, of what a loop carries, which printed kernels call by the
-  /// names of the fields.
+  /// Unpacks loop-carried values, and names them by the fields in printed
+  /// kernels.
   static TileState unpackNamed(KernelBuilder &b, ValueRange values);
 };
 
-/// The tile of a role, all i32 but for isZero.
+/// The tile that a role works on, all i32 but for isZero.
 struct Tile {
-  /// Counted through all groups, in the order in which they are taken.
+  /// Number of the tile, counted through all groups in the order they are
+  /// processed.
   Value number;
-  /// The group whose b, scales and result these are.
+  /// Index of the group, for b, scales and the result.
   Value group;
   /// First row and column.
   Value row, column;
-  /// i1: nothing is multiplied, in the remainder rows or an empty group. The
-  /// product is zero whatever the scales are.
+  /// i1: the product is zero whatever the scales are, as for remainder rows or
+  /// an empty group.
   Value isZero;
-  /// M-grouped and not split: where the group's rows end.
+  /// M-grouped and not split: the end of the group's rows.
   Value rowEnd;
-  /// The part of a split contraction.
+  /// Index of the split, with split-K.
   Value split;
-  /// First element of the contraction, and the number of its stages.
+  /// First element of the contraction, and its number of stages.
   Value contraction, numStages;
-  /// K-grouped: bytes before the group in what is loaded first, and bytes up
-  /// to its end in the last stage: at most 0 in an empty group.
+  /// K-grouped: bytes of the previous group in the first stage, and bytes up to
+  /// the group's end in the last stage (at most 0 in an empty group).
   Value headBytes, lastBytes;
   /// Index of the first scale of the tile's rows or group, with padding.
   Value scaleBegin;
 };
 
-/// Which tiles a warp or warpgroup walks over, one of every `step`: number w is
-/// w * step + first; where groups are taken by length and w is odd, it is
-/// w * step + step - 1 - first. With `alternate` (i1) set, two walks share
-/// these: this one takes the second tile of every two if it is true, else the
-/// first.
+/// The tiles of a warp or warpgroup, one of every `step`: number w is w * step
+/// + first. With GroupOrder an odd w takes w * step + step - 1 - first instead.
+/// If `alternate` (i1) is set, two walks share these tiles. This walk takes the
+/// second of every two if it is true, else the first.
 struct TileWalk {
   Value first, step;
   Value alternate;
 };
 
-/// The number of the tile behind a walk's last one, and the number of stages
-/// that all its tiles took.
+/// The tile number after a walk's last tile, and the total number of stages of
+/// its tiles.
 struct TileWalkEnd {
   Value number, stageCount;
 };
 
-/// The groups of a contraction by length, longest first; of two that are alike,
-/// the first one first. Each block makes a table of them behind what else it
-/// has in shared memory.
+/// K-grouped: a table of the groups by length, longest first; of equal ones the
+/// first index first. Each block builds it in shared memory after the rest of
+/// its data.
 class GroupOrder {
 public:
-  /// Whether there are several groups, a number that is known, and their table
-  /// has room behind the tile.
+  /// Whether the number of groups is static and at least two, and their table
+  /// fits into shared memory besides the tile.
   static bool isWorthwhile(const GroupedMatmulProblem &problem,
                            const HopperMatmulConfig &config);
-  /// Bytes of shared memory, besides those of the tile.
+  /// Returns the bytes of shared memory for the table.
   static int64_t getBytes(const GroupedMatmulProblem &problem,
                           const HopperMatmulConfig &config);
 
   explicit GroupOrder(GroupedMatmulKernel &kernel);
 
-  /// By all threads of the block, which then wait for each other.
+  /// Builds the table. All threads of the block take part, and need a barrier
+  /// afterwards.
   void create();
 
   /// Loads the index of the group of rank `rank` (i32), longest groups first.
   /// Ranks past the last group give arbitrary values, here and below.
   Value loadGroup(Value rank);
-  /// Loads that group's length, and its start with padding.
+  /// Loads the length of the group of rank `rank`, and its start with padding.
   std::pair<Value, Value> loadRange(Value rank);
 
 private:
@@ -257,22 +258,22 @@ public:
   explicit TileScheduler(GroupedMatmulKernel &kernel);
 
   /// Runs `body` for each tile of the walk. `stageCount` is the number of
-  /// stages that earlier tiles took, those of the other walk included. Then the
-  /// next tile is found, and after that comes `finish`: what `body` left under
-  /// way hides the search.
+  /// stages of all earlier tiles, including those of the other walk. The search
+  /// for the next tile follows `body`, and `finish` follows the search:
+  /// asynchronous work of `body` hides it.
   TileWalkEnd
   forEachTile(const TileWalk &walk,
               function_ref<void(const Tile &tile, Value stageCount)> body,
               function_ref<void()> finish = nullptr);
 
-  /// Stages of a tile; where the contraction is grouped, on average.
+  /// Returns the stages of a tile, the mean where K is grouped.
   Value getMeanStages();
 
 private:
   TileState getFirst(const TileWalk &walk);
   TileState advance(TileState state, const TileWalk &walk);
   TileState seek(TileState state);
-  /// Makes `state` that of its group, which begins where `before` ends.
+  /// Sets the range of `state` for its group, which begins where `before` ends.
   void enterGroup(TileState &state, const TileState &before);
   Value getGroupTiles(const TileState &state);
   Value countTilesAlongRows(const TileState &state);
@@ -289,31 +290,31 @@ private:
 
   GroupedMatmulKernel &kernel;
   KernelBuilder &b;
-  /// The order of groups by length, if they are taken so.
+  /// The order of groups, if they are processed by length.
   std::optional<GroupOrder> order;
-  /// Groups and remainder rows; the extent that ends are clamped to; tiles
-  /// along the columns, and along the rows where K is grouped; stages of a
-  /// whole contraction.
+  /// Number of groups, with remainder rows as one more. Extent that group ends
+  /// are clamped to. Tiles along the columns, and K-grouped along the rows.
+  /// Stages of a whole contraction.
   Value numGroups, extent, tilesAlongColumns, tilesAlongRows, numStages;
 };
 
-/// Cooperative consumers multiply nothing while they look for their next tile.
-/// So the producer, who is ahead of them, says which one it is: in shared
-/// memory, a message for each stage of the ring, of which those of the first
-/// stages of tiles are used. The stage's barriers tell when a message may be
-/// read, and when it may be written again.
+/// Messages by which the producer sends tiles to cooperative consumers, which
+/// would multiply nothing while they search for the next tile. There is a
+/// message in shared memory for each stage of the ring, and the first stage of
+/// a tile uses its. The stage's "full" and "empty" barriers protect it.
 class TileMessages {
 public:
   TileMessages(GroupedMatmulKernel &kernel, const StageRing &ring);
 
-  /// By the producer's thread, before it loads the tile's first stage.
+  /// Sends a tile. Called by the producer's thread before it loads the first
+  /// stage.
   void send(const Tile &tile, RingPosition first);
-  /// Instead of a stage behind the last tile's.
+  /// Sends the end of all tiles. Takes the stage after the last tile.
   void sendEnd(RingPosition position);
 
-  /// By a consumer: as TileScheduler::forEachTile, but that the next tile is
-  /// received after `finish`. Tiles say nothing of their number, or where in
-  /// the contraction they begin.
+  /// Runs `body` for each tile, as TileScheduler::forEachTile does, in a
+  /// consumer. The next tile is received after `finish`. Received tiles lack
+  /// `number`, `contraction` and `scaleBegin`.
   void forEachTile(function_ref<void(const Tile &tile, Value stageCount)> body,
                    function_ref<void()> finish);
 
@@ -332,28 +333,29 @@ private:
 // Roles
 //===----------------------------------------------------------------------===//
 
-/// One warp for each ring loads the operands of all tiles.
+/// Builds the producer: one warp for each ring loads the operands of all tiles.
 void buildMatmulProducer(GroupedMatmulKernel &kernel);
 
-/// A warpgroup multiplies; `index` (i32) is 0 or 1.
+/// Builds a consumer, a warpgroup that multiplies. `index` (i32) is 0 or 1.
 void buildMatmulConsumer(GroupedMatmulKernel &kernel, Value index);
 
-/// Sums of a consumer's tile whose contraction is too long for the tensor cores
-/// (kFastSumElements): all but the last part are added up in memory that stays
-/// in the L2 cache, as there are no registers for two tiles.
+/// Sums of a consumer's tile with a contraction longer than kFastSumElements.
+/// All parts but the last are added in global memory (cached in L2), as
+/// registers have no room for two tiles.
 class PartialSums {
 public:
   PartialSums(GroupedMatmulKernel &kernel, Value consumer);
 
-  /// Stages of a part that goes to memory.
+  /// Returns the stages of a part that goes to memory.
   int64_t getNumStages() const {
     return kFastSumElements / kernel.getStageElements();
   }
-  /// How many parts of a tile with so many stages go to memory.
+  /// Returns how many parts of a tile with `numStages` stages go to memory.
   Value countParts(Value numStages);
-  /// Takes a part, one struct for each 64 rows; isFirst is an i1.
+  /// Adds a part to memory, or stores it where `isFirst` (i1). `accumulators`
+  /// has a struct for each 64 rows.
   void add(ArrayRef<Value> accumulators, Value isFirst);
-  /// Adds what was taken, if numParts is not 0.
+  /// Adds the sums in memory to `accumulators`, if `numParts` is not 0.
   void addTo(MutableArrayRef<Value> accumulators, Value numParts);
 
 private:
@@ -362,31 +364,32 @@ private:
 
   GroupedMatmulKernel &kernel;
   KernelBuilder &b;
-  /// The thread's first sums.
+  /// Address of the thread's first sums in memory.
   Value base;
 };
 
-/// The last part of a consumer's work on a tile.
+/// The epilogue of a consumer: scales, adds and stores a tile.
 class MatmulEpilogue {
 public:
   MatmulEpilogue(GroupedMatmulKernel &kernel, Value consumer);
 
-  /// Begins to load the thread's part of the tile's scales.
+  /// Starts the loads of the thread's part of the tile's scales.
   SmallVector<Value> loadScales(const Tile &tile);
-  /// Puts them into shared memory. Between the two there should be enough to do
-  /// for memory to answer.
+  /// Stores the loaded scales to shared memory. Other work between both calls
+  /// hides the latency of the loads.
   void keepScales(const Tile &tile, ArrayRef<Value> scales);
-  /// Writes the tile: 64 rows of accumulators after the other.
+  /// Stores the tile, one block of 64 rows after another.
   void storeTile(const Tile &tile, ArrayRef<Value> accumulators);
-  /// Waits until shared memory may go away.
+  /// Waits until TMA stores have read shared memory, so that the block may
+  /// exit.
   void finish();
 
 private:
-  /// Accumulators of 64 rows, and what depends on them.
+  /// Accumulators of 64 rows, and values that depend on these rows.
   struct RowBlock {
     Value accumulators;
-    /// The first of the warp's rows, and how many rows from there on are the
-    /// group's (M-grouped).
+    /// The first of the warp's rows, and how many rows from it on are in the
+    /// group (M-grouped).
     Value row, rowsLeft;
     /// Scales of the thread's two rows.
     Value scales[2];
@@ -404,13 +407,15 @@ private:
   Value getStaged(Value bytes);
   void createWarpgroupBarrier();
   void createWaitForBuffer(int64_t stores);
-  /// Where each of the thread's scales lies within those of the tile.
+  /// Returns the offsets of the thread's scales from its first, of `count` in
+  /// all.
   SmallVector<int64_t> getScaleSteps(int64_t count);
 
   GroupedMatmulKernel &kernel;
   KernelBuilder &b;
   Value consumer;
-  /// Thread and warp of the warpgroup; i1: it issues its warp's copies.
+  /// Thread and warp index in the warpgroup; i1: the thread issues its warp's
+  /// TMA stores.
   Value thread, warp, isLeader;
   ResultBox box;
   Swizzle swizzle;

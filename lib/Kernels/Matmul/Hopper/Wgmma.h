@@ -31,7 +31,7 @@ using nvidia::kWgmmaRows;
 
 /// Bytes of the contraction in one instruction.
 constexpr int64_t kWgmmaBytes = 32;
-/// Bytes that a swizzle moves together.
+/// Bytes of a chunk, the unit that a swizzle permutes.
 constexpr int64_t kSwizzleChunkBytes = 16;
 /// Rows after which the pattern of a swizzle with 128-byte rows repeats.
 constexpr int64_t kSwizzlePeriod = 8;
@@ -42,36 +42,37 @@ struct Swizzle {
   int64_t rowBytes, shift, mask;
 
   static Swizzle get(int64_t rowBytes);
-  /// Byte of a chunk, from the first row.
+  /// Returns the byte offset of a chunk from the first row.
   int64_t getOffset(int64_t row, int64_t chunk) const {
     return row * rowBytes +
            (chunk ^ ((row >> shift) & mask)) * kSwizzleChunkBytes;
   }
-  /// The same, of values (i32).
+  /// Computes getOffset on values (i32).
   Value createOffset(KernelBuilder &b, Value row, Value chunk) const;
 };
 
-/// The bits besides the address of every descriptor of an operand with rows of
-/// 128 bytes along the contraction.
+/// Returns the bits, other than the address, of descriptors of K-major operands
+/// with rows of 128 bytes.
 uint64_t getWgmmaDescriptorBits();
-/// Descriptor bits of an MN-major operand, of bf16: rows of 128 bytes hold 64
-/// of A's rows or B's columns, one for each position of the contraction; the
-/// next 64 come after `boxBytes`.
+/// Returns the descriptor bits of an MN-major bf16 operand. A box has a row of
+/// 128 bytes, 64 of A's rows or B's columns, for each position of the
+/// contraction. The next 64 come after `boxBytes`.
 uint64_t getMNMajorDescriptorBits(int64_t boxBytes);
-/// Bits of a shared memory address that a descriptor keeps, and the bytes that
-/// one unit of them stands for.
+/// Bits of a shared memory address that a descriptor keeps, and bytes of its
+/// address unit.
 constexpr uint64_t kDescriptorAddressMask = 0x3FFF;
 constexpr int64_t kDescriptorUnit = 16;
 
-/// An instruction: 64 rows by `columns`, element types both FP8 or both bf16.
+/// The shape of a wgmma instruction: 64 rows by `columns`. Element types are
+/// both FP8 or both bf16.
 struct WgmmaShape {
   int64_t columns;
   Type a, b;
-  /// The operand, of bf16, lies in shared memory contiguous along A's rows or
-  /// B's columns.
+  /// Whether the operand, of bf16, is contiguous in shared memory along A's
+  /// rows or B's columns.
   bool mnMajorA = false, mnMajorB = false;
 
-  /// f32 registers per thread.
+  /// Returns the f32 accumulators of a thread.
   int64_t getNumAccumulators() const { return columns / 2; }
 };
 
@@ -79,25 +80,26 @@ struct WgmmaShape {
 // Operations
 //===----------------------------------------------------------------------===//
 
-/// A descriptor (i64) of an operand at `address` (i32, in shared memory), whose
-/// rows are kSwizzleRowBytes long and swizzled; `bits` are those beside the
+/// Returns the descriptor (i64) of an operand at `address` (i32, in shared
+/// memory) with swizzled rows of kSwizzleRowBytes. `bits` are those besides the
 /// address.
 Value createWgmmaDescriptor(KernelBuilder &b, Value address,
                             uint64_t bits = getWgmmaDescriptorBits());
-/// The descriptor `bytes` (i32 value or constant, a multiple of 16) further on.
+/// Returns the descriptor advanced by `bytes` (i32 value or constant, a
+/// multiple of 16).
 Value advanceWgmmaDescriptor(KernelBuilder &b, Value descriptor,
                              KernelBuilder::Operand bytes);
 
-/// The accumulators of one instruction as a struct of f32.
+/// Return, or add, the accumulators of one wgmma as a struct of f32.
 Value createUndefAccumulators(KernelBuilder &b, const WgmmaShape &shape);
 Value createZeroAccumulators(KernelBuilder &b, const WgmmaShape &shape);
 Value addAccumulators(KernelBuilder &b, Value lhs, Value rhs);
-/// From such a struct and to it.
+/// Convert a struct of accumulators to a list of f32, and back.
 SmallVector<Value> unpackAccumulators(KernelBuilder &b, Value accumulators);
 Value packAccumulators(KernelBuilder &b, ArrayRef<Value> values);
 
-/// One instruction. Where `accumulate` (i32) is 0, the old accumulators are
-/// ignored.
+/// Creates one wgmma. It ignores the old accumulators where `accumulate` (i32)
+/// is 0.
 Value createWgmma(KernelBuilder &b, const WgmmaShape &shape, Value descriptorA,
                   Value descriptorB, Value accumulators, Value accumulate);
 

@@ -13,22 +13,24 @@
 
 namespace mlir::fp8moe {
 
-/// Registers of a thread, the most that kernels need.
+/// Registers of a thread, as the maximum over all kernels.
 struct RegisterResidentRegisters {
-  /// Registers that hold a slice differ by so many from one entry to the next.
+  /// Step of `slices`: the registers that hold data of a slice grow by it from
+  /// one entry to the next.
   static constexpr int64_t kStep = 8;
 
-  /// With `kStep` registers that hold a slice, twice as many, and so on.
+  /// Registers of a thread with `kStep` registers of data, 2 * `kStep`, and so
+  /// on.
   int64_t slices[8];
-  /// With those that hold a part of a jagged group.
+  /// Registers of a thread in kernels for jagged groups.
   int64_t jagged;
 };
 
-/// Needs and times of register-resident kernels on a chip; by default an
+/// Registers and times of register-resident kernels on a chip; by default an
 /// H200's.
 struct RegisterResidentCalibration {
-  /// Registers without spilling, fitted: 54, and nine for every eight that
-  /// hold.
+  /// Registers without spilling, fitted: 54, and nine for every eight that hold
+  /// data.
   static constexpr RegisterResidentRegisters ptxas = {
       {63, 72, 81, 90, 99, 108, 117, 126}, 90};
   static constexpr llvm::StringLiteral leastRegret =
@@ -38,23 +40,23 @@ struct RegisterResidentCalibration {
   llvm::StringRef chip = llvm::StringLiteral("sm_90a");
   Figure<RegisterResidentRegisters> registers =
       measured(ptxas, "ptxas of CUDA 13");
-  /// Picoseconds of a wait for all of a slice under load, up to its stores.
+  /// Picoseconds from the loads of a slice to its stores, under load.
   Figure<double> wait =
       measured(850000.0, "one NVIDIA H200, 2026-11-21: 331 waves of teams of "
                          "256 take 312 us, and others a little less");
-  /// Picoseconds of a round trip of later rows, the second one to the cache,
-  /// and of one element a thread, of slices whose chunks are not aligned.
+  /// Picoseconds of a round trip for rows that registers do not hold; their
+  /// second read is from the cache. And of one element a thread, for slices
+  /// whose chunks are misaligned.
   Figure<double> laterTrip = measured(500000.0, leastRegret);
   Figure<double> elementTrip = measured(180000.0, leastRegret);
-  /// Picoseconds of finding the bounds of a group: loads that depend on one
-  /// another.
+  /// Picoseconds to find the bounds of a group, by dependent loads.
   Figure<double> bounds = measured(1700000.0, leastRegret);
 };
 
 /// The registers that LLVM 22 assigns: `.vgpr_count` in the notes of 672
-/// kernels. They are all teams, of 16 and 32 bits, with one chunk to as many as
-/// a thread holds, with whole chunks and without; jagged groups with a known
-/// number of columns, with an unknown one, and padded.
+/// kernels. They cover all team sizes, 16 and 32 bits, each possible number of
+/// chunks a thread, and whole and partial chunks. Jagged groups have known and
+/// unknown numbers of columns, and padding.
 constexpr RegisterResidentCalibration
 getRegisterResidentAMD(llvm::StringLiteral chip,
                        RegisterResidentRegisters registers) {
@@ -64,7 +66,8 @@ getRegisterResidentAMD(llvm::StringLiteral chip,
   return row;
 }
 
-/// Null where the registers are not known: the kernels are not supported there.
+/// Returns null for chips with unknown registers, where the kernels are not
+/// supported.
 inline const RegisterResidentCalibration *
 getRegisterResidentCalibration(llvm::StringRef chip) {
   using Row = RegisterResidentCalibration;

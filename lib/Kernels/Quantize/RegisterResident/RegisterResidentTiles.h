@@ -14,16 +14,17 @@
 
 namespace mlir::fp8moe::register_resident {
 
-/// Columns of one segment that a block takes.
+/// Returns the columns of one segment that a work tile covers.
 inline int64_t getWorkTileColumns(RegisterResidentTileAttr tile) {
   return tile.getColumns() * tile.getRounds();
 }
 
-/// Strips of columns whose remainder rows make a work tile. Mostly there are no
-/// such rows.
+/// Strips of columns (of a work tile's width) whose remainder rows make one
+/// work tile. Mostly there are no remainder rows.
 constexpr int64_t kRemainderStrips = 16;
 
-/// Work tiles of a quantization, with those of the remainder rows or without.
+/// Returns the number of work tiles, including those of the remainder rows or
+/// not.
 template <typename T>
 T countWorkTiles(RegisterResidentTileAttr tile, const T &segments,
                  const T &columns, bool withRemainder) {
@@ -33,8 +34,8 @@ T countWorkTiles(RegisterResidentTileAttr tile, const T &segments,
                        : workTiles;
 }
 
-/// Bytes of shared memory for magnitudes by subgroup; shuffles combine the
-/// threads of a smaller team.
+/// Returns the bytes of shared memory for one magnitude a subgroup. Teams
+/// within a subgroup use shuffles instead.
 inline int64_t getSharedBytes(int64_t team, int64_t threads,
                               int64_t subgroupSize) {
   return team > subgroupSize ? threads / subgroupSize * sizeof(float) : 0;

@@ -14,55 +14,55 @@
 
 namespace mlir::fp8moe {
 
-/// Bytes that kernels hand on of a tile of lines.
+/// Bytes of a FoundSegment in global memory, one for each tile of lines.
 inline constexpr int64_t kFoundTileBytes = 2 * kVectorBytes;
 
-/// The operation as both kernels of #fp8moe.rescaled_both_axes see it: a tensor
+/// The problem as both kernels of #fp8moe.rescaled_both_axes see it: a tensor
 /// whose segments are quantized along their rows and along their columns. A
-/// line is a row of a segment: `columns` reduces over lines, and a line is a
-/// slice, or column, of `lines`.
+/// line is a row of a segment. `columns` reduces over lines; for `lines` each
+/// line is a slice, which QuantizeKernel calls a column.
 struct RescaledKernel {
-  /// The quantization along rows of a segment, whose slices are columns, and
-  /// that along columns, whose slices are lines.
+  /// The quantization over the rows of a segment (slices are columns), and over
+  /// its columns (slices are lines).
   QuantizeKernel columns, lines;
-  /// The largest magnitude of each column of each segment as f32 bits (i32).
+  /// Address of the amax of each column of each segment, as f32 bits (i32).
   Value magnitudes;
-  /// Jagged only: of each tile of lines, what findSegment says, as words: the
-  /// segment and its bounds, then its first row in tiles. The kernel that
-  /// quantizes lines finds it once for all tiles with these lines.
+  /// Jagged only: address of the result of findSegment for each tile of lines.
+  /// Its words are the segment's index and bounds, then firstTileRow. The
+  /// kernel that quantizes lines computes it once for all tiles with these
+  /// lines.
   Value foundTiles;
-  /// Computes lines of the input, which is no tensor then.
+  /// Computes lines of the input where the operation that produces it is fused.
   std::optional<RowSource> source;
 
   KernelBuilder &getBuilder() { return columns.b; }
-  /// Where that of a column lies.
+  /// Returns the address of a column's amax.
   Value getMagnitude(Value segment, Value column) {
     KernelBuilder &b = getBuilder();
     Value word = b.add(b.mul(segment, columns.sizes.parallel), column);
     return b.offsetBytes(magnitudes, b.mul(word, kWordBytes));
   }
-  /// Where a tile of lines has its words.
+  /// Returns the address of a line tile's words in `foundTiles`.
   Value getFoundTile(Value lineTile) {
     KernelBuilder &b = getBuilder();
     return b.offsetBytes(foundTiles, b.mul(lineTile, kFoundTileBytes));
   }
-  /// The lines of a segment as the quantization along them sees it: jagged
-  /// segments lie in one matrix.
+  /// Returns a segment as `lines` sees it. Jagged segments lie in one matrix.
   SegmentView createLines(Value segment) {
     return lines.createSegment(columns.problem.jagged ? getBuilder().i64(0)
                                                       : segment);
   }
 };
 
-/// The pass over the input: quantizes lines, and collects the magnitudes of
-/// columns, which are zero when the kernel begins. A work tile has
-/// `linesPerTile` lines, an i64. `lineTiles`, an i64, is how many tiles of the
-/// other pass have the same columns.
+/// Builds the first kernel, which reads the input. It quantizes lines, and
+/// reduces the amax of columns into memory that is zero before the launch. A
+/// work tile has `linesPerTile` (i64) lines. `lineTiles` (i64) is the number of
+/// tiles per column strip in the second kernel.
 void buildRescaledLines(RescaledKernel &kernel, RescaledBothAxesTileAttr tile,
                         Value linesPerTile, Value lineTiles);
 
-/// The pass over what that one wrote: moves lines to the scales of columns, and
-/// transposes them.
+/// Builds the second kernel, which reads the quantized lines. It rescales them
+/// to the scales of columns, and transposes them.
 void buildRescaledColumns(RescaledKernel &kernel, Value lineTiles);
 
 } // namespace mlir::fp8moe

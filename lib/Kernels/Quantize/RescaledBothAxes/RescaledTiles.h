@@ -19,29 +19,28 @@
 
 namespace mlir::fp8moe::rescaled {
 
-/// Lines and columns of a tile that is moved to the scales of its columns, the
-/// threads of a block that does so, and the blocks for which a multiprocessor
-/// has registers.
+/// Lines and columns of a tile of the kernel that rescales lines to the scales
+/// of columns. Threads of its blocks, and resident blocks that a multiprocessor
+/// has registers for.
 inline constexpr int64_t kTile = 128;
 inline constexpr int64_t kColumnThreads = 256;
 inline constexpr int64_t kColumnBlocks = 4;
-/// Tiles begin at multiples of so many lines: a sector of columns, of which no
-/// two blocks should write a half.
+/// Alignment of tiles in lines: the bytes of a sector of a column. No two
+/// blocks should write parts of one sector.
 inline constexpr int64_t kLineAlignment = 32;
-/// Lines of a block that quantizes them at least: it sends the magnitudes of
-/// all columns to memory.
+/// Least lines of a block that quantizes lines: each block combines the amax of
+/// all columns in memory.
 inline constexpr int64_t kLeastLines = 16;
 
-/// Lines that a block quantizes, where there are `lines` and the card holds
-/// `blocks` of its kind.
+/// Returns the lines per block, for `lines` in all and `blocks` resident blocks
+/// on the GPU.
 template <typename T> T countLinesPerTile(const T &lines, const T &blocks) {
   return maxOf(ceilDiv(lines, blocks), T(kLeastLines));
 }
 
-/// At least as many tiles as the lines of all segments have at the same
-/// columns. Each segment begins a tile, even where it is empty, as its columns
-/// have scales; so do the lines behind jagged ones, of which the last tile
-/// takes what is left.
+/// Returns an upper bound on the line tiles of all segments, at one strip of
+/// columns. Each segment begins a tile, even an empty one, as its columns have
+/// scales. So do the remainder rows, of which the last tile takes what is left.
 template <typename T>
 T countLineTiles(bool jagged, const T &segments, const T &lines) {
   if (!jagged)

@@ -20,43 +20,45 @@
 
 namespace mlir::fp8moe::single_pass_outer {
 
-/// Rows that a thread has of kCellBytes each, and lanes below each other.
+/// A cell is the part of a tile that a thread converts: kCellRows rows of
+/// kCellBytes. Eight neighbouring lanes hold cells that lie below each other.
 constexpr int64_t kCellRows = 16;
 constexpr int64_t kCellLanes = 8;
 static_assert(kCellRows * kCellLanes == kLines);
 static_assert(kCellLanes == SinglePassOuterKernel::kGroupLanes);
 static_assert(kCellRows == kBoxLines, "rows above a tile are a cell");
-/// Rows that a lane has of those above a tile, where columns begin anywhere: a
-/// word of the output, of half of the columns.
+/// For misaligned output columns: rows above a tile that a lane converts. They
+/// make a word of the output, for half of the cell's columns.
 constexpr int64_t kLaneRowsAbove = kCellRows / (kCellLanes / 2);
 static_assert(kLaneRowsAbove == kWordBytes);
 
-/// The output bytes of a thread: four words for each of its columns, one column
-/// after the other.
+/// The output bytes of a cell: four words for each of its columns, column by
+/// column.
 using CellWords = SmallVector<Value>;
 constexpr size_t kCellWords = kCellRows / kWordBytes;
 inline ArrayRef<Value> getColumnWords(const CellWords &words, size_t column) {
   return ArrayRef(words).slice(column * kCellWords, kCellWords);
 }
 
-/// The rows of a cell's columns that are stored: among the rows of the tile, or
-/// of its half, those in [low, high), which may begin before and end behind
-/// them. The first row is at `pointer` in the first column.
+/// The rows [low, high) to store, relative to the tile or its half. They may
+/// begin before the tile's rows and end behind them. `pointer` is the address
+/// of the tile's first row in the cell's first column.
 struct StoredRows {
   Value pointer, low, high;
 };
 
-/// Where columns begin anywhere, words of 16 bytes that have rows of two tiles
-/// are written by the lower one.
+/// Handling of misaligned output columns. An aligned 16-byte word of the output
+/// that has rows of two tiles is written by the lower tile.
 struct ColumnSeams {
-  /// i1: the tile has the rows above it to write, and leaves its last ones.
+  /// i1: the tile writes rows above it, and leaves its last rows to the tile
+  /// below.
   Value hasAbove, leavesLast;
-  /// i1: both, also of the other half of a tile with two rows a line, so that
-  /// the whole warp knows.
+  /// i1: hasAbove and leavesLast, for both halves of a two-row tile, so that it
+  /// is uniform in the warp.
   Value ownsSeams;
-  /// The lane's share of the 16 rows above, which eight lanes have together
-  /// (where the tile has none to write, anything): a word for each column of
-  /// half of a cell, the first half in even lanes, the second in odd ones.
+  /// The lane's part of the 16 rows above (undefined without hasAbove), which
+  /// eight lanes share. It has a word for each column of half of a cell: the
+  /// first half in even lanes, the second in odd ones.
   SmallVector<Value> above;
 };
 
@@ -64,24 +66,26 @@ class ColumnStores {
 public:
   ColumnStores(SinglePassOuterKernel &kernel, Value warp);
 
-  /// Which of the lanes below each other this one is.
+  /// Returns the lane's index among the eight lanes with cells below each
+  /// other.
   Value getPosition() const { return position; }
 
-  /// i1: tiles write rows above them.
+  /// Returns an i1: whether tiles may have to write rows above them.
   Value needRowsAbove() { return k.negate(k.isAligned); }
 
-  /// By all lanes of a warp. `createSeams` is called where it is needed.
+  /// Stores a tile's cells. All lanes of a warp take part. `createSeams` is
+  /// called only in code for misaligned columns.
   void store(const CellWords &words, const StoredRows &rows,
              function_ref<ColumnSeams()> createSeams);
 
 private:
-  /// A column of a tile: its first row in the output and in shared memory, and
-  /// how many bytes that is behind an aligned address of the output.
+  /// A column of a tile: the addresses of its first row in the output and in
+  /// shared memory, and the output address modulo 16.
   struct Column {
     Value pointer, shared, shift;
   };
-  /// The first or the last window of one, of which the rows in [begin, end) are
-  /// stored if it has any.
+  /// The first or the last window (16 aligned output bytes) of a column. Its
+  /// rows in [begin, end) are stored if `hasRows`.
   struct ColumnEnd : Column {
     Value isLast, hasRows, begin, end;
   };
@@ -110,7 +114,7 @@ private:
   SinglePassOuterKernel &k;
   KernelBuilder &b;
   Value position;
-  /// Where the lane's columns are exchanged.
+  /// Shared memory through which lanes exchange the lane's columns.
   Value exchange;
 };
 

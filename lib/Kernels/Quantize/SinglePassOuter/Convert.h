@@ -15,30 +15,31 @@
 
 namespace mlir::fp8moe::single_pass_outer {
 
-/// Rows after which lines are swizzled alike.
+/// Period of the swizzle in lines.
 constexpr int64_t kSwizzleLines = 8;
 
-/// In what the place of row number `row` of a few, fewer than kSwizzleLines,
-/// differs from that of the first one.
+/// Returns the swizzled offset of row `row` of a lane, XOR that of its first
+/// row. `row` is less than kSwizzleLines.
 int64_t getFlippedBits(int64_t row, int64_t rowsInLine);
 
-/// Where the cell of a thread is in a tile: its first column, of a tile with
-/// one row a line and in this one, and the first row of its half of the tile
-/// (two-row tiles have two).
+/// Where a thread's cell is in a tile: its first column in a tile with one row
+/// a line, its first column in this tile, and the first row of its half of the
+/// tile (two-row tiles have two).
 struct CellPlace {
   Value virtualColumn, column, secondRows;
 };
 
-/// Scales of lines that belong to the segment before, and which of the lines do
-/// (bits of an i32); null where a tile has none.
+/// Scales of the lines that belong to the previous segment, and an i32 whose
+/// bits mark these lines. Null where a tile has no such lines.
 struct FixUp {
   Value scales, lines;
 };
 
-/// A tile in registers: what is to be done with it, and the thread's cell.
+/// A tile in registers: its record, and the thread's cell.
 struct TakenTile {
   TileRecord record;
-  /// Lines of the input, as loadCell and loadRowsAbove have them.
+  /// Input data of the cell, then of the rows above, as loadCell and
+  /// loadRowsAbove return it.
   SmallVector<Value> cell;
 
   /// The members of the record that converting needs.
@@ -106,7 +107,7 @@ private:
   SmallVector<Value> loadRowsAbove(Value stage, Value secondRows);
   SmallVector<Value> createWordsAbove(ArrayRef<Value> lines, Value scales);
   Value getPointer(Value segment, Value column, Value row);
-  /// `high`, or an end before all rows for a column that is none.
+  /// Returns `high`, or for a column past the last one, an end before all rows.
   Value getEnd(Value column, Value high) {
     return b.select(b.less(column, k.columns), high,
                     b.i32(std::numeric_limits<int32_t>::min() / 2));
@@ -116,13 +117,14 @@ private:
   SinglePassOuterKernel &k;
   KernelBuilder &b;
   Value team;
-  /// Which cell of a tile the thread has: the 16-byte chunk of a line, the half
-  /// of it, and the position down the rows.
+  /// The thread's cell in a tile: the 16-byte chunk of a line, the half of the
+  /// chunk, and the position down the rows.
   Value chunk, half, position;
-  /// Where the row that the lane reads first is in a stage.
+  /// Byte offset in a stage of the row that the lane reads first, for tiles
+  /// with one row a line and for two-row tiles.
   Value firstOffset, firstTwoRowOffset;
-  /// Where the first of its rows above is: in the box above a tile, and in the
-  /// upper half of one with two rows a line.
+  /// Byte offset of the lane's first row above the tile: in the box above a
+  /// tile, or for the lower half of a two-row tile in its upper half.
   Value firstAboveOffset, lastOfUpperOffset;
   ColumnStores stores;
 };

@@ -44,46 +44,48 @@ namespace single_pass_outer {
 /// writes alone.
 constexpr int64_t kSectorRows = nvidia::kSectorBytes;
 
-/// The log2 of the panels whose tiles are interleaved, where they are.
+/// The log2 of the number of interleaved panels. A panel is the column of tiles
+/// below each other in one segment.
 constexpr int64_t kInterleaveLog = 2;
 constexpr int64_t kInterleavedPanels = 1 << kInterleaveLog;
-/// The rows of a tile in as many shares: each block fetches one share of all of
-/// the panels.
+/// Rows of a share. Each block prefetches one share of the rows of a tile, as
+/// wide as all of the interleaved panels.
 constexpr int64_t kShareRows = kLines / kInterleavedPanels;
 
-/// Partial slots of posted magnitudes that a scale warp reads in one trip to
-/// memory, four for each chunk that a lane has in flight. Panels of more
-/// contributors have relays: the first of so many neighbouring contributors
-/// reads what they posted and posts the largest of it, to the partial slot
-/// after its own. Trips of 32 partial slots made the weights of 16 experts 7%
-/// slower: the L2 cache delivers partial slots besides tiles.
+/// Partial slots that a scale warp reads in one round trip: four for each chunk
+/// that a lane has in flight. (A block posts its amax of a panel to a partial
+/// slot.) Panels with more contributing blocks have relays: the first of so
+/// many neighbouring contributors reduces their slots into the slot after its
+/// own. With 32 slots a trip the weights of 16 experts were 7% slower: the L2
+/// cache delivers slots besides tiles.
 constexpr int64_t kTripSlots = 12;
-/// Final panels have no relays up to so many contributors: each block reads all
-/// that they posted, one trip to memory less when nothing else is under way.
+/// Most contributors of a final panel without relays. Each block reads all of
+/// their slots then, which saves a round trip when no other loads are in
+/// flight.
 constexpr int64_t kFinalEntries = 32;
 } // namespace single_pass_outer
 
-/// The work on a tile; flags of TileRecord::flags.
+/// What is to be done with a tile: flags of TileRecord::flags.
 namespace tile_flags {
 constexpr BitField kReduce{0};
 constexpr BitField kConvert{1};
-/// The block's last tile of the panel: post the magnitudes.
+/// The tile is the block's last of its panel, after which it posts the amax.
 constexpr BitField kPost{2};
-/// No tile; the role is done.
+/// The record is no tile, and ends the role's loop.
 constexpr BitField kEnd{3};
 /// A line holds two rows of half as many columns.
 constexpr BitField kTwoRow{4};
-/// The rows before the first one, in the same sector of the output, belong to
-/// the previous segment, and are written with its scales.
+/// The tile also writes the last rows of the previous segment, which share the
+/// first sector of its output. They have that segment's scales.
 constexpr BitField kFixUp{5};
-/// Where columns begin anywhere, words of 16 bytes of the output that have rows
-/// of two tiles are written by the lower one: whether this one has the rows
-/// above the tile to write, and whether its own last ones are left to another.
+/// For misaligned output columns, where the lower tile writes 16-byte words
+/// with rows of two tiles. The tile writes rows above it; it leaves its last
+/// rows to the tile below.
 constexpr BitField kHasAbove{6};
 constexpr BitField kLeavesLast{7};
 } // namespace tile_flags
 
-/// The members of a record that are named, as loops carry them, and back.
+/// Convert the listed members of a record to loop-carried values, and back.
 template <typename Record, size_t N>
 SmallVector<Value> toValues(const Record &record,
                             const std::array<Value Record::*, N> &members) {
@@ -99,19 +101,21 @@ Record fromValues(const std::array<Value Record::*, N> &members,
   return record;
 }
 
-/// A tile in the ring, all i32. Rows are numbered as in the output.
+/// The record of a tile in the ring, all i32. Rows are numbered as in the
+/// output.
 struct TileRecord {
   Value flags;
-  /// The panel's number in this block, and where its magnitudes go.
+  /// The panel's index in this block, and the partial slot that its amax is
+  /// posted to.
   Value panel, slot;
   Value segment;
   /// The first row and column.
   Value row, column;
   /// The first row in the input, whose groups are not padded.
   Value inputRow;
-  /// The fields below, in one word, as convert teams keep it in a register: of
-  /// rows within the tile, up to 256, those with data are [low, high), those to
-  /// write [low, paddedHigh).
+  /// The fields below in one word, to save a register of convert teams. Rows
+  /// are relative to the tile, up to 256: [low, high) have data, and [low,
+  /// paddedHigh) are written.
   Value bounds;
   static constexpr BitField kLow{0, 10}, kHigh{10, 10}, kPaddedHigh{20, 10};
 
@@ -122,46 +126,50 @@ struct TileRecord {
   }
 };
 
-/// The work of a convert team when there are no more tiles, all i32.
+/// The last work of a convert team, after all tiles: zeroing remainder rows.
+/// All i32.
 struct EndRecord {
   /// The first row of the output behind all segments.
   Value remainder;
-  /// Which share of the rows from there on is the team's.
+  /// Index of the team's share of the remainder rows.
   Value share;
 };
 
-/// A panel of which a block has tiles, all i32.
+/// The record of a panel with tiles of this block, all i32.
 struct PanelRecord {
-  /// The first partial slot of posted magnitudes, and the log2 of the distance
-  /// to the next one in spans; their number, negative when the role is done.
+  /// The panel's first partial slot; the log2 of the distance between its
+  /// slots, in spans; and the number of contributing blocks, negative to end
+  /// the role's loop.
   Value slot, interleave, contributors;
   Value segment, column;
-  /// 1 when the set of the panel and all later ones are within one round of
-  /// spans, so that no block that has tiles of it has tiles of a later panel.
+  /// 1 when the panel's set and all later ones are within one round of spans.
+  /// Then no block with tiles of the panel has tiles of a later one.
   Value isFinal;
   /// 1 when two rows share a line.
   Value isTwoRow;
-  /// Which of the contributors this block is. The first one writes the scales.
+  /// Index of this block among the contributors. The first one writes the
+  /// scales.
   Value contributor;
-  /// 1 when the block's first tile also has rows of the previous segment, and
-  /// where that segment's magnitudes are.
+  /// 1 when the block's first tile also has rows of the previous segment. The
+  /// first partial slot, and the contributors, of that segment's panel.
   Value hasFixUp, previousSlot, previousContributors;
 };
 
-/// Events of a panel, each with an mbarrier: its record is there; the block's
-/// reduce warps have posted their words, before which nothing of others is
-/// worth reading; its scales are there.
+/// Events of a panel, each with an mbarrier. Published: its record can be read.
+/// Posted: the block's reduce warps have posted, before which polling other
+/// blocks is useless. Scales: its scales are in shared memory.
 enum class PanelEvent { Published, Posted, Scales };
 
-/// Progress value of a producer that has loaded everything: beyond all rows.
+/// Progress value of a role that has loaded everything: beyond all rows.
 constexpr int64_t kAllRead = (int64_t(1) << 31) - 1;
 
-/// Named barriers: those that begin the producer, and all other warps.
+/// IDs of named barriers: for the producer's begin, and for that of all other
+/// warps.
 constexpr int64_t kProducerBarrier = 1, kOthersBarrier = 2;
 
 /// Bytes that a lane reads or writes at once.
 constexpr int64_t kChunkBytes = 16;
-/// So many are in a line.
+/// Chunks of a line.
 constexpr int64_t kLineChunks = single_pass_outer::kLineBytes / kChunkBytes;
 
 /// Whether the input has a dimension of segments besides those of rows and
@@ -170,8 +178,8 @@ inline bool isSegmentDim(const AxisQuantizeProblem &problem) {
   return !problem.jagged && problem.sizes.inSegment != 0;
 }
 
-/// Where the quantization along rows goes, in elements: row r of the output
-/// begins at r * pitch and is contiguous, its scale is at r * scaleStride.
+/// Strides of the output of the quantization along rows, in elements. Row r
+/// begins at r * pitch and is contiguous; its scale is at r * scaleStride.
 struct RowOutput {
   int64_t pitch, scaleStride;
 };
@@ -186,35 +194,37 @@ public:
   KernelBuilder &b;
   const AxisQuantizeProblem &problem;
   const SinglePassOuterTile &tile;
-  /// Only where the tile has rows, as the pointers are.
+  /// Only valid where the tile has rows, as are the row pointers below.
   const RowOutput &rowOutput;
   QuantizeMath math;
   QuantizeSizes<Value> sizes;
-  /// In global memory; `partialSlots` are those of posted magnitudes.
+  /// Pointers to global memory. `partialSlots` is the scratch after the grid
+  /// barrier's flags.
   Value offsets, input, output, scales, scratch, partialSlots;
   Value rowQuantized, rowScales;
-  /// Tensor maps of the input: of whole tiles, with full lines and with two-row
-  /// ones, of boxes, and of a share of interleaved panels.
+  /// Tensor maps of the input, for boxes of a whole tile, a whole two-row tile,
+  /// kBoxLines lines, and a share of interleaved panels.
   Value tileMap, twoRowMap, boxMap, shareMap;
 
   // All i32.
   Value lane, warp, block, numBlocks, isFirstLane;
   Value segments, rows, columns;
-  /// The log2 of the tiles in a span, and their number.
+  /// The log2 of the tiles in a span, and their number. A block takes a span of
+  /// neighbouring tiles at a time.
   Value spanLog, spanTiles;
 
-  /// i1: chunks of rows of every column of the output are aligned.
+  /// i1: 16-byte chunks of each output column are contiguous and aligned.
   Value isAligned;
-  /// The stages that are used (i32): fewer than the tile has where columns
-  /// begin anywhere.
+  /// Number of stages in use (i32). Where isAligned is false, there are fewer
+  /// than the tile has.
   Value usedStages;
   StageRing ring;
 
-  /// Initialises mbarriers and partial slots, and begins to meet the other
-  /// blocks. Other warps than the producer then have waited for earlier
-  /// kernels; it waits by itself.
+  /// Initialises mbarriers and partial slots, and begins the grid barrier. All
+  /// warps but the producer have waited for earlier kernels afterwards; the
+  /// producer waits by itself.
   void initialize(Value numSlots);
-  /// By the producer, before it uses mbarriers.
+  /// Called by the producer before it uses mbarriers.
   void beginProducer();
 
   int64_t getInputBytes() const { return math.getInputBytes(); }
@@ -224,24 +234,25 @@ public:
   }
 
   Value getStage(Value stage);
-  /// Where the kBoxLines rows above the tile of a stage are, where columns
-  /// begin anywhere.
+  /// Returns the address of the kBoxLines rows above a stage's tile. Only
+  /// loaded for misaligned output columns.
   Value getRowsAbove(Value stage);
-  /// Where the lanes of a group of a convert warp exchange columns then:
-  /// kGroupLanes below each other.
+  /// Returns the shared memory where a group of a convert warp exchanges
+  /// columns, for misaligned columns. A group is kGroupLanes lanes with cells
+  /// below each other.
   static constexpr int64_t kGroupLanes = 8;
   Value getExchange(Value warp, Value group);
   void storeTileRecord(Value stage, const TileRecord &record);
-  /// The record that there is no more, one for each convert team.
+  /// Stores the record that ends a convert team's loop; each team gets one.
   void storeEndRecord(Value stage, const EndRecord &record);
   Value isEnd(Value stage);
   EndRecord loadEndRecord(Value stage);
   TileRecord loadTileRecord(Value stage);
-  /// Where chunk `chunk` of a line is in a stage: the hardware swizzles chunks
-  /// by the line's address, those of two-row lines within each half.
+  /// Return the offset of a chunk of a line in a stage. The TMA swizzle
+  /// permutes chunks by the line's address, within each half for two-row lines.
   Value getChunkOffset(Value line, Value chunk);
   Value getTwoRowChunkOffset(Value line, Value lineHalf, Value chunk);
-  /// By every thread of a warp, when it has read what it needs of a stage.
+  /// Releases a stage. Every thread of a warp calls it, after its last read.
   void releaseStage(Value stage);
 
   // Panels, and their scales in shared memory.
@@ -249,14 +260,16 @@ public:
   void publishEndPanel(Value panel);
   Value isEndPanel(Value panel);
   PanelRecord loadPanelRecord(Value panel);
-  /// The scales of a panel: an f32 for every two bytes of a line.
+  /// Returns the address of a panel's scales: an f32 for every two bytes of a
+  /// line.
   Value getPanelScales(Value panel);
-  /// Scales for the rows of the previous segment, where the panel has a fix-up.
+  /// Returns the address of the scales for rows of the previous segment, where
+  /// the panel has a fix-up.
   Value getFixUpScales(Value panel);
   void signal(PanelEvent event, Value panel);
   void wait(PanelEvent event, Value panel);
-  /// By the first scale warp: waits until all blocks have zeroed the partial
-  /// slots that they post to, and tells the other scale warps.
+  /// Called by the first scale warp. Waits until all blocks have zeroed the
+  /// partial slots that they post to, and signals the other scale warps.
   void meetOtherBlocks();
   void waitForGridReady() {
     kernel::WaitParityOp::create(b, readyBarrier, b.i32(0));
@@ -266,25 +279,27 @@ public:
   // tell each other.
   Value getRowStage(Value stage);
   Value getRowBarrier(Value stage);
-  /// The number of the row, of the block's, that a stage is loaded with.
+  /// Returns the address of the index, among the block's rows, of the row that
+  /// a stage holds.
   Value getRowNumber(Value stage);
-  /// How far each is, as a row: that which it loads, for tiles one in
-  /// proportion to those of the segment.
+  /// Return the address of the progress of tiles and of rows, as a row index:
+  /// the row being loaded. Tiles count in proportion to their segment's rows.
   Value getTileProgress();
   Value getRowProgress();
-  /// Writes one of these words, which never decrease: several may write one.
+  /// Raises a progress word to `value` by an atomic maximum, as several warps
+  /// may write it.
   void announce(Value pointer, Value value);
-  /// Says in `own` that `row` is about to be read, and waits until `other` is
-  /// not far behind.
+  /// Publishes in `own` that `row` is about to be loaded. Then waits until
+  /// `other` is at most a limited distance behind.
   void keepPace(Value own, Value row, Value other);
   // These do nothing without rows.
-  /// The row, of `length` from `start` on, that is as far among them as number
-  /// `index` of `count` tiles is among these.
+  /// Returns the row at the position of tile `index` of `count`, scaled to the
+  /// `length` rows from `start` on.
   Value getRowOfTile(Value index, Value count, Value start, Value length);
-  /// By the producer, before it loads a tile: says how far tiles are, and waits
-  /// until rows are not far behind.
+  /// Called by the producer before it loads a tile. Publishes the progress of
+  /// tiles, and waits until rows are not far behind.
   void advanceTiles(Value row);
-  /// How far, in rows, one may be ahead of the other.
+  /// Returns how many rows tiles and rows may be apart.
   int64_t getRowLead() const {
     return single_pass_outer::kLeadBytes / std::max<int64_t>(tile.rowBytes, 1);
   }
@@ -296,7 +311,7 @@ public:
     return b.zeroExtend(b.getI32Type(), condition);
   }
   Value laneBit(int64_t bit) { return b.isNonZero(b.bitAnd(lane, bit)); }
-  /// The end of a segment's rows, between 0 and all rows.
+  /// Loads the end of a segment's rows, clamped to [0, rows].
   Value loadEnd(Value segment);
   void storeScale(Value segment, Value column, Value scale);
   /// Whether a tile may have rows of two segments to write.
@@ -304,26 +319,26 @@ public:
     return problem.jagged && problem.outputPadding == 1;
   }
 
-  /// The sign bits of a word of magnitudes, as many as in one of input. Posted
-  /// words have them set, empty ones do not.
+  /// Returns the sign bits of a word of magnitudes: one for each input element.
+  /// Posted words have them set; zeroed slots do not.
   int64_t getSignBits() const {
     return getInputBytes() == 4 ? 0x80000000 : 0x80008000;
   }
-  /// Combines words over lanes that differ in the bit `mask` and in those
-  /// below, one for each halving of the number of words. A lane keeps the one
-  /// of n words whose number is in these lane bits, highest first.
+  /// Reduce-scatter of `words` by maximum over lanes that differ in bit `mask`
+  /// and the bits below, one bit for each halving of the words. A lane gets the
+  /// word whose index is in these lane bits, highest first.
   Value createScatteredMax(SmallVector<Value> words, int64_t mask);
 
 private:
   void prefetchEnds();
   void initializeBarriers();
   void initializeRows();
-  /// The threads of beginProducer: the producer, and the warps that initialise
-  /// what it uses.
+  /// Returns the threads of kProducerBarrier: the producer, and the warps that
+  /// initialise what it uses.
   int64_t getProducerThreads() const;
   void zeroEntries(Value numSlots, int64_t firstWarp, int64_t endWarp);
   Value getShared(int64_t offset, Value index, int64_t bytes);
-  /// An mbarrier of those with this name.
+  /// Returns an mbarrier at `address`; printed kernels show `name`.
   Value getBarrier(StringRef name, Value address);
   Value getBarrier(PanelEvent event, Value panel);
   Value getTileRecord(Value stage);
@@ -337,14 +352,13 @@ private:
   Value shared, readyBarrier;
 };
 
-/// The kernel of a problem with columns contiguous in the input and rows in the
-/// output. Its parameters are the tensor maps of the input: of whole tiles,
-/// with full lines and with two-row ones, of boxes, and of a share of
-/// interleaved panels; offsets (jagged only), input, output, scales and
-/// scratch; the dynamic sizes in the order of `members`, and the number of
-/// partial slots in the scratch; where segments are not jagged, the log2 of the
-/// tiles in a span. Where the tile has rows, the pointers go on with quantized
-/// rows and their scales.
+/// Builds the kernel of a problem, whose input is contiguous along columns and
+/// the output along rows. Its parameters are: tensor maps of the input (whole
+/// tiles, whole two-row tiles, boxes, and a share of interleaved panels); the
+/// pointers offsets (jagged only), input, output, scales and scratch, and,
+/// where the tile has rows, quantized rows and their scales; the dynamic sizes
+/// in the order of `members`, the number of partial slots in the scratch, and,
+/// for uniform segments, the log2 of the tiles in a span.
 void buildSinglePassOuterQuantize(Location loc, gpu::GPUModuleOp module,
                                   StringRef name,
                                   const AxisQuantizeProblem &problem,

@@ -27,19 +27,21 @@ constexpr BitField kTwoRowBit{2};
 constexpr BitField kFixUpBit{3};
 /// The next segment writes the sector that it shares with this one.
 constexpr BitField kCutBit{4};
-/// Flags of a lane's tile, in the same word.
+/// Flags of a lane's tile, in the same word. The tile is the block's first of
+/// its panel.
 constexpr BitField kNewPanelBit{5};
-/// The block's last tile of the panel.
+/// The tile is the block's last of its panel.
 constexpr BitField kLastBit{6};
 
-/// A segment, all i32. A window is 32 of them, one for each lane.
+/// A segment, all i32. A window is 32 consecutive segments, one in each lane.
 struct SegmentState {
   Value segment;
-  /// The number of its first tile, and the tiles of each of its panels.
+  /// The number of the segment's first tile, and the tiles of each of its
+  /// panels.
   Value firstTile, tiles;
-  /// Its rows in the input, and its first row in the output.
+  /// First row and number of rows in the input, and first row in the output.
   Value start, length, outStart;
-  /// Panels, in whole sets of interleaved ones.
+  /// Number of panels, rounded up to whole sets of interleaved panels.
   Value panels;
   Value shape;
   /// firstTile and tiles of the segment before it.
@@ -63,25 +65,25 @@ struct SegmentState {
   }
 };
 
-/// A tile of a lane, or after a broadcast of the warp, all i32.
+/// A tile of one lane, or of the warp after a broadcast. All values are i32.
 struct LaneTile {
   Value bits;
-  /// The panel's number in the block, the first of its partial slots, its
-  /// tiles, and how many blocks have some of them.
+  /// The panel: its index in this block, its first partial slot, its number of
+  /// tiles, and how many blocks have tiles of it (contributors).
   Value panel, firstSlot, tiles, contributors;
-  /// Which of them the block is.
+  /// Index of this block among the contributors.
   Value contributor;
   /// As in PanelRecord.
   Value isFinal;
-  /// The number of the tile in the panel.
+  /// Index of the tile in its panel.
   Value index;
   Value segment, columnBlock;
   /// The segment's rows in the input, and its first row in the output.
   Value start, length, outStart;
-  /// Where the magnitudes of the same columns of the previous segment are.
+  /// First partial slot and contributors of the previous segment's panel with
+  /// the same columns.
   Value previousSlot, previousContributors;
-  /// The tile's row for SinglePassOuterKernel::getTileProgress; not used
-  /// without rows.
+  /// The row that getTileProgress is set to; unused without rows.
   Value progress;
 
   static constexpr auto members() {
@@ -96,15 +98,15 @@ struct LaneTile {
   }
 };
 
-/// The boxes of a tile that are loaded, all i32.
+/// The tensor map boxes to load for a tile, all i32.
 struct TileBoxes {
   /// The coordinates of box 0.
   Value column, row, segment;
   /// The fields below.
   Value numbers;
-  /// The first one, their number, 1 if they have two rows a line, 1 if the
-  /// rows above are a box more, and how many tiles may be on their way with
-  /// this one.
+  /// The first box, the number of boxes, whether they have two rows a line, and
+  /// whether one more box loads the rows above. Then the most tiles in flight,
+  /// including this one.
   static constexpr BitField kFirst{0, 4}, kCount{4, 4}, kIsTwoRow{8, 4},
       kLoadsAbove{12, 4}, kLoadsInFlight{16, 16};
 
@@ -114,15 +116,15 @@ struct TileBoxes {
   }
 };
 
-/// A tile before it has a stage.
+/// A tile before it gets a stage of the ring.
 struct PreparedTile {
   TileRecord record;
   TileBoxes boxes;
   Value progress;
 };
 
-/// The tiles of the lanes. The masks have a bit for each lane that has a tile,
-/// and for each whose panel is larger than the ring.
+/// The tiles of the lanes. `acts` has a bit for each lane that has a tile,
+/// `exceeds` for each lane whose panel is larger than the ring.
 struct LaneTiles {
   LaneTile tile;
   Value acts, exceeds;
@@ -156,18 +158,18 @@ private:
   Value createEndAfter(Value segment, Value end);
   Value createCut(Value start, Value end, Value tiles, Value nextEnd);
   Value getInterleaveTiles(Value panels, Value tiles);
-  /// Whether segments that are all alike, of so many panels, have at most so
-  /// many tiles a block.
+  /// Whether uniform segments of `panels` panels have at most `tilesPerBlock`
+  /// tiles a block.
   Value haveAtMost(Value panels, Value tiles, int64_t tilesPerBlock) {
     return b.lessEqual(b.mul(k.segments, b.mul(panels, tiles)),
                        b.mul(k.numBlocks, tilesPerBlock));
   }
-  /// Whether each tile of a panel of so many is a span.
+  /// Whether each tile of a panel of `tiles` tiles is a span by itself.
   Value haveTilesAsSpans(Value tiles) {
     return k.problem.jagged ? b.lessEqual(tiles, kShortTiles) : b.i1(false);
   }
-  /// The spans of so many tiles, and the numbers that tiles have: as if each
-  /// span were whole.
+  /// Return the number of spans of `tiles` tiles, and how many tile numbers
+  /// they take. Numbers are assigned as if each span were whole.
   Value getSpans(Value tiles) {
     Value whole = b.shiftRight(b.add(tiles, b.sub(k.spanTiles, 1)), k.spanLog);
     return b.select(haveTilesAsSpans(tiles), tiles, whole);
@@ -178,7 +180,7 @@ private:
   Value getNumberInSpan(Value number) {
     return b.bitAnd(number, b.sub(k.spanTiles, 1));
   }
-  /// The number of the first tile behind a segment.
+  /// Returns the number of the first tile after a segment.
   Value getTileEnd(const SegmentState &state) {
     return b.add(state.firstTile, b.mul(getNumbers(state.tiles), state.panels));
   }
@@ -189,8 +191,8 @@ private:
   }
 
   Value isFinalSet(const SegmentState &state, Value firstInSegment);
-  /// The tiles of the lanes. `lastPanel` and `panel` are updated: the first
-  /// partial slot of the last lane's panel, and the number of panels before.
+  /// Returns the tiles of the lanes. Updates `lastPanel`, the first partial
+  /// slot of the last lane's panel, and `panel`, the number of panels so far.
   LaneTiles createLaneTiles(Value tileNumber, const SegmentState &state,
                             Value &lastPanel, Value &panel);
   PanelRecord preparePanel(const LaneTile &tile);

@@ -21,10 +21,9 @@
 
 namespace mlir::fp8moe {
 
-/// A requirement of a kernel on a size. The compiler has the size as an
-/// int64_t, kDynamic where it is not known, and takes the kernel for no
-/// candidate where a demand is known to fail; the host has an OpFoldResult, and
-/// asks before the launch.
+/// A requirement of a kernel on a size. In the compiler, T is int64_t (or
+/// kDynamic): the kernel is no candidate where the demand must fail. On the
+/// host, T is OpFoldResult, and the demand is checked before the launch.
 template <typename T> struct SizeDemand {
   enum Kind { MultipleOf, MoreThan, LessThan };
   T size;
@@ -49,7 +48,8 @@ inline bool mayHold(const SizeDemand<int64_t> &demand) {
 }
 
 namespace single_pass_outer {
-/// `hasSegmentDim`: segments are a dimension of the input.
+/// Returns the kernel's demands on sizes. `hasSegmentDim`: segments are a
+/// dimension of the input.
 template <typename T>
 SmallVector<SizeDemand<T>> getSizeDemands(const QuantizeSizes<T> &sizes,
                                           int64_t inputBytes,
@@ -70,14 +70,15 @@ SmallVector<SizeDemand<T>> getSizeDemands(const QuantizeSizes<T> &sizes,
   return demands;
 }
 
-/// Panels of one row a line: tiles below each other, of one segment.
+/// Returns the number of panels, if none has two-row tiles. A panel is the
+/// column of tiles below each other in one segment.
 template <typename T>
 T countPanels(const T &columns, const T &segments, int64_t inputBytes) {
   return ceilDiv(columns, kLineBytes / inputBytes) * segments;
 }
 
-/// The numbers of the tiles of a panel's columns, of all segments together, at
-/// most: each panel's as if its spans were whole.
+/// Returns an upper bound on the tile numbers that all segments take at the
+/// columns of one panel. Tiles are numbered as if all spans were whole.
 template <typename T>
 T countNumbers(const T &rows, const T &segments, bool jagged) {
   auto count = [&](int64_t rowsOfNumber, int64_t moreOfSegment) {

@@ -13,27 +13,27 @@
 
 namespace mlir::fp8moe {
 
-/// Needs and times of the single-pass outer kernel and of the one for both axes
-/// on an H200. Times were fitted to benchmarks/calibration_shapes.json, before
-/// loads in flight were limited: today's kernel is faster by 1% to 15%. ptxas
-/// needs more registers for some of the kernels on sm_100a, which is therefore
-/// not in the table.
+/// Registers and times of the single-pass outer kernel and of the one for both
+/// axes on an H200. Times were fitted to benchmarks/calibration_shapes.json,
+/// before loads in flight were limited: today's kernel is faster by 1% to 15%.
+/// sm_100a is not in the table, as ptxas needs more registers there for some
+/// kernels.
 struct SinglePassOuterCalibration {
   llvm::StringRef chip = llvm::StringLiteral("sm_90a");
   /// Registers of a thread, at most.
   Figure<int64_t> registers = measured<int64_t>(128, "ptxas of CUDA 13");
-  /// Picoseconds in which blocks meet, and the first and the last tiles go
-  /// through the roles while nothing else moves.
+  /// Picoseconds of the grid barrier, and of filling and draining the pipeline
+  /// with the first and the last tiles.
   Figure<int64_t> fillTime = measured<int64_t>(
       2600000, "one NVIDIA H200, 2026-11-21: 512 rows of 128 columns take 6.5 "
                "us, 4096 of 2048 take 13.3 us where a copy takes 7.4 us");
-  /// Picoseconds that each jagged segment costs whatever its size: blocks look
-  /// up one after the other, also those of which they have no tile.
+  /// Picoseconds of a jagged segment of any size: blocks look up segments one
+  /// after the other, including those without tiles of theirs.
   Figure<int64_t> segmentTime =
       measured<int64_t>(175000, "one NVIDIA H200, 2026-11-22: "
                                 "benchmarks/calibration_shapes.json");
-  /// Part of a copy's speed that is reached beyond that, in percent: for jagged
-  /// segments, for others, and along both axes at once.
+  /// Percent of a copy's speed beyond these times: for jagged segments, for
+  /// uniform ones, and for both axes at once.
   Figure<int64_t> speedPercent = measured<int64_t>(
       84, "one NVIDIA H200, 2026-11-22: 16640x5120, 32768x7168 and "
           "131072x2048 in 8 or 16 groups");
@@ -44,23 +44,25 @@ struct SinglePassOuterCalibration {
       80, "one NVIDIA H200, 2026-11-22: 111 us for 16640x5120 in 16 groups, "
           "313 us for 32768x7168, where copies of 4 bytes per element take 81 "
           "and 221 us");
-  /// Rows of nobody that a jagged segment's tiles cost as much time as.
+  /// Additional rows that a jagged segment costs, as its tiles cover rows
+  /// outside of it.
   Figure<int64_t> unusedRows = measured<int64_t>(
       20, "segments begin in the middle of a sector of rows and end in the "
           "middle of a tile: on average 80 rows of their tiles are not theirs, "
           "which cost about a quarter of what others do on an NVIDIA H200");
-  /// Picoseconds of an element whose column begins anywhere in 16 bytes.
+  /// Picoseconds for each element of a misaligned output column.
   Figure<double> shiftedStoreTime = measured(
       0.08, "one NVIDIA H100, 2026-11-28: 16641 rows of 5120 columns take 7 us "
             "more than 16640 in 16 groups");
-  /// Where groups have as many bytes as so many L2 caches, half of what is read
-  /// a second time comes from memory.
+  /// Bytes of a group, in L2 caches, at which half of the second read comes
+  /// from memory.
   Figure<int64_t> halfReadAgain = measured<int64_t>(
       3, "one NVIDIA H200, 2026-11-22: BothAxesAreNearTheMeasured in "
          "unittests/Kernels/Quantize/QuantizeTilesTest.cpp");
 };
 
-/// Null where the registers are not known: the kernel is not supported there.
+/// Returns null for chips with unknown registers, where the kernel is not
+/// supported.
 inline const SinglePassOuterCalibration *
 getSinglePassOuterCalibration(llvm::StringRef chip) {
   static constexpr SinglePassOuterCalibration table[1];

@@ -19,7 +19,7 @@ struct TwoPassRegisters {
   int64_t inner[2], outer[2], outerTransposing[2], innerTransposing[2];
 };
 
-/// Needs and times of two-pass kernels on a chip; by default an H200's.
+/// Registers and times of two-pass kernels on a chip; by default an H200's.
 struct TwoPassCalibration {
   static constexpr TwoPassRegisters ptxas = {
       {72, 96}, {120, 124}, {120, 128}, {128, 144}};
@@ -34,17 +34,17 @@ struct TwoPassCalibration {
   Figure<int64_t> cacheLatency = measured<int64_t>(
       300000, "one NVIDIA H200, 2026-11-21: 131072 rows of 64 bf16 take 43 us "
               "in 36 waves, each a round trip to memory and one to the cache");
-  /// Round trips of a work tile of jagged groups besides its data: loading the
-  /// offsets, combining them, and what waits for the bounds.
+  /// Additional memory round trips of a work tile of jagged groups: loading the
+  /// offsets, combining them, and the loads that depend on the bounds.
   Figure<int64_t> jaggedRoundTrips =
       measured<int64_t>(3, "one NVIDIA H200, 2026-11-21: 64 groups of "
                            "16640x5120 take 340 us in 89 waves of little data");
-  /// Part of a copy's speed that a transposed kernel reaches when it is bound
-  /// by bandwidth, in percent.
+  /// Percent of a copy's speed that a transposing kernel reaches when bandwidth
+  /// is the limit.
   Figure<int64_t> transposedSpeedPercent =
       measured<int64_t>(90, "one NVIDIA H200, 2026-11-22: "
                             "benchmarks/calibration_shapes.json");
-  /// Picoseconds of an element that is stored by itself.
+  /// Picoseconds of an element that is stored alone, not in a vector.
   Figure<double> unalignedStoreTime =
       measured(8.0, "one NVIDIA H200, 2026-11-22: 2504x1408 in 10 groups take "
                     "33 us where aligned columns would take 7 us");
@@ -58,7 +58,8 @@ constexpr TwoPassCalibration getTwoPassAMD(llvm::StringLiteral chip) {
   return row;
 }
 
-/// Null where the registers are not known: the kernels are not supported there.
+/// Returns null for chips with unknown registers, where the kernels are not
+/// supported.
 inline const TwoPassCalibration *getTwoPassCalibration(llvm::StringRef chip) {
   using Row = TwoPassCalibration;
   static constexpr Row table[] = {

@@ -15,7 +15,7 @@
 namespace mlir::fp8moe {
 class QuantizeKernel;
 
-/// The kernel of every kind but Inner.
+/// Builds the kernel of every kind but Inner.
 void buildTwoPassOuter(QuantizeKernel &kernel, TwoPassTileAttr tile,
                        QuantizeKind kind);
 
@@ -23,19 +23,21 @@ void buildTwoPassOuter(QuantizeKernel &kernel, TwoPassTileAttr tile,
 
 namespace mlir::fp8moe::two_pass {
 
-/// Columns of consecutive input that one thread has in a transposed tile, and
-/// rows (or the reverse) that it packs into one word.
+/// In a transposing kernel: consecutive input elements of one thread (columns,
+/// or rows for Inner kinds), and elements of the other dimension packed into a
+/// word.
 inline constexpr int64_t kTileVector = 8;
 inline constexpr int64_t kTilePack = 4;
 /// Bytes of a row of a transposed tile in shared memory.
 inline constexpr int64_t kTileRowBytes = 128;
-/// Threads side by side on such a row, and buffers for tiles.
+/// Threads side by side on a row of a transposed tile, and buffers for tiles.
 inline constexpr int64_t kTileThreads = kTileRowBytes / kTilePack;
 inline constexpr int64_t kTileBuffers = 2;
 
 /// Bytes of shared memory, 0 for what a kind does without.
 struct SharedMemory {
-  /// By column of the strip, and by subgroup and column.
+  /// Scales, one for each column of the strip. Magnitudes, one for each
+  /// subgroup and column.
   int64_t scales = 0, magnitudes = 0;
   int64_t transposedTiles = 0;
 
@@ -54,9 +56,9 @@ struct SharedMemory {
   int64_t getTotal() const { return scales + magnitudes + transposedTiles; }
 };
 
-/// Work tiles of a quantization, with those of the remainder rows or without.
-/// Predictions leave them out, as mostly there are no such rows, and scales
-/// have none.
+/// Returns the number of work tiles, including those of the remainder rows or
+/// not. Predictions exclude them: mostly there are no remainder rows, and they
+/// have no scales.
 template <typename T>
 T countWorkTiles(TwoPassTileAttr tile, QuantizeKind kind, const T &segments,
                  const T &columns, bool withRemainder) {
