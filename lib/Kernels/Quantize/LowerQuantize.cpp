@@ -22,15 +22,18 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 
 namespace {
-/// The tensors of a quantization, or of the scales of one.
+/// The buffers of a quantization, or of an operation that computes only its
+/// scales.
 struct QuantizeViews {
   BufferView input, scales;
-  /// Null where only scales are wanted, and where groups are not jagged.
+  /// `output` is null where only scales are computed, `offsets` for groups that
+  /// are not jagged.
   std::optional<BufferView> output, offsets;
 };
 } // namespace
 
-/// `known` is what types and attributes say of the problem.
+/// Returns the operands of a quantization along `axis`. `known` is the problem
+/// as far as types and attributes determine it.
 static QuantizeOperands getOperands(AxisQuantizeProblem known, int64_t axis,
                                     const QuantizeDims &dims,
                                     const QuantizeViews &views,
@@ -59,7 +62,8 @@ static QuantizeOperands getOperands(AxisQuantizeProblem known, int64_t axis,
   return {known, sizes, buffers};
 }
 
-/// The mean length of slices decides between kernels; it is an index.
+/// Returns the sizes that ranges are compared with; meanLength (index) is the
+/// mean length of slices.
 static RangeOperands createRangeOperands(const QuantizeOperands &operands,
                                          OpBuilder &builder, Location loc) {
   ImplicitLocOpBuilder b(loc, builder);
@@ -77,7 +81,8 @@ static RangeOperands createRangeOperands(const QuantizeOperands &operands,
           problem.inputType.getIntOrFloatBitWidth() / 8};
 }
 
-/// Launches one of the kernels of `choice` where `isNeeded` (null: always).
+/// Launches the kernel of `choice` whose range holds, where `isNeeded` (null:
+/// always).
 static LogicalResult launchQuantize(Operation *op,
                                     const QuantizeOperands &operands,
                                     QuantizeKind kind, KernelChoiceAttr choice,
@@ -98,10 +103,11 @@ static LogicalResult launchQuantize(Operation *op,
   return lowerChoice(alternatives, ofRanges, lowering);
 }
 
-/// Both axes at once where its range holds: `columns` of segments, and `rows`,
-/// which are whole. `source` is null, or computes the input where the kernel
-/// does not. `fallback` is null, or the condition under which what came before
-/// has left the work. The result is that under which it is still to be done.
+/// Launches a kernel for both axes where its range and `fallback` hold:
+/// `columns` of segments, and whole `rows`. If the kernel does not fuse the
+/// operation `source` (or null), that is launched before. `fallback` (i1, or
+/// null for always) holds where earlier alternatives did not run. Returns it
+/// for later ones.
 static FailureOr<Value> launchBothAxes(Operation *op,
                                        const QuantizeOperands &columns,
                                        const QuantizeOperands &rows,
@@ -126,8 +132,9 @@ static FailureOr<Value> launchBothAxes(Operation *op,
   return createBoth(builder, loc, fallback, createNot(builder, loc, *isDone));
 }
 
-/// The problem along axis number `index`. Scales without data are those of a
-/// quantization whose data would lie like the input.
+/// Returns the operands along axis number `index`. An operation that computes
+/// only scales is lowered like a quantization with output in the input's
+/// layout.
 static FailureOr<QuantizeOperands> createOperands(SliceOpInterface op,
                                                   size_t index, Type fp8Type,
                                                   ProgramLowering &lowering) {
@@ -166,7 +173,8 @@ static FailureOr<QuantizeOperands> createOperands(SliceOpInterface op,
   return getOperands(problem, axis, *dims, views, lowering.getBuilder());
 }
 
-/// One launch, or one for each axis, which has a type of FP8.
+/// Lowers an operation on slices to one launch, or to one for each axis.
+/// `fp8Types` has a type for each axis.
 static LogicalResult lowerSlices(SliceOpInterface op, TypeRange fp8Types,
                                  ProgramLowering &lowering) {
   SmallVector<QuantizeWork, 2> works = getQuantizeWorks(op);

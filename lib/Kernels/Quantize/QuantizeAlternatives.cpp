@@ -7,12 +7,11 @@
 //===----------------------------------------------------------------------===//
 
 //
-// Where slices are contiguous on both sides (kind Inner) and their length is
-// only known at run time, a program has several kernels, each for a range of
-// lengths. Lengths are divided so that the time that is lost to the best tile
-// of each length is least, with a price for each kernel, of which there are
-// only a few: neighbours that differ by little are one. Other kinds have the
-// tile that is best for nominal sizes.
+// Where slices are contiguous in input and output (kind Inner) and their length
+// is dynamic, a program has several kernels, each for a range of lengths. The
+// ranges minimize the time lost against the best tile of each length, plus a
+// price for each kernel. So neighbouring lengths with similar times share a
+// kernel. Other kinds have the best tile for nominal sizes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,18 +33,19 @@ using namespace mlir::fp8moe;
 static constexpr int64_t kLengths[] = {32,   128,  256,   512,   1024,  2048,
                                        4096, 8192, 12288, 24576, 65536, 131072};
 
-/// One more kernel must save so much time at all lengths above together, in the
-/// logarithm: one percent in the mean. For column-major inputs 512 to 8192 wide
-/// in 1 to 128 groups that gives up to four kernels, which the model predicts
-/// to lose 0.8% to the best tile of each length (2026-11-22). Half of it gives
-/// up to six, and four times as much up to two, which lose 5%.
+/// Sum, over all lengths above, of the logarithm of the time that one more
+/// kernel must save: one percent in the mean. Column-major inputs 512 to 8192
+/// wide in 1 to 128 groups thus get up to four kernels. The model predicts that
+/// these lose 0.8% to the best tile of each length (2026-11-22). Half of this
+/// price gives up to six, and four times as much up to two, which lose 5%.
 static constexpr double kKernelPrice = 0.01 * std::size(kLengths);
-/// Each kernel takes time to compile and space in the artifact.
+/// Most kernels of an operation, as each takes time to compile and space in the
+/// artifact.
 static constexpr size_t kMaxAlternatives = 4;
 
 using Tiles = SmallVector<QuantizeTileCost>;
 
-/// A length between a limit and the one before it.
+/// Returns `work` with a mean length between `limit` and the limit before it.
 static QuantizeWork withTypicalLength(QuantizeWork work, int64_t limit) {
   int64_t typical = limit - limit / 4;
   work.rows = work.jagged ? typical * work.segments : typical;
@@ -74,16 +74,16 @@ Cost fp8moe::estimateTypical(const QuantizeWork &known,
 }
 
 namespace {
-/// The first lengths divided into ranges: what is lost with all of them, where
-/// the last one begins, and its tile.
+/// A division of the first lengths into ranges: its total loss, the index where
+/// its last range begins, and the tile of that range.
 struct Division {
   double loss = std::numeric_limits<double>::infinity();
   size_t begin = 0, tile = 0;
 };
 } // namespace
 
-/// For each length the number of its tile. `tiles` has those of each length,
-/// the same ones in the same order.
+/// Returns the index of the tile chosen for each length, by dynamic programming
+/// over ranges. `tiles` has the tiles of each length, all in the same order.
 static SmallVector<size_t> chooseTiles(ArrayRef<Tiles> tiles) {
   size_t numLengths = tiles.size(), numTiles = tiles.front().size();
   assert(llvm::all_of(tiles,
@@ -125,7 +125,8 @@ static SmallVector<size_t> chooseTiles(ArrayRef<Tiles> tiles) {
   return chosen;
 }
 
-/// One tile for each of the lengths, as ranges.
+/// Merges equal neighbours of `tiles`, one for each length, into ranges of
+/// lengths.
 static SmallVector<AlternativeAttr>
 joinRanges(MLIRContext *context, ArrayRef<TileAttrInterface> tiles) {
   SmallVector<AlternativeAttr> alternatives;

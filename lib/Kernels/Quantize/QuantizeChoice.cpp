@@ -18,9 +18,9 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Rows that a jagged group has at least where layouts are compared and the
-/// number of tokens is not known: more groups come with more tokens. The
-/// traffic of copies grows with both alike, that of short groups does not.
+/// Least rows of a jagged group when layouts are compared for an unknown number
+/// of tokens: more groups come with more tokens. The traffic of copies grows
+/// with tokens and groups, that of short groups does not.
 static constexpr int64_t kLeastNominalGroupRows = 128;
 
 //===----------------------------------------------------------------------===//
@@ -60,7 +60,8 @@ bool fp8moe::mayBeInRange(RangeAttr range, const QuantizeWork &work,
   return (!upTo || length <= *upTo) && (!above || length > *above);
 }
 
-/// The cost of the alternative for the nominal length of slices.
+/// Returns the cost of the alternative that runs at the nominal length of
+/// slices.
 static Cost estimateChoice(const QuantizeWork &work, KernelChoiceAttr choice,
                            const TargetInfo &target) {
   SmallVector<QuantizeTileCost> tiles = rankQuantizeTiles(work, target);
@@ -136,7 +137,8 @@ fp8moe::findBothAxesTile(TileAttrInterface tile, ArrayRef<QuantizeWork> works,
   return std::nullopt;
 }
 
-/// The alternatives that are worthwhile, and may take the works.
+/// Returns the worthwhile both-axes alternatives whose ranges may include the
+/// sizes of the works.
 static SmallVector<BothAxesAlternative>
 getWorthwhile(ArrayRef<QuantizeWork> works, const TargetInfo &target) {
   SmallVector<BothAxesAlternative> alternatives =
@@ -219,8 +221,7 @@ KernelChoiceAttr fp8moe::chooseBothAxesKernels(ArrayRef<QuantizeWork> works,
   return KernelChoiceAttr::get(works.front().context, alternatives);
 }
 
-/// Whether the choice names a tile for both axes that is not legal for the
-/// works.
+/// Whether the choice names a both-axes tile that is not legal for the works.
 static bool hasIllegalBothAxesTile(KernelChoiceAttr choice,
                                    ArrayRef<QuantizeWork> works,
                                    const TargetInfo &target) {

@@ -72,11 +72,12 @@ void BothAxesFamily::addCandidates(
     candidates.push_back(getCandidate(QuantizeKind::OuterTransposing, *tile));
 }
 
-/// One launch along both axes must save at least so much of the time of a
-/// launch for each, in percent: the model is not more accurate.
+/// Percent of time that a launch along both axes must save over one launch for
+/// each axis: the model is not more accurate.
 static constexpr int64_t kLeastGainPercent = 8;
 
-/// Whether a kernel for `works` with this tile saves as much.
+/// Whether a tile saves kLeastGainPercent of `apart`, the cost of one launch
+/// for each axis.
 static bool isClearlyLess(const QuantizeTileCost &tile, const Cost &apart,
                           const QuantizeWork &columns,
                           const TargetInfo &target) {
@@ -85,8 +86,8 @@ static bool isClearlyLess(const QuantizeTileCost &tile, const Cost &apart,
          (apart.time + before) * (100 - kLeastGainPercent);
 }
 
-/// The first and the last of getTypicalLengths for which the tile of `family`
-/// is worthwhile, as (above, up to); none if it is none of them.
+/// Returns the range (above, up to) of getTypicalLengths where the family's
+/// tile is worthwhile, or none.
 static std::optional<std::pair<int64_t, int64_t>>
 findWorthwhileLengths(const BothAxesFamily &family,
                       ArrayRef<QuantizeWork> works, const TargetInfo &target) {

@@ -74,7 +74,7 @@ void QuantizeKernel::setBuffers(SegmentView &view, Value index,
       scalesPointer, b.mul(b.mul(index, sizes.scaleSegment), sizeof(float)));
 }
 
-/// Says how chunks of `plane`, a part of a buffer, are accessed.
+/// Sets how chunks of `plane`, a part of a buffer, are accessed.
 static void setVectorizable(KernelBuilder &b, Plane &plane, Value pointer,
                             int64_t alignment, Value segmentStride) {
   if (b.getTarget().has(Feature::UnalignedVectors)) {

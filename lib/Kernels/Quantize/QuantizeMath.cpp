@@ -16,7 +16,7 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Two bf16 values in one word.
+/// Mask of the magnitudes of two bf16 in one word.
 static constexpr int64_t kBF16Magnitudes = 0x7FFF7FFF;
 
 static Value splat(KernelBuilder &b, int64_t word) {

@@ -49,8 +49,8 @@ public:
                              const TargetInfo &target) const override;
 };
 
-/// Scales without the values: the first half of the kernels that read twice,
-/// with their tiles.
+/// The problem of computing only scales. It runs the first pass of the two-pass
+/// kernels, with their tiles.
 class ScaleProblem : public AxesProblem {
 public:
   bool matches(Operation *op) const override {
@@ -67,7 +67,8 @@ public:
 };
 } // namespace
 
-/// Quantized tensors come first, then their scales.
+/// Whether an axis's result is used. Quantized tensors are the first results,
+/// then their scales.
 static bool isAxisRead(Operation *op, unsigned axis) {
   unsigned axes = op->getNumResults() / 2;
   return !op->getResult(axis).use_empty() ||
@@ -78,7 +79,8 @@ static bool isAxisRead(Operation *op, unsigned axis) {
 // One kernel for each axis
 //===----------------------------------------------------------------------===//
 
-/// An operation for each axis that somebody reads, in the order of the axes.
+/// Splits an operation into one for each axis with used results, in the order
+/// of the axes.
 ///
 ///     %q:2, %s:2 = dynamic_quantize %x along [1, 0]
 ///     -->
@@ -106,8 +108,8 @@ static SmallVector<Operation *, 2> splitAxes(TiledOpInterface op) {
   return parts;
 }
 
-/// True when one kernel makes all results. Along two axes, somebody must read
-/// those of each.
+/// Whether one kernel computes all results. For two axes, results of both must
+/// be used.
 static bool isOneKernel(Operation *op, const TargetInfo &target) {
   if (cast<KernelOpInterface>(op).getNumPasses(target) == 1)
     return true;
@@ -230,8 +232,8 @@ std::string fp8moe::explainTile(SmallVector<KernelCandidate> candidates,
   return text + "; next best " + describeTime(chooseCandidate(candidates));
 }
 
-/// "by the mean length of slices: up to 512 ..., else ...": first what does not
-/// take everything.
+/// Returns "by the mean length of slices: up to 512 ..., else ...". Kernels
+/// that do not support every call come first.
 static std::string explainRanges(KernelChoiceAttr choice) {
   bool areLengths =
       llvm::all_of(choice.getEntries(), [](AlternativeAttr entry) {
@@ -256,8 +258,8 @@ static std::string explainRanges(KernelChoiceAttr choice) {
   return text;
 }
 
-/// For an operation along several axes: which alternative runs on the target's
-/// card, unless it is the first one.
+/// For an operation along several axes, explains which alternative runs on the
+/// target's card, unless it is the first one.
 static std::string explainAxes(Operation *op, KernelChoiceAttr choice,
                                ArrayRef<QuantizeWork> works,
                                const TargetInfo &target) {
@@ -299,7 +301,8 @@ static SmallVector<KernelCandidate> rankScaleTiles(Operation *op,
   return rankTiles(op->getContext(), getQuantizeWorks(op).front(), target);
 }
 
-/// The input is read once and nothing else written, whatever the tile.
+/// Returns the cost of reading the input once and writing the scales, which no
+/// tile changes.
 std::optional<Cost> ScaleProblem::estimate(Operation *op,
                                            ArrayRef<AssumedLayout> layouts,
                                            const TargetInfo &target) const {

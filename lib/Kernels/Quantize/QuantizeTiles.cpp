@@ -91,7 +91,7 @@ bool fp8moe::isAlongRows(int64_t rowStride, int64_t columnStride,
   return rowStride == 1 && (columnStride != 1 || columns == 1 || columns == 0);
 }
 
-/// Bytes that a thread stores at once where the output is aligned.
+/// Bytes of a vector store to an aligned output.
 static constexpr int64_t kStoreBytes = 16;
 
 bool fp8moe::hasUnalignedColumns(const QuantizeWork &work) {

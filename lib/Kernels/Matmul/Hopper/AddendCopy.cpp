@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 //
-// A matmul adds f32 sums to what its result holds, so that must be what they
-// are added to. Mostly it is: gradients of microbatches are summed in place.
-// Whether it is, only addresses tell.
+// A matmul adds f32 sums to its result in memory, so the result must begin as a
+// copy of the addend. Mostly both are the same memory: gradients of
+// microbatches are summed in place. The kernel compares the addresses.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,8 +20,8 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Threads of a block, and blocks for each multiprocessor: with 16 bytes a
-/// thread 32 KiB are on their way to it.
+/// Threads of a block, and blocks for each multiprocessor. With 16 bytes a
+/// thread, 32 KiB of loads are in flight on each.
 static constexpr int64_t kThreads = 256;
 static constexpr int64_t kBlocksPerMultiprocessor = 8;
 

@@ -8,7 +8,7 @@
 
 //
 // A consumer is a warpgroup. For each of its tiles it waits for stages of
-// operands, multiplies them, releases them, and writes the result.
+// operands, multiplies them, releases them, and stores the result.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,17 +19,17 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Named barriers by which ping-pong consumers take turns: this one and the
-/// next.
+/// IDs of the two named barriers by which ping-pong consumers take turns: this
+/// one and the next.
 static constexpr int64_t kFirstTurnBarrier = 3;
-/// The named barrier of cooperative consumers, who take no turns.
+/// ID of the named barrier of cooperative consumers, which take no turns.
 static constexpr int64_t kCooperativeBarrier = 3;
 
-/// Instructions for one stage of 128 bytes.
+/// wgmma instructions for one stage of 128 bytes.
 static constexpr int64_t kStepsPerStage = kSwizzleRowBytes / kWgmmaBytes;
 
 namespace {
-/// One consumer's work.
+/// Builds one consumer.
 class Consumer {
 public:
   Consumer(GroupedMatmulKernel &kernel, Value index)
@@ -55,15 +55,16 @@ public:
   void build();
 
 private:
-  /// A tile's accumulators, one struct for each 64 rows, the stage that is not
-  /// released yet, if any, and how many parts were added up in memory before,
-  /// if there may be any.
+  /// A tile's accumulators, one struct for each 64 rows. The stage that is not
+  /// released yet, if any. The number of parts that are summed in memory (null
+  /// without partial sums).
   struct Product {
     SmallVector<Value> accumulators;
     Value lastStage;
     Value numParts;
   };
-  /// The next stages of a tile: how many, and whether they are its first (i1).
+  /// A part of a tile's stages: their number, and whether they begin the tile
+  /// (i1).
   struct Part {
     Value numStages, beginsTile;
   };
@@ -88,21 +89,22 @@ private:
   bool isCooperative() const {
     return kernel.config.kind == WgmmaSchedule::Cooperative;
   }
-  /// Bytes from the beginning of shared memory to an operand in a stage; that
-  /// of A to this consumer's rows.
+  /// Returns the shared memory offset of an operand in a stage; for A, that of
+  /// this consumer's rows.
   Value getOffset(bool isA, Value stage);
   Value getStageDescriptor(bool isA, Value stage) {
     Value bytes = b.mul(stage, kernel.config.getStageBytes(isA));
     return ring.inStage(stage, advanceWgmmaDescriptor(
                                    b, isA ? descriptorA : descriptorB, bytes));
   }
-  /// The descriptor of a row block of A; one that is MN-major is a box.
+  /// Returns the descriptor of a block of 64 rows of A. If A is MN-major, the
+  /// block is a box.
   Value getRowBlock(Value descriptor, int64_t rowBlock) {
     return advanceWgmmaDescriptor(b, descriptor,
                                   rowBlock * kWgmmaRows * kSwizzleRowBytes);
   }
 
-  /// The descriptor of one instruction's part of a stage.
+  /// Returns the descriptor of one wgmma's part of a stage.
   Value getStep(bool isA, Value descriptor, int64_t step) {
     return advanceWgmmaDescriptor(b, descriptor,
                                   step * kernel.getStepBytes(isA));
@@ -122,7 +124,7 @@ private:
   PartialSums partialSums;
   WgmmaShape shape;
   int64_t numRowBlocks;
-  /// The thread of the warpgroup; i1: the first one of its warp.
+  /// Thread index in the warpgroup; i1: the thread is the first of its warp.
   Value thread, isFirstLane;
   Value descriptorA, descriptorB;
 };
@@ -153,10 +155,11 @@ void Consumer::forEachTile(function_ref<void(const Tile &, Value)> body,
     TileScheduler(kernel).forEachTile(getWalk(), body, finish);
 }
 
-/// Turns at the tensor cores go by tiles, and so do the stages of the ring:
-/// without them a consumer could be two tiles ahead, and take a stage of its
-/// next tile for one of this. So a turn ends when the last stage has come; that
-/// its instructions are under way keeps the tensor cores busy meanwhile.
+/// Waits for this consumer's turn at the tensor cores. Turns alternate by
+/// tiles, as do the stages of the ring. Without turns a consumer could be two
+/// tiles ahead, and take a stage of its next tile for one of this tile. A turn
+/// ends when the last stage is full; its wgmmas in flight keep the tensor cores
+/// busy.
 void Consumer::takeTurn() {
   if (kernel.config.kind == WgmmaSchedule::PingPong)
     kernel::NamedBarrierOp::create(
@@ -217,7 +220,8 @@ void Consumer::release(Value stage, Value condition) {
              [&] { ring.createRelease(stage); });
 }
 
-/// Waits for the instructions under way, so that the accumulators may be read.
+/// Waits for wgmmas in flight, so that the accumulators may be read. Releases
+/// the tile's last stage.
 void Consumer::complete(Product &product) {
   kernel::WgmmaWaitOp::create(b, 0);
   if (product.lastStage)
@@ -227,7 +231,8 @@ void Consumer::complete(Product &product) {
         b.named("sums", kernel::WgmmaResultsOp::create(b, accumulators));
 }
 
-/// Issues all instructions of a tile in this consumer's turn, and passes it on.
+/// Waits for all stages of a tile and issues their wgmmas, then passes the turn
+/// on.
 Consumer::Product Consumer::multiply(const Tile &tile, Value stageCount) {
   RingPosition position = ring.getPosition(stageCount);
   // Sums in the tensor cores begin with the first instruction.
@@ -254,10 +259,10 @@ Consumer::Product Consumer::multiply(const Tile &tile, Value stageCount) {
   return product;
 }
 
-/// Multiplies what a tile has too many stages of, all in this turn. The loop is
-/// one of its own, so that the usual one is as short as without it.
-/// Accumulators are handed through all loops although nobody needs their
-/// values: fresh ones would take registers of their own.
+/// Computes all parts but the last of a contraction that is longer than
+/// kFastSumElements, within this turn. Its loop is separate, so that the main
+/// loop stays as short as without it. Accumulators are carried through all
+/// loops although their values are not needed: fresh ones would take registers.
 Consumer::Product Consumer::multiplyParts(const Tile &tile,
                                           RingPosition &position,
                                           ArrayRef<Value> sums) {
@@ -282,7 +287,7 @@ Consumer::Product Consumer::multiplyParts(const Tile &tile,
           numParts};
 }
 
-/// Issues the instructions of one stage. The sums are new when `isFurther`
+/// Issues the wgmmas of one stage. They ignore the old sums when `isFurther`
 /// (i32) is 0.
 void Consumer::addStage(Value stage, Value isFurther,
                         MutableArrayRef<Value> sums) {
@@ -299,7 +304,8 @@ void Consumer::addStage(Value stage, Value isFurther,
   kernel::WgmmaCommitOp::create(b);
 }
 
-/// Adds the products of one stage, which are complete afterwards.
+/// Adds the products of one stage in f32 (promoted accumulation). Returns after
+/// the wgmmas are complete.
 void Consumer::addStagePromoted(Value stage, MutableArrayRef<Value> sums) {
   Value a = getStageDescriptor(/*isA=*/true, stage);
   Value bb = getStageDescriptor(/*isA=*/false, stage);
@@ -359,8 +365,8 @@ Consumer::Product Consumer::multiplyWholeStages(const Tile &tile,
           promoted ? Value() : results[2], Value()};
 }
 
-/// The last stage of a group of the contraction, as far as there is data; the
-/// rest of its last 32 bytes are zeros.
+/// Multiplies a group's last stage only as far as it has data. The rest of its
+/// last 32 bytes are zeros.
 Consumer::Product Consumer::multiplyLastStage(const Tile &tile,
                                               const Part &part,
                                               RingPosition position,
@@ -404,10 +410,10 @@ Consumer::Product Consumer::multiplyLastStage(const Tile &tile,
 // Bytes of other groups
 //===----------------------------------------------------------------------===//
 
-/// Bytes [low, high) of a chunk of every row of the K-major operands stay, the
-/// others become zero: zero times a NaN of a neighbour would be NaN. Threads
-/// with even and odd numbers may have different arguments; a pair of them takes
-/// a row. Cooperative consumers take half of the rows of B each.
+/// Keeps bytes [low, high) of a chunk in every row of the K-major operands, and
+/// zeroes the others: zero times a NaN of another group would be NaN. Two
+/// threads mask a row, each with its own arguments. Cooperative consumers mask
+/// half of the rows of B each.
 void Consumer::maskChunk(Value stage, Value chunk, Value low, Value high) {
   KernelBuilder::Step step(b, "mask_chunk");
   if (kernel.isMNMajor(/*isA=*/true) && kernel.isMNMajor(/*isA=*/false))
@@ -475,8 +481,9 @@ void Consumer::clearPositions(Value stage, Value begin, Value end) {
           isCooperative());
 }
 
-/// Lets the tensor cores see what was masked: by the warpgroup, or by both when
-/// they share B. These meet here equally often, as they take the same tiles.
+/// Makes masked bytes visible to the tensor cores: fences the async proxy, and
+/// waits for the warpgroup, or for both when they share B. Both then call this
+/// equally often, as they have the same tiles.
 void Consumer::publishMasks() {
   kernel::AsyncProxyFenceOp::create(b);
   if (isCooperative())

@@ -7,11 +7,11 @@
 //===----------------------------------------------------------------------===//
 
 //
-// A warp has 16 of each 64 rows. Its rows go through two buffers of the warp's
-// own in shared memory, a few boxes of the result's tensor map at a time: while
-// one buffer is being copied to memory, the other is filled. While they write,
-// no warp waits for another one. Rows of the next group must not be touched, so
-// rows of a warp that are not all the group's are written by its threads.
+// A warp holds 16 of each 64 rows. It stores them by TMA from two shared memory
+// buffers of its own, a few boxes at a time: while one buffer is being stored,
+// the other is filled. Warps do not wait for each other meanwhile. Rows of the
+// next group must not be written. So where not all rows of a warp are in the
+// group, its threads store them instead.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,9 +21,8 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// A thread of a matrix instruction holds, in each eight columns, two
-/// neighbours in row lane / 4 of the warp's 16 rows and two in the row eight
-/// below.
+/// A thread holds four results of each eight columns: two neighbours in row
+/// lane / 4 of the warp's 16 rows, and two in the row eight below.
 static constexpr int64_t kRowsPerWarp = ResultBox::kRows;
 static constexpr int64_t kFragmentRows = 8;
 static constexpr int64_t kFragmentColumns = 8;
@@ -55,8 +54,8 @@ void MatmulEpilogue::finish() {
 // Scales
 //===----------------------------------------------------------------------===//
 
-/// Where scale `first + number` of this consumer's tile lies in shared memory:
-/// those of rows, then those of columns.
+/// Returns the address in shared memory of scale `first + number` of this
+/// consumer's tile. Scales of rows come first, then those of columns.
 static Value getScaleAddress(GroupedMatmulKernel &kernel, Value consumer,
                              Value first, int64_t number) {
   KernelBuilder &b = kernel.b;
@@ -70,7 +69,7 @@ static Value getScaleAddress(GroupedMatmulKernel &kernel, Value consumer,
                                       /*stage=*/Value());
 }
 
-/// The scales that a thread takes, as distances from its number.
+/// Returns the scales that a thread loads, as offsets from its index.
 SmallVector<int64_t> MatmulEpilogue::getScaleSteps(int64_t count) {
   SmallVector<int64_t> steps;
   for (int64_t step = 0; step < count; step += kWarpgroupThreads)
@@ -145,7 +144,7 @@ void MatmulEpilogue::keepScales(const Tile &tile, ArrayRef<Value> scales) {
 // Tiles
 //===----------------------------------------------------------------------===//
 
-/// Until at most so many stores of the warp read its buffers.
+/// Waits until at most `stores` TMA stores of the warp still read its buffers.
 void MatmulEpilogue::createWaitForBuffer(int64_t stores) {
   KernelBuilder::Step step(b, "wait_for_buffer");
   b.createIf(isLeader, [&] { kernel::WaitStoresReadOp::create(b, stores); });
@@ -200,9 +199,9 @@ void MatmulEpilogue::storeTile(const Tile &tile, ArrayRef<Value> accumulators) {
   }
 }
 
-/// The addends of the thread's two neighbours in a row, in bf16; zero outside
-/// of the result. The loads are not read-only, as the result may lie in the
-/// same memory.
+/// Loads the addends (bf16) of the thread's two neighbours in a row; zero
+/// outside of the result. The loads are not read-only, as the result may lie in
+/// the same memory.
 SmallVector<Value> MatmulEpilogue::loadAddends(const Tile &tile,
                                                const RowBlock &rows,
                                                int64_t eight, int64_t half) {
@@ -227,7 +226,8 @@ SmallVector<Value> MatmulEpilogue::loadAddends(const Tile &tile,
   return b.unpackFloats(pair, b.getBF16Type());
 }
 
-/// The scaled results of the thread's two neighbours in a row, as words.
+/// Returns the scaled results of the thread's two neighbours in a row, as
+/// words.
 SmallVector<Value> MatmulEpilogue::scalePair(const Tile &tile,
                                              const RowBlock &rows,
                                              int64_t eight, int64_t half) {
@@ -261,15 +261,15 @@ SmallVector<Value> MatmulEpilogue::scalePair(const Tile &tile,
   return b.packFloats(values, kernel.problem.resultType);
 }
 
-/// `bytes` from the beginning of shared memory, in a box of the result.
+/// Returns the address of a result box at `bytes` from the beginning of shared
+/// memory.
 Value MatmulEpilogue::getStaged(Value bytes) {
   return kernel::SharedPartOp::create(b, kernel::SharedUse::Memory, "result",
                                       kernel.getShared(bytes),
                                       /*stage=*/Value());
 }
 
-/// Writes the box of columns from `firstColumn` of the tile on to shared
-/// memory.
+/// Writes the box of the tile's columns from `firstColumn` on to shared memory.
 void MatmulEpilogue::stageBox(const Tile &tile, const RowBlock &rows,
                               int64_t firstColumn, Value box) {
   KernelBuilder::Step step(b, "stage_box");
@@ -323,7 +323,7 @@ static Value addFloats(KernelBuilder &b, Value lhs, Value rhs) {
   return LLVM::BitcastOp::create(b, b.getWordsType(), sum);
 }
 
-/// Writes a box from shared memory to the result, or adds it there
+/// Stores a box from shared memory to the result by TMA, or adds it there
 /// (addsInMemory).
 void MatmulEpilogue::storeBox(const Tile &tile, const RowBlock &rows,
                               int64_t firstColumn, Value box) {
@@ -361,7 +361,7 @@ void MatmulEpilogue::storeBox(const Tile &tile, const RowBlock &rows,
     storeAny();
 }
 
-/// Writes, or adds, the group's rows of a box, 16 bytes a lane at a time.
+/// Stores, or adds, only the group's rows of a box, 16 bytes a lane at a time.
 void MatmulEpilogue::storeRows(const Tile &tile, const RowBlock &rows,
                                int64_t firstColumn, Value box) {
   KernelBuilder::Step step(b, "store_rows");

@@ -12,15 +12,16 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Each block goes over all groups twice before it begins: 64 of them take less
-/// than a microsecond.
+/// Most groups of a table. Each block reads all groups twice before it begins:
+/// for 64 groups that takes less than a microsecond.
 static constexpr int64_t kMostGroups = 64;
 /// Words of a group in the table: its length, where it begins with padding, and
 /// its number.
 static constexpr int64_t kGroupWords = 3;
 static constexpr int64_t kLength = 0, kPaddedBegin = 1, kNumber = 2;
 
-/// With room behind the last group, where walks look for more.
+/// Bytes of a table. It has an entry after the last group, as walks read one
+/// rank further.
 static int64_t getTableBytes(int64_t groups) {
   return (groups + 1) * kGroupWords * kWordBytes;
 }

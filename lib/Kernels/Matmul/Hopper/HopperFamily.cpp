@@ -89,11 +89,12 @@ void HopperMatmulFamily::addCandidates(
 
 /// Each kernel takes time to compile and space in the artifact.
 static constexpr size_t kMaxAlternatives = 3;
-/// How much time another kernel must save, in the geometric mean of the numbers
-/// of rows below.
+/// Part of the time that another kernel must save, in the geometric mean over
+/// the numbers of rows below.
 static constexpr double kLeastGain = 0.005;
-/// Numbers of rows that are looked at, at least so many of them for each group,
-/// as weights bound what is less; steps of an eleventh double them every eight.
+/// The numbers of rows that alternatives are compared at. They have at least
+/// kFewestGroupRows for each group, as fewer are bound by reading weights.
+/// Steps of an eleventh double them every eight.
 static constexpr int64_t kFewestRows = 1024;
 static constexpr int64_t kFewestGroupRows = 256;
 static constexpr int64_t kMostRows = 131072;
@@ -106,7 +107,8 @@ struct RowsCase {
   SmallVector<WgmmaTileCost> tiles;
   const WgmmaTileCost *chosen = nullptr;
 
-  /// The host compares the times of tiles only; traffic is the same for all.
+  /// Returns the faster of the chosen alternative and `tile`. The host compares
+  /// only the times of tiles, as traffic is the same for all.
   const WgmmaTileCost *getBetter(size_t tile) const {
     const WgmmaTileCost *other = &tiles[tile];
     return !chosen || other->tilesTime < chosen->tilesTime ? other : chosen;
@@ -114,9 +116,9 @@ struct RowsCase {
 };
 } // namespace
 
-/// The tiles among which the number of rows decides. The host counts waves: not
-/// what it costs to add the parts of a split contraction, nor whether a tile is
-/// good for one wave only.
+/// Returns the tiles that a dynamic number of rows chooses among. Split-K and
+/// single-wave tiles are excluded: the host counts waves, and so can judge
+/// neither.
 static SmallVector<WgmmaTileCost> rankWholeTiles(const MatmulWork &work,
                                                  const TargetInfo &target) {
   SmallVector<WgmmaTileCost> tiles = rankWgmmaTiles(work, target);
@@ -144,7 +146,7 @@ static SmallVector<RowsCase> getCases(MatmulWork work,
   return cases;
 }
 
-/// The mean logarithm of the time when `tile` is one more alternative.
+/// Returns the mean logarithm of the time with `tile` as one more alternative.
 static double getMeanTime(ArrayRef<RowsCase> cases, size_t tile) {
   double sum = 0;
   for (const RowsCase &entry : cases)
@@ -186,8 +188,8 @@ fp8moe::getWgmmaAlternatives(const MatmulWork &work, const TargetInfo &target) {
 // Choices
 //===----------------------------------------------------------------------===//
 
-/// Picoseconds in a unit of the time of a wave: finer differences mean nothing,
-/// and what the host multiplies must not overflow.
+/// Picoseconds in a unit of a wave's time. Finer differences are not
+/// significant, and products on the host must not overflow.
 static constexpr int64_t kWaveUnit = 1000;
 
 KernelChoiceAttr HopperMatmulFamily::choose(MLIRContext *context,

@@ -7,28 +7,27 @@
 //===----------------------------------------------------------------------===//
 
 //
-// The model of a grouped matmul. As many blocks as there are multiprocessors
-// take tiles in turn:
+// The cost model of a grouped matmul. The kernel is persistent: one block for
+// each multiprocessor loops over tiles.
 //
 //   time      one launch + the longer of tiles and traffic + a part of the
 //             other one
 //   tiles     waves * time of a tile
 //   tile      stages of the contraction * time of a stage, and what the
 //             schedule cannot hide of writing the result
-//   stage     multiplications at the rate that the chip sustains, which falls
-//             with the bytes that a tile reads for each of them, and once more
-//             when shared memory cannot keep up, or the L2 cache, whose lines
-//             rows of some lengths straddle
-//   waves     tiles / multiprocessors, rounded up; a group's last tile along
-//             the rows is half full in expectation. How full they are together
-//             varies: the mean of two cases counts. K-grouped, the groups
-//             are partly taken as if one came after the other
+//   stage     wgmmas at the sustained rate, which falls with the bytes that a
+//             tile reads per wgmma. It falls further when shared memory or the
+//             L2 cache is the limit (rows of some lengths straddle its lines)
+//   waves     tiles / multiprocessors, rounded up. A group's last tile along
+//             the rows is half full in expectation. The total varies: waves are
+//             the mean of two cases. K-grouped, waves are weighted between
+//             groups one after another and all groups at once
 //   traffic   bytes of operands and result / speed of a copy
 //
-// A dense contraction that is split has a tile for each part, and a second
-// launch that reads all products and writes the result.
+// With split-K a dense matmul has a tile for each split, and a second launch
+// that reads all products and writes the result.
 //
-// The model's figures for a chip are in HopperCalibration.cpp. The tiles that
+// The model's figures for a chip are in HopperCalibration.h. The tiles that
 // it chooses for the shapes of
 // unittests/Kernels/Matmul/Hopper/HopperTilesTest.cpp take 0.5% more time than
 // the best ones in the geometric mean, 5.5% at worst.
@@ -56,31 +55,31 @@ using nvidia::kWgmmaRows;
 // Limits of the kernels and of the chip
 //===----------------------------------------------------------------------===//
 
-/// Widths of tiles that are tried. Narrower ones read more than the shared
-/// memory delivers.
+/// Tile widths to consider. Narrower tiles read more than the bandwidth of
+/// shared memory.
 static constexpr int64_t kTileColumns[] = {64, 96, 128, 160, 192, 256};
-/// Results of a single wave, which another width may fill: rows of their boxes
-/// have 32 or 64 bytes, and where tiles follow each other an H100 loses up to a
-/// third by writing these (8192x8192 in bf16). (With promoted accumulation some
-/// need too many registers.)
+/// Tile widths only for results of a single wave, which they may fill better.
+/// Their store boxes have rows of 32 or 64 bytes. Where tiles follow each
+/// other, an H100 loses up to a third by such stores (8192x8192 in bf16). (With
+/// promoted accumulation some need too many registers.)
 static constexpr int64_t kSingleWaveColumns[] = {112, 144, 224, 240};
-/// Contractions of at most so many bytes are bound by writing. Neighbouring
-/// blocks write whole rows then, in bands one tile high: 1.05 to 1.15 times as
-/// fast as four tiles on an H100 and an H200, while 1024 bytes are 3% slower on
-/// the former, as each band reads all of the second operand.
+/// Contractions of at most so many bytes are limited by stores. Bands are then
+/// one tile high (raster 1), so that neighbouring blocks write whole rows. That
+/// is 1.05 to 1.15 times as fast as bands of four on an H100 and an H200. At
+/// 1024 bytes it is 3% slower on the H100, as each band reads all of B.
 static constexpr int64_t kShortContractionBytes = 512;
-/// Tiles of a band of FP8 matmuls in groups whose results are so wide that all
-/// blocks at once are not through with four rows of tiles, for fast tiles in
-/// turns and for promoted tiles that are shared: 0.99 to 1.03 times as fast as
-/// bands of four on H100s (docs/lab/measurements.md, "Bands, lines and the
-/// L2 cache"). Others were not measured.
+/// Rows of tiles in a band (raster) of M-grouped FP8 matmuls with wide results:
+/// four rows of tiles are more than one wave. The values are for fast PingPong
+/// and for promoted Cooperative tiles, 0.99 to 1.03 times as fast as bands of
+/// four on H100s (docs/lab/measurements.md, "Bands, lines and the L2 cache").
+/// Others were not measured.
 static constexpr int64_t kWideFastRaster = 8, kWidePromotedRaster = 12;
-/// A line of the L2 cache, which is as long as a row of a stage.
+/// Bytes of an L2 cache line, as many as a row of a stage has.
 static constexpr int64_t kLineBytes = 128;
 static_assert(kLineBytes == kSwizzleRowBytes);
-/// Parts of a dense contraction that are tried.
+/// Split-K factors to consider for dense matmuls.
 static constexpr int64_t kSplits[] = {2, 4, 8, 16, 32};
-/// More stages than this hide nothing more.
+/// Most stages. More do not hide more latency.
 static constexpr int64_t kMaxStages = 8;
 
 //===----------------------------------------------------------------------===//
@@ -117,7 +116,7 @@ struct Chip {
   const TargetInfo &target;
   const HopperCalibration &figures;
 
-  /// The figures of a chip that the kernel supports.
+  /// Returns the figures of a chip. Requires that it supports the kernel.
   static Chip get(const TargetInfo &target) {
     return {target, *getHopperCalibration(target.chip)};
   }
@@ -131,14 +130,14 @@ bool fp8moe::hasWgmmaKernel(MatrixElement a, MatrixElement b,
          getHopperCalibration(target.chip);
 }
 
-/// Shared memory of a block.
+/// Returns the bytes of shared memory of a block.
 static int64_t countSharedBytes(const HopperMatmulConfig &config,
                                 const MatmulWork &work) {
   return HopperMatmulMemory::get(config, work.isMGrouped(), work.promoted)
       .total;
 }
 
-/// Registers that a consumer's thread needs.
+/// Returns the registers that a consumer's thread needs.
 static int64_t countRegisters(const HopperMatmulConfig &config,
                               const MatmulWork &work, const Chip &chip) {
   int64_t blocks = config.getConsumerRows() / kWgmmaRows;
@@ -153,7 +152,7 @@ static int64_t countRegisters(const HopperMatmulConfig &config,
   return std::max(loop, epilogue);
 }
 
-/// Why a tile cannot be built, or nothing.
+/// Explains why a tile is not legal, or returns none.
 static std::optional<std::string>
 explainIllegal(const HopperMatmulConfig &config, const MatmulWork &work,
                const Chip &chip) {
@@ -178,7 +177,7 @@ explainIllegal(const HopperMatmulConfig &config, const MatmulWork &work,
   return std::nullopt;
 }
 
-/// The most stages that fit, at least two.
+/// Returns `config` with as many stages as fit, at least two.
 static HopperMatmulConfig withMostStages(HopperMatmulConfig config,
                                          const MatmulWork &work,
                                          const Chip &chip) {
@@ -208,8 +207,8 @@ static bool isBoundByWriting(const MatmulWork &work) {
          work.contraction <= kShortContractionBytes / work.elementBytes;
 }
 
-/// Whether four rows of tiles have more tiles than there are blocks at once,
-/// and the tile is of a kind whose higher bands were measured.
+/// Whether four rows of tiles are more than one wave, and higher bands were
+/// measured for this kind of tile.
 static bool hasWideBands(const HopperMatmulConfig &config,
                          const MatmulWork &work, const Chip &chip) {
   WgmmaSchedule measured =
@@ -220,7 +219,7 @@ static bool hasWideBands(const HopperMatmulConfig &config,
              chip.target.multiprocessors;
 }
 
-/// Whether rows of a tile's boxes are shorter than lines of memory.
+/// Whether rows of a tile's store boxes are shorter than 128 bytes.
 static bool hasNarrowBoxes(const HopperMatmulConfig &config,
                            const MatmulWork &work) {
   return config.columns * work.resultBytes % kLineBytes;
@@ -272,17 +271,17 @@ static SmallVector<HopperMatmulConfig> enumerateConfigs(const MatmulWork &work,
 // Predicted time
 //===----------------------------------------------------------------------===//
 
-/// Lines that a row of a stage takes on average, when rows are so many elements
-/// apart.
+/// Returns the mean number of L2 lines that a row of a stage touches, with rows
+/// `pitch` elements apart.
 static double countLinesPerRow(int64_t pitch, int64_t elementBytes) {
   int64_t beyondLine = pitch % kLineBytes * elementBytes;
   return 2 - static_cast<double>(std::gcd(beyondLine, kLineBytes)) / kLineBytes;
 }
 
-/// How much a stage slows down because its rows straddle lines of the L2 cache:
-/// by the bytes of lines read in a cycle of the tensor cores that are beyond
-/// those of whole lines, for which operandSlowdown stands, and beyond those
-/// that are hidden.
+/// Returns the slowdown of a stage whose rows straddle L2 lines. It grows with
+/// the bytes of lines read in a cycle of the tensor cores, beyond both
+/// lineBytesHidden and those of whole lines (operandSlowdown accounts for
+/// these).
 static double getStraddlingSlowdown(const HopperMatmulConfig &config,
                                     const MatmulWork &work, const Chip &chip) {
   // Bytes of both operands, as productBytesPerCycle.
@@ -298,7 +297,7 @@ static double getStraddlingSlowdown(const HopperMatmulConfig &config,
   return *chip.figures.lineSlowdown * std::max(0.0, read / hidden - 1);
 }
 
-/// Picoseconds of one stage.
+/// Returns the picoseconds of one stage.
 static double getStageTime(const HopperMatmulConfig &config,
                            const MatmulWork &work, const Chip &chip) {
   int64_t elementBytes = work.elementBytes;
@@ -337,7 +336,7 @@ static double getStageTime(const HopperMatmulConfig &config,
   llvm_unreachable("unknown schedule");
 }
 
-/// Picoseconds of a tile whose multiplications take `multiply`.
+/// Returns the picoseconds of a tile whose wgmmas take `multiply`.
 static double getTileTime(const HopperMatmulConfig &config,
                           const MatmulWork &work, double multiply,
                           const Chip &chip) {
@@ -360,14 +359,14 @@ static double getTileTime(const HopperMatmulConfig &config,
   llvm_unreachable("unknown schedule");
 }
 
-/// Models of very large matmuls end where 64 bits do, with room for additions.
+/// Rounds down to an integer, clamped to leave room for additions in 64 bits.
 static int64_t toCount(double value) {
   constexpr int64_t kMost = int64_t(1) << 61;
   return value < static_cast<double>(kMost) ? static_cast<int64_t>(value)
                                             : kMost;
 }
 
-/// Waves in expectation.
+/// Returns the expected number of waves.
 static double countWaves(const HopperMatmulConfig &config,
                          const MatmulWork &work, const Chip &chip) {
   int64_t multiprocessors = chip.target.multiprocessors;

@@ -14,13 +14,13 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Bytes that are brought to the second-level cache when a part of them is
-/// read. Along the contraction the next part is that of the next stage. The
-/// next part along the rows or columns is another box of this stage, which is
-/// read at once anyway.
+/// Bytes fetched to L2 when a part of them is read (L2 promotion of tensor
+/// maps). Along the contraction, the bytes that follow are the next stage's.
+/// Along the rows or columns, they are another box of this stage, which is
+/// loaded anyway.
 static constexpr int64_t kContractionPromotion = 256;
 static constexpr int64_t kMNMajorPromotion = 128;
-/// Accesses of a warp to partial sums cover whole lines.
+/// Alignment of partial sums: accesses of a warp cover whole L2 lines.
 static constexpr int64_t kPartialSumsAlignment = 128;
 
 namespace {
@@ -33,7 +33,7 @@ public:
   LogicalResult launch(Value when);
 
 private:
-  /// A buffer seen by the kernel: from the innermost dimension on.
+  /// A buffer as a matrix of a tensor map, from the innermost dimension on.
   struct Matrix {
     TypedValue<MemRefType> buffer;
     SmallVector<OpFoldResult> sizes;
@@ -41,8 +41,8 @@ private:
     SmallVector<OpFoldResult> strides;
     int64_t elementBytes;
   };
-  /// The dimensions of a tensor in this order, as a matrix whose innermost
-  /// dimension is contiguous; reports at the operation when that is not so.
+  /// Gets the dimensions `dims` of a tensor, in this order, as a matrix with a
+  /// contiguous innermost dimension. Reports at the operation if it is not.
   LogicalResult getMatrix(const Twine &name, RankedTensorType type,
                           const BufferView &view, ArrayRef<int64_t> dims,
                           Matrix &matrix);
@@ -55,16 +55,16 @@ private:
                   Value condition);
   void launchCopy(Value condition);
   void launchSplits(const HopperMatmulConfig &config, Value condition);
-  /// Workspace for so many f32.
+  /// Creates workspace for `count` f32.
   TypedValue<MemRefType> createFloats(OpFoldResult count);
   Value createPartialSums();
   SmallVector<Value> createLeastWaves();
   SmallVector<Value> createMaps(const Matrix &result,
                                 const HopperMatmulConfig &config);
 
-  /// All but the addend, which may have no buffer, have tensor maps.
+  /// The matrices; all but the addend, which may be missing, have tensor maps.
   Matrix a, b, result, addend;
-  /// Multiprocessors, as launches have a block for each; and room for partial
+  /// Blocks of a launch, one for each multiprocessor; and workspace for partial
   /// sums, if there may be any.
   Value blocks, partialSums;
 };
@@ -122,8 +122,8 @@ Value HopperMatmulLaunch::createMap(const Matrix &matrix, ArrayRef<int64_t> box,
                                    swizzle, promotion);
 }
 
-/// The contraction is innermost in operands that are not MN-major, the columns
-/// in the result.
+/// Sets the matrices. Innermost are the contraction in K-major operands, and
+/// the columns in the result.
 LogicalResult HopperMatmulLaunch::setMatrices() {
   SmallVector<int64_t> bDims = problem.hasExperts()
                                    ? SmallVector<int64_t>{1, 2, 0}
@@ -160,8 +160,8 @@ TypedValue<MemRefType> HopperMatmulLaunch::createFloats(OpFoldResult count) {
       .getBuffer();
 }
 
-/// Room for the partial sums of all blocks of any alternative, when there may
-/// be any.
+/// Creates workspace for the partial sums of all blocks of any alternative, if
+/// there may be any.
 Value HopperMatmulLaunch::createPartialSums() {
   Location loc = op.getLoc();
   int64_t words = 0;
@@ -178,9 +178,9 @@ Value HopperMatmulLaunch::createPartialSums() {
   return createFloats(count);
 }
 
-/// For each alternative of an M-grouped matmul, whether it takes the least time
-/// by the model of the tiles, worked out on the host from the number of rows:
-/// an i1, which is true for one of them. Null for a single alternative.
+/// Returns an i1 for each alternative of an M-grouped matmul: whether its
+/// predicted time is least for the call's number of rows, computed on the host.
+/// Exactly one is true. A single alternative has null.
 SmallVector<Value> HopperMatmulLaunch::createLeastWaves() {
   auto alternatives = op.getTilesAttr().getEntries();
   if (op.getTilesAttr().size() == 1)
@@ -215,7 +215,7 @@ SmallVector<Value> HopperMatmulLaunch::createLeastWaves() {
   return conditions;
 }
 
-/// Boxes are as large as a tile, so each alternative has maps of its own.
+/// Creates the tensor maps of one alternative. Their boxes depend on the tile.
 SmallVector<Value>
 HopperMatmulLaunch::createMaps(const Matrix &result,
                                const HopperMatmulConfig &config) {
@@ -239,7 +239,7 @@ HopperMatmulLaunch::createMaps(const Matrix &result,
           createMap(result, box, resultBox.rowBytes, /*promotion=*/0)};
 }
 
-/// The kernel of one tile.
+/// Launches the kernel of one tile.
 void HopperMatmulLaunch::launchTile(
     GroupedMatmulProblem problem, const GroupedMatmulSizes<OpFoldResult> &sizes,
     const Matrix &result, const HopperMatmulConfig &config, Value condition) {
@@ -266,7 +266,7 @@ void HopperMatmulLaunch::launchTile(
       condition);
 }
 
-/// Begins the result with what the kernel adds to.
+/// Copies the addend to the result, which the kernel then adds to.
 void HopperMatmulLaunch::launchCopy(Value condition) {
   OpFoldResult zero = size.constant(0);
   AddendCopySizes<OpFoldResult> copy{size.constant(1),     sizes.rows,
@@ -282,7 +282,7 @@ void HopperMatmulLaunch::launchCopy(Value condition) {
                    condition, lowering);
 }
 
-/// The f32 products of the parts of a dense contraction, and their sum.
+/// Launches a split-K matmul: the f32 products of the splits, then their sum.
 void HopperMatmulLaunch::launchSplits(const HopperMatmulConfig &config,
                                       Value condition) {
   Location loc = op.getLoc();

@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 //
-// Each thread keeps its own accumulators in memory, four at a time, so that the
-// 16 bytes of a warp's threads lie side by side. No other thread touches them,
-// so the order of the additions is that of the parts.
+// Each thread stores its accumulators to memory, four at a time, so that the
+// 16-byte accesses of a warp are coalesced. No other thread accesses them, so
+// they are added in the order of the parts.
 //
 //===----------------------------------------------------------------------===//
 
@@ -58,7 +58,7 @@ Value PartialSums::countParts(Value numStages) {
              : numParts;
 }
 
-/// Where the thread's sums from `number` on lie.
+/// Returns the address of the thread's sums from `number` on.
 Value PartialSums::getPlace(size_t rowBlock, int64_t number) {
   int64_t blockBytes = kWgmmaRows * kernel.config.columns * sizeof(float);
   return b.offsetBytes(base, static_cast<int64_t>(rowBlock) * blockBytes +

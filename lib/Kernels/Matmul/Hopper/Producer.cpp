@@ -13,9 +13,9 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Tiles that are loaded ahead where groups are contracted. Tiles of few tokens
-/// take less than a stage, and are bound by writing: an H100 writes up to 9%
-/// faster when fewer copies are under way meanwhile.
+/// Most tiles loaded ahead in K-grouped matmuls. Tiles of few tokens take less
+/// than a stage and are limited by stores. An H100 writes up to 9% faster with
+/// fewer loads in flight.
 static constexpr int64_t kTilesAhead = 2;
 
 /// Waits until consumers have released the stage, or one before it.
@@ -69,21 +69,21 @@ static void createStage(GroupedMatmulKernel &kernel, StageRing &ring,
 // Meetings
 //===----------------------------------------------------------------------===//
 
-/// Blocks that are not in step do not find in the L2 cache what others have
-/// just read. So many stages take 30 us, a meeting of those who are in step
-/// costs less than 0.1 us.
+/// Stages between two meetings (best-effort grid-wide syncs). Blocks that are
+/// out of step miss the data that others loaded to L2. So many stages take 30
+/// us; a meeting of blocks in step costs less than 0.1 us.
 static constexpr int64_t kStagesBetweenMeetings = 160;
 
-/// Stages that a producer loads between its arrival and its wait, which last as
-/// long as a trip to memory: who is in step does not wait.
+/// Stages that a producer loads between its arrival and its wait. They last as
+/// long as a round trip to memory, so that producers in step do not stall.
 static constexpr int64_t kStagesAfterArrival = 2;
 
-/// Tiles of no more stages, where that is known, do not meet: kernels that are
-/// made for them have no registers left.
+/// Kernels for tiles of at most so many stages, if static, have no meetings, as
+/// they have no registers left.
 static constexpr int64_t kFewStages = 8;
 
 namespace {
-/// The producers of all blocks meet before every so many tiles.
+/// Synchronizes the producers of all blocks every `period` tiles (Meeting.h).
 class ProducerMeetings {
 public:
   ProducerMeetings(GroupedMatmulKernel &kernel, TileScheduler &scheduler,
@@ -94,23 +94,24 @@ public:
   void beginTile(const Tile &tile);
   /// `stage` of the tile.
   void beginStage(Value stage);
-  /// `end` is the number of the tile behind the walk's last one.
+  /// Leaves the meetings. `end` is the tile number after the walk's last tile.
   void finish(Value end);
 
 private:
   KernelBuilder &b;
   const TileWalk &walk;
-  /// In tiles of the walk.
+  /// Tiles of the walk between two meetings.
   Value period;
   Meeting meeting;
-  /// State of the tile: the meetings so far, and whether it begins with one.
+  /// State of the tile: the number of meetings so far, and whether it begins
+  /// with one (i1).
   Value count, isMeeting;
 };
 } // namespace
 
-/// Whether tiles take nearly the same time, and are neither few nor short.
-/// Where they differ, only warpgroups in ping-pong go on while others are
-/// waited for.
+/// Whether meetings pay off: tiles take nearly the same time, and are neither
+/// few nor short. If times differ, only PingPong warpgroups go on while others
+/// wait.
 bool ProducerMeetings::areWorthwhile(const GroupedMatmulKernel &kernel) {
   if (kernel.config.splits > 1)
     return false;
@@ -121,8 +122,8 @@ bool ProducerMeetings::areWorthwhile(const GroupedMatmulKernel &kernel) {
          contraction > kFewStages * kernel.getStageElements();
 }
 
-/// Where rows of the operands share lines of 128 bytes, each line is read in
-/// two stages. Only blocks that are close together find it in the cache both
+/// Returns the stages between two meetings. Where operand rows share lines of
+/// 128 bytes, two stages read each line. Only blocks close in time hit L2 both
 /// times, so they meet at every tile.
 static Value getStagesBetweenMeetings(GroupedMatmulKernel &kernel) {
   KernelBuilder &b = kernel.b;

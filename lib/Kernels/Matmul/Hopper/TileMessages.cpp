@@ -14,15 +14,14 @@ using namespace mlir::fp8moe;
 /// Words that are stored and loaded at once.
 static constexpr int64_t kVectorWords = 4;
 
-/// The number of stages comes first; every tile has one, so none means that
-/// there is no tile.
+/// Index of the number of stages in a message. Every tile has a stage, so 0
+/// means that there are no more tiles.
 static constexpr int64_t kNumStages = 0;
 
 TileMessages::TileMessages(GroupedMatmulKernel &kernel, const StageRing &ring)
     : kernel(kernel), b(kernel.b), ring(ring) {}
 
-/// The members of a tile that are sent to consumers; isZero is sent as a
-/// number.
+/// Returns the members of a tile that are sent. isZero is sent as an i32.
 SmallVector<Value Tile::*> TileMessages::getMembers() const {
   SmallVector<Value Tile::*> members{
       &Tile::numStages, &Tile::row, &Tile::column, &Tile::group, &Tile::isZero};

@@ -7,18 +7,19 @@
 //===----------------------------------------------------------------------===//
 
 //
-// Tiles are numbered through all groups, in the order in which these are taken,
-// and the blocks of the grid take them in turn. The ends of the groups are only
-// on the device, so whoever looks for tiles walks over them: a tile's state
-// holds its group, and the next tile's group is at or after it. (Cooperative
-// consumers are told, TileMessages.cpp.)
+// Tiles are numbered through all groups, in the order that groups are processed
+// in, and blocks loop over them with the grid's stride. Only the device knows
+// the ends of groups, so each role walks over the ends: a tile's state holds
+// its group, and the next tile's group is at or after it. (Cooperative
+// consumers receive tiles instead, TileMessages.cpp.)
 //
-// A tile whose contraction is a group's takes as long as that is. There groups
-// are taken by length, longest first, and blocks to and fro:
+// The time of a K-grouped tile is proportional to its group's length. Groups
+// are then processed by length, longest first, and blocks alternate in
+// direction:
 //
 //   block   0  1  2  3
-//   tile    0  1  2  3     of every four, none is much longer than another,
-//           7  6  5  4     and who had a longer one has a shorter one next
+//   tile    0  1  2  3     of every four, none is much longer than another;
+//           7  6  5  4     a block with a longer one gets a shorter one next
 //           8  9 10 11
 //
 //===----------------------------------------------------------------------===//
@@ -28,11 +29,11 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Loops over so few known stages would be unrolled.
+/// LLVM unrolls loops over at most so many stages, if their number is static.
 static constexpr int64_t kUnrolledStages = 4;
 
-/// Whether LLVM would unroll loops over the stages if it knew how many there
-/// are: each copy would take registers for accumulators of its own.
+/// Whether LLVM would unroll loops over the stages if their number were static.
+/// Each copy would take registers for its own accumulators.
 static bool isUnrolled(const GroupedMatmulKernel &kernel) {
   int64_t contraction = kernel.problem.sizes.contraction;
   return ShapedType::isStatic(contraction) &&
@@ -65,7 +66,7 @@ TileScheduler::TileScheduler(GroupedMatmulKernel &kernel)
   }
 }
 
-/// The end of a group, or of the remainder rows.
+/// Loads the end of a group, or returns that of the remainder rows.
 Value TileScheduler::loadEnd(Value group, Value previous) {
   if (kernel.problem.dense)
     return extent;
@@ -106,24 +107,26 @@ Value TileScheduler::countTilesAlongRows(const TileState &state) {
                  b.ceilDiv(b.sub(state.end, state.begin), kernel.config.rows));
 }
 
-/// Tiles of the result in the state's group.
+/// Returns the tiles of the result in the state's group.
 Value TileScheduler::countTiles(const TileState &state) {
   return b.mul(countTilesAlongRows(state), tilesAlongColumns);
 }
 
-/// Work tiles of a group: its tiles, once for each part of a split contraction.
+/// Returns the work tiles of a group: its tiles times the number of splits.
 Value TileScheduler::getGroupTiles(const TileState &state) {
   return b.mul(countTiles(state), kernel.config.splits);
 }
 
-/// Tiles of one part follow each other, as they share operands. Behind the last
-/// group there are none, and a division by zero would be undefined.
+/// Returns the state's split. Tiles of one split are consecutive, as they share
+/// operands. After the last group there are no tiles; a division by zero would
+/// be undefined.
 Value TileScheduler::getSplit(const TileState &state) {
   return b.divU(b.sub(state.tile, state.firstTile),
                 b.maxS(countTiles(state), 1));
 }
 
-/// Parts have equally many stages, the first ones one more if need be.
+/// Returns the first stage of a split. The first splits have one stage more if
+/// they cannot be equal.
 Value TileScheduler::getFirstStage(Value split) {
   int64_t splits = kernel.config.splits;
   return b.add(b.mul(split, b.divU(numStages, splits)),
@@ -134,7 +137,7 @@ Value TileScheduler::isValid(const TileState &state) {
   return b.less(state.group, numGroups);
 }
 
-/// Moves on to the group of the state's tile, if there is one.
+/// Advances the state to the group that contains its tile, if there is one.
 TileState TileScheduler::seek(TileState state) {
   KernelBuilder::Step step(b, "find_tile");
   return TileState::unpack(b.createWhile(
@@ -166,7 +169,7 @@ TileState TileScheduler::advance(TileState state, const TileWalk &walk) {
 // Tiles
 //===----------------------------------------------------------------------===//
 
-/// Bytes of the group before in the stage that holds the first element: copies
+/// Returns the bytes of the previous group in the group's first stage: loads
 /// begin at multiples of 16 bytes.
 Value TileScheduler::getHeadBytes(const TileState &state) {
   if (!kernel.needsHeadMask())
@@ -176,8 +179,8 @@ Value TileScheduler::getHeadBytes(const TileState &state) {
   return b.select(isEmpty, b.i32(0), b.bitAnd(bytes, kSwizzleChunkBytes - 1));
 }
 
-/// Stages that the state's tile takes; at least one, so that the accumulators
-/// of an empty group become zero.
+/// Returns the stages of the state's tile. It is at least one, so that the
+/// accumulators of an empty group become zero.
 Value TileScheduler::getNumStages(const TileState &state) {
   if (kernel.config.splits > 1) {
     Value split = getSplit(state);
@@ -200,17 +203,17 @@ Value TileScheduler::getMeanStages() {
                    kernel.getStageElements());
 }
 
-/// Where loads of the contraction are zeros only. The map of a tensor
-/// without elements has one that must not be read, too.
+/// Returns an element of the contraction from which on loads are zeros only.
+/// The tensor map of an empty tensor has one element, which is skipped as well.
 Value TileScheduler::getContractionPastEnd() {
   int64_t step = kSwizzleChunkBytes / kernel.problem.getElementBytes();
   return b.roundUp(b.maxS(kernel.sizes.contraction, 1), step);
 }
 
-/// Tiles of a group lie in bands along the rows, and a band is walked column by
-/// column. There are as few bands of at most `raster` tiles as it takes, and
-/// the first ones are a tile higher than the others if they cannot be equal: in
-/// a band of one tile the second operand would be read for that tile alone.
+/// Returns the row and column of a tile in its group. Rows of tiles form bands,
+/// and a band is walked column by column. There are as few bands of at most
+/// `raster` tiles as possible. Their heights differ by one at most, the first
+/// being higher: a band of one tile would read B for that tile alone.
 std::pair<Value, Value> TileScheduler::getPlace(Value inGroup,
                                                 Value alongRows) {
   Value bands = b.named("bands", b.ceilDiv(alongRows, kernel.config.raster));
