@@ -41,13 +41,13 @@ using namespace mlir::fp8moe;
 
 namespace {
 
-/// Values that are converted at a time.
+/// Values that are converted together.
 constexpr int64_t kPack = 4;
-/// Rows of a slice that are held are counted in i32, up to this many, so that
-/// no counter overflows.
+/// Upper bound on the rows of a slice in registers, which are counted in i32
+/// without overflow.
 constexpr int64_t kLongestHeld = int64_t(1) << 30;
 
-/// One row that a thread may have.
+/// A row of a slice's edge, and whether it exists (i1).
 struct Element {
   Value row, isInside;
 };
@@ -62,11 +62,11 @@ public:
 
 private:
   int64_t getInputBytes() const { return kernel.math.getInputBytes(); }
-  /// Elements from one of a thread's chunks to the next.
+  /// Returns the elements from one of a thread's chunks to its next.
   int64_t getStep() const { return team.threads * kOutputChunk; }
   int64_t getHeldRows() const { return tile.getChunks() * getStep(); }
-  /// The rounds, among those held in registers, that fill the whole team
-  /// whatever its length turns out to be.
+  /// Returns the rounds of chunks in registers that fill the whole team for
+  /// every possible length.
   int64_t countFullRounds() const {
     int64_t known = getKnownRows();
     return ShapedType::isDynamic(known) ? 0 : known / getStep();
@@ -74,7 +74,7 @@ private:
   int64_t getAlignment(int64_t elementBytes) const {
     return isUnaligned() ? elementBytes : kVectorBytes;
   }
-  /// Rows when that is known, else kDynamic.
+  /// Returns the rows of a slice if static, else kDynamic.
   int64_t getKnownRows() const {
     return kernel.problem.jagged ? ShapedType::kDynamic
                                  : kernel.problem.sizes.reduction;
@@ -87,8 +87,8 @@ private:
   bool mayBeShifted(const Plane &inputPlane, const Plane &outputPlane) const;
   Value createAlignTogether();
 
-  /// Finds the thread's place in its team. The result is the team's number in
-  /// the block.
+  /// Computes the thread's index in its team. Returns the team's index in the
+  /// block.
   Value enterTeam();
   void forEachColumn(Value strip, Value teamInBlock, int64_t strips,
                      function_ref<void(Value)> body);
@@ -101,11 +101,11 @@ private:
   void quantizeTwice(IndexRange rows);
   void zeroFill(IndexRange rows, Value isAligned);
 
-  /// The rows that are whole chunks, or all where chunks may overlap.
+  /// Returns the rows in whole chunks, or all rows where chunks may overlap.
   IndexRange getChunks(IndexRange rows);
-  /// Where the chunk that is counted from `row` on begins.
+  /// Returns the first row of the chunk counted from `row` on.
   Value placeChunk(Value row);
-  /// A chunk of round `round` of those that are held, if the thread has it.
+  /// Loads the thread's chunk of round `round` to registers, if it has one.
   SmallVector<Value> loadHeld(Value first, Value pointer, int64_t round,
                               IndexRange chunks);
   Value getAddress(Value pointer) {
@@ -116,13 +116,14 @@ private:
 
   SmallVector<Value> loadChunk(Value pointer);
   void storeChunk(Value row, ArrayRef<Value> chunk, ArrayRef<Value> scales);
-  /// Whether slices may have more chunks than are held.
+  /// Whether slices may have more chunks than registers hold.
   bool mayHaveLaterChunks() const {
     int64_t known = getKnownRows();
     return ShapedType::isDynamic(known) || known > getHeldRows();
   }
 
-  /// The thread's elements of the edges around chunks, at most kPack.
+  /// Returns the thread's rows in the edges before and after the chunks, at
+  /// most kPack.
   SmallVector<Element> getEdges(IndexRange rows, IndexRange chunks);
   Value loadElements(ArrayRef<Element> elements);
   void storeElements(ArrayRef<Element> elements, Value words,
@@ -135,22 +136,22 @@ private:
   KernelBuilder &b;
   RegisterResidentTileAttr tile;
   Team team;
-  /// Shared memory: a magnitude for each subgroup; null when a team is not
-  /// larger than one.
+  /// Shared memory with a magnitude for each subgroup. Null when a team is
+  /// within a subgroup.
   Value magnitudeMemory;
 
-  /// Behind the last column there is.
+  /// The index after the last column.
   Value endColumn;
-  /// The slice at hand; its rows are counted from its `input` and `output` on,
-  /// which are aligned when chunks can be. `hasColumn` is false for a team
-  /// behind the last column, which has no rows.
+  /// The current slice. Its rows are counted from `input` and `output`, which
+  /// are aligned when chunks can be. `hasColumn` is false for a team past the
+  /// last column; its slice has no rows.
   SegmentView segment;
   Value column, hasColumn, input, output;
   /// Whether the slice may begin within a chunk, and whether chunks are aligned
   /// (i1): in the output, and in the input as well.
   bool hasHead;
   Value outputAligned, bothAligned;
-  /// Rows of the segment (i32), for slices that are held.
+  /// Rows of the segment (i32), for slices in registers.
   Value length;
 };
 
@@ -202,7 +203,7 @@ void RegisterResidentBuilder::build() {
   });
 }
 
-/// The team's columns of so many strips from `strip` on.
+/// Calls `body` for the team's columns in `strips` strips from `strip` on.
 void RegisterResidentBuilder::forEachColumn(Value strip, Value teamInBlock,
                                             int64_t strips,
                                             function_ref<void(Value)> body) {
@@ -217,10 +218,10 @@ void RegisterResidentBuilder::forEachColumn(Value strip, Value teamInBlock,
       tile.getColumns(), [&](Value offset) { body(b.add(first, offset)); });
 }
 
-/// Whether columns may begin anywhere, where vectors may not: those of a pitch
-/// that is neither known nor promised to be whole chunks. If only the address
-/// of the first one is not promised, as it is mostly aligned, slices need no
-/// edges for it.
+/// Whether output columns may be misaligned on targets that need aligned
+/// vectors. Their pitch is then neither known nor promised to be a multiple of
+/// a chunk. An address without promise alone does not count: mostly it is
+/// aligned, and slices need no edges for it.
 bool RegisterResidentBuilder::mayBeShifted(const Plane &inputPlane,
                                            const Plane &outputPlane) const {
   APInt pitch;
@@ -232,7 +233,8 @@ bool RegisterResidentBuilder::mayBeShifted(const Plane &inputPlane,
          outputPlane.isContiguous();
 }
 
-/// Makes rows of `column` the slice at hand; they are counted from its origin.
+/// Makes `rows` of `column` the current slice. Returns them, counted from its
+/// origin.
 IndexRange RegisterResidentBuilder::enterSlice(IndexRange rows,
                                                const Plane &inputPlane,
                                                const Plane &outputPlane) {
@@ -352,8 +354,8 @@ void RegisterResidentBuilder::quantizeHeld(IndexRange rows) {
         });
 }
 
-/// Neighbouring threads take neighbouring elements, as no wider access is
-/// aligned.
+/// Quantizes a slice in two reads, element by element. Neighbouring threads
+/// have neighbouring elements, as no wider access is aligned.
 void RegisterResidentBuilder::quantizeTwice(IndexRange rows) {
   auto getPack = [&](Value row) {
     SmallVector<Element> pack;
@@ -377,7 +379,8 @@ void RegisterResidentBuilder::quantizeTwice(IndexRange rows) {
   });
 }
 
-/// Chunks when they are aligned or may overlap, else elements.
+/// Zeroes rows: by chunks when these are aligned or may overlap, else by
+/// elements.
 void RegisterResidentBuilder::zeroFill(IndexRange rows, Value isAligned) {
   IndexRange chunks = getChunks(rows);
   Value lastChunk = b.sub(rows.high, kOutputChunk);
@@ -492,7 +495,8 @@ SmallVector<Element> RegisterResidentBuilder::getEdges(IndexRange rows,
   return elements;
 }
 
-/// The elements in the form of an input chunk, zero where there are none.
+/// Loads elements into the layout of an input chunk, with zeros for missing
+/// ones.
 Value RegisterResidentBuilder::loadElements(ArrayRef<Element> elements) {
   KernelBuilder::Step step(b, "load_elements");
   if (elements.empty())

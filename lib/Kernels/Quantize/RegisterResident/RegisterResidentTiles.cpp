@@ -33,29 +33,29 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Registers that a thread spends on what it holds at most; with more of them,
-/// too few teams are resident to hide each other's waits.
+/// Most registers of a thread that hold data. With more, too few teams are
+/// resident to hide each other's latency.
 static constexpr int64_t kHeldRegisters = 64;
-/// The registers that a thread holds of a jagged group or of an unknown length:
-/// from 256 to 16384 rows and at 2048 columns or more, teams that hold a mean
-/// group so were the fastest or within a tenth of it, on the card of the first
-/// row of RegisterResidentCalibration.h.
+/// Registers of a thread that hold data of a jagged group, or of a slice of
+/// unknown length. From 256 to 16384 rows, and at 2048 columns or more, teams
+/// that hold a mean group this way were the fastest or within a tenth of it.
+/// The card is that of the first row of RegisterResidentCalibration.h.
 static constexpr int64_t kUnknownHeldRegisters = 32;
 
 static constexpr int64_t kTeams[] = {8, 16, 32, 64, 128, 256, 512};
-/// Threads of a block that small teams share.
+/// Least threads of a block, which small teams share.
 static constexpr int64_t kLeastThreads = 128;
-/// Columns that a team takes one after the other when segments are jagged:
+/// Columns that a team processes one after the other for jagged segments, as
 /// finding a group's bounds takes longer than a short slice.
 static constexpr int64_t kJaggedRounds = 4;
 
-/// How fast the rows that a team cannot hold vanish as it grows: of groups that
-/// are cut at random, exp(-1) are longer than the mean, of those with 0.5
-/// to 1.5 times the mean fewer. This is the best of 0.8 to 2.7 for both.
+/// Decay, as a team grows, of the rows that its registers cannot hold. Of
+/// groups that are cut at random, exp(-1) are longer than the mean; with sizes
+/// of 0.5 to 1.5 means, fewer. This is the best of 0.8 to 2.7 for both.
 static constexpr double kLengthSpread = 1.3;
 
-/// Registers to ask for: what the kernel needs without spilling, rounded up to
-/// the granularity of the hardware.
+/// Returns the registers of a thread: those needed without spilling, rounded up
+/// to the granularity of the hardware.
 static int64_t getRegisters(const QuantizeWork &work, int64_t heldRegisters,
                             const RegisterResidentRegisters &registers) {
   constexpr int64_t kGranularity = 8;
@@ -69,7 +69,7 @@ static int64_t getRegisters(const QuantizeWork &work, int64_t heldRegisters,
   return llvm::alignTo(needed, kGranularity);
 }
 
-/// Chunks that a thread of a team holds.
+/// Returns the chunks that a thread of a team holds.
 static int64_t countChunks(const QuantizeWork &work, int64_t team, bool isKnown,
                            int64_t rows) {
   int64_t perChunk = kOutputChunk * work.inputBytes / sizeof(int32_t);

@@ -29,12 +29,12 @@ using rescaled::kTile;
 static_assert(kTile == TransposeTile::kRowBytes);
 static_assert(rescaled::kColumnThreads == TransposeTile::kThreads);
 
-/// Lines of which a thread takes a chunk each: a word of a transposed tile.
+/// Lines of which a thread loads a chunk each; they fill a word of a transposed
+/// tile.
 static constexpr int64_t kPack = kWordBytes;
-/// Neighbouring columns of tiles that are gone through together, tiles of the
-/// same lines one after the other.
+/// Width, in tiles, of a panel. Blocks process a panel's tiles line by line.
 static constexpr int64_t kPanel = 8;
-/// Columns of which the least and the largest exponent are known.
+/// Columns that share a least and a largest exponent.
 static constexpr int64_t kColumnsOfLimits = kOutputChunk;
 
 /// Chunks of a tile's line, and bytes of a list of all chunks of a tile.

@@ -27,18 +27,20 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Threads of a block that quantizes lines at most: more of them wait longer
-/// for each other at every line.
+/// Most threads of a block that quantizes lines. Larger blocks wait longer at
+/// the barriers of each line.
 static constexpr int64_t kMostThreads = 512;
-/// Chunks of a line that a thread may hold, while it loads as many.
+/// Most chunks of a line that a thread holds while it loads as many of the
+/// next.
 static constexpr int64_t kMostChunks = 2;
-/// Threads of a multiprocessor, which have registers for one chunk of 16 bits
-/// each.
+/// Resident threads of a multiprocessor, which have registers for one chunk of
+/// 16-bit elements each.
 static constexpr int64_t kResidentThreads = 1024;
-/// Blocks of a multiprocessor at most: each combines the magnitudes of all
-/// columns with others' in memory.
+/// Most blocks of a multiprocessor, as each combines the magnitudes of all
+/// columns in memory.
 static constexpr int64_t kMostBlocks = 8;
-/// Launches: magnitudes are cleared, lines quantized, columns made of them.
+/// Launches: one clears magnitudes, one quantizes lines, one computes columns
+/// from them.
 static constexpr int64_t kLaunches = 3;
 
 namespace {
@@ -66,9 +68,9 @@ static bool hasAlignedRows(int64_t pitch, int64_t elementBytes) {
          pitch % (kAlignment / elementBytes) == 0;
 }
 
-/// Whether columns can be made of rows in FP8: scales are powers of two, rows
-/// are whole chunks and contiguous, and so are columns where they are written,
-/// aligned where the target needs it (the launch asks where nobody knows).
+/// Whether columns can be computed from FP8 rows. Scales must be powers of two.
+/// FP8 rows and columns must be contiguous, rows whole chunks, and columns
+/// aligned where the target needs it (checked at launch if unknown).
 static bool canRescale(const QuantizeWork &columns, const QuantizeWork &rows,
                        const TargetInfo &target) {
   // Others would be stored byte by byte, in several times the time of a kernel
@@ -92,7 +94,8 @@ static bool canRescale(const QuantizeWork &columns, const QuantizeWork &rows,
                         rescaled::kTile % columns.outputPadding == 0));
 }
 
-/// The tile where groups are those of `columns`. Sizes are nominal.
+/// Returns the tile with its cost for the groups of `columns`. Sizes are
+/// nominal.
 static std::optional<QuantizeTileCost> estimateTile(const QuantizeWork &columns,
                                                     const TargetInfo &target) {
   const RescaledCalibration *calibration = getRescaledCalibration(target.chip);

@@ -27,7 +27,7 @@ using two_pass::kTileVector;
 
 /// Input chunks that a thread loads before it uses the first of them.
 static constexpr int64_t kChunksInFlight = 4;
-/// Distances in bytes that a lane can add in 32 bits.
+/// Upper bound on byte offsets that a lane computes in 32 bits.
 static constexpr int64_t kNearBytes = int64_t(1) << 31;
 
 namespace {
@@ -46,8 +46,8 @@ struct TileChunk {
   Value first, other;
 };
 
-/// The parts of a tile of a strip that is transposed: its matrices as the step
-/// sees them, and where the thread's own elements are.
+/// State of a transposed tile in a step: its matrices as the step sees them,
+/// and where the thread's elements are.
 struct TransposedStep {
   Step step;
   Plane from, to;
@@ -90,12 +90,12 @@ private:
   int64_t getRowSlots() const { return threads / getThreadsPerRow(); }
   int64_t getNumSubgroups() const { return threads / b.getSubgroupSize(); }
   Value getRowSlot() { return b.divU(b.getThread(), getThreadsPerRow()); }
-  /// The row slot of the first thread of the subgroup.
+  /// Returns the row slot of the subgroup's first thread.
   Value getFirstRowSlot() {
     return b.mul(b.getUniformSubgroup(),
                  b.getSubgroupSize() / getThreadsPerRow());
   }
-  /// The thread's first column within the strip.
+  /// Returns the thread's first column within the strip.
   Value getColumnInStrip() {
     return b.mul(b.remU(b.getThread(), getThreadsPerRow()),
                  getColumnsPerThread());
@@ -107,16 +107,17 @@ private:
     return b.getTarget().has(Feature::ScalarRegisters);
   }
   Step getStep(Value row);
-  /// `plane`, whose rows and columns are counted as those of the step.
+  /// Returns `plane` with rows and columns counted as in the step.
   Plane moveTo(const Step &step, Plane plane, Along along);
-  /// `row` of a step, or the nearest one with data.
+  /// Returns `row` of a step, clamped to the rows with data.
   Value clampToRows(const Step &step, Value row);
-  /// `values`, which a subgroup computes from rows of a step from `row` on. The
-  /// last step may have none for it: then, where subgroups know that, `others`.
+  /// Returns `values`, which a subgroup computes from a step's rows from `row`
+  /// on. Where subgroups know that the last step has no such rows, returns
+  /// `others`.
   SmallVector<Value> ifRows(const Step &step, Value row,
                             function_ref<SmallVector<Value>()> values,
                             ValueRange others);
-  /// Calls `body` with each column of the strip that the subgroup takes.
+  /// Calls `body` for each of the subgroup's columns of the strip.
   void
   forEachSubgroupColumn(function_ref<void(Value inStrip, Value column)> body);
 
@@ -131,20 +132,22 @@ private:
   }
   TransposedStep getTransposed(const Step &step, const Plane &input,
                                const Plane &output);
-  /// Where the thread has elements across the input.
+  /// Returns the thread's kTilePack indices across the input's contiguous
+  /// dimension, clamped to the data.
   SmallVector<Value> getOthers(const TransposedStep &at);
-  /// The least row of a step that the subgroup has in a tile.
+  /// Returns the subgroup's first row of a tile, relative to the step.
   Value getSubgroupRow();
   SmallVector<Value> loadTile(const TransposedStep &at, ArrayRef<Value> others);
-  /// The thread's words of the tile from what it has loaded of it.
+  /// Quantizes the thread's loaded chunks, and returns its words of the tile.
   SmallVector<Value> quantizeTile(ArrayRef<Value> chunks,
                                   ArrayRef<Value> scales);
-  /// Writes the tile with the threads' `words` through `buffer`.
+  /// Stores the tile of the threads' `words` to the output, transposed through
+  /// `buffer`.
   void storeTile(Value buffer, ArrayRef<Value> words, const TransposedStep &at);
 
-  /// Stores `words`, a chunk of a tile's row along the output's rows. One that
-  /// is cut where the segment ends is moved, with what lies before it, until it
-  /// ends there.
+  /// Stores `words`, a chunk of a tile's row, along the output's rows. A chunk
+  /// past the segment's end is shifted back to end with the segment, and takes
+  /// its first elements from the chunk before.
   void storeMovedRows(Value buffer, const TileChunk &at, const Plane &output,
                       Value words, IndexRange rows);
   void zeroFill();
@@ -156,14 +159,14 @@ private:
   /// Columns of a strip, and threads of a block.
   const int64_t columns, threads;
 
-  /// Shared memory: magnitudes by subgroup and column, scales by column; tiles
-  /// only where they are transposed.
+  /// Shared memory: magnitudes of each subgroup and column, and scales of each
+  /// column. Tiles only in transposing kinds.
   Value magnitudeMemory, scaleMemory;
   std::optional<TransposeTile> tile;
   /// The thread's part of a tile: kTileVector elements along the input from
   /// `vectorInTile` on, in each of kTilePack positions from `packInTile` on.
   Value vectorInTile, packInTile;
-  /// The strip at hand.
+  /// The current strip.
   SegmentView segment;
   Value firstColumn;
 };
@@ -224,8 +227,8 @@ void TwoPassOuterBuilder::createInnerScales() {
   });
 }
 
-/// Magnitudes of the thread's columns over the rows of its slot, packed as in
-/// the input.
+/// Returns the magnitudes of the thread's columns over the rows of its slot,
+/// packed as in the input.
 SmallVector<Value> TwoPassOuterBuilder::createThreadMagnitudes() {
   Plane input = kernel.getInputPlane(segment, Along::Columns);
   int64_t chunks = kernel.getInputChunks(getColumnsPerThread());

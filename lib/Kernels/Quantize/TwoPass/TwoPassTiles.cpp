@@ -44,14 +44,14 @@ using namespace mlir::fp8moe;
 static constexpr int64_t kChunkBytes = 16;
 /// Input bytes that a thread of a strip has in flight in the first pass.
 static constexpr int64_t kOuterBytesInFlight = 4 * kChunkBytes;
-/// Elements that a thread has of a transposed tile.
+/// Elements of a thread in a transposed tile.
 static constexpr int64_t kTileElements =
     two_pass::kTileVector * two_pass::kTilePack;
 
-/// Blocks that are tried. Smaller ones only add launches of blocks; with larger
-/// ones a thread has too few registers.
+/// Threads of a block to consider. Smaller blocks only add block launches; in
+/// larger ones a thread has too few registers.
 static constexpr int64_t kThreadCounts[] = {128, 256, 512};
-/// Strips that are tried: from one sector of bf16 on every chip.
+/// Widths of strips to consider, at least one sector of bf16 on every chip.
 static constexpr int64_t kOuterColumns[] = {32, 64, 128, 256};
 
 //===----------------------------------------------------------------------===//
@@ -74,7 +74,7 @@ static int64_t getRegisters(QuantizeKind kind, int64_t inputBytes,
   llvm_unreachable("unknown kind");
 }
 
-/// All tiles that the kernels' code can have, as columns and threads.
+/// Returns all tiles that the kernels support, as columns and threads.
 static SmallVector<std::pair<int64_t, int64_t>>
 enumerateTiles(QuantizeKind kind, const TargetInfo &target) {
   SmallVector<std::pair<int64_t, int64_t>> tiles;
@@ -111,8 +111,8 @@ enumerateTiles(QuantizeKind kind, const TargetInfo &target) {
 // Cost
 //===----------------------------------------------------------------------===//
 
-/// Bytes of the sectors that the kernel reads the first time, and of those that
-/// it writes.
+/// Returns the bytes of the sectors that the kernel reads in its first pass,
+/// and of those that it writes.
 static std::pair<int64_t, int64_t> countBytes(const QuantizeWork &work,
                                               TwoPassTileAttr tile,
                                               QuantizeKind kind,
@@ -144,7 +144,7 @@ static std::pair<int64_t, int64_t> countBytes(const QuantizeWork &work,
   return {read, written + scales};
 }
 
-/// The cost of one tile; `work` has nominal sizes.
+/// Returns the cost of one tile. `work` has nominal sizes.
 static QuantizeTileCost estimate(const QuantizeWork &work, TwoPassTileAttr tile,
                                  QuantizeKind kind, int64_t residentBlocks,
                                  const TwoPassCalibration &calibration,
