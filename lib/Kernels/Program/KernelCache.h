@@ -24,7 +24,8 @@ public:
                                     const TargetInfo &target)>;
 
   /// Returns the kernel with this key, and builds it at the first request. The
-  /// key must determine the kernel completely. Its name begins with `prefix`.
+  /// key must determine the kernel completely. The kernel's name begins with
+  /// `prefix`.
   SymbolRefAttr getOrBuild(StringRef prefix, ArrayRef<Attribute> key,
                            BuildFn build);
 

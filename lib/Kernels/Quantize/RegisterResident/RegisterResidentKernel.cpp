@@ -9,26 +9,26 @@
 //
 // Input and output are contiguous along the rows. A team of threads takes a
 // slice (the rows of one column of one segment), loads all of it into
-// registers, combines the largest magnitudes, and quantizes what it holds: the
-// input is read once. A team is a part of a subgroup, or several subgroups,
-// which combine through shared memory.
+// registers, reduces the amax, and quantizes from registers: the input is read
+// once. A team is a part of a subgroup, or several subgroups, which reduce
+// through shared memory.
 //
 //   rows     low   16 aligned bytes of the output each                high
 //            | edge | chunk 0 | chunk 1 | ... | chunk T | chunk .. | edge |
 //   thread     0..15     0         1              0         1 ..    0..15
 //              (an element each)
 //
-// A thread holds chunk t, t + T, t + 2T, ... of T threads, and an element of
-// each edge: the rows that share a chunk with a neighbour. Where the pitch of
-// columns is not known to be whole chunks, these are aligned in the output
-// wherever a column begins. Where they are not aligned in the input, too,
-// everything is read twice, element by element. Slices that are longer than a
-// team can hold are read twice behind that point.
+// Thread t of T holds chunks t, t + T, t + 2T, ..., and an element of each
+// edge. An edge is the rows that share a chunk with another slice. Chunks are
+// aligned in the output wherever a column begins, even if the pitch of columns
+// is no multiple of a chunk. If they are not aligned in the input as well, the
+// slice is read twice, element by element. Of slices that exceed the team's
+// registers, the excess is read twice.
 //
-// Where accesses of 16 bytes may begin anywhere, chunks are counted from `low`
-// on, and the last one is moved to end with the slice: it overlaps the one
-// before, of which both store the same bytes. There are no edges, and only
-// slices shorter than a chunk go element by element.
+// Where 16-byte accesses may be misaligned, chunks are counted from `low` on,
+// and the last one is shifted back to end with the slice. It overlaps the chunk
+// before, and both store the same bytes there. There are no edges, and only
+// slices shorter than a chunk are processed by elements.
 //
 //===----------------------------------------------------------------------===//
 

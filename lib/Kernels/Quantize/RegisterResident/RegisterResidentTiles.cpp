@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 //
-// The model of a kernel that holds slices in registers. A team of threads loads
-// a slice at once, waits, and stores it; rows that do not fit are read twice,
-// one round trip after the other:
+// The cost model of a kernel that holds slices in registers. A team of threads
+// loads a slice at once, waits, and stores it. Rows that do not fit are read
+// twice, one round trip after the other:
 //
 //   time     one launch + sqrt(traffic^2 + latency^2)
 //   traffic  bytes of the sectors touched / speed of a copy

@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 //
-// A block takes a tile of lines and columns in FP8, moves it to the scales of
-// its columns (RescaledBytes) and transposes it. The 16 neighbours of what
-// cannot be moved are listed, and quantized from the input.
+// A block loads a tile of lines and columns in FP8, rescales it to the scales
+// of its columns (RescaledBytes) and transposes it. Chunks of 16 with a number
+// that cannot be rescaled are listed, and quantized from the input.
 //
 //===----------------------------------------------------------------------===//
 

@@ -7,13 +7,13 @@
 //===----------------------------------------------------------------------===//
 
 //
-// No tile is loaded before mbarriers are initialised and the first tiles worked
-// out, and scales wait until the partial slots of all blocks are zero. So the
-// warps share what is to be done: the producer asks for the ends of segments
-// and goes on to work out its tiles, reduce warps initialise mbarriers, the
-// first scale warp begins to meet the other blocks, and convert and row warps
-// zero partial slots. (With rows, the producer also waits until other roles
-// have given up registers, and so for all of that.)
+// No tile is loaded before mbarriers are initialised and the first tiles are
+// computed. Scales wait until the partial slots of all blocks are zero. So the
+// warps share the setup: the producer prefetches the ends of segments and
+// computes its tiles, reduce warps initialise mbarriers, the first scale warp
+// begins the grid barrier, and convert and row warps zero partial slots. (With
+// rows, the producer also waits until other roles have released registers, and
+// so for all of that.)
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,12 +24,14 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 using namespace mlir::fp8moe::single_pass_outer;
 
-/// So many warps, the first ones, initialise what the producer uses.
+/// Warps that initialise shared memory for the producer (the first ones), and
+/// for all other roles (the next ones).
 static constexpr int64_t kProducerInitWarps = 2;
 static constexpr int64_t kOtherInitWarps = 2;
 
-/// The steps that other blocks wait for come first, while memory is idle: once
-/// tiles are on their way, each trip to memory takes several times longer.
+/// Steps that other blocks wait for come first, while memory is idle. Once
+/// tiles are being loaded, each round trip to memory takes several times
+/// longer.
 void SinglePassOuterKernel::initialize(Value numSlots) {
   kernel::LaunchDependentsOp::create(b);
   int64_t firstScaleWarp = tile.getFirstScaleWarp();
@@ -71,10 +73,9 @@ void SinglePassOuterKernel::initialize(Value numSlots) {
       });
 }
 
-/// Asks the L2 cache for the ends of the first segments, before the kernels
-/// before have ended: a sector a lane, 256 ends, of which the first tiles need
-/// 32. (Rows of the input, asked for as early, are so many that the end of
-/// these kernels takes longer.)
+/// Prefetches the ends of the first segments to L2, before earlier kernels have
+/// ended. Each lane fetches a sector: 256 ends in all, of which the first tiles
+/// need 32. (Prefetching rows as early would delay the end of earlier kernels.)
 void SinglePassOuterKernel::prefetchEnds() {
   Value offset = b.mul(lane, nvidia::kSectorBytes);
   b.createIf(b.less(offset, b.mul(segments, kWordBytes)), [&] {
@@ -82,9 +83,9 @@ void SinglePassOuterKernel::prefetchEnds() {
   });
 }
 
-/// To initialise one takes ten cycles and there are over a hundred, so a lane
-/// each of several warps shares them (lanes of one warp would take turns). They
-/// are not in loops, which would take longer.
+/// Initialises all mbarriers. Each takes ten cycles and there are over a
+/// hundred, so one lane of each of several warps shares them (lanes of one warp
+/// would be serialized). Unrolled code is faster than loops.
 void SinglePassOuterKernel::initializeBarriers() {
   KernelBuilder::Step step(b, "initialize_barriers");
   auto initializeRing = [&] {
@@ -151,9 +152,9 @@ void SinglePassOuterKernel::beginProducer() {
                                  getProducerThreads());
 }
 
-/// Partial slots of a span belong to the block that has it, which alone posts
-/// to them before all blocks have met. Warps [firstWarp, endWarp) of the block
-/// take part.
+/// Zeroes the partial slots of this block's spans. Only this block posts to
+/// them before the grid barrier. Warps [firstWarp, endWarp) of the block take
+/// part.
 void SinglePassOuterKernel::zeroEntries(Value numSlots, int64_t firstWarp,
                                         int64_t endWarp) {
   int64_t firstThread = firstWarp * b.getSubgroupSize();

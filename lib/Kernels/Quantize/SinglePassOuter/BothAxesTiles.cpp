@@ -22,13 +22,14 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-/// Each of them has a row, and loads come ahead of that: fewer do not fit.
+/// Least rows in shared memory: each row warp has one, and the next rows are
+/// loading.
 static constexpr int64_t kLeastRowStages = SinglePassOuterTile::kRowWarps;
 /// More than this many rows are never loaded ahead.
 static constexpr int64_t kMostRowStages = 4 * kLeastRowStages;
-/// Tiles in the ring, most first: rows need the room, while tiles need to wait
-/// for the scales of their panel. In one run on the same chip and shape 7 took
-/// 112 us, 9 took 111 us, 10 took 114 us.
+/// Stages to consider, from the most on. Rows need the memory, while tiles have
+/// to wait for the scales of their panel. In one run on the same chip and shape
+/// 7 took 112 us, 9 took 111 us, 10 took 114 us.
 static constexpr int64_t kMostStages = 9;
 static constexpr int64_t kLeastStages = 7;
 

@@ -17,9 +17,9 @@ using namespace mlir::fp8moe::single_pass_outer;
 // Cells
 //===----------------------------------------------------------------------===//
 
-/// Makes values opaque that one branch computes as another one does, of other
-/// operands. LLVM would compute them once behind both branches, and choose the
-/// operands, by as many copies. Making one of the two opaque is enough.
+/// Makes values opaque, so that LLVM does not merge the same computation of two
+/// branches behind both. It would select the operands by as many copies. Making
+/// one of both branches opaque is enough.
 static SmallVector<Value> keepApart(KernelBuilder &b, ArrayRef<Value> values) {
   return llvm::map_to_vector(values, [&](Value value) -> Value {
     return kernel::OpaqueOp::create(b, value);
@@ -32,10 +32,11 @@ int64_t single_pass_outer::getFlippedBits(int64_t row, int64_t rowsInLine) {
   return row * kLineBytes / rowsInLine | swizzle * kChunkBytes;
 }
 
-/// The cell's rows, as vector<2xi32>, in the order in which the lane reads
-/// them. A row's place is that of the lane's first one with some bits flipped:
-/// bits of its line, of its half where lines have two rows, and of the swizzle.
-/// Half of the rows later, only the line is another.
+/// Loads the cell's rows, as vector<2xi32>, in the order in which the lane
+/// reads them. A row's address is that of the lane's first row with some bits
+/// flipped: bits of the line, of its half for two-row lines, and of the
+/// swizzle. In the second half of the rows only the line differs from the first
+/// half.
 SmallVector<Value> ConvertBuilder::loadCell(Value stage, Value isTwoRow) {
   KernelBuilder::Step step(b, "load_cell");
   Type type = VectorType::get(2, b.getI32Type());
@@ -56,7 +57,7 @@ SmallVector<Value> ConvertBuilder::loadCell(Value stage, Value isTwoRow) {
       [&] { return loadRows(firstOffset, 1); });
 }
 
-/// The elements of lines as f32, one line after the other.
+/// Returns the elements of lines as f32, line by line.
 SmallVector<Value> ConvertBuilder::getValues(ArrayRef<Value> lines) {
   SmallVector<Value> values;
   for (Value line : lines)
@@ -73,14 +74,15 @@ SmallVector<Value> ConvertBuilder::getValues(ArrayRef<Value> lines) {
 // Scales
 //===----------------------------------------------------------------------===//
 
-/// A panel's scales of so many columns from virtual column `column` on, f32.
+/// Loads a panel's scales (f32) of `columns` columns from virtual column
+/// `column` on.
 Value ConvertBuilder::loadScales(Value scales, Value column, int64_t columns) {
   return b.load(VectorType::get(columns, b.getF32Type()),
                 b.offsetBytes(scales, b.mul(column, sizeof(float))),
                 columns * sizeof(float));
 }
 
-/// Scales, which are bf16 numbers, in words.
+/// Packs scales, which bf16 represents exactly, into words.
 static Value packScales(KernelBuilder &b, Value scales) {
   int64_t columns = cast<VectorType>(scales.getType()).getNumElements();
   Value narrow = arith::TruncFOp::create(
@@ -89,7 +91,7 @@ static Value packScales(KernelBuilder &b, Value scales) {
       b, VectorType::get(columns / 2, b.getI32Type()), narrow);
 }
 
-/// The products of bf16 numbers, which are in vectors of words.
+/// Returns the products of bf16 elements in vectors of words.
 static Value multiply(SinglePassOuterKernel &k, Value words, Value factors) {
   int64_t numWords = cast<VectorType>(words.getType()).getNumElements();
   auto elements = VectorType::get(2 * numWords, k.b.getBF16Type());
@@ -97,12 +99,13 @@ static Value multiply(SinglePassOuterKernel &k, Value words, Value factors) {
       words, vector::BitCastOp::create(k.b, elements, factors));
 }
 
-/// i1: whether a line belongs to the segment before; null where none does.
+/// Returns an i1: whether a line belongs to the previous segment. Null if no
+/// line does.
 static Value isBefore(KernelBuilder &b, const FixUp &fixUp, int64_t line) {
   return fixUp.lines ? b.isNonZero(b.bitAnd(fixUp.lines, 1 << line)) : Value();
 }
 
-/// Lines times the scales of their columns, exact in bf16.
+/// Returns lines times the scales of their columns as bf16, which is exact.
 SmallVector<Value> ConvertBuilder::scalePacked(ArrayRef<Value> lines,
                                                Value scales,
                                                const FixUp &fixUp) {
@@ -119,7 +122,8 @@ SmallVector<Value> ConvertBuilder::scalePacked(ArrayRef<Value> lines,
   return scaled;
 }
 
-/// The elements of lines times the scales of their columns, products in f32.
+/// Returns the elements of lines times the scales of their columns as f32
+/// products.
 SmallVector<Value> ConvertBuilder::scaleValues(ArrayRef<Value> lines,
                                                Value scales,
                                                const FixUp &fixUp) {
@@ -139,8 +143,8 @@ SmallVector<Value> ConvertBuilder::scaleValues(ArrayRef<Value> lines,
   return values;
 }
 
-/// Bit i: the line that the lane reads as number i belongs to the segment
-/// before. All in one word, as the numbers of lines would be kept in registers.
+/// Returns a word whose bit i is set if the lane's i-th line belongs to the
+/// previous segment. Line numbers instead would take more registers.
 Value ConvertBuilder::createLinesBefore(const TileRecord &record,
                                         Value firstRow) {
   Value rowsBefore = b.clamp(b.sub(getLow(record), firstRow), 0, kCellRows);
@@ -160,7 +164,8 @@ Value ConvertBuilder::createLinesBefore(const TileRecord &record,
 // Words
 //===----------------------------------------------------------------------===//
 
-/// Two f32 as FP8 in the lower half of a word. The upper half is anything.
+/// Converts two f32 to FP8 in the lower half of a word. The upper half is
+/// undefined.
 Value ConvertBuilder::createPair(Value low, Value high) {
   Value pair = kernel::PackFP8PairOp::create(b, low, high, k.problem.fp8Type);
   auto halves = VectorType::get(2, b.getI16Type());
@@ -169,8 +174,8 @@ Value ConvertBuilder::createPair(Value low, Value high) {
       b, b.getI32Type(), vector::InsertOp::create(b, pair, any, int64_t(0)));
 }
 
-/// The words of a cell with rows in ascending order, from values of its lines
-/// times their scales. A word has four rows.
+/// Packs a cell's scaled values into words of four rows, in ascending order of
+/// rows.
 CellWords ConvertBuilder::createWords(ArrayRef<Value> values) {
   KernelBuilder::Step step(b, "pack_cell");
   // Byte i of a word comes from byte i XOR the lowest two bits of the position,
@@ -198,10 +203,10 @@ CellWords ConvertBuilder::createWords(ArrayRef<Value> values) {
   return words;
 }
 
-/// The words of a cell whose first row is row `firstRow` of the tile. The code
-/// of a tile is more than fits the instruction cache beside that of other
-/// roles, so that with and without a fix-up have the conversion in common.
-/// Where products are f32, twice as many registers would be kept for it.
+/// Quantizes a cell that begins at row `firstRow` of the tile. Tiles with and
+/// without a fix-up share the conversion, as code for both would exceed the
+/// instruction cache beside other roles. For f32 products, sharing would keep
+/// twice as many registers.
 CellWords ConvertBuilder::quantize(ArrayRef<Value> cell,
                                    const TileRecord &record, Value firstRow) {
   auto loadOfCell = [&](Value scales) {

@@ -27,7 +27,7 @@ void ColumnStores::store(const CellWords &words, const StoredRows &rows,
       [&] { storeShifted(words, rows, createSeams()); });
 }
 
-/// The pointer of each column, from that of the first one.
+/// Returns the pointer of each column, from the first column's.
 SmallVector<Value> ColumnStores::getPointers(Value first,
                                              const CellWords &words) {
   SmallVector<Value> pointers{first};
@@ -36,7 +36,8 @@ SmallVector<Value> ColumnStores::getPointers(Value first,
   return pointers;
 }
 
-/// The `bytes` from `index` on, a multiple of so many, of four words.
+/// Returns `bytes` bytes of four words, from byte `index`, a multiple of
+/// `bytes`.
 static Value createPiece(KernelBuilder &b, ArrayRef<Value> words, Value index,
                          int64_t bytes) {
   Value upper = b.isNonZero(b.bitAnd(index, 8));
@@ -52,8 +53,8 @@ static Value createPiece(KernelBuilder &b, ArrayRef<Value> words, Value index,
                     b.shiftRight(word, b.mul(b.bitAnd(index, 3), 8)));
 }
 
-/// Part of an aligned cell, in pieces of 1 to 8 bytes: ever larger ones up to
-/// an address that fits the larger ones, then ever smaller ones.
+/// Stores part of an aligned cell in naturally aligned pieces: of growing size
+/// (1 to 4 bytes) up to an aligned address, then of shrinking size (8 to 1).
 void ColumnStores::storeCutCell(const CellWords &words,
                                 ArrayRef<Value> pointers, Value low,
                                 Value high) {
@@ -108,21 +109,22 @@ void ColumnStores::storeAligned(const CellWords &words,
 // Columns that begin anywhere
 //===----------------------------------------------------------------------===//
 
-// A *window* is the aligned 16 bytes in which the cell of a lane begins; the
-// cell above completes it. Memory takes much longer for part of a window than
-// for all of it, so one that has rows of two tiles is written by the lower one.
-// Cells are put below each other in shared memory, as they are in a column of
-// the output, and windows are read from there. By shuffles, and choices between
-// words, that took a third more instructions, and where tiles are few what
-// convert teams have to do is the limit (9001x1536 in 33 groups).
+// A *window* is the aligned 16 bytes of the output in which a lane's cell
+// begins; the cell above completes it. Stores of part of a window take much
+// longer than of all of it, so a window with rows of two tiles is written by
+// the lower tile. Cells are stored below each other in shared memory, as in a
+// column of the output, and windows are read from there. Shuffles and selects
+// of words took a third more instructions. Where tiles are few, the
+// instructions of convert teams are the limit (9001x1536 in 33 groups).
 
-/// Where the first row of the tile is in a column of the lane's.
+/// Returns the shared memory address of the tile's first row in a column of the
+/// lane's.
 Value ColumnStores::getSharedColumn(Value index) {
   return b.offsetBytes(exchange,
                        b.add(b.mul(index, kExchangeColumnBytes), kCellRows));
 }
 
-/// Column number `index` of the cells of the lanes below each other, whose
+/// Returns column `index` of the cells of eight lanes below each other. Its
 /// first row is at `pointer`.
 ColumnStores::Column ColumnStores::getColumn(Value pointer, Value index) {
   Value address = LLVM::PtrToIntOp::create(b, b.getI64Type(), pointer);
@@ -130,7 +132,7 @@ ColumnStores::Column ColumnStores::getColumn(Value pointer, Value index) {
           b.narrow(b.bitAnd(address, kChunkBytes - 1))};
 }
 
-/// Stores the cells of the warp and those above.
+/// Stores the warp's cells, and the rows above, to shared memory.
 void ColumnStores::exchangeColumns(const CellWords &words,
                                    ArrayRef<Value> above) {
   KernelBuilder::Step step(b, "exchange_columns");
@@ -151,10 +153,10 @@ void ColumnStores::exchangeColumns(const CellWords &words,
   b.syncSubgroup();
 }
 
-/// The window that begins at row `first` of a column in shared memory, of five
-/// words. Words behind the tile are not there, nor needed, and others are
-/// loaded instead: the fifth where a window ends with the tile; any where it
-/// `mayPassEnd`, which takes a minimum for each.
+/// Loads the window that begins at row `first` of a column in shared memory,
+/// from five words. Words past the tile do not exist and are not needed; others
+/// are loaded instead. That is the fifth word where a window ends with the
+/// tile, and any word if `mayPassEnd`, which takes a minimum for each.
 Value ColumnStores::loadWindow(Value shared, Value first, bool mayPassEnd) {
   KernelBuilder::Step step(b, "load_window");
   constexpr int64_t kInWord = kWordBytes - 1;
@@ -186,7 +188,7 @@ void ColumnStores::storeShifted(const CellWords &words, const StoredRows &rows,
       });
 }
 
-/// The lane's window of each column.
+/// Loads the lane's window of each column.
 SmallVector<Value> ColumnStores::loadWindows(ArrayRef<Column> columns) {
   Value row = b.mul(position, kCellRows);
   return llvm::map_to_vector(columns, [&](const Column &column) {
@@ -204,8 +206,8 @@ void ColumnStores::storeWindow(const Column &column, Value window) {
   b.store(window, aligned, kChunkBytes);
 }
 
-/// Stores a tile that has the rows above it and leaves its last ones: which
-/// lanes store does not depend on the shift. `high` is before all rows where
+/// Stores a tile that writes the rows above it and leaves its last rows. The
+/// lanes that store do not depend on the shift. `high` is before all rows where
 /// there is no column.
 void ColumnStores::storeWhole(ArrayRef<Column> columns, Value high) {
   Value end = b.add(b.mul(position, kCellRows), kCellRows);
@@ -215,7 +217,7 @@ void ColumnStores::storeWhole(ArrayRef<Column> columns, Value high) {
   });
 }
 
-/// Stores, for any tile, the windows all rows of which are to be stored.
+/// Stores, for any tile, the windows whose rows are all to be stored.
 void ColumnStores::storeWholeWindows(ArrayRef<Column> columns,
                                      const StoredRows &rows,
                                      const ColumnSeams &seams) {
@@ -241,9 +243,9 @@ void ColumnStores::storeWholeWindows(ArrayRef<Column> columns,
   }
 }
 
-/// Each of the lanes below each other takes one of their columns, with its
-/// first or its last window, of which part may be to be stored. Storing in
-/// turns, two bytes a lane, took three times as many instructions.
+/// Assigns the first or the last window of one column, which may be stored in
+/// part, to each of the eight lanes below each other. Storing two bytes a lane
+/// in turns took three times as many instructions.
 ColumnStores::ColumnEnd ColumnStores::locateEnd(const StoredRows &rows,
                                                 const ColumnSeams &seams,
                                                 int64_t numColumns) {
@@ -261,7 +263,7 @@ ColumnStores::ColumnEnd ColumnStores::locateEnd(const StoredRows &rows,
   return {column, isLast, hasRows, begin, end};
 }
 
-/// Stores what is left of a window, or of both where they are one.
+/// Stores the lane's partial window, or both of a column where they are one.
 void ColumnStores::storePartOfWindow(const ColumnEnd &column) {
   KernelBuilder::Step step(b, "store_part_of_window");
   auto getInWindow = [&](Value row) {
@@ -291,8 +293,8 @@ void ColumnStores::storePartOfWindow(const ColumnEnd &column) {
       });
 }
 
-/// The first `count` bytes of a window, or the last ones, fewer than all, in
-/// pieces of 8 to 1.
+/// Stores the first or the last `count` bytes of a window, fewer than all, in
+/// pieces of 8 to 1 bytes.
 void ColumnStores::storePieces(ArrayRef<Value> window, Value pointer,
                                Value count, Value areFirst) {
   for (int64_t bytes : {8, 4, 2, 1}) {

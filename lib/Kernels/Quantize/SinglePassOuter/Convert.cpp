@@ -67,9 +67,9 @@ Value ConvertBuilder::getPointer(Value segment, Value column, Value row) {
   return b.offsetBytes(k.output, element);
 }
 
-/// Four rows for each lane, 16 above the first one together, of half of the
-/// columns of its cell. The rows above the lower half of a tile are the last
-/// ones of the upper half. Where there are none, the result is anything.
+/// Loads the lane's four rows of the 16 above the tile, for half of the columns
+/// of its cell. For the lower half of a two-row tile they are the last rows of
+/// the upper half. Undefined where there are none.
 SmallVector<Value> ConvertBuilder::loadRowsAbove(Value stage,
                                                  Value secondRows) {
   KernelBuilder::Step step(b, "load_rows_above");
@@ -97,8 +97,8 @@ SmallVector<Value> ConvertBuilder::loadRowsAbove(Value stage,
       });
 }
 
-/// The rows above a tile quantized, as ColumnSeams has them. `scales` are those
-/// of the columns that the lane has.
+/// Quantizes the rows above a tile, in the layout of ColumnSeams::above.
+/// `scales` are those of the lane's columns.
 SmallVector<Value> ConvertBuilder::createWordsAbove(ArrayRef<Value> lines,
                                                     Value scales) {
   SmallVector<Value> values = k.math.scalesPacked()
@@ -148,14 +148,14 @@ CellPlace ConvertBuilder::locate(const TileRecord &record) {
 // The lower half of a tile has rows of the upper one to write if that is full
 // of data.
 
-/// As kHasAbove, of the half that begins at `secondRows`.
+/// Returns kHasAbove (i1) for the half of the tile that begins at `secondRows`.
 Value ConvertBuilder::hasAbove(const TileRecord &record, Value secondRows) {
   return b.select(b.isNonZero(secondRows),
                   b.lessEqual(b.i32(kLines), getHigh(record)),
                   tile_flags::kHasAbove.isSet(b, record.flags));
 }
 
-/// As kLeavesLast.
+/// Returns kLeavesLast (i1), likewise.
 Value ConvertBuilder::leavesLast(const TileRecord &record, Value secondRows) {
   Value isUpper = k.both(tile_flags::kTwoRow.isSet(b, record.flags),
                          b.equal(secondRows, 0));
@@ -163,8 +163,8 @@ Value ConvertBuilder::leavesLast(const TileRecord &record, Value secondRows) {
                   tile_flags::kLeavesLast.isSet(b, record.flags));
 }
 
-/// Whether a tile has the rows above it to write and leaves its last ones, and
-/// so have its halves.
+/// Returns ColumnSeams::ownsSeams (i1): whether the tile, and each half of it,
+/// writes rows above and leaves its last ones.
 Value ConvertBuilder::ownsSeams(const TileRecord &record) {
   Value areFull = b.bitOr(k.negate(tile_flags::kTwoRow.isSet(b, record.flags)),
                           b.lessEqual(b.i32(kLines), getHigh(record)));
@@ -173,8 +173,8 @@ Value ConvertBuilder::ownsSeams(const TileRecord &record) {
                 areFull);
 }
 
-/// Takes what is in a stage into registers, and gives the stage back (that of
-/// an end as well, which nobody fills again).
+/// Loads a stage's record and cell to registers, and releases the stage. (The
+/// stage of an end record, too, although it is not filled again.)
 TakenTile ConvertBuilder::take(Value stage) {
   TakenTile tile;
   tile.record = k.loadTileRecord(stage);
@@ -224,9 +224,9 @@ void ConvertBuilder::convert(const TakenTile &tile) {
   });
 }
 
-/// Zeroes the rows behind the last segment; blocks and teams take turns. That
-/// the record says which share is the team's spares a register: its number
-/// would be kept until here.
+/// Zeroes the rows after the last segment, shared by blocks and teams. The
+/// team's share comes from the record, as its index would occupy a register
+/// until here.
 void ConvertBuilder::zeroRemainder(const EndRecord &record) {
   Value begin = record.remainder;
   int64_t padding = k.problem.outputPadding;
@@ -263,8 +263,9 @@ void ConvertBuilder::zeroRemainder(const EndRecord &record) {
       });
 }
 
-/// A team that holds two tiles takes one before it converts the one before:
-/// tiles wait for their scales without a stage, and loads go ahead of stores.
+/// Builds a convert team. A team that holds two tiles loads one to registers
+/// before it converts the previous one: tiles wait for scales without a stage,
+/// and loads go ahead of stores.
 void ConvertBuilder::build() {
   bool holdsTwo = k.tile.getHeldTiles() == 2;
   RingPosition begin = k.ring.getPosition(team);

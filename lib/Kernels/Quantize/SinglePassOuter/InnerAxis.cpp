@@ -77,7 +77,7 @@ void SinglePassOuterKernel::advanceTiles(Value row) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The warps of rows. The rows of a block are numbered: its items.
+/// Builds the row warps. An item is the index of a row among the block's.
 class RowsBuilder {
 public:
   RowsBuilder(SinglePassOuterKernel &kernel, Value warp)
@@ -89,7 +89,7 @@ public:
   void build();
 
 private:
-  /// Bytes that the lanes of a warp read at once.
+  /// Returns the bytes of a warp's vector access.
   int64_t getWarpBytes() const { return kChunkBytes * b.getSubgroupSize(); }
   Value getRow(Value item) { return b.add(k.block, b.mul(item, k.numBlocks)); }
   Value getStage(Value item) { return b.remU(item, k.tile.rowStages); }
@@ -117,7 +117,7 @@ private:
 };
 } // namespace
 
-/// Loads a row to its stage, in one thread.
+/// Starts the load of a row to its stage. Called by one thread.
 void RowsBuilder::loadRow(Value item) {
   Value stage = getStage(item);
   Value row = getRow(item);
@@ -133,7 +133,7 @@ void RowsBuilder::loadRow(Value item) {
   kernel::BulkLoadOp::create(b, k.getRowStage(stage), source, bytes, barrier);
 }
 
-/// Waits for a row, and returns where it is in shared memory.
+/// Waits for a row, and returns its address in shared memory.
 Value RowsBuilder::waitForRow(Value item) {
   Value stage = getStage(item);
   // The producer of the row has read the one before it in the stage, so that
@@ -153,7 +153,7 @@ void RowsBuilder::storeScale(Value item, Value scale) {
   b.storeWord(scale, b.offsetBytes(k.rowScales, offset));
 }
 
-/// Where the quantized row begins.
+/// Returns the address of the quantized row.
 Value RowsBuilder::getOutput(Value item) {
   Value row = b.widenSigned(getRow(item));
   return b.offsetBytes(k.rowQuantized, b.mul(row, k.rowOutput.pitch));
@@ -167,7 +167,7 @@ void RowsBuilder::storeQuantized(Value output, Value byte, Value chunk,
           kChunkBytes / k.getInputBytes());
 }
 
-/// The FP8 bytes of a chunk.
+/// Converts a chunk to FP8 bytes.
 Value RowsBuilder::convert(Value chunk, Value scale) {
   SmallVector<Value> words;
   if (k.math.scalesPacked()) {

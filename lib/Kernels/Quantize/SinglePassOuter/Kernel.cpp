@@ -141,7 +141,7 @@ Value SinglePassOuterKernel::getTwoRowChunkOffset(Value line, Value lineHalf,
 // Tiles
 //===----------------------------------------------------------------------===//
 
-/// Where an end record has its words, behind its flags.
+/// Byte offsets of an EndRecord's words, after the flags.
 static constexpr int64_t kRemainderOffset = kWordBytes;
 static constexpr int64_t kShareOffset = 2 * kWordBytes;
 
@@ -334,25 +334,25 @@ Value SinglePassOuterKernel::createScatteredMax(SmallVector<Value> words,
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Registers of a thread: at launch, and of those that have a role. The scale
-/// warps and the producer are one warpgroup.
+/// Registers of a thread at launch, and of the warpgroups of each role after
+/// reallocation. The scale warps and the producer are one warpgroup.
 struct RoleRegisters {
   int64_t launch, reduce, convert, scale, rows;
 
-  /// Registers of one thread in each warpgroup that has a role; there are two
-  /// warpgroups of converters.
+  /// Returns the sum of the registers of a thread over all warpgroups with
+  /// roles, of which two convert.
   constexpr int64_t getSum() const {
     return reduce + 2 * convert + scale + rows;
   }
 };
 } // namespace
 
-/// Five warpgroups are launched with 96 registers.
+/// Registers for both axes: five warpgroups are launched with 96.
 static constexpr RoleRegisters kBothAxesRegisters = {
     /*launch=*/96, /*reduce=*/72, /*convert=*/112, /*scale=*/112, /*rows=*/72};
 static_assert(kBothAxesRegisters.getSum() <= 5 * kBothAxesRegisters.launch);
-/// Convert warps hold two tiles, 32 registers a thread each, and 4 for the rows
-/// above one.
+/// Registers for one axis. Convert warps hold two tiles, of 32 registers a
+/// thread each, and 4 registers for the rows above one.
 static constexpr RoleRegisters kOneAxisRegisters = {
     /*launch=*/128, /*reduce=*/104, /*convert=*/144, /*scale=*/120,
     /*rows=*/0};

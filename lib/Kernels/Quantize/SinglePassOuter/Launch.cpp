@@ -17,10 +17,10 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 using namespace mlir::fp8moe::single_pass_outer;
 
-/// Bytes that the second-level cache fetches at a time: a whole line, of which
-/// a two-row tile first reads one half.
+/// L2 promotion of the tensor maps: a whole line of 128 bytes, of which a
+/// two-row tile first reads one half.
 static constexpr int64_t kPromotion = 128;
-/// Alignment of the scratch in bytes: a line of posted magnitudes.
+/// Alignment of the scratch in bytes, at least a line of posted magnitudes.
 static constexpr int64_t kScratchAlignment = 256;
 
 namespace {
@@ -28,14 +28,15 @@ class SinglePassOuterLaunch : QuantizeLaunch {
 public:
   using QuantizeLaunch::QuantizeLaunch;
 
-  /// Without `rows`, which the same launch quantizes, columns only, which may
-  /// not be needed.
+  /// Launches the kernel where `when` holds, for columns and, unless null,
+  /// `rows`. Without rows, `isNeeded` may skip the launch.
   Value launch(const SinglePassOuterTile &tile, Value when, Value isNeeded,
                const QuantizeOperands *rows);
 
 private:
   int64_t getTileColumns() const { return kLineBytes / getInputBytes(); }
-  /// Segments that lie behind each other are one dimension of rows.
+  /// Whether segments are a dimension of the input. Contiguous segments are
+  /// merged into one dimension of rows.
   bool hasSegmentDim() const { return isSegmentDim(problem); }
 
   Value holds(const SizeDemand<OpFoldResult> &demand);
@@ -89,7 +90,7 @@ Value SinglePassOuterLaunch::createCondition(const HostSize &partialSlots) {
   return condition;
 }
 
-/// One for each number of a tile.
+/// Returns the number of partial slots, one for each tile number.
 HostSize SinglePassOuterLaunch::countPartialSlots() {
   constexpr int64_t kPanelsAtOnce = 4;
   HostSize panels = ceilDiv(HostSize(b, sizes.parallel),
@@ -108,7 +109,7 @@ HostSize SinglePassOuterLaunch::countPanels() {
                                         getInputBytes());
 }
 
-/// The tiles of a panel.
+/// Returns the tiles of a panel.
 HostSize SinglePassOuterLaunch::countTiles() {
   return ceilDiv(HostSize(b, sizes.reduction), HostSize(kLines));
 }
@@ -124,9 +125,9 @@ Value SinglePassOuterLaunch::haveLongSpans(const HostSize &mostBlocks) {
   return both(areMany.getValue(), areWhole.getValue());
 }
 
-/// At most `mostBlocks`, or as many fewer as leave the most spans of a block
-/// what they are: 20 spans of two tiles in 132 blocks, of which some have 19,
-/// were slower than 20 in 128 (5120x8192: 86% -> 88% of a copy).
+/// Returns the least number of blocks, up to `mostBlocks`, that does not raise
+/// the most spans of a block. 20 spans of two tiles in 132 blocks, some of
+/// which have 19, were slower than 20 in 128 (5120x8192: 86% -> 88% of a copy).
 HostSize SinglePassOuterLaunch::countBlocks(const HostSize &mostBlocks,
                                             Value areLong) {
   auto divide = [](const HostSize &lhs, const HostSize &rhs) {

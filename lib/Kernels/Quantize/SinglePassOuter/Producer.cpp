@@ -24,21 +24,21 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 using namespace mlir::fp8moe::single_pass_outer;
 
-/// Tiles that are on their way to a block at once. The ring has more stages,
-/// for tiles that wait for scales; loads beyond those that keep the memory busy
-/// only make each other late, and with them whatever blocks tell each other.
-/// Four are better than three by up to 2%. Three are better than four where a
-/// block has more than four tiles of a panel, all of which wait for the last
-/// one (4%), for interleaved weights (1%) and small ones (2%).
+/// Most tiles of a block with loads in flight. The ring has more stages, for
+/// tiles that wait for scales. Loads beyond those that saturate memory only
+/// delay each other, and the magnitudes that blocks exchange. Four are better
+/// than three by up to 2%. Three are better than four where a block has more
+/// than four tiles of a panel, all of which wait for the last one (4%), for
+/// interleaved weights (1%) and small ones (2%).
 static constexpr int64_t kLoadsInFlight = 4;
 static constexpr int64_t kFewLoadsInFlight = 3;
 static constexpr int64_t kTallTilesPerBlock = 4;
 static constexpr int64_t kSmallTilesPerBlock = 14;
 
-/// Boxes, each as many bytes as a tile, that a block fetches to the L2 cache
-/// before it knows which tiles it has. That takes a trip to memory; so the
-/// first tiles come half a microsecond sooner (3072x2880 in 5 groups 13.8 ->
-/// 12.9 us). One box is worse by 1% to 3%, as are three.
+/// Boxes, of a tile's bytes each, that a block prefetches to L2 before it knows
+/// its tiles. Knowing them takes a round trip to memory, so first tiles arrive
+/// half a microsecond sooner (3072x2880 in 5 groups 13.8 -> 12.9 us). One box
+/// is worse by 1% to 3%, as are three.
 static constexpr int64_t kEarlyBoxes = 2;
 
 ProducerBuilder::ProducerBuilder(SinglePassOuterKernel &kernel)
@@ -160,7 +160,7 @@ PanelRecord ProducerBuilder::preparePanel(const LaneTile &tile) {
   return record;
 }
 
-/// Tile `index` of the panel of `tile`.
+/// Returns the record and boxes of tile `index` of the panel of `tile`.
 PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
                                           Value flags) {
   KernelBuilder::Step step(b, "prepare_tile");
@@ -236,7 +236,7 @@ PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
 // Copies
 //===----------------------------------------------------------------------===//
 
-/// How many tiles may be on their way at once, with this one.
+/// Returns the most tiles that may have loads in flight, including this one.
 Value ProducerBuilder::getLoadsInFlight(const LaneTile &tile) {
   Value areFew = b.less(b.mul(k.numBlocks, kTallTilesPerBlock), tile.tiles);
   if (!k.problem.jagged) {
@@ -248,8 +248,8 @@ Value ProducerBuilder::getLoadsInFlight(const LaneTile &tile) {
   return b.select(areFew, b.i32(kFewLoadsInFlight), kLoadsInFlight);
 }
 
-/// Asks the L2 cache for the first rows of the tensor, which the first tiles of
-/// all blocks are in where groups are short, while offsets are on their way.
+/// Prefetches the first rows of the tensor to L2 while offsets are loading. For
+/// short groups, the first tiles of all blocks are in these rows.
 void ProducerBuilder::prefetchFirstRows() {
   int64_t boxColumns = kInterleavedPanels * k.getTileColumns();
   Value number = b.add(k.block, b.mul(k.lane, k.numBlocks));
@@ -263,9 +263,10 @@ void ProducerBuilder::prefetchFirstRows() {
   });
 }
 
-/// Rows of 128 bytes use memory badly. The blocks that load the same rows of
-/// interleaved panels share them: each fetches some of the rows for all panels
-/// to the L2 cache, shortly before.
+/// Prefetches the block's share of interleaved rows to L2, as rows of 128 bytes
+/// use DRAM inefficiently. The blocks that load the same rows of interleaved
+/// panels each prefetch some of these rows for all panels, shortly before their
+/// loads.
 void ProducerBuilder::prefetchShare(const LaneTile &tile,
                                     const TileBoxes &boxes) {
   Value share = b.bitAnd(tile.columnBlock, kInterleavedPanels - 1);
@@ -312,8 +313,8 @@ void ProducerBuilder::loadBoxes(const TileBoxes &boxes, Value stage) {
       });
 }
 
-/// Loads a tile; the lane `isIssuer` knows which. Once there is a stage,
-/// `publish` runs there first.
+/// Loads a tile, whose values are those of the lane with `isIssuer`. Runs
+/// `publish` once a stage is free, before the load.
 RingPosition ProducerBuilder::issue(const PreparedTile &tile, Value isIssuer,
                                     RingPosition position,
                                     function_ref<void()> publish) {
@@ -335,8 +336,8 @@ RingPosition ProducerBuilder::issue(const PreparedTile &tile, Value isIssuer,
   return k.ring.getNext(position);
 }
 
-/// A panel that is larger than the ring is read whole for its magnitudes; the
-/// last tiles stay, and the others are read again.
+/// Loads a panel larger than the ring. All of its tiles are loaded for the
+/// magnitudes; the last ones stay in the ring, and the others are loaded again.
 RingPosition ProducerBuilder::issueLargePanel(const LaneTile &tile,
                                               RingPosition position) {
   k.ring.createWaitEmpty(position);
@@ -373,8 +374,8 @@ RingPosition ProducerBuilder::issueLargePanel(const LaneTile &tile,
   return RingPosition::unpack(result);
 }
 
-/// The lanes take turns; each has prepared what it can before, and fetches its
-/// share when it is next.
+/// Loads the tiles of the lanes, one lane after another. Each lane has prepared
+/// its tile before, and prefetches its share when it is next.
 RingPosition ProducerBuilder::issueLanes(const LaneTiles &lanes,
                                          RingPosition position) {
   const LaneTile &tile = lanes.tile;
@@ -438,9 +439,9 @@ RingPosition ProducerBuilder::issueLanes(const LaneTiles &lanes,
   return RingPosition::unpack(result);
 }
 
-/// Tells each convert team and each scale warp that there is no more; the
-/// reduce warps see the first of these. `remainder` is the first row of the
-/// output that belongs to no segment.
+/// Ends the loops of each convert team and each scale warp by records; reduce
+/// warps read the first of these. `remainder` is the first row of the output
+/// that belongs to no segment.
 void ProducerBuilder::finish(Value panel, RingPosition position,
                              Value remainder) {
   b.createIf(k.isFirstLane, [&] {

@@ -52,7 +52,8 @@ private:
   Value warp;
   /// Whether the warp's chunks are in the second halves of lines (i32).
   Value lineHalf;
-  /// The lane's lines, and where the warp's first chunk of them is in a stage.
+  /// The lane's lines, and the offset in a stage of the warp's first chunk of
+  /// each.
   SmallVector<Value> lines, fullOffsets, twoRowOffsets;
 };
 } // namespace
@@ -70,7 +71,8 @@ ReduceBuilder::ReduceBuilder(SinglePassOuterKernel &kernel, Value warp)
   }
 }
 
-/// The largest magnitudes of the tile's rows and of `largest`, in chunks.
+/// Returns the elementwise maximum of `largest` and the magnitudes of the
+/// tile's rows, in chunks.
 SmallVector<Value> ReduceBuilder::reduce(const TileRecord &record, Value stage,
                                          ValueRange largest) {
   KernelBuilder::Step step(b, "reduce_tile");
@@ -164,8 +166,9 @@ void ReduceBuilder::build() {
   storeScalesOfEmptySegments();
 }
 
-/// Segments without rows have no panel. The blocks of the grid take turns; the
-/// lanes look together at the segments between one and the next.
+/// Stores the scales of empty segments, which have no panel. Blocks share the
+/// segments. Lanes together reduce the ends of all segments between two of the
+/// block's.
 void ReduceBuilder::storeScalesOfEmptySegments() {
   if (!k.problem.jagged)
     return;

@@ -42,10 +42,10 @@ public:
   void build();
 
 private:
-  /// The largest magnitudes of some partial slots: a chunk of the lane's eighth
-  /// of the columns, over the partial slots that the lane has read.
+  /// Returns the largest magnitudes of the partial slots that the lane has
+  /// read: a chunk, of the lane's eighth of the columns.
   Value collect(const PanelRecord &record);
-  /// By a relay: posts the largest of what its contributors posted.
+  /// Called by a relay: posts the maximum over its contributors' slots.
   void relay(const PanelRecord &record);
   struct Reads {
     SmallVector<Value> pointers, chunks;
@@ -53,19 +53,20 @@ private:
   Reads beginReads(Value pointer, Value distance, Value count,
                    int64_t most = kTripSlots);
   Value finishReads(const Reads &reads);
-  /// The lane's chunk of a partial slot, and the bytes from that of a
-  /// contributor to the next one's.
+  /// Return the address of the lane's chunk of a partial slot, and the bytes
+  /// from one contributor's chunk to the next one's.
   Value getPointer(Value slot);
   Value getDistance(Value interleave);
   Value isMissing(Value chunk);
-  /// The scales of the lane's word of such a chunk.
+  /// Returns the scales of the lane's word of a chunk of magnitudes.
   SmallVector<Value> createScales(Value chunk, const PanelRecord &record);
   void handle(Value panel, const PanelRecord &record);
 
   SinglePassOuterKernel &k;
   KernelBuilder &b;
   Value warp;
-  /// The lane's chunk of a partial slot, and which partial slot it begins with.
+  /// Index of the lane's chunk in a partial slot, and of its first partial
+  /// slot.
   Value chunkOfLane, slotOfLane;
   int64_t slotsAtOnce;
 };
@@ -86,8 +87,8 @@ Value ScaleBuilder::isMissing(Value chunk) {
   return b.compare(arith::CmpIPredicate::ne, b.bitAnd(all, signs), signs);
 }
 
-/// Begins to read the lane's chunks of the first `count` partial slots, `most`
-/// of them at most, from `pointer` on, which are `distance` bytes apart.
+/// Starts the loads of the lane's chunks of the first `count` partial slots (at
+/// most `most`) from `pointer` on, which are `distance` bytes apart.
 ScaleBuilder::Reads ScaleBuilder::beginReads(Value pointer, Value distance,
                                              Value count, int64_t most) {
   Value posted =
@@ -111,7 +112,7 @@ ScaleBuilder::Reads ScaleBuilder::beginReads(Value pointer, Value distance,
   return reads;
 }
 
-/// Waits until all chunks were posted; the largest magnitudes in them.
+/// Waits until all chunks are posted. Returns the largest magnitudes in them.
 Value ScaleBuilder::finishReads(const Reads &reads) {
   SmallVector<Value> complete = createBoundedWait(
       b, reads.chunks,

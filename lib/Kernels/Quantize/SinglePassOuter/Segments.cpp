@@ -38,18 +38,19 @@ static Value getTwoRowTilesPerBlock(SinglePassOuterKernel &k) {
 static constexpr int64_t kInterleaveTiles = 12;
 static constexpr int64_t kInterleaveWholeTiles = 96;
 static constexpr int64_t kInterleaveTilesPerBlock = 6;
-/// Few are as many as have at most so many tiles a block together.
+/// Uniform segments are few if they have at most so many tiles a block in all.
 static constexpr int64_t kFewTilesPerBlock = 256;
 
-/// A sector that two segments share is written by the second one, which needs
-/// the scales of the first: only if these are quickly collected again.
+/// Most tiles of a panel whose scales a fix-up collects again. In a fix-up, the
+/// second of two segments writes the sector that both share, with the scales of
+/// the first.
 static constexpr int64_t kFixUpTiles = kShortTiles;
 static_assert(kFixUpTiles <= kInterleaveTiles,
               "entries of a segment before a seam lie behind each other");
 static_assert(kFixUpTiles <= kTripSlots,
               "they are read in one trip, without relays");
 
-/// The 32 segments before the first one, none of which has tiles.
+/// Returns the window before the first segment: 32 segments without tiles.
 SegmentState ProducerBuilder::getFirstWindow() {
   SegmentState window;
   for (auto member : SegmentState::members())
@@ -58,23 +59,23 @@ SegmentState ProducerBuilder::getFirstWindow() {
   return window;
 }
 
-/// `value` of the previous lane; the first lane has that of the last lane of
-/// `last`.
+/// Returns `value` of the previous lane. The first lane gets that of the last
+/// lane of `last`.
 Value ProducerBuilder::shiftLanes(Value value, Value last) {
   Value below = b.shiftLanes(value, k.lane);
   return b.select(k.isFirstLane, getLastLane(last), below);
 }
 
-/// The end of a segment's rows whose predecessor ends at `end`; the same when
-/// there is no such segment.
+/// Returns the end of a segment's rows; `end` is that of its predecessor.
+/// Returns `end` if there is no such segment.
 Value ProducerBuilder::createEndAfter(Value segment, Value end) {
   Value exists = b.less(segment, k.segments);
   Value loaded = k.loadEnd(b.minS(segment, b.sub(k.segments, 1)));
   return b.select(exists, b.maxS(loaded, end), end);
 }
 
-/// Whether the segment after [start, end), which ends at `nextEnd`, writes the
-/// sector that both share. Both sides ask this.
+/// Returns an i1: whether the segment after [start, end), which ends at
+/// `nextEnd`, writes the sector that both share. Both segments evaluate it.
 Value ProducerBuilder::createCut(Value start, Value end, Value tiles,
                                  Value nextEnd) {
   if (hasPadding())
@@ -94,7 +95,7 @@ Value ProducerBuilder::createCut(Value start, Value end, Value tiles,
   return k.both(k.both(isShared, hasTwoOwners), k.both(isNextFull, isShort));
 }
 
-/// Above how many tiles of a panel panels are interleaved.
+/// Returns the number of tiles of a panel above which panels are interleaved.
 Value ProducerBuilder::getInterleaveTiles(Value panels, Value tiles) {
   if (k.problem.jagged)
     return b.i32(k.tile.hasRows() ? kInterleaveWholeTiles : kInterleaveTiles);
@@ -105,9 +106,8 @@ Value ProducerBuilder::getInterleaveTiles(Value panels, Value tiles) {
                   kInterleaveWholeTiles);
 }
 
-/// How a segment is divided, which its length and its first row in the output
-/// say: its tiles, panels and shape, less what its neighbours have to do with
-/// it.
+/// Computes a segment's tiles, panels and shape from its length and its first
+/// output row. Flags that depend on its neighbours are not set.
 void ProducerBuilder::divideSegment(SegmentState &state) {
   Value extent = b.add(b.roundUp(state.length, k.problem.outputPadding),
                        b.bitAnd(state.outStart, kSectorRows - 1));
@@ -140,7 +140,7 @@ void ProducerBuilder::divideSegment(SegmentState &state) {
 // Segments that are all alike
 //===----------------------------------------------------------------------===//
 
-/// The state that all segments of one length have in common.
+/// Returns the state that all uniform segments have in common.
 SegmentState ProducerBuilder::createLikeSegment() {
   SegmentState like;
   for (auto member : SegmentState::members())
@@ -159,9 +159,10 @@ SegmentState ProducerBuilder::findLikeSegment(Value tileNumber,
   return state;
 }
 
-/// Whether a set of panels, of which the first tile is number `firstInSegment`
-/// of its segment, and all later ones are within one round of spans (i32). Not
-/// asked of jagged segments, where each instruction of the producer counts.
+/// Returns an i32: whether this set of panels and all later ones are within one
+/// round of spans. The set's first tile is number `firstInSegment` of its
+/// segment. Not evaluated for jagged segments, where each producer instruction
+/// counts.
 Value ProducerBuilder::isFinalSet(const SegmentState &state,
                                   Value firstInSegment) {
   if (k.problem.jagged)
@@ -176,7 +177,7 @@ Value ProducerBuilder::isFinalSet(const SegmentState &state,
 // Jagged segments
 //===----------------------------------------------------------------------===//
 
-/// The 32 segments after those of `last`, one for each lane.
+/// Returns the window of the 32 segments after `last`.
 SegmentState ProducerBuilder::createNextWindow(const SegmentState &last) {
   int64_t padding = k.problem.outputPadding;
   auto sum = [&](Value lhs, Value rhs) -> Value { return b.add(lhs, rhs); };
@@ -216,8 +217,9 @@ SegmentState ProducerBuilder::createNextWindow(const SegmentState &last) {
   return next;
 }
 
-/// The segment of `window` that a lane's tile is in: the last one that begins
-/// at or before it, as segments without tiles begin where the next one does.
+/// Returns the segment of `window` that contains a lane's tile. It is the last
+/// one that begins at or before it, as segments without tiles begin where the
+/// next one does.
 SegmentState ProducerBuilder::lookUp(Value tileNumber,
                                      const SegmentState &window) {
   Value index = b.i32(0);
@@ -232,8 +234,8 @@ SegmentState ProducerBuilder::lookUp(Value tileNumber,
   return state;
 }
 
-/// The segments of the lanes' tiles, whose numbers never decrease from lane to
-/// lane and from call to call. `window` moves on as far as needed.
+/// Returns the segments of the lanes' tiles. Tile numbers never decrease from
+/// lane to lane and from call to call. Advances `window` as far as needed.
 SegmentState ProducerBuilder::findSegments(Value tileNumber,
                                            SegmentState &window) {
   constexpr size_t kSize = SegmentState::kSize;
