@@ -126,7 +126,7 @@ public:
 private:
   SmallVector<Value> loadColumns(const SegmentTile &tile, Value first,
                                  int64_t count);
-  /// The e8m0 byte (i32) of a block.
+  /// Loads the e8m0 byte (i32) of a block.
   Value loadBlock(const SegmentTile &tile, Value line, Value element);
   /// Whether consecutive elements in this direction can be of the same block.
   bool areAlongBlocks(bool alongRows) const {

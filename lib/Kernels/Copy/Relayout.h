@@ -16,7 +16,7 @@
 
 namespace mlir::fp8moe {
 
-/// LoweringTable::copyTensor.
+/// Copies a tensor between any two layouts (LoweringTable::copyTensor).
 LogicalResult copyTensor(Operation *op, RankedTensorType type,
                          const BufferView &from, const BufferView &to,
                          ProgramLowering &lowering);

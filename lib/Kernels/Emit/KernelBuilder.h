@@ -79,8 +79,8 @@ public:
   /// memory of `sharedBytes` a block allows fewer.
   void requestResidentBlocks(int64_t blocks, int64_t sharedBytes = 0);
 
-  /// The parameters; pointers are in the global address space, tensor maps in
-  /// the generic one.
+  /// Return parameters of the kernel. Pointers are in the global address space,
+  /// tensor maps in the generic one.
   Value getTensorMap(unsigned index, StringRef name = {}) {
     return named(name, tensorMaps[index]);
   }
@@ -152,10 +152,10 @@ public:
   Value lessEqual(Value lhs, Operand rhs);
   Value select(Value condition, Value ifTrue, Operand ifFalse);
   Value isNonZero(Value value);
-  /// Conversions to a wider (zero-extended) or narrower integer.
+  /// Convert to a wider (zero-extended) or a narrower integer.
   Value zeroExtend(Type type, Value value);
   Value truncate(Type type, Value value);
-  /// Conversions between i32 and i64.
+  /// Convert between i32 and i64.
   Value widen(Value value) { return zeroExtend(getI64Type(), value); }
   Value widenSigned(Value value);
   Value narrow(Value value) { return truncate(getI32Type(), value); }
@@ -197,8 +197,8 @@ public:
   //===--------------------------------------------------------------------===//
   // Control flow
   //
-  // A body returns what it yields: nothing, one value or several. Its operation
-  // returns the same.
+  // A body returns its yielded values: none, one or several. The method that
+  // creates the operation returns the results likewise.
   //===--------------------------------------------------------------------===//
 
   /// Creates an scf.if. For a constant condition only the taken branch is

@@ -14,7 +14,7 @@
 
 namespace mlir::fp8moe {
 
-/// A family whose kernels do grouped matmuls.
+/// A family whose kernels compute grouped matmuls.
 class MatmulFamily : public KernelFamily {
 public:
   static bool classof(const KernelFamily *family) {

@@ -35,7 +35,7 @@ template <typename T> struct SplitSizes {
 /// bf16 result is rounded once, at the end. Rows of all matrices begin at
 /// multiples of 16 bytes.
 struct SplitSum {
-  /// bf16 or f32; that of the addend, too.
+  /// Type of result and addend: bf16 or f32.
   Type resultType;
   int64_t splits;
   Value products, result;

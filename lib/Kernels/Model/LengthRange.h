@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 //
-// The meaning of a range on an operation, mostly for mean lengths. The compiler
-// asks for it where it knows the sizes, on the card that the target describes,
-// and the host for those of the call: T is int64_t or HostSize.
+// Converts the range of a kernel alternative to bounds of the mean length. The
+// compiler evaluates it for static sizes and the card that the target describes
+// (T is int64_t), and the host plan for the sizes of a call (T is HostSize).
 //
 //===----------------------------------------------------------------------===//
 

@@ -12,8 +12,8 @@
 #include "fp8moe/Conversion/PlanSignature.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.h"
 
-/// Defines the function of a row of FP8MOE_OPS or FP8MOE_VIEWS in Families.def;
-/// behind the name come the members of an OpLowering.
+/// Defines the function of a row of FP8MOE_OPS or FP8MOE_VIEWS in Families.def.
+/// The arguments after the name are the members of an OpLowering.
 #define FP8MOE_DEFINE_OP_LOWERING(NAME, ...)                                   \
   namespace mlir::fp8moe {                                                     \
   const OpLowering &get##NAME##OpLowering() {                                  \
@@ -41,7 +41,7 @@ struct OpLowering {
   bool writesResults = true;
 };
 
-/// OpLowering::matches for operations of these classes.
+/// Whether `op` is of one of these classes, as an OpLowering::matches.
 template <typename... Ops> bool isAnyOf(Operation *op) {
   return isa<Ops...>(op);
 }
@@ -77,7 +77,8 @@ protected:
       : KernelInstance(TypeID::get<Derived>(), op, tile) {}
 };
 
-/// The lowering half of a family of kernels with tiles.
+/// How a family of kernels with tiles is launched. Its KernelFamily has the
+/// cost model.
 struct KernelLowering {
   const KernelFamily *family;
   /// Launches the kernel where `when` (an i1, null for always) holds, and

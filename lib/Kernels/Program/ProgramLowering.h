@@ -18,8 +18,8 @@
 namespace mlir::fp8moe {
 class KernelBuilder;
 
-/// A kernel and its launch. Its parameters are the buffers, then those of the
-/// sizes that are not constant, then the number of blocks.
+/// A kernel and its launch. The kernel's parameters are the buffers, then the
+/// dynamic sizes, then the number of blocks.
 struct KernelLaunch {
   StringRef name;
   /// The cache key of the kernel, besides its name and its constant sizes.
@@ -99,9 +99,9 @@ private:
   KernelCache &kernels;
   const LoweringTable &table;
   llvm::DenseMap<Value, BufferView> views;
-  /// Tensors that are computed directly in an output.
+  /// Tensors that are written directly to an output of the program.
   llvm::DenseMap<Value, BufferView> destinations;
-  /// Outputs that are the copy of a tensor.
+  /// Indices of outputs that are copies of another tensor.
   SmallVector<unsigned> copiedOutputs;
 };
 

@@ -28,8 +28,8 @@ struct SegmentView {
   /// Addresses of the segment's first elements. `input` is offset so that input
   /// and output rows have the same numbers.
   Value input, output, scales;
-  /// i1: the numbers of the first rows in input and output differ by a multiple
-  /// of an input chunk.
+  /// i1: the segment's first rows in input and output have indices that differ
+  /// by a multiple of an input chunk.
   Value inputAligned;
   /// i1: false for the remainder rows, which are zeroed and have no scales.
   Value hasScales;

@@ -15,7 +15,7 @@
 
 namespace mlir::fp8moe {
 
-/// Rows are divided into chunks of so many elements.
+/// Elements of a chunk that rows are divided into.
 inline constexpr int64_t kRowChunk = 16;
 
 enum class RowKind { Gather, SwiGLU, WeightedSwiGLU, SwiGLUGradient };
@@ -69,7 +69,7 @@ public:
   int64_t countParts() const { return problem.countParts(); }
   Value getPartColumns() { return b.divU(sizes.columns, countParts()); }
 
-  // A kernel may do these steps far apart, so that nothing waits for memory.
+  // A kernel may call these steps far apart to hide the latency of loads.
 
   /// Returns the values that `load` and `compute` need for a row (i64): the row
   /// that is read (for a gather its number in memory), and its weight if there

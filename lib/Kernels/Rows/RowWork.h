@@ -17,7 +17,7 @@ namespace mlir::fp8moe {
 /// What the cost model knows of an operation on rows. Sizes may be kDynamic.
 struct RowWork : KernelWorkBase<RowWork> {
   int64_t rows = 1;
-  /// Bytes that are read and written for a row.
+  /// Bytes read and written for each row.
   int64_t readBytes = 0, writtenBytes = 0;
   /// Whether rows divide into whole chunks (kRowChunk), one a thread. Whether
   /// the kernel that reads the result may compute it (RowSource).

@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 //
-// The tiles that a grouped matmul of CDNA 3 and 4 can have and what each costs:
-// the one place that tile selection, its explanation and the lowering to
-// kernels ask.
+// The legal tiles of grouped matmuls on CDNA 3 and 4, and the cost of each.
+// Tile selection, its explanation and the lowering to kernels all use this
+// file.
 //
 //===----------------------------------------------------------------------===//
 

@@ -20,16 +20,16 @@ struct HopperCalibration {
   static constexpr llvm::StringLiteral sweep =
       "one NVIDIA H200 at its power limit, 2026-11-22: every tile of eight "
       "shapes in both modes, benchmarks/grouped_matmul.py --sweep";
-  /// The shapes 98304,1536,6144,20 and 24576,4096,2880,10, and eight of SHAPES,
-  /// none of which judge the choice (SWEEP_SHAPES). Contractions of 2880 bytes,
-  /// whose rows straddle lines, decide these figures.
+  /// The shapes 98304,1536,6144,20 and 24576,4096,2880,10, and eight of SHAPES.
+  /// None of them judges the choice (SWEEP_SHAPES). Contractions of 2880 bytes,
+  /// whose rows straddle lines, determine these figures.
   static constexpr llvm::StringLiteral bothCards =
       "one NVIDIA H100 and one H200, 2026-11-25: every tile of ten shapes in "
       "both modes, benchmarks/grouped_matmul.py --sweep --shape";
-  /// An H100 loses 14% to 19% with tiles of their own where these read the most
-  /// from L2; the factor is closer to the H200's, so that they serve where they
-  /// are best on both. All are relative to times of fast tiles, which were 6%
-  /// shorter in these runs than predicted.
+  /// An H100 loses 14% to 19% with Independent tiles where these read the most
+  /// from L2. The factor is closer to the H200's, so that they are chosen where
+  /// they are best on both. All figures are relative to times of fast tiles,
+  /// which were 6% shorter in these runs than predicted.
   static constexpr llvm::StringLiteral promotedTiles =
       "one NVIDIA H100 and one H200, 2026-11-25: five tiles of the six "
       "shapes that docs/results shows with promoted accumulation";

@@ -9,8 +9,8 @@
 //
 // The matrix instruction of Hopper: the 128 threads of a warpgroup multiply 64
 // rows of A by N rows of B, both read from shared memory along 32 bytes of the
-// contraction, and add to 64 x N accumulators in registers. It runs
-// asynchronously (fp8moe_kernel.wgmma).
+// contraction, and add to 64 x N accumulators in registers. The instruction is
+// asynchronous (fp8moe_kernel.wgmma).
 //
 //===----------------------------------------------------------------------===//
 

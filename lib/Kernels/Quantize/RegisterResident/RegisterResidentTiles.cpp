@@ -15,8 +15,8 @@
 //   traffic  bytes of the sectors touched / speed of a copy
 //   latency  waves of blocks * (one wait + the round trips of later rows)
 //
-// The quadratic mean stands for what overlaps. A wave counts in part, as blocks
-// do not all end at once. Times are in RegisterResidentCalibration.h.
+// The root of the sum of squares models their overlap. A wave counts in part,
+// as blocks do not all end at once. Times are in RegisterResidentCalibration.h.
 //
 //===----------------------------------------------------------------------===//
 

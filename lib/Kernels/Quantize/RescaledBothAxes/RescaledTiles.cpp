@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 //
-// The model of two kernels for both axes, of which the second one reads what
-// the first one wrote in place of the input:
+// The cost model of two kernels for both axes. The second kernel reads the FP8
+// lines that the first one wrote, not the input:
 //
 //   traffic  the input and its lines in FP8, which are read again, and columns;
 //            magnitudes of all columns from every block

@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 //
-// The sizes of the kernels of #fp8moe.rescaled_both_axes, for those who build
-// and launch them and for the model.
+// The tile sizes of the kernels of #fp8moe.rescaled_both_axes, which the
+// kernels, their launches and the cost model share.
 //
 //===----------------------------------------------------------------------===//
 

@@ -7,9 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 //
-// A *cell* is 16 rows of the few columns that a thread has, 16 bytes of each;
-// the cells of eight lanes below each other are the 128 rows of a tile, or of
-// half of one with two rows a line.
+// A *cell* is the 16 rows of a few columns that a thread converts, 16 output
+// bytes a column. The cells of eight neighbouring lanes lie below each other.
+// They are the 128 rows of a tile, or of half of a two-row tile.
 //
 //===----------------------------------------------------------------------===//
 

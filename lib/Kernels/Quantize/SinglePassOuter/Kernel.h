@@ -7,19 +7,20 @@
 //===----------------------------------------------------------------------===//
 
 //
-// The quantize kernel of a single pass over an outer reduction: the input's
-// columns are contiguous, the output's rows, and the input is read once. At
-// most one block per multiprocessor runs as long as there is work. Warps have
-// roles, and a tile passes from role to role:
+// The quantize kernel of a single pass over an outer reduction: the input is
+// contiguous along columns, the output along rows, and the input is read once.
+// The kernel is persistent, with at most one block per multiprocessor. Warps
+// have roles, and a tile passes from role to role:
 //
 //   producer   loads tiles into the stages of a ring by TMA
-//   reduce     the largest magnitudes of each tile; when the block's share of a
-//              panel (some columns of one segment) is done, posts them for all
-//              blocks
-//   scale      collects what all blocks posted for a panel: the scales
-//   convert    quantizes the tile that is still in the ring, and stores it
-//   rows       (only where both axes are asked for) copy whole rows to shared
-//              memory by themselves, reduce, quantize and store them
+//   reduce     reduces the amax of each tile's columns; after the block's last
+//              tile of a panel (some columns of one segment), posts the amax to
+//              global memory for all blocks
+//   scale      reduces what all blocks posted for a panel, computes the scales
+//   convert    loads the tile from the ring to registers, quantizes it once its
+//              scales are known, and stores it
+//   rows       (only for both axes) copies whole rows to shared memory,
+//              reduces, quantizes and stores them
 //
 // docs/design/kernels.md has a picture, and says why it is this way.
 //
@@ -129,7 +130,7 @@ struct TileRecord {
 /// The last work of a convert team, after all tiles: zeroing remainder rows.
 /// All i32.
 struct EndRecord {
-  /// The first row of the output behind all segments.
+  /// The first output row after all segments.
   Value remainder;
   /// Index of the team's share of the remainder rows.
   Value share;
@@ -275,8 +276,8 @@ public:
     kernel::WaitParityOp::create(b, readyBarrier, b.i32(0));
   }
 
-  // Rows in shared memory, and what the producer of tiles and the warps of rows
-  // tell each other.
+  // Rows in shared memory, and the progress words by which the producer of
+  // tiles and the row warps keep pace.
   Value getRowStage(Value stage);
   Value getRowBarrier(Value stage);
   /// Returns the address of the index, among the block's rows, of the row that

@@ -8,7 +8,7 @@
 
 //
 // Declarations that the parts of the producer share. Segments.cpp finds the
-// segments that tiles are in; Producer.cpp works out the tiles and loads them.
+// segments that tiles are in. Producer.cpp computes the tiles and loads them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,7 +44,7 @@ struct SegmentState {
   /// Number of panels, rounded up to whole sets of interleaved panels.
   Value panels;
   Value shape;
-  /// firstTile and tiles of the segment before it.
+  /// firstTile and tiles of the previous segment.
   Value previousFirst, previousTiles;
 
   static constexpr auto members() {
@@ -73,7 +73,7 @@ struct LaneTile {
   Value panel, firstSlot, tiles, contributors;
   /// Index of this block among the contributors.
   Value contributor;
-  /// As in PanelRecord.
+  /// PanelRecord::isFinal.
   Value isFinal;
   /// Index of the tile in its panel.
   Value index;
@@ -102,7 +102,7 @@ struct LaneTile {
 struct TileBoxes {
   /// The coordinates of box 0.
   Value column, row, segment;
-  /// The fields below.
+  /// The fields below, in one word.
   Value numbers;
   /// The first box, the number of boxes, whether they have two rows a line, and
   /// whether one more box loads the rows above. Then the most tiles in flight,

@@ -6,8 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Expressions that the compiler works out from types and the host plan from
-// sizes, written once for both: T is int64_t, HostSize or OpFoldResult.
+// Expressions that the compiler evaluates for static sizes and the host plan
+// for the sizes of a call, written once: T is int64_t, HostSize or
+// OpFoldResult.
 //
 //===----------------------------------------------------------------------===//
 

@@ -7,21 +7,20 @@
 //===----------------------------------------------------------------------===//
 
 //
-// The model of a quantize kernel. A block takes a work tile, which is some
-// columns of one segment, reads its rows twice (for the largest magnitude, and
-// to quantize), and writes them once:
+// The cost model of two-pass kernels. A block processes a work tile, which is
+// some columns of one segment. It reads the rows twice (for the amax, and to
+// quantize), and writes them once:
 //
 //   time     one launch + sqrt(traffic^2 + latency^2)
 //   traffic  bytes of the sectors touched / speed of a copy; the second read
 //            costs nothing when the work tiles in flight fit the L2 cache
-//   latency  waves of blocks * (round trips to memory of one work tile), as a
-//   thread
-//            has only so many bytes in flight
+//   latency  waves of blocks * (round trips to memory of one work tile), as
+//            the bytes that a thread has in flight are limited
 //
 // Traffic decides when there is work for every multiprocessor, latency when
-// there are few or many tiny work tiles; the quadratic mean stands for what
-// overlaps. Strips that are not transposed take the longer of the two instead,
-// which is nearer to what was measured.
+// there are few or many tiny work tiles. The root of the sum of squares models
+// their overlap. Strips that are not transposed take the longer of the two
+// instead, which is nearer to measurements.
 //
 //===----------------------------------------------------------------------===//
 

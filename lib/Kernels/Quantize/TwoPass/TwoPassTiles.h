@@ -34,7 +34,7 @@ inline constexpr int64_t kTileRowBytes = 128;
 inline constexpr int64_t kTileThreads = kTileRowBytes / kTilePack;
 inline constexpr int64_t kTileBuffers = 2;
 
-/// Bytes of shared memory, 0 for what a kind does without.
+/// Bytes of the parts of shared memory, 0 for parts that a kind does not need.
 struct SharedMemory {
   /// Scales, one for each column of the strip. Magnitudes, one for each
   /// subgroup and column.
