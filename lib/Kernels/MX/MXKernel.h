@@ -141,8 +141,8 @@ public:
   /// scales, else nothing.
   void storeScale(const MXTile &tile, Value lineInTile, Value blockInTile,
                   Value byte);
-  /// Stores the byte to `memory`, a scale tile in shared memory. `storeScales`
-  /// copies that tile to global memory, and requires a barrier before.
+  /// Stores the byte to the scale tile at `memory`. `storeScales` copies a
+  /// scale tile from shared to global memory, and requires a barrier before.
   void putScale(const MXTile &tile, Value memory, Value lineInTile,
                 Value blockInTile, Value byte);
   void storeScales(const MXTile &tile, Value memory);

@@ -16,8 +16,9 @@ namespace mlir::fp8moe {
 /// Elements of a line whose FP8 bytes fill a word. (A position is an index
 /// along a line.)
 inline constexpr int64_t kPositions = kWordBytes;
-/// Per line of a tile: blocks, and 16-byte chunks of output. Per block: such
-/// chunks. Per chunk: words. The last is the groups of kPositions per block.
+/// Blocks, and 16-byte chunks of output, in a line of a tile. Such chunks in a
+/// block, and words in a chunk. kChunks: groups of kPositions elements in a
+/// block.
 inline constexpr int64_t kBlocks = kSegmentTile / kMXBlock;
 inline constexpr int64_t kChunksPerLine = kSegmentTile / kVectorBytes;
 inline constexpr int64_t kChunksPerBlock = kMXBlock / kVectorBytes;
@@ -49,7 +50,8 @@ public:
   /// Quantizes all chunks of the block, and writes them to shared memory.
   void putBlock(Value line, Value block, ArrayRef<Value> chunks,
                 FactorsOf getFactors);
-  /// Stores what all threads have put.
+  /// Stores the data of all threads to global memory. Requires a barrier
+  /// before.
   void store(const MXTile &tile);
 
 private:
@@ -97,7 +99,8 @@ public:
   void putNoScales(const MXTile &tile, Value line, Value block);
   /// Quantizes the chunks, once all lanes have run putFactors.
   void putBlock(Value line, Value block, ArrayRef<Value> chunks);
-  /// Stores what all threads have put.
+  /// Stores data and scales of all threads to global memory. Requires a
+  /// barrier before.
   void store(const MXTile &tile);
 
   MXKernel &kernel;

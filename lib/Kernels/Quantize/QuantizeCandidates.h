@@ -50,8 +50,8 @@ Cost estimateTypical(const QuantizeWork &known, const QuantizeWork &typical,
 QuantizeSizes<int64_t> getKnownSizes(const QuantizeWork &work);
 
 /// Whether a buffer is contiguous along rows, and not along columns as well. A
-/// single column has unit strides both ways, and counts as along rows. So does
-/// a buffer without columns: models take it to have one.
+/// buffer of one column counts as along rows with any column stride. So does a
+/// buffer without columns, as models assume one.
 bool isAlongRows(int64_t rowStride, int64_t columnStride, int64_t columns);
 
 /// Whether the output is contiguous along rows, with a column pitch known not

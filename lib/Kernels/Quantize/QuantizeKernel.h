@@ -82,8 +82,8 @@ public:
   void storeScale(const SegmentView &segment, Value column, Value scale);
 
   /// Operations of a team on one slice. `input` and `output` are accessed along
-  /// rows. Magnitude returns each thread the amax of the elements that it
-  /// loaded.
+  /// rows. createSliceMagnitude returns to each thread the amax of its own
+  /// elements.
   Value createSliceMagnitude(const Plane &input, Value column, IndexRange rows,
                              Team team);
   void createSliceQuantize(const Plane &input, const Plane &output,

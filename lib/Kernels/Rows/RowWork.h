@@ -14,7 +14,7 @@
 
 namespace mlir::fp8moe {
 
-/// What the cost model knows of an operation on rows. Sizes may be kDynamic.
+/// The cost model's description of an operation on rows. Sizes may be kDynamic.
 struct RowWork : KernelWorkBase<RowWork> {
   int64_t rows = 1;
   /// Bytes read and written for each row.

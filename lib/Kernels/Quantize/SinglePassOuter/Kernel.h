@@ -66,7 +66,7 @@ constexpr int64_t kTripSlots = 12;
 constexpr int64_t kFinalEntries = 32;
 } // namespace single_pass_outer
 
-/// What is to be done with a tile: flags of TileRecord::flags.
+/// The operations to perform on a tile: flags of TileRecord::flags.
 namespace tile_flags {
 constexpr BitField kReduce{0};
 constexpr BitField kConvert{1};
