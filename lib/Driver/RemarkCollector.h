@@ -26,7 +26,7 @@ public:
   /// Returns the remarks since the last call, sorted by line.
   std::vector<LayoutRemark> take();
 
-  /// The state that the engine and this object share.
+  /// The state that MLIR's remark engine and this object share.
   struct State;
 
 private:

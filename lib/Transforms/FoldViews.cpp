@@ -211,7 +211,8 @@ static bool foldChains(ArrayRef<Operation *> links) {
   return changed;
 }
 
-/// Folds the chains that lead to and from an operation.
+/// Folds the chains of views and copies that end at an operand of `op`, and
+/// those that start at its results.
 static void foldChainsAround(Operation *op) {
   for (Value operand : op->getOperands())
     if (Operation *producer = operand.getDefiningOp();

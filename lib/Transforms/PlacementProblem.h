@@ -16,8 +16,8 @@
 
 namespace mlir::fp8moe {
 
-/// Where a copy of a root is inserted: before `before`, or after the root's
-/// definition if null.
+/// Where a copy of a tensor (LayoutRoot) is inserted: before `before`, or after
+/// the definition of the tensor if that is null.
 struct CopySpot {
   Operation *before = nullptr;
   double frequency = 1;

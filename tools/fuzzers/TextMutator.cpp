@@ -23,7 +23,7 @@ static StringRef drawWord(StringRef list, Random &random) {
   return random.pick(words);
 }
 
-/// A number at an edge of what sizes, indices and integers can be.
+/// A number at or beyond an edge of sizes, indices, integers or floats.
 static StringRef drawBoundary(Random &random) {
   return drawWord("0 1 -1 2 127 128 255 256 65535 65536 2147483647 2147483648 "
                   "4294967295 4294967296 1099511627776 4611686018427387903 "

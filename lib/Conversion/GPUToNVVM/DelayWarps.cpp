@@ -48,10 +48,11 @@ static bool isVisible(Operation *op) {
          name.starts_with("nvvm.cp.async.bulk");
 }
 
-/// Mixes block, warp (thread / 32: its lanes stay together) and place to a
-/// number of nanoseconds, and pauses that long, mostly not at all. One piece of
-/// assembly, so that no register lives from one pause to the next: kernels that
-/// need all they have would spill. {0} is the place, {1} and {2} are masks.
+/// Pauses a warp for about as long as a hash of its block, its number (thread /
+/// 32) and the place in the kernel says, mostly not at all. One piece of
+/// assembly keeps no register between pauses: kernels that need all of theirs
+/// would spill. {0} is the place times kPlaceFactor. {1} masks the bits that
+/// decide whether to pause, {2} the nanoseconds.
 static constexpr StringLiteral kPause = R"({{
 .reg .b32 hash, word;
 .reg .pred pauses;

@@ -37,7 +37,8 @@ template <typename T> struct CastSizes {
   }
 };
 
-/// The layout of the scales, and whether a cast multiplies by them.
+/// The layout of the scales, and whether a cast multiplies by them or by their
+/// reciprocals.
 enum class CastScales {
   /// Multiplies by the f32 scale of column c in segment g, at g * scaleSegment
   /// + c * scaleLine.

@@ -98,7 +98,8 @@ struct MXTile {
   Plane input, output, alignedOutput;
 };
 
-/// The parts from which the schedules build their kernels.
+/// State and helpers for one problem, which both schedules (buildMXInner,
+/// buildMXOuter) share.
 class MXKernel {
 public:
   /// `firstPointer` and `firstSize` are the kernel parameters, of each sort,

@@ -116,7 +116,8 @@ void OuterOutput::store(const MXTile &tile) {
   // take registers from the rest of the kernel.
   if (!alongLines)
     return storeChunks();
-  // Groups along lines begin at any element, and so do their tiles.
+  // Where groups divide lines (hasMore), tiles may begin at any element. Chunks
+  // of alignedOutput begin at multiples of the chunk size.
   const Plane &output = hasMore ? tile.alignedOutput : tile.output;
   storeLines(b,
              {output, tile.lines, tile.elements, kSegmentTile, kSegmentTile,

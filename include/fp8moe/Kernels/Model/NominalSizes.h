@@ -24,9 +24,9 @@ constexpr int64_t kNominalTokens = 16384;
 /// of one device when experts are spread over devices.
 constexpr int64_t kNominalSegments = 8;
 
-/// Upper bounds in cost models of a size, of the number of slices with one
-/// scale each, of elements, and of bytes moved. More than any device holds, and
-/// so small that no time in picoseconds overflows.
+/// Upper bounds in cost models: of a size, of slices with one scale each, of
+/// elements, and of bytes moved. No time in picoseconds overflows below them.
+/// The last three are more than any device holds.
 constexpr int64_t kMostModelledSize = int64_t(1) << 26;
 constexpr int64_t kMostModelledSlices = int64_t(1) << 40;
 constexpr int64_t kMostModelledElements = int64_t(1) << 46;

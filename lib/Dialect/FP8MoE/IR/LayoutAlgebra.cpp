@@ -268,7 +268,9 @@ int64_t fp8moe::getBaseAlignment(RankedTensorType type) {
 // Reshapes
 //===----------------------------------------------------------------------===//
 
-/// True when one dimension of size `whole` can hold the elements of `parts`.
+/// True when parts merge into `whole`, or split from it: the same number of
+/// elements, or unknown sizes on both sides. A split has at most one unknown
+/// part.
 static bool fitsRun(int64_t whole, ArrayRef<int64_t> parts, bool isSplit) {
   int64_t known = 1, unknown = 0;
   for (int64_t part : parts) {

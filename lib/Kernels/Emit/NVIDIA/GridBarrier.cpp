@@ -82,7 +82,8 @@ GridBarrierState GridBarrier::createBegin() {
         return vectors;
       },
       [&] {
-        // In all words, for the same types as block 0 has.
+        // Repeats the flag in every word of the vectors: both branches of
+        // createIf must return the same types.
         Value last = b.loadRelaxed(getArrival(block));
         Value words = vector::BroadcastOp::create(b, b.getWordsType(), last);
         return SmallVector<Value>(kVectors, words);

@@ -89,7 +89,8 @@ SmallVector<Value> MatmulEpilogue::loadScales(const Tile &tile) {
     for (int64_t step : getScaleSteps(count)) {
       Value inTile = b.add(b.add(first, thread), step);
       Value index = b.add(groupStart, b.widen(b.minS(inTile, b.sub(size, 1))));
-      // A read-only load could be moved to its use, which waits for it.
+      // Not readOnly: the assembler could move such a load down to its use,
+      // which would then wait for it.
       scales.push_back(b.named(
           "scale", b.load(b.getF32Type(),
                           b.offsetBytes(pointer, b.mul(index, sizeof(float))),

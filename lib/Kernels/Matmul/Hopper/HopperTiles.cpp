@@ -387,7 +387,8 @@ static WgmmaTileCost getTileCost(const HopperMatmulConfig &config,
                                  const MatmulWork &work, const Chip &chip) {
   double groups = work.groups;
   double columns = llvm::divideCeil(work.columns, config.columns);
-  // A tile more than the mean needs, in half of all groups; one group is known.
+  // A group's last tile, or last step of a stage, is partly filled: on average
+  // half of one is wasted. The size of a single group is known.
   double isRagged = work.groups > 1 ? 0.5 : 0;
   double tiles, stages;
   double stageElements =

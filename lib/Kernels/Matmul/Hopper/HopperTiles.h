@@ -139,9 +139,10 @@ Cost predictWgmmaTile(const MatmulWork &work, WgmmaTileAttr tile,
                       const TargetInfo &target);
 
 /// Returns twice the expected waves of tiles of an M-grouped matmul: the sum
-/// over both cases of RaggedRows. A wave is one tile for each multiprocessor,
-/// and costs the same however few tiles it has. The compiler ranks tiles by it;
-/// the host chooses among alternatives for the rows of a call.
+/// over both cases of RaggedRows, or twice the mean where the groups are
+/// unknown. A wave is one tile for each multiprocessor, and costs the same
+/// however few tiles it has. The compiler ranks tiles by it; the host chooses
+/// among alternatives for the rows of a call.
 template <typename T>
 T countDoubledWaves(const HopperMatmulConfig &config, const T &rows,
                     const T &columns, const T &groups,

@@ -37,7 +37,8 @@ static constexpr int64_t kPanel = 8;
 /// Columns that share a least and a largest exponent.
 static constexpr int64_t kColumnsOfLimits = kOutputChunk;
 
-/// Chunks of a tile's line, and bytes of a list of all chunks of a tile.
+/// The number of chunks in a line of a tile. The list of chunks that cannot be
+/// rescaled has a word for each: at most all of a tile.
 static constexpr int64_t kChunksOfLine = kTile / kOutputChunk;
 static constexpr int64_t kListBytes = kTile * kChunksOfLine * kWordBytes;
 

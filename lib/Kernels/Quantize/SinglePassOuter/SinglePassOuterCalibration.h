@@ -61,8 +61,8 @@ struct SinglePassOuterCalibration {
          "unittests/Kernels/Quantize/QuantizeTilesTest.cpp");
 };
 
-/// Returns null for chips with unknown registers, where the kernel is not
-/// supported.
+/// Returns the figures of the kernel on a chip. Returns null where its
+/// registers per thread were not counted: it is not supported there.
 inline const SinglePassOuterCalibration *
 getSinglePassOuterCalibration(llvm::StringRef chip) {
   static constexpr SinglePassOuterCalibration table[1];

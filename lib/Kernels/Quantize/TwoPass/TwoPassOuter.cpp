@@ -526,7 +526,8 @@ void TwoPassOuterBuilder::storeMovedRows(Value buffer, const TileChunk &at,
                             two_pass::kTileBuffers * kChunks - 1);
     before = tile->loadChunk(b.divU(before, kChunks), at.row,
                              b.remU(before, kChunks));
-    // It begins in the chunk before, `at.first` less 16.
+    // `moved` begins `offset` bytes into the chunk before, which starts at
+    // `at.first` - kOutputChunk.
     Value offset = b.narrow(b.add(b.sub(start, at.first), kOutputChunk));
     Value moved = createWordsAt(b, before, words, offset);
     b.store(moved, createElementPointer(b, output, start, at.other),
