@@ -77,7 +77,7 @@ private:
   /// Addresses and numbers that identify everything an entry depends on: name,
   /// properties, types, which operands are the same tensor, and assumed
   /// layouts. All addresses are of uniqued objects, except those of row
-  /// operations that produce operands.
+  /// operations that produce operands, whose names and types are there, too.
   using Key = std::vector<uint64_t>;
   struct KeyHash {
     size_t operator()(const Key &key) const {
