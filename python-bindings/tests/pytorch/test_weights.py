@@ -389,9 +389,8 @@ def test_refresh_refuses():
         kept.refresh()
 
 
-def test_graphs_give_no_numbers_of_stale_forms():
+def test_graphs_give_no_numbers_of_stale_forms(no_graphs):
     """A graph cannot wait for a comparison, so that its result is NaN."""
-    torch._dynamo.reset()  # other tests of the process have compiled it, up to Dynamo's limit
     counter = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
     step = torch.compile(grouped_mm, fullgraph=True, backend=counter)
     x, parameter, weights, _ = tensors()
