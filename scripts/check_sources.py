@@ -24,7 +24,7 @@ NO_SUBJECT = re.compile(
     r"\s*((///?|#|\*)\s+|\"\"\")(What|Those|That of|The same|Of|Who|Whose|Else|Nobody|Whoever)\b"
     r"|.*\bhelp=f?\"(what|those|that of|of|who|whose)\b"
 )
-MAX_NO_SUBJECT = 77
+MAX_NO_SUBJECT = 71
 INCLUDE = re.compile(r'\s*#?\s*include\s+"([^"]+)"')
 
 # A folder of lib/ and that of the same name in include/fp8moe/ are one: lib/Kernels and

@@ -160,7 +160,7 @@ static void build@NAME@(KernelBuilder &b, Type elementType,
           b.unpackFloats(b.unpackWords(words), elementType);
       {
         KernelBuilder::Step step(b, "compute");
-        // What the operation computes of each value (f32) stands here.
+        // Replace each value (f32) by that of the operation here.
       }
       storeChunk(b, output, column, row,
                  b.packWords(b.packFloats(values, elementType)), columns);

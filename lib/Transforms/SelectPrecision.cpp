@@ -147,7 +147,7 @@ static constexpr int64_t kMultiple = 16;
 
 namespace {
 /// The shape [N, K] of a module's weights (one expert's, if there are several).
-/// The same for all three matmuls of a module. Unknown sizes are kDynamic.
+/// All three matmuls of a module have the same. Unknown sizes are kDynamic.
 struct WeightShape {
   int64_t n, k;
 

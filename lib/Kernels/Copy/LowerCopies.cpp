@@ -69,7 +69,7 @@ static OpFoldResult getWorkTiles(const RelayoutConfig &config,
   return hasTiles ? workTiles : size.ceilDiv(workTiles, kRelayoutThreads);
 }
 
-/// Of kernels, by RelayoutConfig::Kind.
+/// Names of kernels, indexed by RelayoutConfig::Kind.
 static constexpr StringLiteral kNames[] = {"copy_vectors", "copy_tiles",
                                            "copy_elements", "copy_groups"};
 

@@ -57,7 +57,7 @@ private:
   int64_t chunk;
   Value input, offsets, output;
   SmallVector<RelayoutDim<Value>> dims;
-  /// Of the dimensions.
+  /// Sizes of the dimensions.
   SmallVector<Value> sizes;
   RelayoutGroups<Value> groups;
 };

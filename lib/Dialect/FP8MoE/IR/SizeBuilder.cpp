@@ -20,7 +20,7 @@ OpFoldResult SizeBuilder::constant(int64_t value) {
   return builder.getIndexAttr(value);
 }
 
-/// What `compute` makes of two sizes.
+/// Returns `compute` of two sizes.
 template <typename Compute>
 static OpFoldResult computeSize(OpBuilder &builder, Location loc,
                                 OpFoldResult a, OpFoldResult b,

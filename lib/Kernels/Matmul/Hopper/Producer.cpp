@@ -46,7 +46,7 @@ static void createStage(GroupedMatmulKernel &kernel, StageRing &ring,
       b.add(tile.contraction, b.mul(stage, kernel.getStageElements()));
   for (bool isA : {true, false}) {
     Value place = kernel.getOffset(isA, slot);
-    // Those of the tile along the operand's rows or columns.
+    // The operand's rows (A) or columns (B) that the tile has.
     Value begin = isA ? tile.row : tile.column;
     int64_t extent = isA ? kernel.config.rows : kernel.config.columns;
     // A box of an MN-major operand is as wide as the swizzle.
