@@ -57,25 +57,21 @@ static LogicalResult verifyCast(tensor::CastOp cast) {
          << "; use fp8moe.relayout";
 }
 
-/// Checks that the bytes of a tensor fit into a signed 64-bit integer, as later
+/// Checks that a signed 64-bit integer counts the bytes of a tensor, as later
 /// stages assume. Also rejects negative sizes: damaged bytecode can contain
 /// them, as MLIR does not verify types that it reads from bytecode.
 static LogicalResult verifySize(Operation *op, Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
-  if (!tensor || llvm::is_contained(tensor.getShape(), 0))
+  if (!tensor)
     return success();
-  int64_t bytes = getElementBytes(tensor.getElementType()).value_or(1);
-  for (int64_t size : tensor.getShape()) {
-    if (ShapedType::isDynamic(size))
-      continue;
-    if (size < 0)
-      return op->emitOpError("has a tensor of a size below zero: ")
-             << type << "; the bytecode that it was read from is damaged";
-    bytes = multiplySizes(bytes, size);
-    if (ShapedType::isDynamic(bytes))
-      return op->emitOpError("has a tensor of more bytes than 64 bits count: ")
-             << type << "; no device holds it";
-  }
+  if (llvm::any_of(tensor.getShape(), [](int64_t size) {
+        return size < 0 && !ShapedType::isDynamic(size);
+      }))
+    return op->emitOpError("has a tensor of a size below zero: ")
+           << type << "; the bytecode that it was read from is damaged";
+  if (!hasCountableBytes(tensor))
+    return op->emitOpError("has a tensor of more bytes than 64 bits count: ")
+           << type << "; no device holds it";
   return success();
 }
 

@@ -45,8 +45,9 @@ func.func @foreign(%x: tensor<8x64xbf16, #fp8moe.strided<[1, 0]>>) {
 
 // -----
 
-// Many elements of nothing are no bytes.
-func.func @empty(%x: tensor<4611686018427387904x0x4xf32>) {
+// The strides of a tensor without elements must be countable, too.
+// expected-error @below {{has a tensor of more bytes than 64 bits count: 'tensor<0x4611686018427387904x4xf32>'; no device holds it}}
+func.func @empty(%x: tensor<0x4611686018427387904x4xf32>) {
   return
 }
 

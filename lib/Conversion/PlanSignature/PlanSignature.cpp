@@ -71,6 +71,9 @@ checkBorderType(func::FuncOp func, Type type, StringRef what, unsigned index) {
                   << " dimensions, and an artifact exchanges at most "
                   << ::fp8moe::support::kMaxRank
                   << " with its caller; merge some by fp8moe.reshape";
+  if (!hasCountableBytes(tensor))
+    return fail() << " of type " << type
+                  << " has more bytes than 64 bits count";
   return tensor;
 }
 

@@ -64,3 +64,10 @@ func.func @f(%x: tensor<8xf32>) -> tensor<8xf32> {
 ^bb1:
   return %x : tensor<8xf32>
 }
+
+// -----
+
+// expected-error @below {{cannot make a program of 'f': argument #0 of type 'tensor<0x4611686018427387904x4xf32>' has more bytes than 64 bits count}}
+func.func @f(%x: tensor<0x4611686018427387904x4xf32>) {
+  return
+}

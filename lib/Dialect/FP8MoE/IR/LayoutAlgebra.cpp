@@ -102,6 +102,14 @@ int64_t fp8moe::ceilDivSizes(int64_t a, int64_t b) {
   return a / b + (a % b != 0);
 }
 
+bool fp8moe::hasCountableBytes(RankedTensorType type) {
+  int64_t bytes = getElementBytes(type.getElementType()).value_or(1);
+  for (int64_t size : type.getShape())
+    if (!ShapedType::isDynamic(size))
+      bytes = multiplySizes(bytes, std::max<int64_t>(size, 1));
+  return !ShapedType::isDynamic(bytes);
+}
+
 int64_t fp8moe::paddedExtent(int64_t size, int64_t groups, int64_t pad) {
   return multiplySizes(
       ceilDivSizes(addSizes(size, multiplySizes(groups, pad - 1)), pad), pad);

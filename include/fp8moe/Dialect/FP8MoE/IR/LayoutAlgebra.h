@@ -60,6 +60,10 @@ int64_t addSizes(int64_t a, int64_t b);
 int64_t multiplySizes(int64_t a, int64_t b);
 int64_t ceilDivSizes(int64_t a, int64_t b);
 
+/// Whether a signed 64-bit integer counts the bytes of a tensor's known sizes.
+/// Zero counts as one, as in computeStrides.
+bool hasCountableBytes(RankedTensorType type);
+
 /// Returns the extent of padded jagged groups: round_up(size + groups * (pad -
 /// 1), pad).
 int64_t paddedExtent(int64_t size, int64_t groups, int64_t pad);
