@@ -287,7 +287,7 @@ def main():
     parser.add_argument("--only", choices=("times", "losses"), help="leave out the others")
     parser.add_argument("--eager", action="store_true", help="leave torch.compile out")
     parser.add_argument("--rounds", type=int, default=9, help="blocks of each contender (default: 9); with 0 nothing is timed")
-    parser.add_argument("--steps", type=int, default=linear_layers.STEPS, help=f"of training (default: {linear_layers.STEPS})")
+    parser.add_argument("--steps", type=int, default=linear_layers.STEPS, help=f"steps of training (default: {linear_layers.STEPS})")
     parser.add_argument("--match", type=re.compile, default=re.compile(""), help="only cases whose 'LIBRARY, MODEL' this regular expression finds")
     parser.add_argument("--seed", type=int, default=0, help="seed of weights, inputs and windows (default: 0)")
     parser.add_argument("--seeds", type=int, default=1, help="trainings with each precision, from --seed on (default: 1)")

@@ -305,7 +305,7 @@ def run_case(case, options):
 
 
 def collect(readers, ranks, timeout):
-    """What all ranks have sent, or why one has not; the first reason is the cause of the others."""
+    """Returns what all ranks have sent, or why one has not; the first reason is the cause of the others."""
     end, found = time.monotonic() + timeout, []
     while readers:
         ready = multiprocessing.connection.wait(list(readers), max(0.0, end - time.monotonic()))
@@ -356,9 +356,9 @@ def parse():
     parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES))
     parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=["bf16", "fp8", "fp8 wire"])
     parser.add_argument("--gpus", nargs="+", type=int, help="how many (default: those of 1, 2, 4 and 8 that are there)")
-    parser.add_argument("--layers", type=int, default=1, help="of qwen3 and dsv3 (default: 1, where the host's time for all else counts most)")
-    parser.add_argument("--tokens", type=int, default=8192, help="of each GPU, a multiple of 2048 (default: 8192)")
-    parser.add_argument("--steps", type=int, default=5, help="of each of three measurements (default: 5)")
+    parser.add_argument("--layers", type=int, default=1, help="layers of qwen3 and dsv3 (default: 1, where the host's time for all else counts most)")
+    parser.add_argument("--tokens", type=int, default=8192, help="tokens of each GPU, a multiple of 2048 (default: 8192)")
+    parser.add_argument("--steps", type=int, default=5, help="steps of each of three measurements (default: 5)")
     parser.add_argument("--warm-up", type=int, default=4, help="steps before (default: 4)")
     parser.add_argument("--timeout", type=float, default=300, help="seconds that a case may take (default: 300)")
     parser.add_argument("--compile", action="store_true", help="compile layers")

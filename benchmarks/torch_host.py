@@ -86,8 +86,8 @@ def through_dispatcher():
 
 
 def time_host(contenders, rounds, rng, device):
-    """Of each of {(what, who): function} the microseconds until a call returns, [least, median] over the rounds, in random
-    turns."""
+    """Times the functions of {(what, who): function} in random turns: for each the microseconds until a call returns, [least, median]
+    over the rounds."""
     import torch
 
     found = {name: [] for name in contenders}
@@ -165,14 +165,14 @@ def make_parameter(device, *sizes):
 
 
 def grouped_mm_contenders(shape, functions, device):
-    """Of one grouped matmul; `shape` is (tokens, hidden, width of the model, experts), of which there are fewer tokens."""
+    """Steps of one grouped matmul; `shape` is (tokens, hidden, width of the model, experts), and they have ROWS tokens an expert."""
     _, hidden, width, experts = shape
     x = make_parameter(device, experts * ROWS, hidden)
     return step_contenders("grouped_mm", functions, x, [make_parameter(device, experts, width, hidden)])
 
 
 def experts_contenders(shape, functions, device):
-    """Of a whole layer."""
+    """Steps of a whole layer; `shape` as above."""
     _, hidden, width, experts = shape
     sizes = [(experts, 2 * hidden, width), (experts, width, hidden)]
     x = make_parameter(device, experts * ROWS, width)

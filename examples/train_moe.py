@@ -461,7 +461,7 @@ def parse(arguments: Optional[List[str]] = None) -> argparse.Namespace:
     parser.add_argument("--graphs", action="store_true", help="with --compile: replay each layer, forward and backward, as CUDA graphs")
     parser.add_argument("--ep", type=int, help="divide experts between so many processes (default: all)")
     parser.add_argument("--data", choices=("ddp", "fsdp"), default="ddp", help="how several processes share all else (default: ddp)")
-    parser.add_argument("--wire", choices=("bf16", "fp8"), default="bf16", help="of tokens and of their gradients, for fp8moe (default: bf16)")
+    parser.add_argument("--wire", choices=("bf16", "fp8"), default="bf16", help="type in which tokens and their gradients are sent, for fp8moe (default: bf16)")
     parser.add_argument(
         "--capacity", type=float, metavar="F",
         help="with --ep: room for F times what even routing sends, so that sizes are fixed (default: any number of tokens, for which the host waits)",

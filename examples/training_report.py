@@ -1,8 +1,8 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What train_moe.py prints and draws of its runs: {contender: [figures of a run for each seed]}, each contender with the same
-seeds."""
+"""Tables and plots that train_moe.py makes of its runs: {contender: [figures of a run for each seed]}, each contender with the
+same seeds."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ LOSSES = {"last_loss": "last losses, mean", "validation_loss": "validation loss"
 
 
 def standard_error(numbers: Sequence[float]) -> float:
-    """Of their mean."""
+    """Returns the standard error of the mean of the numbers."""
     return statistics.stdev(numbers) / math.sqrt(len(numbers))
 
 
 def compare(runs: Runs) -> Dict[str, Dict[str, Any]]:
-    """Of each contender and each of LOSSES: the mean and the standard deviation over the seeds (None of one), and how many percent it
-    is above bf16's of the same seed, in the mean, with the standard error of that."""
+    """Compares losses, {contender: {one of LOSSES: figures}}: the mean and the standard deviation over the seeds (None of one), and how
+    many percent it is above bf16's of the same seed, in the mean, with the standard error of that."""
     found: Dict[str, Dict[str, Any]] = {}
     for name, of_seeds in runs.items():
         for key in LOSSES:
@@ -49,7 +49,7 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def print_tables(runs: Runs) -> None:
-    """Of several seeds the means, of times the medians, then what seeds tell of the losses."""
+    """Prints a row for each contender (means over the seeds, medians of times), then how losses compare over the seeds."""
     rows = []
     step_ms = {name: statistics.median(figures["step_ms"] for figures in of_seeds) for name, of_seeds in runs.items()}
     for name, of_seeds in runs.items():

@@ -60,7 +60,7 @@ def doc(text, indent):
 
 
 class Parameter(NamedTuple):
-    """Of an attribute."""
+    """A parameter of an attribute."""
 
     name: str
     cpp_type: str
@@ -69,7 +69,7 @@ class Parameter(NamedTuple):
 
 
 class Argument(NamedTuple):
-    """Of an operation."""
+    """An operand or attribute of an operation."""
 
     name: str
     kind: str  # "one", "optional" or "variadic"
@@ -146,7 +146,7 @@ class Records:
         ]
 
     def wrapper(self, name):
-        """What a constraint wraps, if it is Optional, Variadic, OptionalAttr, ..."""
+        """Returns the record that a constraint wraps, if it is Optional, Variadic, OptionalAttr, ..."""
         record = self.records[name]
         for cls, kind, field in (
             ("Optional", "optional", "baseType"),

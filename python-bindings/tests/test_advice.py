@@ -136,7 +136,7 @@ def test_one_name_has_one_size(ir):
 
 
 def test_reports_have_decisions_as_data(ir, root):
-    """Of a compilation, whose report outlives its IR."""
+    """A compilation's report has its decisions as data, and outlives its IR."""
     module = ir.Module.parse_file(root / "examples" / "qwen3_30b_a3b.mlir")
     (target,) = fp8moe.compile(module, "cpu").report.data["targets"]
     first = target["precision"][0]

@@ -24,7 +24,7 @@ def no_compiler(monkeypatch):
 
 
 def test_the_command_lists_and_removes(folder, capsys, monkeypatch):
-    """Of what is made by another compiler, damaged or old, and never what is no entry."""
+    """Entries of another compiler, damaged and old ones are removed, and never a file that is no entry."""
     from fp8moe.__main__ import main
 
     def run(*options):
@@ -208,7 +208,7 @@ def test_what_does_not_compile_leaves_nothing(folder):
 @pytest.mark.parametrize("chip", ["sm_90a", "gfx942"])
 @pytest.mark.parametrize("recipe, least_n", [("rowwise", 16), ("rowwise_bf16_grad_weights", 16), ("forward_only", 8)])
 def test_sizes_that_gpus_cannot_read(folder, chip, recipe, least_n):
-    """What the message asks for is what compiles; the rest does not."""
+    """Sizes that the message asks for compile; others do not."""
     for K, N in ((32, 3 * least_n), (24, 32), (32, 3 * least_n // 2)):
         request = programs.grouped_mm_request(K, N, 2, chip, recipe=recipe)
         if K % 16 == 0 and N % least_n == 0:

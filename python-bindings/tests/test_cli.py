@@ -47,7 +47,7 @@ def test_run(compiled, tmp_path, capsys):
     assert "moe_backward: " in capsys.readouterr().out
     outputs = _safetensors.read(tmp_path / "out")
     assert outputs["grad_colwise"].shape == (300, 2048)
-    # The same inputs from the file, and IR instead of an artifact.
+    # Inputs from the file that was written, and IR instead of an artifact, give the same outputs.
     again = ["run", EXAMPLE, f"--inputs={tmp_path / 'in'}", f"--outputs={tmp_path / 'again'}", "--repeat=2"]
     assert main(again) == 0
     assert (tmp_path / "out").read_bytes() == (tmp_path / "again").read_bytes()
@@ -205,7 +205,7 @@ def test_interrupting_a_compilation_ends_it(ir, tmp_path):
     environment = {**os.environ, "FP8MOE_PTXAS": str(ptxas)}
     large = [*command, "--sizes=2048,1408,64", "--target=sm_90a"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": environment}
-    # What runs the tests may be in the background, where interrupts are ignored.
+    # A shell that runs the tests in the background ignores interrupts, and children inherit that.
     with subprocess.Popen(large, **pipes, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)) as process:
         while not started.exists():
             assert process.poll() is None, process.stderr.read()
@@ -265,7 +265,7 @@ def test_prepare_a_model_without_torch():
 
 
 def test_prepare_moe(ir, tmp_path, capsys, monkeypatch):
-    """What is between the matmuls of a layer, its matmuls, and bf16 where the number of rows decides."""
+    """`prepare moe` compiles a layer's matmuls, what is between them, and bf16 where the number of rows decides."""
     from fp8moe import cache, moe_programs
 
     assert main(["prepare", "moe", "--sizes=32,16,2", "--target=cpu", "-o", str(tmp_path)]) == 0

@@ -129,7 +129,7 @@ def test_compile_and_run(ir, ops, module):
     del artifact
     assert loaded.program()(x, offsets).s.shape == (4, 64)
     assert os.path.exists(path)
-    # Nobody can copy what was loaded any more.
+    # The last object of the artifact is gone, so its folder goes, too.
     del loaded
     assert not os.path.exists(path)
 

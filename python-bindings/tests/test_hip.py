@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""What Python launches on an AMD GPU: which kernels, in which order, on which stream and with which arguments.
+"""Launches from Python on an AMD GPU: which kernels, in which order, on which stream and with which arguments.
 
 The driver is the mock of unittests/Runtime, which has HIP's symbols and runs nothing. It is loaded once a process, so
 this is one of its own.

@@ -44,7 +44,7 @@ def test_page(tmp_path):
 
 
 def test_reasons_of_copies(tmp_path):
-    """Of one that goes and of one that stays, at their lines and not twice."""
+    """The report gives reasons for a copy that goes and for one that stays, at their lines and once each."""
     page = read_page(write_report(tmp_path, CHAIN, "--target=sm_90a"))
     (removed,) = (row for row in page.rows if "copy removed" in row[-1])
     assert removed[0] == "line 5"

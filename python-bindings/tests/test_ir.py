@@ -433,7 +433,7 @@ def test_no_change_makes_text_that_cannot_be_read(ir, ops, name):
         module, op = build(ir, ops, name if name in BUILDERS else "transpose")
         op = op if name in BUILDERS else op.parent
     source = str(module)
-    # Those that it has, and those that an operation of the dialect may have.
+    # Attributes that it has, and those that an operation of the dialect may have.
     names = [*op.attributes, "accumulation", "direction", "precision", "square", "tiles"]
     names += ["arg_attrs", "res_attrs", "sym_visibility", "absent"]
     where = [found.name for found in module.walk()].index(op.name)

@@ -1,8 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What nobody should do with IR and the compiler: an exception that says so, and never
-a crash."""
+"""Misuse of IR and of the compiler gives an exception that says so, and never a crash."""
 
 import copy
 import gc

@@ -474,7 +474,7 @@ def test_null_characters(folder, artifact):
 
 
 def test_copies_and_pickles(folder, quantize, monkeypatch, tmp_path):
-    """What is copied or unpickled is loaded again, wherever the process is."""
+    """A program that is copied or unpickled is loaded again, whatever the working directory is."""
     monkeypatch.chdir(folder.parent)
     program = fp8moe.load(folder.name).program("quantize")
     pickled = pickle.dumps(program)

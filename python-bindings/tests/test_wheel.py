@@ -96,7 +96,7 @@ def test_in_another_environment(site, tmp_path, environment):
 
 @pytest.fixture(scope="module")
 def arguments():
-    """Of fp8moe-compile. It takes no device libraries of ROCm, which AMD's programs do not need."""
+    """Arguments of fp8moe-compile. It takes no device libraries of ROCm, which AMD's programs do not need."""
     targets = [f"--target={chip}" for chip in ("sm_90a", "gfx942", "gfx950", "cpu")]
     return [ROOT / "examples" / "moe_backward.mlir", *targets]
 

@@ -5,8 +5,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Whoever changes a rule of docs/reference/semantics.md finds what implements it by its label, such as (Q3): each label of a
-quantization is quoted by both lowerings and by the oracle, and no code quotes a label that the page does not have.
+"""Labels such as (Q3) lead from a rule of docs/reference/semantics.md to the code that implements it: each label of a quantization
+is quoted by both lowerings and by the oracle, and no code quotes a label that the page does not have.
 """
 
 import re

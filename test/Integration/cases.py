@@ -256,7 +256,7 @@ ODD_SHAPES = ((261, 200), (390, 130))
 
 
 def odd_jagged_cases():
-    """The same for groups of rows."""
+    """Groups of rows whose results begin at any address, as ODD_SHAPES."""
     return aligned_jagged_cases(200, more=1)[1:] + aligned_jagged_cases(72, more=6)[1:3]
 
 

@@ -96,7 +96,7 @@ def compare(actual, expected, exact_nan=frozenset()):
 
 
 def check_on(executor, variant, multiprocessors):
-    """The same for all cases of the variant, on a card that says it has so many multiprocessors."""
+    """Checks all cases of the variant, on a card that says it has so many multiprocessors."""
     batch = [variant.inputs(case, executor.kinds) for case in variant.cases]
     outputs = executor.run(variant.file, variant.function, batch, multiprocessors)
     for case, inputs, actual in zip(variant.cases, batch, outputs):

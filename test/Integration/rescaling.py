@@ -14,7 +14,7 @@ from harness import Variant
 
 
 def expect_experts(kind):
-    """What both axes of experts become."""
+    """Returns a function that computes the expected outputs, both axes of experts."""
     return lambda inputs, kinds, case: dict(
         zip(("q0", "q1", "s0", "s1"), oracle.dynamic_quantize(inputs["x"], [1, 2], kinds(kind), True))
     )

@@ -354,7 +354,8 @@ def test_growing_contraction_on_a_gpu(nvidia, case):
 
 @pytest.mark.parametrize("end", [16, 21, 24])
 def test_subnormal_sums(nvidia, end):
-    """Whoever adds flushes nothing (F4): L2 for whole boxes of 16 rows, threads for parts of them, nobody for rows of no group."""
+    """Sums that are subnormal are not flushed (F4), whether L2 adds (whole boxes of 16 rows), threads do (parts of boxes) or nobody does
+    (rows of no group)."""
     case = Case(0, FUNCTIONS_BY_NAME["forward_fast_f32_accumulate"], 24, 40, 48, 2, "random", False)
     inputs, _ = make(case, nvidia.kinds)
     inputs["a"][...] = 0

@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""What --emit=tensor prints, compiled again, gives the same plans and kernels: nothing was decided that it does not show.
+"""IR that --emit=tensor prints, compiled again, gives the same plans and kernels: it shows all that was decided.
 
 They are compared as MLIR, before LLVM and ptxas, which take most of a compilation and decide nothing of ours. The
 artifact, of which they are all but the list of decisions, is compared for one program. The second compilation has no

@@ -42,7 +42,7 @@ def make_inputs(function):
 
 @pytest.fixture(scope="module")
 def exchanged(tmp_path_factory):
-    """What the passes make of the programs for each chip, compiled for the CPU."""
+    """Programs after the passes for each chip, compiled for the CPU."""
     folder, made = tmp_path_factory.mktemp("exchanged"), {}
 
     def get(chip):

@@ -156,7 +156,7 @@ def test_activation(device, variant, case):
 
 @pytest.mark.parametrize("variant, pad", FUSED, ids=lambda value: getattr(value, "function", ""))
 def test_quantized_activation(device, variant, pad):
-    """What a kernel computes and quantizes is what the other one writes."""
+    """A kernel that computes rows and quantizes them has the bits of one that writes the rows, then quantized."""
     batch = [variant.inputs(case, device.kinds) for case in variant.cases]
     of_rows = [{name: inputs[name] for name in inputs if name != "offsets"} for inputs in batch]
     rows = device.run(FILE, variant.function.removeprefix("quantized_"), of_rows)

@@ -303,7 +303,7 @@ def test_shifted_stores(program, tokens):
 @on_a_gpu
 @pytest.mark.parametrize("shift, pitch", [(0, 520), (8, 520), (1, 520), (0, 513), (3, 517)])
 def test_unaligned_inputs(compiler, works, shift, pitch):
-    """What tensor maps do not take goes to the kernel that reads twice. This program promises nothing."""
+    """Inputs that no tensor map can describe go to the kernel that reads twice; this program promises no alignment."""
     import fp8moe
     import torch
 

@@ -59,7 +59,7 @@ def test_die_in_a_function(tmp_path):
 
 
 def on_a_terminal(script, interrupt_after=None):
-    """What a script shows on a terminal of 80 columns, its exit status and its seconds."""
+    """Runs a script on a terminal of 80 columns; returns what it shows, its exit status and its seconds."""
     start, shown, interrupted = time.monotonic(), b"", False
     try:
         process, terminal = pty.fork()

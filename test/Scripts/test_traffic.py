@@ -119,7 +119,7 @@ def test_options_of_the_benchmark(arguments, expected):
 
 
 def test_the_benchmark_runs_itself_once(tmp_path, monkeypatch):
-    """What runs under ncu is the same command, with --once instead of --bytes."""
+    """Under ncu the benchmark runs its own command, with --once instead of --bytes."""
     fake_ncu(tmp_path, monkeypatch, f'echo "$@" > {tmp_path}/command; exit 3')
     command = [sys.executable, BENCHMARK, "artifact", "--shapes", "0", "--bytes"]
     result = subprocess.run(command, capture_output=True, text=True, timeout=60)

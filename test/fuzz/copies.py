@@ -58,7 +58,7 @@ def orders(array):
 
 
 def innermost(array, dim):
-    """Those with one dimension innermost."""
+    """Images of the array with `dim` innermost."""
     rest = [d for d in range(array.ndim) if d != dim]
     return {key(array.transpose([*p, dim]).ravel()) for p in itertools.permutations(rest)}
 

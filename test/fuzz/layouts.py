@@ -145,7 +145,7 @@ def check_pairs(tools, folder, pairs):
 
 
 def check_results(tools, folder, text, functions, seed):
-    """The same bits with and without the passes, on the CPU; returns them by function."""
+    """Checks that results on the CPU have the same bits with and without the passes; returns them by function."""
     import executors
     import fp8moe.runtime
     import numpy as np

@@ -87,7 +87,7 @@ class Function:
 
 
 def dense(type, element=None, order=None):
-    """The same shape, dense in `order`; padding stays."""
+    """Returns the type of the same shape that is dense in `order`; padding stays."""
     return Type(element or type.element, type.sizes, type.dynamic, order, pad=type.pad, pad_dim=type.pad_dim)
 
 

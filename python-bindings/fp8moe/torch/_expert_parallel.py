@@ -297,6 +297,6 @@ def _save(ctx: Any, *tensors: torch.Tensor, sizes: Sizes) -> None:
 
 
 def _take(ctx: Any) -> Tuple[Tuple[torch.Tensor, ...], Sizes]:
-    """What `_save` has saved."""
+    """Returns the tensors and sizes that `_save` has saved."""
     tensors = ctx.saved_tensors
     return (tensors[:-1], tensors[-1]) if ctx.sizes is None else (tensors, ctx.sizes)

@@ -249,7 +249,7 @@ class Op:
         return self.run_differentiable(lambda: call.run(addresses), tensors)
 
     def run_differentiable(self, run: Callable[[], Any], tensors: Tuple[torch.Tensor, ...]) -> Any:
-        """What `run` computes, with gradients where any is asked for."""
+        """Returns what `run` computes, with gradients where any is asked for."""
         return _apply_past_wrapper(self, run, *tensors) if _is_grad_enabled() and _any_requires_grad(*tensors) else run()
 
     def _find_call(self, tensors: Tuple[torch.Tensor, ...], fit: Callable[[Tuple[torch.Tensor, ...]], bool]) -> Optional[FoundCall]:

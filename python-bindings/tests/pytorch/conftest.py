@@ -13,7 +13,7 @@ import pytest
 
 @pytest.fixture(scope="session", autouse=True)
 def compile_cache(tmp_path_factory):
-    """What these tests compile, once for all of them; FP8MOE_TEST_ARTIFACTS names a folder for FP8MOE_ARTIFACTS
+    """One cache for all tests, so that each program is compiled once. FP8MOE_TEST_ARTIFACTS names a folder for FP8MOE_ARTIFACTS
     that was made elsewhere."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FP8MOE_ARTIFACTS", os.environ.get("FP8MOE_TEST_ARTIFACTS", ""))

@@ -67,7 +67,7 @@ def test_kept_weights(rows):
 
 
 def test_ranges_read_two_sets_of_programs(monkeypatch):
-    """Those that `prepare` compiles, also where a mix has the name of another recipe."""
+    """Both are sets that `prepare` compiles, also where a mix has the name of another recipe."""
     seen = set()
     list_ops = _auto.list_ops
     monkeypatch.setattr(_auto, "list_ops", lambda *args: seen.add(args[4]) or list_ops(*args))

@@ -74,7 +74,7 @@ def test_why_deepgemm_is_left_out(ir, root, tmp_path):
 
 
 def test_first_step(ir, root, tmp_path):
-    """Of a second process, which compiles nothing."""
+    """The first step of a second process, which compiles nothing, is timed."""
     result = run(root, "--first-step", "--cpu-check", "--no-torchao", f"--json={tmp_path / 'first.json'}")
     assert result.returncode == 0, result.stderr
     seconds = json.loads((tmp_path / "first.json").read_text())["first_step_s"]
@@ -91,7 +91,7 @@ def test_host_time(ir, root, tmp_path):
     for row in rows:
         least, median = row["us"]
         assert 0 < least <= median
-        # What is without launches is ours.
+        # Only our calls are also timed without their launches.
         assert (row["without_launches_us"] is not None) == row["who"].startswith("fp8moe"), row
         if row["over_torch"]:
             (torchs,) = (other["us"] for other in rows if other["what"] == row["what"] and other["who"].startswith("torch"))
@@ -221,7 +221,7 @@ for mode, timeout in (("raises", 300), ("dies", 300), ("hangs", 2), ("good", 300
 
 
 def test_shares_of_a_step(root, monkeypatch):
-    """Of 10 us: NCCL runs for 4, of which a matmul covers 1; nothing runs for 2."""
+    """In 10 us NCCL runs for 4, of which a matmul covers 1; nothing runs for 2."""
     monkeypatch.syspath_prepend(root / "benchmarks")
     import scaling
 

@@ -36,7 +36,7 @@ def setup(request):
         request.getfixturevalue("ir")
     torch.manual_seed(0)
     torch.compiler.reset()  # a function has few graphs before Dynamo gives up
-    # What is allocated next holds no number until it is written.
+    # Memory that is allocated next holds NaN until it is written.
     torch.full((1 << 22,), float("nan"), device="cuda")
 
 
@@ -223,8 +223,8 @@ def test_compiled_code_reads_forms_of_the_last_step(mode):
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("ends", ENDS.values(), ids=ENDS)
 def test_gradients_in_parts(ends, compiled, monkeypatch):
-    """Those of large weights have the bits of one program. (FP8MOE_TEST_ARTIFACTS needs what they ask for: `prepare` while
-    programs.LARGE_WEIGHTS is 1.)"""
+    """Gradients of large weights, from a program for each, have the bits of one program. (FP8MOE_TEST_ARTIFACTS needs these programs:
+    `prepare` while programs.LARGE_WEIGHTS is 1.)"""
     x, parameter, weights, gradient = tensors()
     expected = run(x, parameter, weights, gradient, ends)
     monkeypatch.setattr(programs, "LARGE_WEIGHTS", 1)
@@ -241,8 +241,8 @@ def test_gradients_in_parts(ends, compiled, monkeypatch):
 
 
 def test_gradient_of_down_is_last(monkeypatch):
-    """Of experts with large weights under torch.compile, as eager code has them but for what Inductor rounds less often. (As
-    test_gradients_in_parts, also for K = 48 and N = 64.)"""
+    """Gradients of experts with large weights under torch.compile are those of eager code, but for what Inductor rounds less often.
+    (FP8MOE_TEST_ARTIFACTS as in test_gradients_in_parts, also for K = 48 and N = 64.)"""
     monkeypatch.setattr(programs, "LARGE_WEIGHTS", 1)
     bf16 = dict(device="cuda", dtype=torch.bfloat16)
     gate_up = torch.randn(E, N, K, **bf16).mul_(K**-0.5).transpose(-2, -1).requires_grad_()

@@ -86,7 +86,7 @@ def gradients_of(layer, x, expert, gradient):
 
 
 def expected_mean():
-    """Of the gradients that each rank has alone."""
+    """Returns the mean of the gradients that each rank has alone."""
     parts = [gradients_of(Layer(), *local(rank)) for rank in range(RANKS)]
     return [(sum(part[i].float() for part in parts) / RANKS).bfloat16() for i in range(2)]
 
@@ -259,7 +259,7 @@ def check_kept_steps_compiled(rank):
 
 
 def check_kept_weights_that_were_written_to(rank):
-    """What somebody writes into gathered weights counts; forms that FSDP2 has freed are not found."""
+    """Numbers written into gathered weights count; forms that FSDP2 has freed are not found."""
     from torch.distributed.fsdp import fully_shard
 
     layer = Layer()

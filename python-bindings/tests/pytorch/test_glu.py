@@ -98,7 +98,7 @@ def test_on_the_cpu(activation):
 
 
 def test_gradients_of_gradients():
-    """What kernels write has no history, so they do not run."""
+    """Second gradients are computed by torch's operators: autograd does not see into a kernel."""
     h = torch.randn(3, 8, dtype=torch.float64, requires_grad=True)
     for gate in GATES:
         assert torch.autograd.gradgradcheck(lambda h: _glu._SwiGLU.apply(h, *gate), h)  # noqa: B023

@@ -24,7 +24,7 @@ from fp8moe import cache  # noqa: E402
 from fp8moe.torch import _grouped_mm, _ops, grouped_mm  # noqa: E402
 
 K, N, E, M = 64, 96, 4, 60
-# Of the last rows some belong to no group.
+# Where the last end is below M, the rows behind it belong to no group.
 ENDS = {"even": [15, 30, 45, 60], "empty": [0, 20, 20, 50], "none": [0, 0, 0, 0], "one": [0, 60, 60, 60]}
 FP8_TOLERANCE = 0.06  # as benchmarks/moe_layer.py
 
@@ -342,7 +342,7 @@ def test_compiled_by_inductor():
 
 
 def test_checkpointing():
-    """What is computed again gives the same gradients."""
+    """A forward pass that is computed again gives the same gradients."""
     x, parameter, weights, gradient = tensors()
     found = run(
         x, parameter, weights, gradient, ENDS["empty"],

@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What inspect records is what the programs do, by expert, and it changes nothing."""
+"""inspect records what the programs do, by expert, and changes nothing."""
 
 import math
 import re
@@ -180,7 +180,7 @@ def test_poor_results_are_listed_with_advice():
 
 
 def test_stale_forms_are_listed(monkeypatch):
-    """Of weights that were written to where neither a version nor the sample sees it."""
+    """Weights are listed that were written to where neither a version nor the sample sees it."""
     monkeypatch.setattr(_weights, "_SAMPLED", 16)
 
     class Kept(Layer):
@@ -378,7 +378,7 @@ def test_checkpoints_of_the_whole_model(reentrant):
 
 
 def test_another_thread_is_refused():
-    """What watches operations would be taken off the stack of the wrong thread, after the step."""
+    """torch keeps a stack of modes for each thread; after the step a mode would be taken off the wrong one."""
     model, x, errors = Model(), batch(), []
 
     def work():

@@ -391,7 +391,7 @@ print(len(names), *(torch.equal(run(*inputs), expected) for run in (torch.export
 
 
 def test_operators_of_another_process(ir, tmp_path, monkeypatch):
-    """What was exported, or pickled as a graph, runs where `load_operators` was called, and says what is missing where not."""
+    """Exported programs and pickled graphs run where `load_operators` was called, and say what is missing where not."""
     monkeypatch.setenv("FP8MOE_CACHE", str(tmp_path / "cache"))
     _grouped_mm.forget_operators()
 

@@ -152,7 +152,7 @@ def test_rows_of_no_group_and_no_rows(divide):
 @pytest.mark.parametrize("from_columns", [False, True], ids=["", "columns"])
 @pytest.mark.parametrize("kept", [False, True], ids=["", "kept"])
 def test_operators_of_a_traced_step(divide, kept, from_columns):
-    """What nobody asks for is not computed."""
+    """A gradient that nobody asks for is not computed."""
     divide(True, from_columns)
     x, parameter, weights, gradient = tensors()
 

@@ -107,7 +107,7 @@ def test_all_experts_that_a_type_has(dtype, num_experts):
 
 @pytest.mark.parametrize("kind", CHOICES)
 def test_way_back_and_gradients(kind, sums):
-    """Of one rounding, where rows of experts elsewhere hold what no number is."""
+    """unpermute and the gradients round once, also where rows of experts elsewhere hold NaN."""
     x, weights = tensors(DTYPE)
     experts, gradient = choose(kind), torch.randn(T, D).to(DTYPE)
     here = (experts >= 0) & (experts < E)

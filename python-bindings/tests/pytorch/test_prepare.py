@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What prepare finds in models is what their first step asks for."""
+"""prepare finds in models what their first step asks for."""
 
 import os
 

@@ -108,7 +108,7 @@ def test_single_gradients(recipe, needs):
 
 @pytest.mark.parametrize("recipe", [recipe for recipe in BF16 if BF16[recipe]])
 def test_opcheck(recipe):
-    """Of kept weights there is none: opcheck computes with inputs in ways that torch has not for FP8."""
+    """Operators of kept weights are left out: opcheck computes with inputs in ways that torch has not for FP8."""
     x, weights, _ = tensors("KN")
     op = _grouped_mm.make_op(K, N, E, "KN", recipe, "cpu")
     torch.library.opcheck(op.overload, (x, weights, offsets("empty")))

@@ -60,7 +60,7 @@ def test_converted_module():
 
 
 def test_types():
-    """What is not bf16 is cast, as torchao takes float32 and gives what is asked for."""
+    """float32 inputs are cast to bf16, and the result to the type that is asked for, as torchao does."""
     offsets = torch.tensor(ENDS, dtype=torch.int32)
     x, weights = torch.randn(M, K), torch.randn(E, N, K).transpose(-2, -1)
     y = getattr(module, NAME)(x, weights, offsets, torch.float32)

@@ -55,7 +55,7 @@ TYPES = {torch.bfloat16: "bf16", torch.float32: "f32"}
 
 
 def request(dtype, is_power_of_2, chip):
-    """What FP8MOE_ARTIFACTS needs to have where there is no compiler."""
+    """Returns the request of one program, which FP8MOE_ARTIFACTS must hold where there is no compiler."""
     ir = IR.replace("TYPE", TYPES[dtype]).replace("ROUNDING", f"rounding {'pow2' if is_power_of_2 else 'none'}")
     return cache.Request(ir, chip, "torchao's tests", "pytest, on a machine with the compiler")
 

@@ -51,7 +51,7 @@ def import_tests():
 
 
 def in_bf16(function):
-    """The same experts under autocast, unless the model has their type."""
+    """Wraps experts so that they run in bf16: under autocast, unless the model is in bf16."""
 
     @functools.wraps(function)
     def forward(self, hidden_states, *arguments):

@@ -68,7 +68,7 @@ def test_calls_in_bf16_take_the_weights_themselves(made):
 
 
 def test_weights_of_any_layout():
-    """Those that are copied keep their way to the parameter."""
+    """Weights that are copied for their layout keep their way to the parameter."""
     x, parameter, weights, gradient = tensors()
     odd = weights.permute(2, 1, 0).contiguous().permute(2, 1, 0)
     expected = run(grouped_mm, x, parameter, odd, gradient)
@@ -233,7 +233,7 @@ def test_gradients_that_would_be_lost(mode, kind):
             assert torch.equal(grouped_mm(x, kept, offsets()), expected)
             kept = quantize_weights(weights.detach())
         assert kept.weights.grad_fn is None and grouped_mm(x.detach(), kept, offsets()).requires_grad is False
-    # What was made with gradients enabled is connected wherever it is quantized, and so are leaves.
+    # Tensors made with gradients enabled, and leaves, stay connected even if they are quantized under no_grad.
     x, parameter, weights, gradient = tensors()
     leaf = weights.detach().contiguous().requires_grad_()
     for tensor, leaf in ((weights, parameter), (leaf, leaf)):
