@@ -1,8 +1,8 @@
 // RUN: fp8moe-compile %s --target=cpu --emit=llvm | FileCheck %s
 // RUN: fp8moe-compile %s --target=cpu --emit=so -o %t.so
 
-// Values of bf16 that are only moved are integers in LLVM IR: as bfloat, x86 would keep them
-// as f32 between the load and the store, and call a function to round them back.
+// bf16 values that are only copied are integers in LLVM IR. With the type bfloat, x86 would widen
+// them to f32 after the load and call a library function to round them before the store.
 
 // CHECK-LABEL: define {{.*}} @pack
 // CHECK:         %[[X:.*]] = load i16
@@ -16,7 +16,8 @@ func.func @pack(%x: tensor<16x1xbf16, #fp8moe.strided<[0, 1], groups<dim = 0, pa
   return %r, %r : tensor<1x1xbf16>, tensor<1x1xbf16>
 }
 
-// The result is stored in one block and read in another one.
+// The matmul's bf16 result is stored in one basic block and loaded in another. It must not become a
+// bfloat in between.
 
 // CHECK-LABEL: define {{.*}} @quantize
 // CHECK-NOT:     bitcast bfloat

@@ -3,7 +3,8 @@
 // RUN: llvm-nm --dynamic --defined-only %t.so | FileCheck %s --check-prefix=EXPORTED
 // RUN: llvm-nm --dynamic --undefined-only %t.so | FileCheck %s --check-prefix=NEEDED
 
-// Only what a program launches is exported, under its own name.
+// The shared library exports only functions that a program launches, under their own names. Helpers
+// stay hidden, and malloc is the only undefined symbol.
 // EXPORTED-NOT: helper
 // EXPORTED: T fill
 // EXPORTED-NOT: {{.}}

@@ -3,7 +3,8 @@
 // RUN: fp8moe-opt %s --test-fp8moe-emit="chip=gfx950 kind=hsaco output=%t.hsaco" -o /dev/null
 // RUN: not fp8moe-opt %s --test-fp8moe-emit="chip=gfx942 kind=llvm rocm-path=%t.missing" -o /dev/null 2>&1 | FileCheck %s --check-prefix=MISSING
 
-// The library's function is linked and inlined; nothing else of it is left.
+// The called function of ROCm's device library is linked and inlined. No other symbol of the
+// library is left.
 // CHECK-NOT: __oc
 // CHECK: .globl exp
 // CHECK-NOT: s_swappc

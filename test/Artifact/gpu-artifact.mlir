@@ -4,11 +4,11 @@
 // RUN: FileCheck %s --input-file=%t/sm_90a/manifest.json
 // RUN: llvm-readelf --symbols %t/sm_90a/kernels.cubin | FileCheck %s --check-prefix=CUBIN
 
-// A second compilation gives the same bytes, the assembler's included.
+// Compiling twice gives the same bytes, the output of the assembler included.
 // RUN: fp8moe-opt %s --test-fp8moe-write-artifact="chip=sm_90a dir=%t/again" -o /dev/null
 // RUN: diff -r %t/sm_90a %t/again
 
-// Files that an artifact for another target left behind are removed.
+// Writing an artifact removes kernel files that an artifact for another target left in the folder.
 // RUN: touch %t/again/kernels.hsaco
 // RUN: fp8moe-opt %s --test-fp8moe-write-artifact="chip=sm_90a dir=%t/again" -o /dev/null
 // RUN: diff -r %t/sm_90a %t/again

@@ -1,8 +1,9 @@
 // RUN: fp8moe-opt %s --test-fp8moe-emit="chip=gfx950 kind=hsaco output=%t.hsaco" -o /dev/null
 // RUN: llvm-readelf --notes %t.hsaco | FileCheck %s
 
-// A kernel that spills with eight waves on a SIMD, which leave it 64 registers, is generated again for fewer, also
-// where a cooperative launch counts on its blocks: the runtime refuses one that does not fit.
+// A kernel that spills at eight waves per SIMD (64 registers) is compiled again for fewer waves.
+// This also holds for a cooperative launch: the runtime refuses a grid that no longer fits the
+// device.
 
 // CHECK: .vgpr_count: {{1[0-9][0-9]}}
 // CHECK: .vgpr_spill_count: 0

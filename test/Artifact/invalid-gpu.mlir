@@ -1,4 +1,4 @@
-// A fatal error of LLVM leaves what it worked on to the process.
+// The leak check is off because LLVM does not free its data after a fatal error.
 // RUN: env ASAN_OPTIONS=detect_leaks=0 fp8moe-opt %s --split-input-file --verify-diagnostics --test-fp8moe-emit="chip=gfx942 kind=hsaco output=%t"
 
 module {
@@ -25,7 +25,7 @@ module {
 
 // -----
 
-// The block is larger than the kernel's compiled limit.
+// The launch has 256 threads a block, but the kernel is compiled for at most 128.
 module {
   gpu.module @kernels {
     llvm.func @k() attributes {gpu.kernel, rocdl.kernel, rocdl.flat_work_group_size = "1,128"} {
@@ -114,7 +114,8 @@ module {
 
 // -----
 
-// AMD has the instruction, but not in this chip: LLVM finds out, and would end the process.
+// gfx942 lacks this AMD instruction. LLVM reports that by a fatal error, which must become a
+// diagnostic instead of ending the process.
 // expected-error@+1 {{code generation failed: Cannot select: intrinsic %llvm.amdgcn.mfma.scale.f32.16x16x128.f8f6f4}}
 module {
   gpu.module @kernels {

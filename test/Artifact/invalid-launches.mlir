@@ -32,7 +32,7 @@ module {
 
 // -----
 
-// Tensor maps that nobody takes do no harm.
+// A tensor map that no launch takes is no error on AMD.
 module {
   gpu.module @kernels {
     llvm.func @k() attributes {gpu.kernel, rocdl.kernel} {

@@ -1,6 +1,7 @@
 // RUN: rm -rf %t && mkdir %t && touch %t/file
 
-// A folder that cannot be created, or written, is an error before any harm.
+// An output folder that cannot be created or written to is an error. No temporary file is left in
+// it.
 // RUN: not fp8moe-opt %s --test-fp8moe-write-artifact="chip=cpu dir=%t/file/out" -o /dev/null 2>&1 | FileCheck %s --check-prefix=FOLDER
 // FOLDER: error: cannot create the output folder {{.*}}/file/out: Not a directory
 // RUN: mkdir -p %t/out/kernels.so/in-the-way
@@ -14,7 +15,7 @@
 // RUN: not fp8moe-opt %s --test-fp8moe-emit="chip=sm_90a kind=cubin ptxas=%t/file" -o /dev/null 2>&1 | FileCheck %s --check-prefix=PTXAS
 // PTXAS: error: --ptxas names '{{.*}}/file', which is not an executable file
 
-// Nothing to write is an error, too.
+// A module without a program to write is an error, and no folder is created.
 // RUN: echo "module {}" | not fp8moe-opt --test-fp8moe-write-artifact="chip=sm_90a dir=%t/none" -o /dev/null 2>&1 | FileCheck %s --check-prefix=PROGRAM
 // PROGRAM: error: there is no program to write: the module has no public function with a body, or none that was lowered for target
 // RUN: not ls %t/none

@@ -1,7 +1,7 @@
 // RUN: rm -rf %t && fp8moe-opt %s --test-fp8moe-write-artifact="chip=cpu dir=%t/a" -o /dev/null
 // RUN: FileCheck %s --input-file=%t/a/manifest.json
 
-// A second compilation gives the same bytes.
+// Compiling twice gives the same bytes.
 // RUN: fp8moe-opt %s --test-fp8moe-write-artifact="chip=cpu dir=%t/b" -o /dev/null
 // RUN: diff -r %t/a %t/b
 
@@ -26,8 +26,8 @@ llvm.func @b(%x: !llvm.ptr, %q: !llvm.ptr) {
   llvm.return
 }
 
-// A free extent is bound by the caller; the strides of a dense buffer and of an
-// output are computed.
+// The caller binds the dynamic extents. The manifest computes the strides of dense buffers and of
+// outputs.
 // CHECK: "name": "buffers",
 // CHECK-NEXT: "buffers": [
 // CHECK-NEXT: {"role": "input", "name": "x \"1\"", "dtype": "BF16", "shape": [{"dim": [0, 0]}, {"dim": [0, 1]}, 8], "strides": [{"value": 1}, 8, 1], "align": 16},
@@ -57,8 +57,8 @@ fp8moe_plan.program @buffers {
       args(%x, %q) : memref<?x?x8xbf16>, memref<?x4xf8E4M3FNUZ, strided<[1, ?]>>
 }
 
-// Every operation of the whitelist; "greater" swaps the operands, and what is
-// computed twice or not used is not written again or at all.
+// The manifest has every arithmetic operation that programs may use. "Greater" is written as "less"
+// with swapped operands. Common subexpressions are written once, and unused values not at all.
 // CHECK: "name": "arithmetic",
 // CHECK: "values": [
 // CHECK-NEXT: {"op": "dim", "args": [0, 0]},

@@ -1,7 +1,7 @@
 // RUN: rm -rf %t && fp8moe-opt %s --test-fp8moe-write-artifact="chip=cpu dir=%t" -o /dev/null
 // RUN: FileCheck %s --input-file=%t/manifest.json
 
-// Older runtimes do not know the key.
+// "may_overwrite" raises min_runtime to 0.2.0, because older runtimes do not know the key.
 // CHECK: "min_runtime": "0.2.0"
 // CHECK: "role": "input", "name": "so_far"
 // CHECK: "role": "output", "name": "sum", "dtype": "F32", "shape": [8], "strides": [1], "align": 4, "may_overwrite": 0}

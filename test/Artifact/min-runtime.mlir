@@ -1,7 +1,8 @@
 // RUN: rm -rf %t && fp8moe-opt %s --test-fp8moe-write-artifact="chip=cpu dir=%t" -o /dev/null
 // RUN: FileCheck %s --input-file=%t/manifest.json
 
-// An artifact asks for the runtime that knows what its programs use: one of two is enough.
+// min_runtime is the highest version that any program of the artifact needs. Here only one of two
+// programs needs 0.2.0.
 // CHECK: "min_runtime": "0.2.0"
 // CHECK: "name": "old",
 // CHECK: "values": [

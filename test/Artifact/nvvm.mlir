@@ -6,8 +6,8 @@
 // BLACKWELL: .version 8.7
 // BLACKWELL: .target sm_100a
 
-// The helper is inlined and gone; products and sums stay apart; subnormals are
-// not flushed.
+// The helper is inlined and not emitted. Multiplications and additions are not contracted to FMAs.
+// Subnormals are not flushed to zero.
 // PTX-NOT: helper
 // PTX-NOT: fma
 // PTX-NOT: ftz

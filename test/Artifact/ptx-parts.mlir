@@ -1,5 +1,5 @@
-// Kernels are optimized, and their code is generated, each by itself and several at once. The PTX
-// is one: with one head, what all declare once, and the kernels in their order.
+// Kernels are optimized and translated to PTX in parallel, each in a module of its own. The joined
+// PTX has one header, shared declarations once, and the kernels in source order.
 
 // RUN: fp8moe-opt %s --test-fp8moe-emit="chip=sm_90a kind=ptx output=%t.ptx" -o /dev/null
 // RUN: FileCheck %s --input-file=%t.ptx --implicit-check-not=.version --implicit-check-not=.extern

@@ -1,5 +1,5 @@
-// Spills that ptxas accepts, but that make a kernel many times slower, are an
-// error at the kernel; so is everything that it refuses.
+// Spills that ptxas accepts are an error at the kernel, as they make it many times slower. Warnings
+// and errors of ptxas are errors, too.
 
 // DEFINE: %{emit} = fp8moe-opt %s --test-fp8moe-emit="chip=sm_90a kind=cubin output=%t ptxas=%S/Inputs/fake-ptxas.sh" -o /dev/null
 
@@ -18,7 +18,7 @@
 // RUN: env FAKE_PTXAS_HANGS=1 FP8MOE_PTXAS_SECONDS=1 FAKE_PTXAS_LOG=/dev/null not %{emit} 2>&1 | FileCheck %s --check-prefix=HANGS
 // HANGS: error: ptxas failed for sm_90a ({{.*}}fake-ptxas.sh): it has not ended after 1 s, which FP8MOE_PTXAS_SECONDS sets
 
-// A program that is not ptxas.
+// The program named as ptxas exits with 0 but writes no cubin.
 // RUN: env FAKE_PTXAS_LOG=%S/Inputs/ptxas-alone.log FAKE_PTXAS_SILENT=1 not %{emit} 2>&1 | FileCheck %s --check-prefix=SILENT
 // SILENT: error: {{.*}}fake-ptxas.sh ended without an error for sm_90a, but wrote no cubin; name NVIDIA's ptxas with --ptxas or FP8MOE_PTXAS
 

@@ -9,7 +9,7 @@
 // CHECK: v_mul_f32
 // CHECK-NEXT: v_add_f32
 // CHECK-NOT: fma
-// Subnormals are kept.
+// Subnormals are not flushed to zero.
 // CHECK: .amdhsa_float_denorm_mode_32 3
 // CHECK: .amdhsa_float_denorm_mode_16_64 3
 

@@ -1,6 +1,7 @@
 // RUN: not fp8moe-opt %s --test-fp8moe-emit="chip=gfx942 kind=hsaco output=%t" -o /dev/null 2>&1 | FileCheck %s
 
-// Sixty four values are alive at once in a kernel that may have 32 registers.
+// 64 values are alive at once in a kernel that is limited to 24 vector registers: the spill is an
+// error.
 // CHECK: spills.mlir:[[#@LINE+2]]:3: error: kernel 'k' does not fit its {{[0-9]+}} vector and {{[0-9]+}} scalar registers and spills {{[1-9][0-9]*}}; choose a smaller tile or more threads
 gpu.module @kernels {
   llvm.func @k(%x: !llvm.ptr<1>, %y: !llvm.ptr<1>) attributes {gpu.kernel, rocdl.kernel, passthrough = [["amdgpu-num-vgpr", "24"]]} {

@@ -6,11 +6,14 @@
 // RUN: FileCheck %s --check-prefix=MANIFEST --input-file=%t/sm_90a/manifest.json
 // RUN: fp8moe-compile %s --target sm_90a -o %t.again && diff -r %t %t.again
 
-// A program with everything that a launch can ask for. Clusters of two blocks copy tiles of 16
-// rows and 64 columns by TMA. All blocks wait for each other,
-// boundedly, and say what they saw. test/Integration/test_launches.py runs it.
+// This program uses everything that a launch can ask for: tensor maps, clusters, cooperative
+// launch, conditions and workspace.
+// Clusters of two blocks copy tiles of 16 rows and 64 columns by TMA.
+// All blocks wait for each other for a bounded time and report what they saw.
+// test/Integration/test_launches.py runs it.
 
-// A tensor map is 128 bytes by value that nobody writes, and the memory is the launch's.
+// The kernel takes the tensor map as 128 read-only bytes by value. Its shared memory is the dynamic
+// memory of the launch.
 // NVVM-LABEL: gpu.module @kernels
 // NVVM: llvm.mlir.global external @tiles() {addr_space = 3 : i32, alignment = 1024 : i64} : !llvm.array<0 x i8>
 // NVVM-LABEL: llvm.func @copy_tiles(
@@ -21,7 +24,7 @@
 // PTX: .entry copy_tiles(
 // PTX-NEXT: .param .align 64 .b8 copy_tiles_param_0[128],
 // PTX: .reqnctapercluster 2
-// The accelerator is given the parameter itself, not a copy of it.
+// The TMA instruction gets the address of the parameter itself, not of a local copy.
 // PTX-NOT: .local
 // PTX: cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier
 
@@ -46,7 +49,7 @@ gpu.module @kernels {
     gpu.return
   }
 
-  // Column 3 of every row of "seen": which variant ran.
+  // Column 3 of each row of "seen" is the number of the launch variant that ran.
   gpu.func @mark(%seen: !llvm.ptr, %variant: i64) kernel attributes {known_block_size = array<i32: 1, 1, 1>} {
     %0 = nvvm.read.ptx.sreg.ctaid.x : i32
     %b = llvm.zext %0 : i32 to i64
@@ -56,8 +59,8 @@ gpu.module @kernels {
     gpu.return
   }
 
-  // Row b of "seen": the rank of block b in its cluster, whether it saw all blocks arrive, and
-  // `multiprocessors`.
+  // Row b of "seen" describes block b: its rank in the cluster, whether it saw all blocks arrive,
+  // and the value of `multiprocessors`.
   gpu.func @copy_tiles(%map: !llvm.ptr {fp8moe_plan.tensor_map}, %y: !llvm.ptr, %seen: !llvm.ptr,
                        %counter: !llvm.ptr, %blocks: i64, %multiprocessors: i64) kernel
       attributes {known_block_size = array<i32: 128, 1, 1>, known_cluster_size = array<i32: 2, 1, 1>} {
@@ -70,7 +73,7 @@ gpu.module @kernels {
     %eight = llvm.mlir.constant(8 : i32) : i32
     %tileBytes = llvm.mlir.constant(2048 : i32) : i32
     %tiles = llvm.mlir.addressof @tiles : !llvm.ptr<3>
-    // The last bytes that the launch has, which need its permission for 64 KiB.
+    // The mbarrier lies in the last 8 of 64 KiB, so that it needs the raised shared memory limit.
     %barrier = llvm.getelementptr %tiles[65528] : (!llvm.ptr<3>) -> !llvm.ptr<3>, i8
     %t = nvvm.read.ptx.sreg.tid.x : i32
     %b = nvvm.read.ptx.sreg.ctaid.x : i32
@@ -99,7 +102,7 @@ gpu.module @kernels {
     %over = llvm.or %done, %given_up : i1
     llvm.cond_br %over, ^take, ^try(%longer : i64)
   ^take:
-    // Thread t moves 16 bytes; the swizzle has exchanged them with others of their row.
+    // Thread t moves 16 bytes, whose place within the row the swizzle has permuted.
     %r = llvm.udiv %t, %eight : i32
     %c = llvm.urem %t, %eight : i32
     %phase = llvm.urem %r, %eight : i32
@@ -142,7 +145,7 @@ gpu.module @kernels {
   }
 }
 
-// "y" is columns 8 to 71 of "x"; rows that "x" does not have are zero.
+// "y" gets columns 8 to 71 of "x". Rows beyond the end of "x" are zero.
 fp8moe_plan.program @copy_tiles {
   %x = fp8moe_plan.input "x" align 2 : memref<?x?xbf16, strided<[?, 1]>>
   %m = fp8moe_plan.dim %x, 0 : memref<?x?xbf16, strided<[?, 1]>>

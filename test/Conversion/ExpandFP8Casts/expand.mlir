@@ -1,7 +1,8 @@
 // RUN: fp8moe-opt %s --fp8moe-expand-fp8-casts --split-input-file | FileCheck %s
 
-// The rounded mantissa with its exponent rebiased by 127 - 7 = 960 / 8, the
-// subnormal range by way of the addition, and NaN above the largest code.
+// Integer arithmetic casts f32 to f8E4M3FN. The mantissa is rounded, and the exponent rebiased by
+// 127 - 7 (960 = 120 * 8). Subnormals use an f32 addition. Codes above the largest finite one
+// become NaN.
 
 // CHECK-LABEL: func @encode_fn(
 // CHECK-SAME:    %[[X:.*]]: f32)
@@ -27,7 +28,7 @@ func.func @encode_fn(%x: f32) -> f8E4M3FN {
 
 // -----
 
-// f8E5M2 has an infinity, code 124, apart from its NaN.
+// f8E5M2 has an infinity, code 124, besides NaN.
 
 // CHECK-LABEL: func @encode_e5m2(
 func.func @encode_e5m2(%x: f32) -> f8E5M2 {
@@ -43,8 +44,8 @@ func.func @encode_e5m2(%x: f32) -> f8E5M2 {
 
 // -----
 
-// The FNUZ types have no negative zero: code 128 is the NaN, and a zero loses its
-// sign.
+// FNUZ types have no negative zero: code 128 is their NaN. A zero with a sign therefore becomes
+// code 0.
 
 // CHECK-LABEL: func @encode_fnuz(
 func.func @encode_fnuz(%x: f32) -> f8E4M3FNUZ {
@@ -85,7 +86,7 @@ func.func @vectors(%x: vector<4xf32>) -> vector<4xbf16> {
 
 // -----
 
-// bf16 is the upper half of an f32, so nothing but a shift is needed to widen it.
+// bf16 is the upper half of an f32: a shift widens it.
 
 // CHECK-LABEL: func @bf16_to_f64(
 func.func @bf16_to_f64(%x: bf16) -> f64 {
@@ -99,7 +100,7 @@ func.func @bf16_to_f64(%x: bf16) -> f64 {
 
 // -----
 
-// Other casts stay.
+// Casts that do not involve small types stay.
 
 // CHECK-LABEL: func @other(
 func.func @other(%x: f64) -> f32 {

@@ -1,7 +1,7 @@
 // RUN: fp8moe-opt %s -convert-fp8moe-to-loops -fp8moe-loops-to-llvm | FileCheck %s
 
-// The buffer of a copy is freed after the last read through a view of it, not
-// after the last mention of the copy itself.
+// The buffer of a copy is freed only after the last read through any view of it. The copy itself
+// has no later use.
 
 #column_major = #fp8moe.strided<[1, 0]>
 

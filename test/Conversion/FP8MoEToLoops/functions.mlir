@@ -1,7 +1,8 @@
 // RUN: fp8moe-opt %s --convert-fp8moe-to-loops --canonicalize --cse --split-input-file --allow-unregistered-dialect | FileCheck %s
 
-// A result that is returned is written in place, also when another operation reads
-// it; what only lives inside is allocated; a value returned twice is copied once.
+// A returned result is computed in the output's buffer, even when another operation reads it.
+// Intermediate results get buffers of their own. A value that is returned twice is copied to the
+// second output.
 
 // CHECK-LABEL: func @in_place(
 // CHECK-SAME:    %[[X:[^:]*]]: memref<4x8xf32> {fp8moe.name = "x"},
@@ -27,7 +28,7 @@ func.func @in_place(%x: tensor<4x8xf32> {fp8moe.name = "x"})
 
 // -----
 
-// Tensors pass through structured control flow as memrefs.
+// Results of structured control flow become memrefs.
 
 // CHECK-LABEL: func @branch(
 // CHECK-SAME:    %[[COND:[^:]*]]: i1, %[[X:[^:]*]]: memref<?x8xf32>, %[[S:[^:]*]]: memref<?xf32>)
@@ -49,7 +50,7 @@ func.func @branch(%cond: i1, %x: tensor<?x8xf32>) -> tensor<?xf32> {
 
 // -----
 
-// Sizes of tensors are sizes of memrefs.
+// tensor.dim becomes memref.dim.
 
 // CHECK-LABEL: func @size(
 // CHECK-SAME:    %[[X:[^:]*]]: memref<?x8xf32>, %[[S:[^:]*]]: memref<1xf32>
@@ -64,7 +65,7 @@ func.func @size(%x: tensor<?x8xf32>, %s: tensor<1xf32>) -> tensor<1xf32> {
 
 // -----
 
-// Blocks that nothing branches to are erased; here, values depend on each other.
+// Unreachable blocks are erased, even if their values depend on each other in a cycle.
 
 // CHECK-LABEL: func @unreachable(
 // CHECK-NOT:   ^bb

@@ -1,7 +1,7 @@
 // RUN: fp8moe-opt %s --convert-fp8moe-to-loops --canonicalize --cse --split-input-file | FileCheck %s
 
-// Sums run over the contraction in ascending order, 16 columns side by side, and
-// are rounded and scaled one by one.
+// Each sum runs over K in ascending order. 16 columns are summed at a time in a vector. Each sum is
+// rounded once, then multiplied by its two scales.
 
 #weights = #fp8moe.strided<[0, 2, 1]>
 
@@ -44,7 +44,7 @@ func.func @forward(%a: tensor<?x64xf8E4M3FN>, %sa: tensor<?xf32>,
 
 // -----
 
-// bf16 operands have no scales. The result of an empty group is zero.
+// bf16 operands have no scales. An empty group gives zeros.
 
 // CHECK-LABEL: func @weight_gradient(
 // CHECK-SAME:    memref<32x?xbf16>, %{{[^:]*}}: memref<?x64xbf16, strided<[1, ?]>>, %{{.*}}: memref<4xi32>, %[[O:[^:]*]]: memref<4x32x64xf32>)
@@ -64,7 +64,7 @@ func.func @weight_gradient(%a: tensor<32x?xbf16>, %b: tensor<?x64xbf16, #fp8moe.
 
 // -----
 
-// The product is added in f32 to what is there, and rows of no group are what is there.
+// The product is added in f32 to the addend. Rows that belong to no group keep the addend's values.
 
 // CHECK-LABEL: func @accumulate(
 // CHECK-SAME:    %[[C:[^:]*]]: memref<?x40xbf16>, %{{[^:]*}}: memref<4xi32>, %[[O:[^:]*]]: memref<?x40xbf16>)
@@ -86,7 +86,7 @@ func.func @accumulate(%a: tensor<?x64xbf16>, %b: tensor<4x64x40xbf16>, %c: tenso
 
 // -----
 
-// A dense matmul reads no offsets, and has one loop over all rows.
+// A dense matmul reads no offsets and has one loop over all rows.
 
 // CHECK-LABEL: func @linear(
 // CHECK-NOT: memref<{{.*}}xi32
@@ -104,7 +104,7 @@ func.func @linear(%a: tensor<?x?xbf16>, %b: tensor<?x?xbf16>) -> tensor<?x?xbf16
 
 // -----
 
-// With scales of the first operand only there is one product behind the sum.
+// With scales of A only, the sum is multiplied once.
 
 // CHECK-LABEL: func @scales_of_a(
 // CHECK-SAME:    %[[SA:[^:]*]]: memref<?xf32>

@@ -7,7 +7,7 @@ func.func @neutral(%q: tensor<4x8x!fp8moe.e4m3>) -> tensor<4x8x!fp8moe.e4m3> {
 
 // -----
 
-// No tensor has the type whose largest number the scales need.
+// A scale needs the largest number of its FP8 type, which a target-neutral type does not have.
 func.func @neutral_scale(%x: tensor<4x8xf32>) -> tensor<4xf32> {
   // expected-error @below {{computes scales for the target-neutral type '!fp8moe.e4m3'; run -fp8moe-resolve-fp8-types before converting to loops}}
   %s = fp8moe.scale %x along 1 rounding pow2 fp8 !fp8moe.e4m3 : tensor<4x8xf32> -> tensor<4xf32>

@@ -1,7 +1,7 @@
 // RUN: fp8moe-opt %s --convert-fp8moe-to-loops --canonicalize --cse --split-input-file | FileCheck %s
 
-// Blocks of 32 along a row, the last one short. rceil: the exponent of
-// amax * (1/448), one more unless the mantissa is zero; 255 for NaN and infinity.
+// Mode rceil, in blocks of 32 along a row of 80; the last block has 16. The scale is the exponent of
+// amax * (1/448), plus one unless the mantissa is zero. NaN and infinity give 255.
 
 // CHECK-LABEL: func @rceil(
 // CHECK-SAME:    %[[X:.*]]: memref<?x80xbf16>, %[[Q:.*]]: memref<?x80xf8E4M3FN>, %[[S:.*]]: memref<?x3xf8E8M0FNU>)
@@ -33,8 +33,8 @@ func.func @rceil(%x: tensor<?x80xbf16>) -> (tensor<?x80xf8E4M3FN>, tensor<?x3xf8
 
 // -----
 
-// floor: the exponent less 8, that of 448, and at least 0. Along 0 the blocks are
-// rows, and their scales the last dimension.
+// Mode floor. The scale is the exponent of amax less 8 (that of 448), and at least 0. Along
+// dimension 0 a block is 32 rows, and blocks are the last dimension of the scales.
 
 // CHECK-LABEL: func @floor(
 // CHECK-SAME:    memref<64x8xf32>, %{{.*}}: memref<64x8xf8E4M3FN>, %[[S:.*]]: memref<8x2xf8E8M0FNU>)
@@ -54,8 +54,7 @@ func.func @floor(%x: tensor<64x8xf32>) -> (tensor<64x8xf8E4M3FN>, tensor<8x2xf8E
 
 // -----
 
-// Groups cut along the blocks: the scale columns of each group start at a multiple
-// of 4.
+// Groups cut the dimension of the blocks. The scale columns of each group start at a multiple of 4.
 
 #blocked = #fp8moe.scale_blocked<128x4, groups<dim = 1, pad = 4>>
 

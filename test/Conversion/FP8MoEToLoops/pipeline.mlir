@@ -2,8 +2,8 @@
 // RUN: FileCheck %s --input-file=%t.mlir
 // RUN: FileCheck %s --input-file=%t.mlir --check-prefix=CALLS
 
-// From tensors to the LLVM dialect: the host plan keeps its arithmetic, and the
-// functions only call each other, malloc and free.
+// The CPU pipeline goes from tensors to the LLVM dialect. The host program keeps its arithmetic.
+// The functions call only each other, malloc and free.
 
 // CHECK:       fp8moe_plan.program @step
 // CHECK:         arith.constant 1 : index

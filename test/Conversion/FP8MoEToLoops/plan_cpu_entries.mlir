@@ -1,8 +1,8 @@
 // RUN: fp8moe-opt %s --fp8moe-plan-cpu-entries | FileCheck %s --check-prefix=PLAN
 // RUN: fp8moe-opt %s --fp8moe-plan-cpu-entries --convert-fp8moe-to-loops --fp8moe-define-cpu-entries --canonicalize | FileCheck %s --check-prefix=ENTRY
 
-// The program takes the function's name. The kernel gets all pointers, then the
-// sizes and strides that the types of the buffers leave open.
+// The program takes the function's name. The kernel's parameters are all pointers, then the dynamic
+// sizes and strides of the buffers.
 
 // PLAN-LABEL: fp8moe_plan.program @columns
 // PLAN:         %[[X:.*]] = fp8moe_plan.input "x" align 4 : memref<?x64xf32>
@@ -15,7 +15,7 @@
 // PLAN:       func.func private @columns_kernel(!llvm.ptr, !llvm.ptr, i64, i64, i64) attributes {entry_of = @columns_0}
 // PLAN:       func.func @columns_0(%{{.*}}: tensor<?x64xf32>
 
-// The kernel rebuilds both memrefs. The inner sizes of the input give its strides.
+// The kernel rebuilds both memrefs. The input is dense, so its strides follow from its inner sizes.
 
 // ENTRY:       func.func @columns_kernel(%[[X:.*]]: !llvm.ptr {llvm.noalias}, %[[R:.*]]: !llvm.ptr {llvm.noalias}, %[[XM:.*]]: i64, %[[RM:.*]]: i64, %[[PITCH:.*]]: i64)
 // ENTRY-DAG:     %[[C1:.*]] = arith.constant 1 : i64
@@ -40,7 +40,7 @@ func.func @columns(%x: tensor<?x64xf32> {fp8moe.name = "x"})
   return %r : tensor<?x64xf32, #fp8moe.strided<[1, 0]>>
 }
 
-// A function may have the name of another one's kernel.
+// Kernel names are made unique when a function already has the name that a kernel would get.
 
 // PLAN:       func.func private @copy_kernel_0(
 // PLAN:       func.func private @copy_kernel_kernel(
@@ -56,7 +56,7 @@ func.func private @helper(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %x : tensor<4xf32>
 }
 
-// A sum may have the memory of its addend, so that nothing is promised of the two.
+// The output may alias the addend, so neither pointer is noalias.
 
 // ENTRY:       func.func @sum_kernel(%{{[^:]*}}: !llvm.ptr {llvm.noalias}, %{{[^:]*}}: !llvm.ptr {llvm.noalias}, %{{[^:]*}}: !llvm.ptr, %{{[^:]*}}: !llvm.ptr)
 func.func @sum(%a: tensor<4x32xbf16>, %b: tensor<32x16xbf16>, %c: tensor<4x16xf32>) -> tensor<4x16xf32> {
@@ -65,8 +65,8 @@ func.func @sum(%a: tensor<4x32xbf16>, %b: tensor<32x16xbf16>, %c: tensor<4x16xf3
   return %y : tensor<4x16xf32>
 }
 
-// Names of kernels are for linkers, to whom "@" begins a version, and "llvm." is for intrinsics alone. Programs
-// keep the function's name.
+// Linkers read "@" as the start of a version, and LLVM reserves "llvm." for intrinsics. Names of
+// kernels avoid both. Programs keep the function's name.
 
 // PLAN:       fp8moe_plan.program @"copy@v2"
 // PLAN:         fp8moe_plan.launch @copy_v2_kernel

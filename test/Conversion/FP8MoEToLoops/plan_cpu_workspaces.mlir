@@ -1,5 +1,7 @@
 // RUN: fp8moe-opt %s --fp8moe-plan-cpu-workspaces --split-input-file --allow-unregistered-dialect | FileCheck %s
 
+// Allocations at the top level of a kernel become workspaces of its program. Their sizes are
+// computed in the program and passed to the kernel.
 // CHECK-LABEL: fp8moe_plan.program @f
 // CHECK:         %[[X:.*]] = fp8moe_plan.input "x"
 // CHECK:         %[[M:.*]] = fp8moe_plan.dim %[[X]], 0
@@ -36,7 +38,7 @@ func.func @f_0(%x: memref<?xf32>, %y: memref<8xf32>) {
 
 // -----
 
-// Sizes that are data, and buffers of a region.
+// Two allocations stay in the kernel: one whose size is read from data, and one inside a loop.
 
 // CHECK-LABEL: fp8moe_plan.program @g
 // CHECK-NOT:     fp8moe_plan.workspace

@@ -1,7 +1,7 @@
 // RUN: fp8moe-opt %s --convert-fp8moe-to-loops --canonicalize --cse --split-input-file | FileCheck %s
 
-// Contiguous slices: one reduction of magnitude bits each, then
-// f32(448 / max(amax, 1e-12)) with its mantissa cleared, or the NaN.
+// Along the contiguous dimension, each row is one reduction over magnitude bits. The scale is
+// f32(448 / max(amax, 1e-12)) rounded down to a power of two, or NaN.
 
 // CHECK-LABEL: func @scale_rows(
 // CHECK-SAME:    %[[X:.*]]: memref<?x64xbf16>, %[[S:.*]]: memref<?xf32>)
@@ -33,8 +33,8 @@ func.func @scale_rows(%x: tensor<?x64xbf16>) -> tensor<?xf32> {
 
 // -----
 
-// Slices across the memory order advance together, and the scales hold the
-// magnitudes meanwhile. Without rounding nothing clears the mantissa.
+// Along the outer dimension, the loop goes over rows, and the output buffer holds the running amax
+// of all columns. With `rounding none` the mantissa stays.
 
 // CHECK-LABEL: func @scale_columns(
 // CHECK-SAME:    %[[X:.*]]: memref<?x64xf32>, %[[S:.*]]: memref<64xf32>)
@@ -60,7 +60,7 @@ func.func @scale_columns(%x: tensor<?x64xf32>) -> tensor<64xf32> {
 
 // -----
 
-// The clamp precedes the cast and lets NaN pass.
+// Values are clamped before the cast. The clamp keeps NaN.
 
 // CHECK-LABEL: func @quantize(
 // CHECK-SAME:    %[[X:.*]]: memref<?x64xbf16>, %[[S:.*]]: memref<?xf32>, %[[Q:.*]]: memref<?x64xf8E4M3FNUZ, strided<[1, ?]>>)
@@ -86,7 +86,7 @@ func.func @quantize(%x: tensor<?x64xbf16>, %s: tensor<?xf32>)
 
 // -----
 
-// The scale of a group has the group's number in front. Rows of no group are zero.
+// The first index of a scale is the number of its group. Rows that belong to no group are zero.
 
 // CHECK-LABEL: func @dequantize_groups(
 // CHECK-SAME:    %[[Q:.*]]: memref<?x64xf8E4M3FN>, %[[S:.*]]: memref<4x64xf32>, %{{.*}}: memref<4xi32>, %[[X:.*]]: memref<?x64xbf16>)
@@ -109,7 +109,7 @@ func.func @dequantize_groups(%q: tensor<?x64xf8E4M3FN>, %s: tensor<4x64xf32>, %e
 
 // -----
 
-// A scale that dequantizes already is used as it is.
+// `direction dequantize` scales are factors already, so nothing is divided.
 
 // CHECK-LABEL: func @dequantize_by_inverse(
 func.func @dequantize_by_inverse(%q: tensor<8x64xf8E5M2>, %d: tensor<8xf32>) -> tensor<8x64xf32> {
@@ -122,8 +122,8 @@ func.func @dequantize_by_inverse(%q: tensor<8x64xf8E5M2>, %d: tensor<8xf32>) -> 
 
 // -----
 
-// Scales and data of padded groups: data go to the padded start, scales do not
-// see the padding.
+// Padded groups. Data are written at the padded start of their group. The scales have one row a
+// group, without padding.
 
 #padded = #fp8moe.strided<[1, 0], groups<dim = 0, pad = 128>>
 
@@ -145,7 +145,7 @@ func.func @jagged(%x: tensor<?x8xbf16>, %ends: tensor<3xi32>)
 
 // -----
 
-// The second axis is quantized as a whole, without groups.
+// Only axis 0 is quantized by groups. Axis 1 is quantized as a whole.
 
 // CHECK-LABEL: func @jagged_and_rows(
 // CHECK-SAME:    %[[X:.*]]: memref<?x8xbf16>, %{{.*}}: memref<3xi32>, %{{[^:]*}}: memref<?x8xf8E4M3FN>, %[[Q1:[^:]*]]: memref<?x8xf8E4M3FN>, %{{.*}}: memref<3x8xf32>, %[[S1:.*]]: memref<?xf32>)

@@ -15,8 +15,8 @@ func.func @contiguous(%x: tensor<4x8xbf16, #fp8moe.strided<[1, 0]>>) -> tensor<4
 
 // -----
 
-// Each group moves to its padded start (the second carried value), and the rows
-// up to the next start are zeroed.
+// Each group is copied to its padded start, which the loop carries as its second value. Rows up to
+// the next start are zeroed.
 
 #padded = #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>
 
@@ -50,7 +50,7 @@ func.func @pad(%x: tensor<?x8xf32>, %ends: tensor<3xi32>) -> tensor<?x8xf32, #pa
 
 // -----
 
-// Reading padded groups never passes the extent, whatever the offsets say.
+// Reads of padded groups stay within the tensor's extent, even if the offsets are wrong.
 
 #padded = #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>
 
@@ -73,8 +73,8 @@ func.func @pack(%x: tensor<96x8xf32, #padded>, %ends: tensor<3xi32>) -> tensor<4
 
 // -----
 
-// Blocked scales are a flat run of bytes: zeroed, then each scale at
-// tile * 512 + row % 32 * 16 + row / 32 * 4 + column % 4.
+// Blocked scales are one flat buffer. It is zeroed, then each scale goes to
+// tile * 512 + row % 32 * 16 + row / 32 % 4 * 4 + column % 4.
 
 #blocked = #fp8moe.scale_blocked<128x4>
 

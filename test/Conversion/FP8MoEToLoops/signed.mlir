@@ -1,6 +1,6 @@
 // RUN: fp8moe-opt %s --fp8moe-to-cpu | FileCheck %s
 
-// Integers with a sign are copied and padded like others.
+// Signed integers are lowered to signless ones and copied and padded like these.
 
 // CHECK-LABEL: fp8moe_plan.program @pad
 // CHECK: memref<?x64xsi32>

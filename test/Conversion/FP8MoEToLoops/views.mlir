@@ -1,7 +1,7 @@
 // RUN: fp8moe-opt %s --convert-fp8moe-to-loops --canonicalize --cse --split-input-file | FileCheck %s
 
-// A transposed view has the same memory; only the returned copy is a loop, in the
-// memory order of the result.
+// The view reinterprets the input's memory. Only the returned value is copied, by a loop nest in
+// the memory order of the result.
 
 #col = #fp8moe.strided<[1, 0]>
 
@@ -36,7 +36,7 @@ func.func @merge_dynamic(%x: tensor<?x16x32xf32>) -> tensor<?xf32> {
 
 // -----
 
-// Runs of a layout with a pitch keep the strides of their input dimensions.
+// A reshape of a tensor with padded rows keeps the row stride of 48.
 
 #pitched = #fp8moe.strided<[0, 1], strides = [48, 1]>
 #split = #fp8moe.strided<[0, 1, 2], strides = [48, 16, 1]>
@@ -54,7 +54,7 @@ func.func @split_pitched(%x: tensor<?x32xf32, #pitched>) -> tensor<?x16xf32> {
 
 // -----
 
-// A choice between whole tensors is one between their buffers.
+// A select between tensors becomes a select between their buffers.
 
 // CHECK-LABEL: func @select(
 // CHECK-SAME:    %[[FLAG:.*]]: i1, %[[X:.*]]: memref<4xf32>, %[[Y:.*]]: memref<4xf32>, %[[S:.*]]: memref<f32>)

@@ -1,5 +1,5 @@
 // RUN: fp8moe-opt %s --pass-pipeline='builtin.module(gpu.module(fp8moe-delay-warps{seed=7}))' | FileCheck %s
-// Other seeds pause other warps.
+// Different seeds pause different warps.
 // RUN: fp8moe-opt %s --pass-pipeline='builtin.module(gpu.module(fp8moe-delay-warps{seed=7}))' -o %t.7
 // RUN: fp8moe-opt %s --pass-pipeline='builtin.module(gpu.module(fp8moe-delay-warps{seed=8}))' -o %t.8
 // RUN: not diff %t.7 %t.8
@@ -8,7 +8,8 @@
 
 // AMD: error: cannot delay warps on target gfx942; only kernels for NVIDIA GPUs have pauses
 
-// Functions that are no kernels, and what only the warp itself sees, are left alone.
+// Pauses come before barriers and atomics of kernels. Functions that are not kernels get none, nor
+// do operations that other warps cannot observe.
 gpu.module @kernels {
   // CHECK-LABEL: llvm.func @helper
   // CHECK-NOT: nanosleep
@@ -40,7 +41,7 @@ gpu.module @kernels {
     nvvm.barrier0
     %one = llvm.mlir.constant(1 : i32) : i32
     %0 = llvm.atomicrmw add %n, %one monotonic : !llvm.ptr, i32
-    // Matrix products are in flight from the fence to the last wait.
+    // No pause is inserted while wgmma is in flight: from the fence to the last wait.
     nvvm.wgmma.fence.aligned
     nvvm.wgmma.commit.group.sync.aligned
     nvvm.wgmma.wait.group.sync.aligned 1

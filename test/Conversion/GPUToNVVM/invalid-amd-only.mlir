@@ -1,7 +1,7 @@
 // RUN: fp8moe-opt %s --split-input-file --verify-diagnostics \
 // RUN:   --pass-pipeline="builtin.module(gpu.module(gpu.func(fp8moe-lower-kernel-to-nvvm)))"
 
-// Each operation that only AMD has is an error.
+// Each AMD-only operation is an error on NVIDIA targets.
 
 gpu.module @kernels {
   gpu.func @wait_accesses() {

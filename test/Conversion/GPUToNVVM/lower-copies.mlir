@@ -1,7 +1,7 @@
 // RUN: fp8moe-opt %s --pass-pipeline="builtin.module(gpu.module(gpu.func(fp8moe-lower-kernel-to-nvvm)))" | FileCheck %s
 
 gpu.module @kernels {
-  // Every PTX of Hopper has the form whose destination is in the cluster.
+  // Copies to shared memory use the shared::cluster form, which every PTX version with TMA has.
   // CHECK-LABEL: gpu.func @loads
   // CHECK-SAME: (%[[MAP:.*]]: !llvm.ptr, %[[GLOBAL:.*]]: !llvm.ptr<1>, %[[SHARED:.*]]: !llvm.ptr<3>, %[[BARRIER:.*]]: !llvm.ptr<3>, %[[I:.*]]: i32, %[[J:.*]]: i32)
   gpu.func @loads(%map: !llvm.ptr, %global: !llvm.ptr<1>, %shared: !llvm.ptr<3>,

@@ -18,7 +18,7 @@ gpu.module @kernels {
   // CHECK-LABEL: gpu.func @pack_fp8
   // CHECK-SAME: (%[[A:.*]]: f32, %[[B:.*]]: f32, %[[C:.*]]: f32, %[[D:.*]]: f32)
   gpu.func @pack_fp8(%a: f32, %b: f32, %c: f32, %d: f32) -> i32 {
-    // The second of a pair is the upper byte.
+    // The PTX conversion puts its second operand into the lower byte, so the operands are swapped.
     // CHECK: %[[LOW:.*]] = nvvm.convert.f32x2.to.f8x2 %[[B]], %[[A]] {{.*}}satfinite{{.*}} : i16(f8E4M3FN)
     // CHECK: %[[LOW32:.*]] = arith.extui %[[LOW]]
     // CHECK: %[[HIGH:.*]] = nvvm.convert.f32x2.to.f8x2 %[[D]], %[[C]]
@@ -48,7 +48,7 @@ gpu.module @kernels {
 
   // CHECK-LABEL: gpu.func @unpack_fp8
   gpu.func @unpack_fp8(%word: i32) -> f32 {
-    // Each type has its values in f16.
+    // Every e5m2 and e4m3 value is exact in f16, so unpacking goes through f16.
     // CHECK: nvvm.convert.f8x2.to.f16x2 {{.*}}(f8E5M2)
     // CHECK-COUNT-2: arith.extf {{.*}} f16 to f32
     // CHECK: nvvm.convert.f8x2.to.f16x2

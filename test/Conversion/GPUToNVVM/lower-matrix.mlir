@@ -3,7 +3,8 @@
 !sums = !llvm.struct<(f32, f32, f32, f32)>
 
 gpu.module @kernels {
-  // Results are tied to accumulators; then come both descriptors and "accumulate".
+  // The inline assembly ties its results to the accumulators. The other operands are both matrix
+  // descriptors and the flag that says whether to accumulate.
   // CHECK-LABEL: gpu.func @fp8
   // CHECK-SAME: (%[[A:.*]]: i64, %[[B:.*]]: i64, %[[SUMS:.*]]: !llvm.struct<(f32, f32, f32, f32)>, %[[FLAG:.*]]: i32)
   gpu.func @fp8(%a: i64, %b: i64, %sums: !sums, %flag: i32) -> !sums {
@@ -23,7 +24,7 @@ gpu.module @kernels {
     gpu.return %1 : !sums
   }
 
-  // Only bf16 says which operands are MN-major.
+  // Only the bf16 instruction has operands for MN-major matrices.
   // CHECK-LABEL: gpu.func @bf16
   gpu.func @bf16(%a: i64, %b: i64, %sums: !sums, %flag: i32) -> !sums {
     // CHECK: m64n8k16.f32.bf16.bf16 {{.*}}, p, 1, 1, 0, 0;

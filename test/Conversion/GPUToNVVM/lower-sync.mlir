@@ -2,7 +2,7 @@
 // RUN:   --pass-pipeline="builtin.module(gpu.module(gpu.func(fp8moe-lower-kernel-to-nvvm)))" | FileCheck %s
 
 gpu.module @kernels {
-  // A name is nothing.
+  // shared_part only names memory for the checks: it lowers to its operand.
   // CHECK-LABEL: gpu.func @part
   // CHECK-SAME: (%[[SHARED:.*]]: !llvm.ptr<3>)
   // CHECK-NEXT: gpu.return %[[SHARED]]
@@ -25,7 +25,8 @@ gpu.module @kernels {
     gpu.return
   }
 
-  // Most waits succeed at once, and read no timer. Others end after two seconds.
+  // The first try_wait usually succeeds and reads no timer. Otherwise the wait polls, and traps
+  // after two seconds.
   // CHECK-LABEL: gpu.func @wait
   // CHECK-SAME: (%[[BARRIER:.*]]: !llvm.ptr<3>, %[[PARITY:.*]]: i32)
   gpu.func @wait(%barrier: !llvm.ptr<3>, %parity: i32) {
@@ -48,7 +49,7 @@ gpu.module @kernels {
     gpu.return
   }
 
-  // No multiprocessor makes more than two cycles in a nanosecond.
+  // A wait bounded in cycles allows 4e9 cycles for two seconds, as no SM clock exceeds 2 GHz.
   // CHECK-LABEL: gpu.func @bound
   gpu.func @bound() {
     // CHECK: %[[BEGIN:.*]] = nvvm.read.ptx.sreg.clock64

@@ -1,6 +1,6 @@
 // RUN: fp8moe-opt %s --fp8moe-to-nvvm="chip=sm_90a" --verify-diagnostics
 
-// Kernels are checked before their names of shared memory are gone.
+// The pipeline checks kernels before it lowers shared_part, whose names the checks need.
 gpu.module @kernels {
   gpu.func @k() kernel {
     %shared = llvm.mlir.zero : !llvm.ptr<3>

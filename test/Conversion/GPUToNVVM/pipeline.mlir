@@ -1,8 +1,8 @@
 // RUN: fp8moe-opt %s --fp8moe-to-nvvm="chip=sm_90a" | FileCheck %s
 // RUN: fp8moe-opt %s --fp8moe-to-nvvm="chip=sm_100a" | FileCheck %s
 
-// Only the LLVM and NVVM dialects are left, and the program. Kernels have pointers and
-// i64s for parameters.
+// The pipeline leaves only the LLVM and NVVM dialects and the program. Kernels take pointers and
+// i64s.
 
 func.func @rows(%x: tensor<?x64xf32>) -> (tensor<?x64x!fp8moe.e5m2>, tensor<?xf32>) {
   %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2

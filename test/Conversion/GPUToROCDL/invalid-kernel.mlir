@@ -21,7 +21,7 @@ gpu.module @kernels {
 
 // -----
 
-// Bytes of the other flavour would be other numbers.
+// FNUZ and OCP encodings differ: the same byte means another number on the other chip.
 gpu.module @kernels {
   gpu.func @pack(%x: f32) -> i32 {
     // expected-error@+1 {{'fp8moe_kernel.pack_fp8' op has numbers of 'f8E4M3FN', but the target's instructions are for 'f8E4M3FNUZ'; use that type}}

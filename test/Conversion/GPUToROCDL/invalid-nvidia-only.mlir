@@ -1,7 +1,7 @@
 // RUN: fp8moe-opt %s --split-input-file --verify-diagnostics \
 // RUN:   --pass-pipeline="builtin.module(gpu.module(gpu.func(fp8moe-lower-kernel-to-rocdl{chip=gfx942})))"
 
-// Each operation that only NVIDIA has is an error.
+// Each NVIDIA-only operation is an error on AMD targets.
 
 gpu.module @kernels {
   gpu.func @mbarrier_init(%shared: !llvm.ptr<3>) {

@@ -6,13 +6,14 @@
 // RUN:   | FileCheck %s --check-prefixes=CHECK,GFX950
 
 gpu.module @kernels {
-  // 3 blocks of 4 waves on 4 SIMDs.
+  // 3 resident blocks of 4 waves on 4 SIMDs are 3 waves per SIMD.
   // CHECK: gpu.func @blocks() kernel attributes {known_block_size = {{.*}}, rocdl.waves_per_eu = 3 : i32}
   gpu.func @blocks() kernel attributes {fp8moe_kernel.resident_blocks = 3 : i32,
       known_block_size = array<i32: 256, 1, 1>} {
     gpu.return
   }
-  // One wave for four SIMDs, and more than these have room for.
+  // waves_per_eu is at least 1 (one wave on four SIMDs) and at most 8, which is all that a SIMD
+  // holds.
   // CHECK: gpu.func @few() kernel attributes {known_block_size = {{.*}}, rocdl.waves_per_eu = 1 : i32}
   gpu.func @few() kernel attributes {fp8moe_kernel.resident_blocks = 1 : i32,
       known_block_size = array<i32: 64, 1, 1>} {
@@ -31,7 +32,8 @@ gpu.module @kernels {
   // CHECK-LABEL: gpu.func @pack_fp8
   // CHECK-SAME: (%[[A:.*]]: f32, %[[B:.*]]: f32)
   gpu.func @pack_fp8(%a: f32, %b: f32) -> i32 {
-    // The conversion does not saturate, and the median loses a NaN.
+    // The conversion instruction does not saturate, so fmed3 clamps. fmed3 loses NaN, so a select
+    // restores it.
     // CHECK: rocdl.fmed3 %[[A]]
     // CHECK: arith.cmpf uno, %[[A]], %[[A]]
     // CHECK: %[[CLAMPED:.*]] = arith.select
@@ -44,7 +46,8 @@ gpu.module @kernels {
 
   // CHECK-LABEL: gpu.func @pack_own_scale
   gpu.func @pack_own_scale(%a: f32, %s: f32) -> i32 {
-    // One comparison for each scale.
+    // A product of a value and its own scale cannot be NaN unless the scale is. One comparison per
+    // scale therefore replaces one per value.
     // CHECK-COUNT-2: arith.mulf {{.*}} : vector<2xf32>
     // CHECK: arith.cmpf one
     // CHECK: arith.select
@@ -92,7 +95,7 @@ gpu.module @kernels {
   // CHECK-LABEL: gpu.func @permute_bytes
   // CHECK-SAME: (%[[LOW:.*]]: i32, %[[HIGH:.*]]: i32, %[[SELECTOR:.*]]: i32)
   gpu.func @permute_bytes(%low: i32, %high: i32, %selector: i32) -> i32 {
-    // Four bits of the selector become a byte.
+    // Each 4-bit selector of permute_bytes becomes a byte of AMD's v_perm selector.
     // CHECK: arith.shli %[[SELECTOR]], %c8
     // CHECK: arith.shli %{{.*}}, %c4
     // CHECK: %[[BYTES:.*]] = arith.andi
@@ -103,7 +106,7 @@ gpu.module @kernels {
 
   // CHECK-LABEL: gpu.func @packed_max
   gpu.func @packed_max(%lhs: vector<8xi16>, %rhs: vector<8xi16>) -> vector<8xi16> {
-    // A word at a time.
+    // AMD has packed maxima of two i16, so a vector is split into pairs.
     // CHECK-COUNT-4: arith.maxui {{.*}} : vector<2xi16>
     // CHECK-NOT: arith.maxui {{.*}} : vector<8xi16>
     %larger = arith.maxui %lhs, %rhs : vector<8xi16>
@@ -127,7 +130,7 @@ gpu.module @kernels {
   gpu.func @exchange(%word: i32) -> (i32, i32) {
     // CHECK: gpu.shuffle xor %{{.*}}, %c8{{.*}}, %c64
     %0, %1 = fp8moe_kernel.exchange %word, 8
-    // Rows of 16 lanes can be swapped.
+    // gfx950 has instructions that swap rows of 16 or 32 lanes; gfx942 shuffles.
     // GFX942: gpu.shuffle xor %{{.*}}, %c16{{.*}}, %c64
     // GFX942: gpu.shuffle xor %{{.*}}, %c32{{.*}}, %c64
     // GFX950: rocdl.permlane16.swap
@@ -139,7 +142,7 @@ gpu.module @kernels {
 
   // CHECK-LABEL: gpu.func @subgroup_max
   gpu.func @subgroup_max(%word: i32) -> i32 {
-    // A tree of six steps.
+    // The maximum of 64 lanes is a tree of six steps.
     // GFX942-COUNT-6: arith.maxui
     // GFX950-COUNT-4: gpu.shuffle
     // GFX950: rocdl.permlane16.swap
@@ -175,8 +178,8 @@ gpu.module @kernels {
     gpu.return %0 : i32
   }
 
-  // A number has the loads in bits 3:0 and 15:14, other accesses in bits 11:8, and exports,
-  // which nobody waits for, in bits 6:4.
+  // An s_waitcnt immediate has counters for loads (bits 3:0 and 15:14), shared memory (11:8) and
+  // exports (6:4). Exports are never waited for.
   // CHECK-LABEL: gpu.func @wait_accesses
   gpu.func @wait_accesses() {
     // CHECK: rocdl.s.waitcnt 112

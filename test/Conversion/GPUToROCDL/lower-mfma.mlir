@@ -19,7 +19,8 @@ gpu.module @kernels {
     gpu.return %1 : vector<16xf32>
   }
 
-  // Formats have numbers, and zeros for scales are the instruction without.
+  // The f8f6f4 instruction takes the format of each operand as a number. Without scales, both scale
+  // operands are zero.
   // CHECK-LABEL: gpu.func @small
   // CHECK-SAME: (%[[A:.*]]: vector<8xi32>, %[[B:.*]]: vector<8xbf16>, %[[SUMS:.*]]: vector<4xf32>, %[[S:.*]]: i32, %[[T:.*]]: i32)
   gpu.func @small(%a: vector<8xi32>, %b: vector<8xbf16>, %sums: vector<4xf32>, %s: i32, %t: i32) -> vector<4xf32> {

@@ -2,7 +2,7 @@
 // RUN: fp8moe-opt %s -convert-scf-to-cf -convert-cf-to-llvm -fp8moe-attach-loop-annotations -convert-arith-to-llvm \
 // RUN:     -convert-func-to-llvm | mlir-translate --mlir-to-llvmir | FileCheck %s --check-prefix=LLVM
 
-// The annotation of a loop must reach LLVM, which reads the branch's own attribute.
+// A loop annotation on scf.for moves to the branch, because LLVM reads it only there.
 
 // CHECK: #[[ROLLED:.*]] = #llvm.loop_annotation<unroll = #{{.*}}>
 // CHECK-LABEL: func.func @rolled(

@@ -1,6 +1,7 @@
 // RUN: fp8moe-opt %s --split-input-file --verify-diagnostics --fp8moe-plan-cpu-entries
 
-// Requirements on the inputs and results of a program, so that callers know them.
+// A function becomes a program only if callers can pass its arguments and results. Each error names
+// the argument or result that prevents it.
 
 // expected-error @below {{cannot make a program of 'f': argument #0 must be a ranked tensor, found 'index'}}
 func.func @f(%n: index, %x: tensor<8xf32>) -> tensor<8xf32> {
@@ -30,7 +31,7 @@ func.func @f(%x: tensor<1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1xf32>) {
 
 // -----
 
-// As many as there may be.
+// Rank 16 is the highest that a program may have: no error.
 func.func @f(%x: tensor<1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1xf32>) -> tensor<1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1xf32> {
   return %x : tensor<1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1xf32>
 }

@@ -1,6 +1,7 @@
 // RUN: fp8moe-opt %s --split-input-file --fp8moe-plan-cpu-entries | FileCheck %s
 
-// A sum may lie where its addend does: each element is read before the one in its place is written.
+// The output may overwrite the addend. Each element of the addend is read before the sum is written
+// to its place.
 
 // CHECK-LABEL: fp8moe_plan.program @sum
 // CHECK:         %[[C:.*]] = fp8moe_plan.input "c"
@@ -24,7 +25,7 @@ func.func @gradient(%a: tensor<16x?xbf16>, %b: tensor<?x32xbf16>, %ends: tensor<
 
 // -----
 
-// The sum and its addend may be seen through the same transposes.
+// The output may overwrite the addend if both are seen through the same transpose.
 
 // CHECK-LABEL: fp8moe_plan.program @transposed
 // CHECK:         %[[C:.*]] = fp8moe_plan.input "c"
@@ -39,7 +40,7 @@ func.func @transposed(%a: tensor<16x?xbf16>, %b: tensor<?x32xbf16>, %ends: tenso
 
 // -----
 
-// Not if the addend is seen transposed and read elsewhere,
+// No overwriting, as another operation reads the transposed addend.
 
 // CHECK-LABEL: fp8moe_plan.program @transposed_and_read
 // CHECK-NOT:     may_overwrite
@@ -54,7 +55,7 @@ func.func @transposed_and_read(%a: tensor<16x?xbf16>, %b: tensor<?x32xbf16>, %en
 
 // -----
 
-// nor if something else reads the addend,
+// No overwriting, as another operation reads the addend.
 
 // CHECK-LABEL: fp8moe_plan.program @read_again
 // CHECK-NOT:     may_overwrite
@@ -67,7 +68,7 @@ func.func @read_again(%a: tensor<8x32xbf16>, %b: tensor<32x16xbf16>, %c: tensor<
 
 // -----
 
-// if the matmul reads it as an operand, too,
+// No overwriting, as the matmul reads the addend as an operand, too.
 
 // CHECK-LABEL: fp8moe_plan.program @multiplied
 // CHECK-NOT:     may_overwrite
@@ -79,7 +80,7 @@ func.func @multiplied(%b: tensor<16x16xbf16>, %c: tensor<16x16xbf16>) -> tensor<
 
 // -----
 
-// if the sum is copied to a second result, or is none.
+// No overwriting, as the sum is copied to a second result.
 
 // CHECK-LABEL: fp8moe_plan.program @twice
 // CHECK-NOT:     may_overwrite
@@ -90,6 +91,8 @@ func.func @twice(%a: tensor<8x32xbf16>, %b: tensor<32x16xbf16>, %c: tensor<8x16x
 }
 
 // -----
+// No overwriting without an addend.
+
 
 // CHECK-LABEL: fp8moe_plan.program @product
 // CHECK-NOT:     may_overwrite

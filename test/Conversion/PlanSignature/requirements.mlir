@@ -1,7 +1,7 @@
 // RUN: fp8moe-opt %s --split-input-file --verify-diagnostics --fp8moe-plan-cpu-entries --canonicalize | FileCheck %s
 
-// Properties that types leave open are required of the sizes before anything runs:
-// that a cast is true, that a split divides, that operands agree.
+// Conditions that types leave open become `require` operations, which the host checks before any
+// launch. Here a cast to a static size requires that size.
 
 // CHECK-LABEL: fp8moe_plan.program @cast
 // CHECK:         %[[N:.*]] = fp8moe_plan.dim %{{.*}}, 1
@@ -15,7 +15,7 @@ func.func @cast(%x: tensor<?x?xf32>) -> tensor<?x8xf32> {
 
 // -----
 
-// Forgetting a size requires nothing, and the result has the input's.
+// A cast to a dynamic size requires nothing. The result has the input's size.
 
 // CHECK-LABEL: fp8moe_plan.program @forget
 // CHECK-NOT:     require
@@ -26,6 +26,8 @@ func.func @forget(%x: tensor<4x8xf32>) -> tensor<?x8xf32> {
 }
 
 // -----
+
+// A split requires that the size divides.
 
 // CHECK-LABEL: fp8moe_plan.program @split
 // CHECK:         %[[M:.*]] = fp8moe_plan.dim %{{.*}}, 0
@@ -39,7 +41,7 @@ func.func @split(%x: tensor<?x8xf32>) -> tensor<?x2x8xf32> {
 
 // -----
 
-// Every size can be merged with others.
+// Merging dimensions requires nothing.
 
 // CHECK-LABEL: fp8moe_plan.program @merge
 // CHECK-NOT:     require
@@ -50,7 +52,7 @@ func.func @merge(%x: tensor<?x2x8xf32>) -> tensor<?x8xf32> {
 
 // -----
 
-// Operations in regions count as if they always ran.
+// Conditions of operations inside a region are checked as if the region always ran.
 
 // CHECK-LABEL: fp8moe_plan.program @branch
 // CHECK:         fp8moe_plan.require %{{.*}}, "fp8moe.dequantize: dimension 0 of operand 1 and dimension 0 of operand 0 must be equal"
@@ -75,7 +77,7 @@ func.func @branch(%q: tensor<?x4xf8E4M3FN>, %s: tensor<?xf32>) -> tensor<4x4xbf1
 
 // -----
 
-// A loop whose iterations keep the size has that of what it begins with.
+// A loop-carried tensor whose size every iteration keeps has its initial size.
 
 // CHECK-LABEL: fp8moe_plan.program @loop
 // CHECK:         %[[M:.*]] = fp8moe_plan.dim %{{.*}}, 0
@@ -94,7 +96,7 @@ func.func @loop(%x: tensor<?x8xbf16>, %w: tensor<8x8xbf16>) -> tensor<?x8xbf16> 
 
 // -----
 
-// It is unknown whether the second tensor is as large as the first: the call is refused where it is not.
+// The second tensor may differ in size from the first. The program requires that they agree.
 
 // CHECK-LABEL: fp8moe_plan.program @loop_over_two
 // CHECK:         %[[X:.*]] = fp8moe_plan.input "arg0"
@@ -131,7 +133,7 @@ func.func @growing(%x: tensor<4x8xbf16>, %y: tensor<8x8xbf16>) -> tensor<?x8xbf1
 
 // -----
 
-// Branches that give equal sizes, each computed by itself.
+// Both branches compute the same size, each from values of its own.
 
 // CHECK-LABEL: fp8moe_plan.program @branches
 // CHECK:         fp8moe_plan.output "result0" sizes(
@@ -155,7 +157,7 @@ func.func @branches(%x: tensor<?x8xbf16>, %ends: tensor<4xi32>, %c: tensor<1xi32
 
 // -----
 
-// A property that cannot be checked before the program runs is refused.
+// A condition that the host cannot evaluate before the launch is an error.
 
 func.func @unknown(%x: tensor<?x4xf32>, %y: tensor<?x4xf32>, %c: tensor<i1>) -> tensor<4x4xf32> {
   %first = tensor.extract %c[] : tensor<i1>
