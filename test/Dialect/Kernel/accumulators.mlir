@@ -1,4 +1,4 @@
-// Structs of many f32, the accumulators of a wgmma, are printed by an alias; others are not.
+// Structs of many f32 (accumulators of wgmma) print as an alias. Other structs do not.
 
 // RUN: fp8moe-opt %s | FileCheck %s
 // RUN: fp8moe-opt %s | fp8moe-opt | FileCheck %s

@@ -1,7 +1,7 @@
 // RUN: fp8moe-opt %s --split-input-file --verify-diagnostics \
 // RUN:   --pass-pipeline="builtin.module(gpu.module(gpu.func(fp8moe-check-mbarriers)))"
 
-// Nothing is wrong: the second warp arrives, and the first one waits.
+// No error: the second warp arrives, and the first one waits.
 gpu.module @kernels {
   gpu.func @right(%shared: !llvm.ptr<3>, %parity: i32) kernel
       attributes {known_block_size = array<i32: 64, 1, 1>} {
@@ -23,7 +23,7 @@ gpu.module @kernels {
     gpu.return
   }
 
-  // Callers of a function that is no kernel may arrive.
+  // No error: callers of a function that is not a kernel may arrive.
   gpu.func @helper(%barrier: !llvm.ptr<3>, %parity: i32) {
     fp8moe_kernel.wait_parity %barrier, %parity
     gpu.return
@@ -32,7 +32,7 @@ gpu.module @kernels {
 
 // -----
 
-// One lane of a warp arrives, which a branch or an earlier step of the loop has chosen.
+// No error: each arrival is by one lane, chosen by a branch or by the previous iteration.
 gpu.module @kernels {
   gpu.func @chosen(%shared: !llvm.ptr<3>, %parity: i32, %flag: i1) kernel
       attributes {known_block_size = array<i32: 64, 1, 1>} {
@@ -80,7 +80,7 @@ gpu.module @kernels {
 
 // -----
 
-// Stages are released, but none is ever filled: copies do not arrive.
+// Arrivals at 'empty' do not count for 'full', nor does the copy that signals 'full'.
 gpu.module @kernels {
   gpu.func @arrived(%shared: !llvm.ptr<3>, %map: !llvm.ptr, %stage: i32, %parity: i32) kernel {
     %full = fp8moe_kernel.shared_part full "ring"[%stage] at %shared : !llvm.ptr<3>
@@ -109,7 +109,8 @@ gpu.module @kernels {
 
 // -----
 
-// Lane 0 of each of four warps arrives: by the number of the warp, which lanes share.
+// Four threads can arrive: lane 0 of each of the four warps with a role. The warp number is
+// uniform, as it comes from a shuffle.
 gpu.module @kernels {
   gpu.func @count(%shared: !llvm.ptr<3>, %parity: i32) kernel
       attributes {known_block_size = array<i32: 160, 1, 1>} {
@@ -140,7 +141,7 @@ gpu.module @kernels {
 
 // -----
 
-// A ring whose consumers are counted wrong: two warps elect a thread each.
+// Two warps elect one thread each, but 'empty' expects 64 arrivals.
 gpu.module @kernels {
   gpu.func @ring(%shared: !llvm.ptr<3>, %stage: i32, %parity: i32) kernel
       attributes {known_block_size = array<i32: 64, 1, 1>} {
@@ -174,7 +175,7 @@ gpu.module @kernels {
 
 // -----
 
-// Each lane arrives, not one of the warp.
+// 32 lanes of a warp arrive at an mbarrier that expects one arrival.
 gpu.module @kernels {
   gpu.func @more(%shared: !llvm.ptr<3>, %parity: i32) kernel
       attributes {known_block_size = array<i32: 64, 1, 1>} {
@@ -199,7 +200,7 @@ gpu.module @kernels {
 
 // -----
 
-// Threads arrive at an mbarrier each, in a round each, or one of a warp does.
+// No error: each thread has its own mbarrier, or its own iteration, or one elected thread arrives.
 gpu.module @kernels {
   gpu.func @right(%shared: !llvm.ptr<3>, %other: !llvm.ptr<3>, %third: !llvm.ptr<3>, %parity: i32, %isFirst: i1)
       kernel attributes {known_block_size = array<i32: 64, 1, 1>} {
@@ -237,7 +238,7 @@ gpu.module @kernels {
 
 // -----
 
-// The second stage has no mbarrier 'empty'.
+// Stage 1 has an mbarrier 'full' but no 'empty'.
 gpu.module @kernels {
   gpu.func @unbalanced(%shared: !llvm.ptr<3>, %other: !llvm.ptr<3>, %parity: i32) kernel {
     %c0 = arith.constant 0 : i32

@@ -1,7 +1,7 @@
 // RUN: fp8moe-opt %s --split-input-file --verify-diagnostics \
 // RUN:   --pass-pipeline="builtin.module(gpu.module(gpu.func(fp8moe-check-synchronization)))"
 
-// A fence follows the store on each path, and scales lie in another part.
+// No error: a proxy fence follows the store on each path. The later store goes to other memory.
 gpu.module @kernels {
   gpu.func @right(%shared: !llvm.ptr<3>, %map: !llvm.ptr, %i: i32, %isWhole: i1) kernel {
     %result = fp8moe_kernel.shared_part memory "result" at %shared : !llvm.ptr<3>
@@ -39,7 +39,7 @@ gpu.module @kernels {
 
 // -----
 
-// The fence is on one path only.
+// The fence is missing on one of two paths.
 gpu.module @kernels {
   gpu.func @branch(%shared: !llvm.ptr<3>, %map: !llvm.ptr, %i: i32, %condition: i1) kernel {
     %result = fp8moe_kernel.shared_part memory "result" at %shared : !llvm.ptr<3>
@@ -56,7 +56,7 @@ gpu.module @kernels {
 
 // -----
 
-// The store reaches the copy of the next round.
+// A store without a fence reaches the copy of the next iteration.
 gpu.module @kernels {
   gpu.func @loop(%shared: !llvm.ptr<3>, %map: !llvm.ptr, %i: i32) kernel {
     %result = fp8moe_kernel.shared_part memory "result" at %shared : !llvm.ptr<3>
@@ -76,7 +76,8 @@ gpu.module @kernels {
 
 // -----
 
-// A masked operand.
+// A thread stores to a stage of the ring (as when it masks an operand), and wgmma reads it without
+// a fence.
 gpu.module @kernels {
   gpu.func @wgmma(%shared: !llvm.ptr<3>, %stage: i32, %a: i64, %b: i64,
                   %sums: !llvm.struct<(f32, f32, f32, f32)>) kernel {
@@ -99,7 +100,7 @@ gpu.module @kernels {
 
 // -----
 
-// The copy of the next round may come before the load of this one.
+// The copy of the next iteration may overwrite the memory before this iteration's load has read it.
 gpu.module @kernels {
   gpu.func @overwritten(%shared: !llvm.ptr<3>, %map: !llvm.ptr, %barrier: !llvm.ptr<3>, %i: i32) kernel {
     %box = fp8moe_kernel.shared_part memory "box" at %shared : !llvm.ptr<3>
@@ -120,7 +121,7 @@ gpu.module @kernels {
 
 // -----
 
-// A load of another part, and one before a barrier.
+// No error: one load is of other memory, and the other one is before a barrier.
 gpu.module @kernels {
   gpu.func @ordered(%shared: !llvm.ptr<3>, %global: !llvm.ptr<1>, %barrier: !llvm.ptr<3>, %i: i32) kernel {
     %box = fp8moe_kernel.shared_part memory "box" at %shared : !llvm.ptr<3>

@@ -1,7 +1,7 @@
 // RUN: fp8moe-opt %s --split-input-file --verify-diagnostics \
 // RUN:   --pass-pipeline="builtin.module(gpu.module(gpu.func(fp8moe-check-synchronization)))"
 
-// Each round waits for its stage and releases the one of the round before.
+// No error: each iteration waits for its stage and releases that of the previous iteration.
 gpu.module @kernels {
   gpu.func @right(%shared: !llvm.ptr<3>, %count: i32) kernel {
     %c0 = arith.constant 0 : i32
@@ -23,7 +23,7 @@ gpu.module @kernels {
     gpu.return
   }
 
-  // One warp waits for all of the block.
+  // No error: one warp waits for the stage, and a barrier makes the block wait for the warp.
   gpu.func @one_waits(%shared: !llvm.ptr<3>, %stage: i32, %isWaiting: i1) kernel {
     %full = fp8moe_kernel.shared_part full "ring"[%stage] at %shared : !llvm.ptr<3>
     fp8moe_kernel.mbarrier_init %full, 1
@@ -37,7 +37,7 @@ gpu.module @kernels {
     gpu.return
   }
 
-  // The first round always comes.
+  // No error: the wait is in a loop whose first iteration always runs.
   gpu.func @first_round(%shared: !llvm.ptr<3>, %stage: i32, %condition: i1) kernel {
     %full = fp8moe_kernel.shared_part full "ring"[%stage] at %shared : !llvm.ptr<3>
     fp8moe_kernel.mbarrier_init %full, 1
@@ -58,7 +58,7 @@ gpu.module @kernels {
 
 // -----
 
-// The loop may have no round.
+// The wait is in a loop that may have no iterations.
 gpu.module @kernels {
   gpu.func @no_round(%shared: !llvm.ptr<3>, %stage: i32) kernel {
     %full = fp8moe_kernel.shared_part full "ring"[%stage] at %shared : !llvm.ptr<3>
@@ -96,7 +96,7 @@ gpu.module @kernels {
 
 // -----
 
-// A wait for another ring does not count.
+// A wait for ring "a" does not cover ring "b".
 gpu.module @kernels {
   gpu.func @wgmma(%shared: !llvm.ptr<3>, %stage: i32, %a: i64, %b: i64,
                   %sums: !llvm.struct<(f32, f32, f32, f32)>) kernel {
@@ -115,7 +115,7 @@ gpu.module @kernels {
 
 // -----
 
-// One lane releases the stage for all of them, too early.
+// One lane releases the stage before the other lanes have read it.
 gpu.module @kernels {
   gpu.func @released(%shared: !llvm.ptr<3>, %stage: i32, %isFirst: i1) kernel {
     %full = fp8moe_kernel.shared_part full "ring"[%stage] at %shared : !llvm.ptr<3>

@@ -7,7 +7,7 @@ gpu.module @kernels {
       attributes {fp8moe_kernel.resident_blocks = 2 : i32} {
     // CHECK: fp8moe_kernel.pack_fp8 %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : f8E4M3FN
     %0 = fp8moe_kernel.pack_fp8 %a, %a, %b, %b : f8E4M3FN
-    // Eight values make two words.
+    // Eight values are packed into two words.
     // CHECK: %{{.*}}:2 = fp8moe_kernel.pack_fp8
     // CHECK-SAME: times {{.*}} products own_scale : f8E5M2FNUZ
     %1:2 = fp8moe_kernel.pack_fp8 %a, %a, %a, %a, %b, %b, %b, %b

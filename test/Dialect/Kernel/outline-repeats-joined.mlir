@@ -1,6 +1,7 @@
 // RUN: fp8moe-opt %s --fp8moe-outline-repeats | FileCheck %s
 
-// A pattern has joined the last operation of one step with the first one of the next: it is in both, which are not two places.
+// A fused location belongs to the last operation of the first step and to the first one of the
+// second step. The steps overlap, so they are not outlined as repeats.
 
 // CHECK-LABEL: gpu.func @joined(
 // CHECK-NOT: func.call

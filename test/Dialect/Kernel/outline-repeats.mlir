@@ -4,8 +4,9 @@
 // RUN:   | FileCheck %s --check-prefix=NAMES
 
 gpu.module @kernels {
-  // Different constants and values are parameters, equal constants are not. The second call reads the
-  // result of the first one. A result that the first place does not need is one for the second's sake.
+  // Two equal steps become calls of one function. Constants and values that differ are its
+  // parameters. The second call takes a result of the first. The function returns every result that
+  // any call needs.
 
   // CHECK-LABEL: gpu.func @steps(
   // CHECK-SAME: %[[X:.*]]: i32, %[[Y:.*]]: i32, %[[TO:.*]]: !llvm.ptr)
@@ -24,7 +25,7 @@ gpu.module @kernels {
   // CHECK-NEXT: %[[XOR:.*]] = arith.xori %[[SUM]], %[[C]]
   // CHECK: return %[[XOR]], %{{.*}} : i32, i32
 
-  // A parameter has the name of those values that have one.
+  // A parameter has the name that its values have at the calls, if they have one.
 
   // NAMES-LABEL: gpu.func @steps
   // NAMES: %swizzle:2 = func.call @swizzle(%arg0, %columns,
@@ -78,8 +79,9 @@ gpu.module @kernels {
     gpu.return
   }
 
-  // Elements of a vector differ by their numbers only when one operation takes all of them. Steps side by
-  // side are apart, and one that is all of another one of its name is the same.
+  // Extracts become one vector.to_elements, so that steps differ in an operand only. Adjacent steps
+  // stay separate calls. A step that consists of just another step of the same name is outlined
+  // once.
 
   // CHECK-LABEL: gpu.func @elements(
   // CHECK: %[[E:.*]]:4 = vector.to_elements
@@ -119,7 +121,7 @@ gpu.module @kernels {
     gpu.return
   }
 
-  // Operations of the same names that refer to each other otherwise are no repeat.
+  // Steps with the same operations but a different data flow share no function.
 
   // CHECK-LABEL: gpu.func @wired_alike(
   // CHECK-COUNT-2: call @mix
@@ -201,7 +203,8 @@ gpu.module @kernels {
     gpu.return
   }
 
-  // Only elements that are there, of structs and vectors of known length, become results of one operation.
+  // These extracts stay: the aggregate is an array, the index is dynamic or out of bounds, or the
+  // vector is scalable.
 
   // CHECK-LABEL: gpu.func @other_aggregates(
   // CHECK: llvm.extractvalue %{{.*}}[0] : !llvm.array<2 x i32>

@@ -6,7 +6,7 @@ gpu.module @kernels {
   }
 }
 
-// Static extents are constants; those of an output are its operands.
+// Static extents fold to constants, and extents of an output to its operands.
 // CHECK-LABEL: program @fold_extents
 fp8moe_plan.program @fold_extents {
   // CHECK-DAG: %[[C8:.*]] = arith.constant 8 : index
@@ -51,7 +51,7 @@ fp8moe_plan.program @identity_stride {
       args(%s) : index
 }
 
-// No constant is the product of these.
+// A stride whose static factors overflow an i64 is not folded.
 
 // CHECK-LABEL: program @huge_stride
 fp8moe_plan.program @huge_stride {
@@ -66,7 +66,8 @@ fp8moe_plan.program @huge_stride {
 
 // -----
 
-// The interface stays although nothing uses it; workspace does not.
+// Unused inputs and outputs stay, as they are the program's interface. An unused workspace is
+// erased.
 // CHECK-LABEL: program @unused
 fp8moe_plan.program @unused {
   // CHECK-NEXT: fp8moe_plan.input "x"
@@ -87,7 +88,7 @@ gpu.module @kernels {
   }
 }
 
-// Equal launches and equal workspaces are not the same one.
+// Common subexpression elimination merges neither equal launches nor equal workspaces.
 // CHECK-LABEL: program @not_common
 fp8moe_plan.program @not_common {
   // CHECK-DAG: %[[T0:.*]] = fp8moe_plan.workspace

@@ -28,7 +28,7 @@ fp8moe_plan.program @launches {
   // CHECK: fp8moe_plan.device_attr memory_bandwidth : index
   %l2 = fp8moe_plan.device_attr l2_bytes : index
   %bandwidth = fp8moe_plan.device_attr memory_bandwidth : index
-  // A workspace for each multiprocessor.
+  // A workspace may have one row for each SM.
   // CHECK: fp8moe_plan.workspace sizes(%[[N]])
   %t = fp8moe_plan.workspace sizes(%sms) align 128 : memref<?x32xf32>
   // CHECK: %[[A:.*]] = fp8moe_plan.aligned %{{.*}}, 16 : memref<?x?xbf16, strided<[?, 1]>>
@@ -47,7 +47,7 @@ fp8moe_plan.program @launches {
       cooperative programmatic args(%row) : !fp8moe_plan.tensor_map
 }
 
-// An alignment that the buffer promises is no question.
+// `aligned` folds to true if the type of the buffer promises that alignment.
 // FOLD-LABEL: fp8moe_plan.program @promised
 fp8moe_plan.program @promised {
   %x = fp8moe_plan.input "x" align 16 : memref<8xf32>
@@ -63,7 +63,7 @@ fp8moe_plan.program @promised {
 }
 func.func private @entry()
 
-// The bytes of a stride may be more than 64 bits hold: the run refuses it.
+// A stride that overflows 64 bits in bytes is no error at compile time: the launch refuses it.
 // CHECK-LABEL: fp8moe_plan.program @huge_stride
 // CHECK: fp8moe_plan.tensor_map
 fp8moe_plan.program @huge_stride {

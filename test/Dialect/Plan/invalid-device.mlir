@@ -30,7 +30,7 @@ fp8moe_plan.program @p {
 
 // -----
 
-// It stays one in arithmetic and in the extents of a workspace.
+// A value still depends on the device after arithmetic, or as the extent of a workspace.
 fp8moe_plan.program @p {
   %x = fp8moe_plan.input "x" align 4 : memref<64x64xf32>
   %c1 = arith.constant 1 : index

@@ -22,7 +22,7 @@ fp8moe_plan.program @p {
 
 // -----
 
-// Which buffer a kernel gets is not a computed value.
+// A program cannot compute which buffer a kernel gets.
 fp8moe_plan.program @p {
   %x = fp8moe_plan.input "x" align 4 : memref<8xf32>
   %t = arith.constant true
@@ -130,7 +130,7 @@ fp8moe_plan.program @p {
 
 // -----
 
-// The strides of an identity layout follow from its extents.
+// An identity layout takes no stride operands, as its strides follow from its sizes.
 fp8moe_plan.program @p {
   %c1 = arith.constant 1 : index
   // expected-error@+1 {{'fp8moe_plan.workspace' op has 1 strides, but its type has 0 dynamic strides}}

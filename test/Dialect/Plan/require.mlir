@@ -1,6 +1,6 @@
 // RUN: fp8moe-opt %s --canonicalize | FileCheck %s
 
-// A condition that always holds is not checked at run time.
+// A condition that folds to true is not checked at run time.
 
 // CHECK-LABEL: fp8moe_plan.program @require
 fp8moe_plan.program @require {

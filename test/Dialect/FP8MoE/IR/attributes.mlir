@@ -1,7 +1,7 @@
 // RUN: fp8moe-opt %s --split-input-file | fp8moe-opt --split-input-file | FileCheck %s
 // RUN: fp8moe-opt %s --split-input-file --mlir-print-op-generic | fp8moe-opt --split-input-file | FileCheck %s
 
-// Printed attributes equal those that were read: every part of every attribute.
+// Every part of every attribute is printed as it was read.
 
 // CHECK: module attributes {fp8moe.target = #fp8moe.target<"sm_90a">}
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
@@ -28,12 +28,12 @@ func.func private @strided(
     tensor<8x16xbf16, #fp8moe.strided<[1, 0], strides = [1, ?]>>,
     tensor<8x16xbf16, #fp8moe.strided<[0, 1], align = 32>>,
     tensor<8x16xbf16, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 4>>>,
-    // The parts may come in any order.
+    // The parts of a layout may come in any order.
     tensor<8x16xbf16, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 4>, align = 16, strides = [?, 1]>>)
 
 // -----
 
-// Sizes of 0 and 1, the largest size there is, and all sizes and strides unknown.
+// Extremes: sizes of 0 and 1, the largest size, and only dynamic sizes and strides.
 // CHECK-LABEL: func.func private @extremes(
 func.func private @extremes(
     tensor<0x0xbf16, #fp8moe.strided<[1, 0], strides = [1, 1]>>,
@@ -57,7 +57,7 @@ func.func private @blocked(
 
 // -----
 
-// Attributes outside of operations.
+// Attributes print and parse outside of the operations that use them.
 // CHECK-LABEL: func.func private @alone()
 // CHECK-SAME: accumulation = #fp8moe<accumulation promoted>
 // CHECK-SAME: groups = #fp8moe.groups<dim = 1, pad = 2>

@@ -12,7 +12,8 @@ func.func @transpose_identity(%x: tensor<?x8xf32>) -> tensor<?x8xf32> {
   return %t : tensor<?x8xf32>
 }
 
-// The result promises less; its users were checked against that type.
+// An identity transpose that drops the alignment stays. Its users were verified against the weaker
+// type.
 // CHECK-LABEL: func.func @transpose_identity_other_type(
 // CHECK: fp8moe.transpose
 func.func @transpose_identity_other_type(%x: tensor<?x8xf32, #fp8moe.strided<[0, 1], align = 16>>) -> tensor<?x8xf32> {
@@ -32,7 +33,7 @@ func.func @transpose_back(%x: tensor<?x8xf32, #fp8moe.strided<[0, 1], groups<dim
   return %u : tensor<?x8xf32, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>>
 }
 
-// Result dimension i is dimension [1, 2, 0][[2, 1, 0][i]] of the input.
+// Composing: result dimension i is dimension [1, 2, 0][[2, 1, 0][i]] of the input.
 // CHECK-LABEL: func.func @transpose_compose(
 // CHECK-SAME: %[[X:.*]]: tensor<4x5x6xf32>
 // CHECK-NEXT: %[[T:.*]] = fp8moe.transpose %[[X]] [0, 2, 1] : tensor<4x5x6xf32> -> tensor<4x6x5xf32, #fp8moe.strided<[0, 2, 1]>>
@@ -74,7 +75,7 @@ func.func @reshape_compose(%x: tensor<4x6x8xf32>) -> tensor<192xf32> {
   return %s : tensor<192xf32>
 }
 
-// 4x6 to 3x8 is legal in two steps only.
+// No single reshape from 4x6 to 3x8 is legal, so both stay.
 // CHECK-LABEL: func.func @reshape_no_direct_way(
 // CHECK-COUNT-2: fp8moe.reshape
 func.func @reshape_no_direct_way(%x: tensor<4x6xf32>) -> tensor<3x8xf32> {
@@ -83,7 +84,7 @@ func.func @reshape_no_direct_way(%x: tensor<4x6xf32>) -> tensor<3x8xf32> {
   return %s : tensor<3x8xf32>
 }
 
-// With two unknown sizes nothing proves that the direct way means the same.
+// With two dynamic sizes, a single reshape might split differently, so both stay.
 // CHECK-LABEL: func.func @reshape_two_unknown(
 // CHECK-COUNT-2: fp8moe.reshape
 func.func @reshape_two_unknown(%x: tensor<?x?x8xf32>) -> tensor<?x?x8xf32> {
@@ -113,7 +114,7 @@ func.func @contiguous_is_relayout(%x: tensor<?x8xf32, #fp8moe.strided<[1, 0]>>) 
   return %c : tensor<?x8xf32>
 }
 
-// The stride of a dimension of size 1 may be unknown, and the copy is dense all the same.
+// A dimension of size 1 may have an unknown stride: the copy is dense all the same.
 // CHECK-LABEL: func.func @contiguous_one_row(
 // CHECK: fp8moe.relayout %{{.*}} -> tensor<1x8xf32, #fp8moe.strided<[0, 1], strides = [?, 1]>>
 func.func @contiguous_one_row(%x: tensor<1x8xf32, #fp8moe.strided<[0, 1], strides = [16, 2]>>)
@@ -123,7 +124,7 @@ func.func @contiguous_one_row(%x: tensor<1x8xf32, #fp8moe.strided<[0, 1], stride
   return %c : tensor<1x8xf32, #fp8moe.strided<[0, 1], strides = [?, 1]>>
 }
 
-// Unknown strides may be anything, also other than dense.
+// A dense copy of a tensor with unknown strides stays, as the tensor may not be dense.
 // CHECK-LABEL: func.func @contiguous_unknown_pitch(
 // CHECK: fp8moe.relayout
 func.func @contiguous_unknown_pitch(%x: tensor<4x8xf32, #fp8moe.strided<[0, 1], strides = [?, 1]>>) -> tensor<4x8xf32> {
@@ -139,7 +140,7 @@ func.func @relayout_identity(%x: tensor<?x8xf32, #fp8moe.strided<[1, 0]>>) -> te
   return %r : tensor<?x8xf32, #fp8moe.strided<[1, 0]>>
 }
 
-// The result promises more than the input does, so a copy it is.
+// The result's type promises a higher alignment than the input's, so the copy stays.
 // CHECK-LABEL: func.func @relayout_alignment(
 // CHECK: fp8moe.relayout
 func.func @relayout_alignment(%x: tensor<?x8xf32>) -> tensor<?x8xf32, #fp8moe.strided<[0, 1], align = 32>> {
@@ -157,7 +158,7 @@ func.func @relayout_compose(%x: tensor<4x5x6xf32>) -> tensor<4x5x6xf32, #fp8moe.
   return %s : tensor<4x5x6xf32, #fp8moe.strided<[0, 2, 1]>>
 }
 
-// A copy and its way back cancel out.
+// A copy to another layout and back cancels out.
 // CHECK-LABEL: func.func @relayout_back(
 // CHECK-SAME: %[[X:.*]]: tensor<?x64xf8E8M0FNU>
 // CHECK-NEXT: return %[[X]]
@@ -167,7 +168,7 @@ func.func @relayout_back(%x: tensor<?x64xf8E8M0FNU>) -> tensor<?x64xf8E8M0FNU> {
   return %s : tensor<?x64xf8E8M0FNU>
 }
 
-// Padding and packing makes rows of no group zero, so it is more than a copy.
+// Padding groups and packing them again stays, as it zeroes the rows that belong to no group.
 // CHECK-LABEL: func.func @relayout_pad_and_pack(
 // CHECK-COUNT-2: fp8moe.relayout %{{.*}} groups(
 func.func @relayout_pad_and_pack(%x: tensor<512x8xf32>, %ends: tensor<4xi32>) -> tensor<512x8xf32> {
@@ -178,7 +179,8 @@ func.func @relayout_pad_and_pack(%x: tensor<512x8xf32>, %ends: tensor<4xi32>) ->
   return %u : tensor<512x8xf32>
 }
 
-// A relayout that pads or packs groups reads and writes any order.
+// A relayout that pads or packs groups can read and write any order. It absorbs the relayout before
+// it.
 // CHECK-LABEL: func.func @relayout_then_pad(
 // CHECK-SAME: %[[X:.*]]: tensor<4x8xf32>, %[[ENDS:.*]]: tensor<3xi32>)
 // CHECK-NEXT: %[[P:.*]] = fp8moe.relayout %[[X]] groups(%[[ENDS]] : tensor<3xi32>) : tensor<4x8xf32> -> tensor<8x8xf32, #{{.*}}>
@@ -203,7 +205,7 @@ func.func @pack_then_relayout(%x: tensor<8x8xf32, #fp8moe.strided<[0, 1], groups
   return %r : tensor<4x8xf32, #fp8moe.strided<[1, 0]>>
 }
 
-// Somebody reads the padded tensor as it is, too: to pad twice is no gain.
+// The padded tensor has another user: padding a second time would not save a copy.
 // CHECK-LABEL: func.func @pad_shared(
 // CHECK: fp8moe.relayout %{{.*}} groups(
 // CHECK: fp8moe.relayout %{{.*}} : tensor<8x8xf32, #{{.*}}> -> tensor<8x8xf32, #{{.*}}>
@@ -218,7 +220,7 @@ func.func @pad_shared(%x: tensor<4x8xf32>, %ends: tensor<3xi32>)
       tensor<8x8xf32, #fp8moe.strided<[1, 0], groups<dim = 0, pad = 2>>>
 }
 
-// Padding does not go directly into tiles.
+// Padding and tiling scales stay two operations, as no relayout does both.
 // CHECK-LABEL: func.func @pad_then_tiles(
 // CHECK-COUNT-2: fp8moe.relayout
 func.func @pad_then_tiles(%x: tensor<256x4xf8E8M0FNU>, %ends: tensor<2xi32>)
@@ -230,7 +232,7 @@ func.func @pad_then_tiles(%x: tensor<256x4xf8E8M0FNU>, %ends: tensor<2xi32>)
   return %t : tensor<512x4xf8E8M0FNU, #fp8moe.scale_blocked<128x4, groups<dim = 0, pad = 128>>>
 }
 
-// PyTorch's .t().contiguous().t(): a view and one copy are left.
+// PyTorch's .t().contiguous().t() becomes one view and one copy.
 // CHECK-LABEL: func.func @transpose_contiguous_transpose(
 // CHECK-SAME: %[[X:.*]]: tensor<?x8xf32>
 // CHECK-NEXT: %[[T:.*]] = fp8moe.transpose %[[X]] [1, 0]
@@ -244,7 +246,7 @@ func.func @transpose_contiguous_transpose(%x: tensor<?x8xf32>) -> tensor<?x8xf32
   return %u : tensor<?x8xf32, #fp8moe.strided<[1, 0]>>
 }
 
-// Operations without users disappear: none has side effects.
+// No operation has side effects, so operations without users are erased.
 // CHECK-LABEL: func.func @unused(
 // CHECK-NEXT: return
 func.func @unused(%x: tensor<?x64xbf16>, %ends: tensor<4xi32>) {

@@ -1,6 +1,6 @@
 // RUN: fp8moe-opt %s --split-input-file --verify-diagnostics
 
-// Layouts: syntax.
+// Syntax of layouts.
 
 // expected-error @below {{expected '<'}}
 func.func private @f(tensor<4x8xf32, #fp8moe.strided>)
@@ -67,7 +67,7 @@ func.func private @f(tensor<4x8xf32, #fp8moe.strided<[0, 1] strides = [8, 1]>>)
 
 // -----
 
-// Layouts: what a strided layout may say.
+// Parameters of strided layouts.
 
 // expected-error @below {{expects the order to name each dimension once, found []}}
 func.func private @f(tensor<4x8xf32, #fp8moe.strided<[]>>)
@@ -144,7 +144,7 @@ func.func private @f(tensor<?x8xf32, #fp8moe.strided<[0, 1], groups<dim = 0, pad
 
 // -----
 
-// Layouts: what fits a tensor.
+// Layouts that do not fit their tensor.
 
 // expected-error @below {{layout is for tensors of rank 3, found rank 2}}
 func.func private @f(tensor<4x8xf32, #fp8moe.strided<[0, 1, 2]>>)
@@ -161,7 +161,7 @@ func.func private @f(tensor<4x8xf32, #fp8moe.strided<[0, 1], strides = [4, 1]>>)
 
 // -----
 
-// The stride of dimension 1 is unknown, but its 16 pairs need at least 32 elements.
+// Dimension 1 has an unknown stride, but its 16 pairs need at least 32 elements.
 // expected-error @below {{layout lets elements overlap: dimension 0 has stride 8, inside it lie 32 elements; with this stride dimension 1 may have a size of up to 4}}
 func.func private @f(tensor<4x16x2xf32, #fp8moe.strided<[0, 1, 2], strides = [8, ?, 1]>>)
 
@@ -172,7 +172,7 @@ func.func private @f(tensor<4x100xbf16, #fp8moe.strided<[0, 1], align = 16>>)
 
 // -----
 
-// One byte each, on every target.
+// Neutral FP8 types have one byte on every target.
 // expected-error @below {{layout promises pitches that are multiples of 16 bytes, but that of dimension 0 is 100 bytes}}
 func.func private @f(tensor<4x100x!fp8moe.e4m3, #fp8moe.strided<[0, 1], align = 16>>)
 
@@ -203,7 +203,7 @@ func.func private @f(tensor<9223372036854775807x9223372036854775807xi8, #fp8moe.
 
 // -----
 
-// Blocked scales.
+// Layouts of blocked scales.
 
 // expected-error @below {{expects a tile of rows x columns, such as 128x4}}
 func.func private @f(tensor<4x8xi8, #fp8moe.scale_blocked<>>)
@@ -275,7 +275,7 @@ func.func private @f(tensor<100x8xi8, #fp8moe.scale_blocked<128x4, groups<dim = 
 
 // -----
 
-// Targets.
+// Names of targets.
 
 // expected-error @below {{unknown target 'sm_90' (did you mean 'sm_90a'?); known targets: cpu, cpu-fnuz, sm_90a, sm_100a, gfx942, gfx950}}
 module attributes {fp8moe.target = #fp8moe.target<"sm_90">} {}
@@ -323,7 +323,7 @@ func.func private @f() -> (tensor<4xf32> {fp8moe.nmae = "x"})
 
 // -----
 
-// Enums and types.
+// Enumerations and types.
 
 // expected-error @below {{; expects one of none, pow2}}
 // expected-error @below {{failed to parse FP8MoE_ScaleRoundingAttr parameter 'value' which is to be a `::mlir::fp8moe::ScaleRounding`}}

@@ -42,7 +42,7 @@ func.func @f(%x: tensor<f32>) {
 
 // -----
 
-// The bytes do not move, so the result cannot be row-major.
+// A transpose is a view, so its result cannot be row-major.
 func.func @f(%x: tensor<4x8xf32>) {
   // expected-error @below {{expects the view to have type 'tensor<8x4xf32, #fp8moe.strided<[1, 0]>>', found 'tensor<8x4xf32>'}}
   %0 = fp8moe.transpose %x [1, 0] : tensor<4x8xf32> -> tensor<8x4xf32>
@@ -59,7 +59,7 @@ func.func @f(%x: tensor<4x8xf32>) {
 
 // -----
 
-// Padding follows its dimension.
+// The padding must follow its dimension.
 func.func @f(%x: tensor<8x8xf32, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 2>>>) {
   // expected-error @below {{expects the view to have type 'tensor<8x8xf32, #fp8moe.strided<[1, 0], groups<dim = 1, pad = 2>>>', found 'tensor<8x8xf32, #fp8moe.strided<[1, 0], groups<dim = 0, pad = 2>>>'}}
   %0 = fp8moe.transpose %x [1, 0] : tensor<8x8xf32, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 2>>>
@@ -78,7 +78,7 @@ func.func @f(%x: tensor<4x8xf8E8M0FNU, #fp8moe.scale_blocked<128x4>>) {
 
 // -----
 
-// Nothing says where the bytes start.
+// A view is as aligned as its input, which promises only the size of an element.
 func.func @f(%x: tensor<4x8xf32>) {
   // expected-error @below {{promises an alignment of 16 bytes, but only 4 follow from the input of type 'tensor<4x8xf32>'; use fp8moe.relayout for an aligned copy}}
   %0 = fp8moe.transpose %x [1, 0] : tensor<4x8xf32> -> tensor<8x4xf32, #fp8moe.strided<[1, 0], align = 16>>
@@ -95,7 +95,7 @@ func.func @f(%x: tensor<*xf32>) {
 
 // -----
 
-// Encodings of other dialects are no layouts.
+// An encoding of another dialect is no layout.
 func.func @f(%x: tensor<4x8xf32, "row-major">) {
   // expected-error @below {{operand #0 must be ranked tensor whose encoding, if any, is a layout, but got 'tensor<4x8xf32, "row-major">'}}
   %0 = fp8moe.transpose %x [0, 1] : tensor<4x8xf32, "row-major"> -> tensor<4x8xf32, "row-major">
@@ -139,7 +139,7 @@ func.func @f(%x: tensor<4x8xf32>) {
 
 // -----
 
-// 4x6 to 3x8 would split and merge at once.
+// A reshape either merges or splits. 4x6 to 3x8 would do both at once.
 func.func @f(%x: tensor<4x6xf32>) {
   // expected-error @below {{only merges or splits runs of dimensions (a split has at most one '?'), found [4, 6] to [3, 8]}}
   %0 = fp8moe.reshape %x : tensor<4x6xf32> -> tensor<3x8xf32>
@@ -148,7 +148,7 @@ func.func @f(%x: tensor<4x6xf32>) {
 
 // -----
 
-// Nothing tells how many rows each part has.
+// A split into two dynamic sizes is ambiguous.
 func.func @f(%x: tensor<?xf32>) {
   // expected-error @below {{only merges or splits runs of dimensions (a split has at most one '?'), found [?] to [?, ?]}}
   %0 = fp8moe.reshape %x : tensor<?xf32> -> tensor<?x?xf32>
@@ -157,7 +157,7 @@ func.func @f(%x: tensor<?xf32>) {
 
 // -----
 
-// a x 4b, or 4a x b.
+// The reshape is ambiguous: a merged 4 could belong to the first or to the last dimension.
 func.func @f(%x: tensor<?x4x?xf32>) {
   // expected-error @below {{could merge or split in several ways, found [?, 4, ?] to [?, ?]; give more static sizes, or reshape in steps with one '?' each}}
   %0 = fp8moe.reshape %x : tensor<?x4x?xf32> -> tensor<?x?xf32>
@@ -174,7 +174,7 @@ func.func @f(%x: tensor<f32>) {
 
 // -----
 
-// No tensor has that many elements.
+// The result would have more elements than an i64 counts.
 func.func @f(%x: tensor<?xi8>) {
   // expected-error @below {{only merges or splits runs of dimensions (a split has at most one '?'), found [?] to [?, 4611686018427387904, 4611686018427387904]}}
   %0 = fp8moe.reshape %x : tensor<?xi8> -> tensor<?x4611686018427387904x4611686018427387904xi8>
@@ -183,7 +183,8 @@ func.func @f(%x: tensor<?xi8>) {
 
 // -----
 
-// A search that does not remember its dead ends would not end here.
+// The verifier's search for a reshape is exponential unless it remembers dead ends. Without that,
+// this test would not end.
 func.func @f(%x: tensor<1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x2xi8>) {
   // expected-error @below {{only merges or splits runs of dimensions (a split has at most one '?'), found [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2] to [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 3]}}
   %0 = fp8moe.reshape %x : tensor<1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x2xi8>
@@ -201,7 +202,7 @@ func.func @f(%x: tensor<4x8xf32, #fp8moe.strided<[1, 0]>>) {
 
 // -----
 
-// Between rows of 8 lie 8 elements of something else.
+// Each row of 8 elements is followed by 8 others, so the rows cannot merge.
 func.func @f(%x: tensor<4x8xf32, #fp8moe.strided<[0, 1], strides = [16, 1]>>) {
   // expected-error @below {{would have to move bytes: no strides describe this view of 'tensor<4x8xf32, #fp8moe.strided<[0, 1], strides = [16, 1]>>'; use fp8moe.contiguous first}}
   %0 = fp8moe.reshape %x : tensor<4x8xf32, #fp8moe.strided<[0, 1], strides = [16, 1]>> -> tensor<32xf32>
@@ -210,7 +211,7 @@ func.func @f(%x: tensor<4x8xf32, #fp8moe.strided<[0, 1], strides = [16, 1]>>) {
 
 // -----
 
-// Parts of rows that overlap, which only a tensor of one row can have: 64 rows overlap for sure.
+// Overlapping rows are legal only for one row. A split into 64 proves that there are more.
 func.func @f(%x: tensor<?x8xf32, #fp8moe.strided<[1, 0], strides = [1, 1]>>) {
   // expected-error @below {{would have to move bytes: no strides describe this view of 'tensor<?x8xf32, #fp8moe.strided<[1, 0], strides = [1, 1]>>'; use fp8moe.contiguous first}}
   %0 = fp8moe.reshape %x : tensor<?x8xf32, #fp8moe.strided<[1, 0], strides = [1, 1]>> -> tensor<?x64x8xf32>
@@ -235,7 +236,7 @@ func.func @f(%x: tensor<12x4xf32, #fp8moe.strided<[1, 0]>>) {
 
 // -----
 
-// The message names a type that is legal: strides do not decrease outwards.
+// The expected type in the message must be legal: outer strides are not smaller than inner ones.
 func.func @f(%x: tensor<4x8xf32, #fp8moe.strided<[0, 1], strides = [32, 2]>>) {
   // expected-error @below {{expects the view to have type 'tensor<1x4x8xf32, #fp8moe.strided<[0, 1, 2], strides = [128, 32, 2]>>', found 'tensor<1x4x8xf32>'}}
   %0 = fp8moe.reshape %x : tensor<4x8xf32, #fp8moe.strided<[0, 1], strides = [32, 2]>> -> tensor<1x4x8xf32>
@@ -252,7 +253,7 @@ func.func @f(%x: tensor<8x64xbf16>) {
 
 // -----
 
-// A pitch of an unknown number of elements is a multiple of nothing.
+// A row of unknown length has no known alignment.
 func.func @f(%x: tensor<8x?xbf16, #fp8moe.strided<[0, 1], align = 16>>) {
   // expected-error @below {{promises an alignment of 16 bytes, but only 2 follow from the input of type 'tensor<8x?xbf16, #fp8moe.strided<[0, 1], align = 16>>'; use fp8moe.relayout for an aligned copy}}
   %0 = fp8moe.reshape %x : tensor<8x?xbf16, #fp8moe.strided<[0, 1], align = 16>> -> tensor<8x4x?xbf16, #fp8moe.strided<[0, 1, 2], align = 16>>
@@ -387,7 +388,7 @@ func.func @f(%x: tensor<4x8xf32>, %ends: tensor<4xi32>) {
 
 // -----
 
-// round_up(4 + 3 * 1, 2) = 8
+// The padded extent is round_up(4 + 3 * 1, 2) = 8.
 func.func @f(%x: tensor<4x8xf32>, %ends: tensor<3xi32>) {
   // expected-error @below {{expects dimension 0 of the result to be 8, found 6}}
   %0 = fp8moe.relayout %x groups(%ends : tensor<3xi32>) : tensor<4x8xf32> -> tensor<6x8xf32, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 2>>>
@@ -396,7 +397,7 @@ func.func @f(%x: tensor<4x8xf32>, %ends: tensor<3xi32>) {
 
 // -----
 
-// With an unknown number of groups the padded extent is unknown too.
+// The padded extent is unknown, as the number of groups is.
 func.func @f(%x: tensor<4x8xf32>, %ends: tensor<?xi32>) {
   // expected-error @below {{expects dimension 0 of the result to be ?, found 8}}
   %0 = fp8moe.relayout %x groups(%ends : tensor<?xi32>) : tensor<4x8xf32> -> tensor<8x8xf32, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 2>>>

@@ -47,7 +47,7 @@ func.func @f(%a: tensor<8x4xf8E4M3FN>, %b: tensor<2x4x6xf8E4M3FNUZ>, %ends: tens
 
 // -----
 
-// The target's own type may be the other flavour.
+// f8E4M3FN and the neutral type do not mix: the target may resolve the neutral type to FNUZ.
 func.func @f(%a: tensor<8x4x!fp8moe.e4m3>, %b: tensor<2x4x6xf8E4M3FN>, %ends: tensor<2xi32>, %sa: tensor<8xf32>, %sb: tensor<2x6xf32>) {
   // expected-error @below {{mixes FP8 flavours: '!fp8moe.e4m3' and 'f8E4M3FN'; quantize both operands to types of one flavour, or both to !fp8moe types}}
   %0 = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<2xi32>) scales(%sa, %sb : tensor<8xf32>, tensor<2x6xf32>) direction quantize
@@ -156,7 +156,7 @@ func.func @f(%a: tensor<8x4x!fp8moe.e4m3>, %b: tensor<2x4x6x!fp8moe.e4m3>, %ends
 
 // -----
 
-// The generic form can have the scales of the second operand only.
+// The syntax cannot give scales of B only, but the generic form can.
 func.func @f(%a: tensor<8x4x!fp8moe.e4m3>, %b: tensor<2x4x6x!fp8moe.e4m3>, %ends: tensor<2xi32>, %s: tensor<2x6xf32>) {
   // expected-error @below {{has scales of the second operand only; give those of the first one, too}}
   %0 = "fp8moe.grouped_matmul"(%a, %b, %ends, %s) <{direction = #fp8moe<scale quantize>, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 0>}>
@@ -329,7 +329,7 @@ func.func @f(%a: tensor<8x4x!fp8moe.e4m3>, %b: tensor<2x4x6x!fp8moe.e4m3>, %ends
 
 // -----
 
-// grouped_matmul, weight gradient
+// grouped_matmul, K-grouped (gradient of the weights)
 
 func.func @f(%a: tensor<4x8xbf16>, %b: tensor<9x6xbf16>, %ends: tensor<2xi32>) {
   // expected-error @below {{expects the contracted sizes to agree, found 8 and 9}}
@@ -403,7 +403,7 @@ func.func @f(%a: tensor<4x8x!fp8moe.e4m3>, %b: tensor<8x6x!fp8moe.e4m3>, %ends: 
 
 // -----
 
-// grouped_matmul, accumulating
+// grouped_matmul with an addend
 
 func.func @f(%a: tensor<4x8xbf16>, %b: tensor<8x6xbf16>, %ends: tensor<2xi32>, %c: tensor<2x4x6xbf16>) {
   // expected-error @below {{expects the tensor to accumulate into to have the result's type 'tensor<2x4x6xf32>', found 'tensor<2x4x6xbf16>'}}
@@ -491,7 +491,7 @@ func.func @f(%a: tensor<4x8xbf16>, %b: tensor<8x6xbf16>, %c: tensor<4x6xbf16>) {
 
 // -----
 
-// precision
+// Precision decisions
 
 func.func @f(%a: tensor<4x8x!fp8moe.e4m3>, %b: tensor<8x6x!fp8moe.e4m3>, %sa: tensor<4xf32>, %sb: tensor<6xf32>) {
   // expected-error @below {{multiplies FP8 operands, but its precision says 'undecided'; write 'fp8', or give it bf16 operands without scales}}

@@ -1,6 +1,6 @@
 // RUN: fp8moe-opt %s --split-input-file --verify-diagnostics
 
-// Scales of blocks of a grouped_matmul
+// grouped_matmul with block scales
 
 func.func @f(%a: tensor<64x96x!fp8moe.e4m3>, %b: tensor<2x96x32x!fp8moe.e4m3>, %ends: tensor<2xi32>,
              %sa: tensor<64x3xf8E8M0FNU>, %sb: tensor<2x32xf32>) {
@@ -34,7 +34,7 @@ func.func @f(%a: tensor<64x96x!fp8moe.e4m3>, %b: tensor<2x96x32x!fp8moe.e4m3>, %
 
 // -----
 
-// Blocks along the rows of groups have groups of scales.
+// In a K-grouped matmul, blocks lie along the groups, so the scales need padded groups, too.
 func.func @f(%a: tensor<32x64x!fp8moe.e4m3>, %b: tensor<64x96x!fp8moe.e4m3>, %ends: tensor<2xi32>,
              %sa: tensor<32x2xf8E8M0FNU>, %sb: tensor<96x2xf8E8M0FNU>) {
   // expected-error @below {{expects group offsets exactly when the scales have a blocked layout with padded groups; use #fp8moe.scale_blocked<128x4, groups<dim = 1, pad = 4>>}}
@@ -60,7 +60,7 @@ func.func @f(%a: tensor<32x96x!fp8moe.e4m3, #rows>, %b: tensor<96x96x!fp8moe.e4m
 
 // -----
 
-// Dense ones have no groups.
+// A dense matmul has no groups, so its scales cannot have any.
 func.func @f(%a: tensor<32x64x!fp8moe.e4m3>, %b: tensor<64x96x!fp8moe.e4m3>,
              %sa: tensor<256x2xf8E8M0FNU, #fp8moe.scale_blocked<128x4, groups<dim = 0, pad = 128>>>,
              %sb: tensor<96x2xf8E8M0FNU>) {

@@ -42,7 +42,7 @@ func.func @f(%x: tensor<64x96xf32>) {
 
 // -----
 
-// Blocks come last.
+// The dimension of the blocks is the last one of the scales.
 func.func @f(%x: tensor<64x96xf32>) {
   // expected-error @below {{expects scales #0 to have shape [96, 2] (the input's other dimensions, then its blocks of 32), found [2, 96]}}
   %0:2 = fp8moe.mx_quantize %x along [0] mode rceil : tensor<64x96xf32> -> tensor<64x96x!fp8moe.e4m3>, tensor<2x96xf8E8M0FNU>
@@ -107,7 +107,7 @@ func.func @f(%x: tensor<64x96xf32>, %ends: tensor<1xi32>) {
 
 // -----
 
-// P = round_up(64 + 1 * 127, 128) = 256
+// The padded extent is round_up(64 + 1 * 127, 128) = 256.
 func.func @f(%x: tensor<64x96xf32>, %ends: tensor<1xi32>) {
   // expected-error @below {{expects scales #0 to have shape [256, 3] (the input's other dimensions, then its blocks of 32), found [128, 3]}}
   %0:2 = fp8moe.mx_quantize %x along [1] mode rceil groups(%ends : tensor<1xi32>) : tensor<64x96xf32> -> tensor<64x96x!fp8moe.e4m3>, tensor<128x3xf8E8M0FNU, #fp8moe.scale_blocked<128x4, groups<dim = 0, pad = 128>>>
@@ -125,7 +125,7 @@ func.func @f(%x: tensor<2x64x96xf32>, %ends: tensor<1xi32>) {
 
 // -----
 
-// Two axes.
+// Quantization along two axes
 
 func.func @f(%x: tensor<64x96xf32>) {
   // expected-error @below {{expects one axis or two different ones, found [1, 1]}}

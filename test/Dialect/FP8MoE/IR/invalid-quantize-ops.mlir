@@ -108,7 +108,7 @@ func.func @f(%x: tensor<4x8xf32>, %ends: tensor<2x1xi32>) {
 
 // -----
 
-// Offsets are 32-bit integers.
+// Offsets are i32.
 func.func @f(%x: tensor<4x8xf32>, %ends: tensor<2xi64>) {
   // expected-error @below {{operand #1 must be 1-D tensor of i32 group ends whose encoding, if any, is a layout, but got 'tensor<2xi64>'}}
   %0 = fp8moe.jagged_scale %x groups(%ends : tensor<2xi64>) along 0 rounding pow2 fp8 !fp8moe.e4m3 : tensor<4x8xf32> -> tensor<2x8xf32>
@@ -136,7 +136,7 @@ func.func @f(%x: tensor<4x8xf32>, %s: tensor<4xf32>) {
 
 // -----
 
-// A single number has no slices.
+// A tensor of rank 0 has no axis to quantize along.
 func.func @f(%x: tensor<f32>, %s: tensor<f32>) {
   // expected-error @below {{needs an input with dimensions, found 'tensor<f32>'}}
   %0 = fp8moe.quantize %x by %s along 0 : tensor<f32>, tensor<f32> -> tensor<!fp8moe.e4m3>
@@ -201,7 +201,7 @@ func.func @f(%x: tensor<4x8xf32>, %s: tensor<4xf32>) {
 
 // -----
 
-// An FP8 type that no hardware here has.
+// f8E4M3 (IEEE-like) is an FP8 type that no supported target has.
 func.func @f(%x: tensor<4x8xf32>, %s: tensor<4xf32>) {
   // expected-error @below {{result #0 must be tensor of FP8 (!fp8moe.e4m3, !fp8moe.e5m2 or their FN or FNUZ builtin types) whose encoding, if any, is a layout, but got 'tensor<4x8xf8E4M3>'}}
   %0 = fp8moe.quantize %x by %s along 1 : tensor<4x8xf32>, tensor<4xf32> -> tensor<4x8xf8E4M3>
@@ -311,7 +311,7 @@ func.func @f(%x: tensor<4x8xf32>) {
 
 // -----
 
-// The generic form can have any number of results.
+// The syntax fixes the number of results, but the generic form can have any.
 func.func @f(%x: tensor<4x8xf32>) {
   // expected-error @below {{expects 2 results, data and scales for each of 1 axis, found 3}}
   %0:3 = "fp8moe.dynamic_quantize"(%x) <{axes = array<i64: 1>, rounding = #fp8moe<scale_rounding pow2>}>
@@ -329,7 +329,7 @@ func.func @f(%x: tensor<4x8xf32>) {
 
 // -----
 
-// Data come first.
+// Results are the data first, then the scales.
 func.func @f(%x: tensor<4x8xf32>) {
   // expected-error @below {{result #0 must be variadic of tensor of FP8 (!fp8moe.e4m3, !fp8moe.e5m2 or their FN or FNUZ builtin types) whose encoding, if any, is a layout, but got 'tensor<4xf32>'}}
   %0:2 = fp8moe.dynamic_quantize %x along [1] rounding pow2 : tensor<4x8xf32> -> tensor<4xf32>, tensor<4x8x!fp8moe.e4m3>
@@ -435,7 +435,7 @@ func.func @f(%x: tensor<4x8xf32>, %ends: tensor<3xi32>) {
 
 // -----
 
-// round_up(4 + 3 * 1, 2) = 8
+// The padded extent is round_up(4 + 3 * 1, 2) = 8.
 func.func @f(%x: tensor<4x8xf32>, %ends: tensor<3xi32>) {
   // expected-error @below {{expects data #0 to have shape [8, 8] (the padded extent along the jagged axis), found [6, 8]}}
   %0:2 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<3xi32>) along [0] rounding pow2 : tensor<4x8xf32>
@@ -463,7 +463,7 @@ func.func @f(%x: tensor<4x8xf32>, %ends: tensor<?xi32>) {
 
 // -----
 
-// Only the data of the jagged axis can be padded.
+// Only the data of the jagged axis can have padded groups.
 func.func @f(%x: tensor<4x8xf32>, %ends: tensor<3xi32>) {
   // expected-error @below {{expects data #1 to be packed, because groups do not cut it, found #fp8moe.strided<[0, 1], groups<dim = 0, pad = 2>>}}
   %0:4 = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<3xi32>) along [0, 1] rounding pow2 : tensor<4x8xf32>

@@ -170,7 +170,7 @@ func.func private @f() attributes {t = #fp8moe.mfma<rows = 256, columns = 320>}
 
 // -----
 
-// Tiles that are legal alone, but not together or for their operation.
+// Each of these tiles is legal by itself, but not with the others or for its operation.
 
 func.func @waves(%x: tensor<?x128xbf16>) {
   // expected-error @below {{expects ranges to decide between its tiles, found 'least_waves', which counts those of a matmul; remove it and the times of waves}}

@@ -9,7 +9,8 @@ func.func @transpose(%x: tensor<?x2048xbf16>) -> tensor<2048x?xbf16, #fp8moe.str
   return %t : tensor<2048x?xbf16, #fp8moe.strided<[1, 0]>>
 }
 
-// The dimensions of [0, 1, 2] become [2, 0, 1], and so do their names in the order.
+// The transpose permutes dimensions [0, 1, 2] to [2, 0, 1]. The order in the layout is renamed
+// alike.
 // CHECK-LABEL: func.func @transpose_3d(
 func.func @transpose_3d(%w: tensor<?x16x8xf32>) -> tensor<8x?x16xf32, #fp8moe.strided<[1, 2, 0]>> {
   // CHECK: fp8moe.transpose %{{.*}} [2, 0, 1]
@@ -17,7 +18,7 @@ func.func @transpose_3d(%w: tensor<?x16x8xf32>) -> tensor<8x?x16xf32, #fp8moe.st
   return %t : tensor<8x?x16xf32, #fp8moe.strided<[1, 2, 0]>>
 }
 
-// Padding and explicit strides follow their dimension.
+// Group padding and explicit strides follow their dimension.
 // CHECK-LABEL: func.func @transpose_padded(
 func.func @transpose_padded(%x: tensor<256x64xbf16, #fp8moe.strided<[0, 1], strides = [?, 1], align = 16, groups<dim = 0, pad = 128>>>) {
   // CHECK: -> tensor<64x256xbf16, #fp8moe.strided<[1, 0], strides = [1, ?], align = 16, groups<dim = 1, pad = 128>>>
@@ -27,7 +28,7 @@ func.func @transpose_padded(%x: tensor<256x64xbf16, #fp8moe.strided<[0, 1], stri
   return
 }
 
-// A view may promise less than its input, and spell the same strides differently.
+// A view may promise less alignment than its input, and may spell equal strides differently.
 // CHECK-LABEL: func.func @transpose_spellings(
 func.func @transpose_spellings(%x: tensor<32x64xbf16, #fp8moe.strided<[0, 1], align = 128>>) {
   // CHECK: -> tensor<64x32xbf16, #fp8moe.strided<[1, 0], strides = [1, 64], align = 16>>
@@ -43,7 +44,7 @@ func.func @transpose_rank0(%x: tensor<f32>) -> tensor<f32> {
   return %t : tensor<f32>
 }
 
-// The fixed order of blocked scales allows the identity only.
+// Blocked scales have a fixed order: only the identity transpose is legal.
 // CHECK-LABEL: func.func @transpose_blocked(
 func.func @transpose_blocked(%s: tensor<?x64xf8E8M0FNU, #fp8moe.scale_blocked<128x4>>) {
   // CHECK: fp8moe.transpose %{{.*}} [0, 1]
@@ -66,7 +67,7 @@ func.func @reshape_split_dynamic(%x: tensor<?x8xi8>) -> tensor<?x64x8xi8> {
   return %r : tensor<?x64x8xi8>
 }
 
-// In a column-major matrix, the split rows stay inside the columns.
+// In a column-major matrix, both parts of the split rows stay inside the columns.
 // CHECK-LABEL: func.func @reshape_column_major(
 func.func @reshape_column_major(%x: tensor<12x?xf32, #fp8moe.strided<[1, 0]>>) {
   // CHECK: -> tensor<3x4x?xf32, #fp8moe.strided<[2, 0, 1]>>
@@ -74,7 +75,7 @@ func.func @reshape_column_major(%x: tensor<12x?xf32, #fp8moe.strided<[1, 0]>>) {
   return
 }
 
-// Rows at a pitch of 512 merge, as each lies right behind the one before.
+// Dimensions 0 and 1 merge although rows have a stride of 512: 4096 = 8 * 512.
 // CHECK-LABEL: func.func @reshape_strided(
 func.func @reshape_strided(%x: tensor<4x8x100xbf16, #fp8moe.strided<[0, 1, 2], strides = [4096, 512, 1], align = 16>>) {
   // CHECK: -> tensor<32x100xbf16, #fp8moe.strided<[0, 1], strides = [512, 1], align = 16>>
@@ -83,7 +84,7 @@ func.func @reshape_strided(%x: tensor<4x8x100xbf16, #fp8moe.strided<[0, 1, 2], s
   return
 }
 
-// Dimensions of size 1 come and go; their place in memory means nothing.
+// A reshape may add and drop dimensions of size 1, whatever their strides.
 // CHECK-LABEL: func.func @reshape_ones(
 func.func @reshape_ones(%x: tensor<1x4x1x8xf32, #fp8moe.strided<[0, 1, 3, 2], strides = [?, 16, 1, 2]>>) {
   // CHECK: -> tensor<4x8xf32, #fp8moe.strided<[0, 1], strides = [16, 2]>>
@@ -109,7 +110,7 @@ func.func @contiguous(%x: tensor<2048x?xbf16, #fp8moe.strided<[1, 0]>>) -> tenso
   return %c : tensor<2048x?xbf16>
 }
 
-// A copy may be aligned better than what it copies.
+// A copy may promise a higher alignment than its input.
 // CHECK-LABEL: func.func @contiguous_aligned(
 func.func @contiguous_aligned(%x: tensor<?x64xbf16, #fp8moe.strided<[0, 1], strides = [?, ?]>>) {
   // CHECK: -> tensor<?x64xbf16, #fp8moe.strided<[0, 1], align = 128>>
@@ -125,7 +126,7 @@ func.func @relayout(%x: tensor<?x2048xbf16>) -> tensor<?x2048xbf16, #fp8moe.stri
   return %r : tensor<?x2048xbf16, #fp8moe.strided<[1, 0]>>
 }
 
-// round_up(512 + 4 * 127, 128) = 1024
+// The padded extent is round_up(512 + 4 * 127, 128) = 1024.
 // CHECK-LABEL: func.func @relayout_pad_and_pack(
 func.func @relayout_pad_and_pack(%x: tensor<512x8xf32>, %ends: tensor<4xi32>) -> tensor<512x8xf32> {
   // CHECK: fp8moe.relayout %{{.*}} groups(%{{.*}} : tensor<4xi32>) : tensor<512x8xf32> -> tensor<1024x8xf32, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 128>>>
@@ -137,7 +138,7 @@ func.func @relayout_pad_and_pack(%x: tensor<512x8xf32>, %ends: tensor<4xi32>) ->
   return %u : tensor<512x8xf32>
 }
 
-// Both sides padded alike: a copy of the padded extent, which needs no offsets.
+// Both sides have equally padded groups, so the copy covers the padded extent and needs no offsets.
 // CHECK-LABEL: func.func @relayout_padded(
 func.func @relayout_padded(%x: tensor<?x8xf32, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>>) {
   // CHECK: -> tensor<?x8xf32, #fp8moe.strided<[1, 0], groups<dim = 0, pad = 16>>>

@@ -5,7 +5,7 @@
 #colMajor = #fp8moe.strided<[1, 0]>
 #perExpertColMajor = #fp8moe.strided<[0, 2, 1]>
 
-// 'accumulation fast' is the default and is not printed.
+// `accumulation fast` is the default and is not printed.
 // CHECK-LABEL: func.func @forward(
 func.func @forward(%a: tensor<?x64x!fp8moe.e4m3>, %sa: tensor<?xf32>,
                    %b: tensor<8x64x32x!fp8moe.e4m3, #perExpertColMajor>, %sb: tensor<8x32xf32>,
@@ -36,7 +36,7 @@ func.func @weight_gradient(%a: tensor<32x?xf8E5M2>, %sa: tensor<8x32xf32>,
   return %o : tensor<8x32x64xf32>
 }
 
-// Both operands pad their groups of M alike.
+// In a K-grouped matmul, both operands pad their groups alike.
 // CHECK-LABEL: func.func @weight_gradient_padded(
 func.func @weight_gradient_padded(
     %a: tensor<32x?xf8E4M3FNUZ, #fp8moe.strided<[0, 1], groups<dim = 1, pad = 16>>>, %sa: tensor<?x32xf32>,
@@ -50,7 +50,7 @@ func.func @weight_gradient_padded(
   return %o : tensor<?x32x64xbf16>
 }
 
-// Scales of the first operand only.
+// A may have scales while B has none.
 // CHECK-LABEL: func.func @forward_scales_of_a(
 func.func @forward_scales_of_a(%a: tensor<?x64x!fp8moe.e4m3>, %sa: tensor<?xf32>,
                                %b: tensor<8x64x32x!fp8moe.e4m3, #perExpertColMajor>, %ends: tensor<8xi32>) -> tensor<?x32xbf16> {
@@ -70,7 +70,7 @@ func.func @weight_gradient_scales_of_a(%a: tensor<32x?xf8E4M3FN>, %sa: tensor<8x
   return %o : tensor<8x32x64xbf16>
 }
 
-// Gradients of several microbatches add up.
+// The addend is the gradient of earlier microbatches.
 // CHECK-LABEL: func.func @weight_gradient_accumulated(
 func.func @weight_gradient_accumulated(%a: tensor<32x?xbf16>, %b: tensor<?x64xbf16, #colMajor>, %ends: tensor<8xi32>,
                                        %c: tensor<8x32x64xf32>) -> tensor<8x32x64xf32> {
@@ -123,7 +123,7 @@ func.func @decided(%a: tensor<32x?xbf16>, %b: tensor<?x64xbf16>, %ends: tensor<8
   return %o : tensor<8x32x64xbf16>
 }
 
-// Scales of blocks of a dense matmul: plain, and in tiles.
+// Block scales of a dense matmul, row-major for A and blocked for B.
 // CHECK-LABEL: func.func @dense_blocks(
 func.func @dense_blocks(%a: tensor<32x64x!fp8moe.e4m3>, %b: tensor<64x96x!fp8moe.e5m2>, %sa: tensor<32x2xf8E8M0FNU>,
                         %sb: tensor<96x2xf8E8M0FNU, #fp8moe.scale_blocked<128x4>>) -> tensor<32x96xf32> {

@@ -16,7 +16,7 @@ func.func @scale(%x: tensor<?x2048xbf16>, %y: tensor<4x?x8xf32, #perExpertColMaj
   return
 }
 
-// One slice in all: the scale is a single number.
+// A 1-D input has one scale, a tensor of rank 0.
 // CHECK-LABEL: func.func @scale_vector(
 func.func @scale_vector(%x: tensor<?xf32>) -> tensor<f32> {
   // CHECK: fp8moe.scale %{{.*}} along 0 rounding pow2 fp8 f8E5M2FNUZ : tensor<?xf32> -> tensor<f32>
@@ -59,7 +59,7 @@ func.func @dequantize(%q: tensor<?x128xf8E4M3FN>, %rows: tensor<?xf32>, %groups:
 func.func @dynamic_quantize(%x: tensor<?x128xbf16>, %w: tensor<4x16x8xbf16, #perExpertColMajor>) {
   // CHECK: fp8moe.dynamic_quantize %{{.*}} along [1] rounding pow2 : tensor<?x128xbf16> -> tensor<?x128x!fp8moe.e4m3>, tensor<?xf32>
   %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2 : tensor<?x128xbf16> -> tensor<?x128x!fp8moe.e4m3>, tensor<?xf32>
-  // Two axes, two FP8 formats, all data before all scales.
+  // Two axes with different FP8 types: both data come before both scales.
   // CHECK: fp8moe.dynamic_quantize %{{.*}} along [1, 0] rounding none tiles [#fp8moe.two_pass<columns = 64, threads = 256>] : tensor<?x128xbf16> -> tensor<?x128x!fp8moe.e4m3>, tensor<?x128x!fp8moe.e5m2, #{{.*}}>, tensor<?xf32>, tensor<128xf32>
   %q0, %q1, %s0, %s1 = fp8moe.dynamic_quantize %x along [1, 0] rounding none tiles [#fp8moe.two_pass<columns = 64, threads = 256>] : tensor<?x128xbf16>
       -> tensor<?x128x!fp8moe.e4m3>, tensor<?x128x!fp8moe.e5m2, #colMajor>, tensor<?xf32>, tensor<128xf32>
@@ -84,7 +84,7 @@ func.func @jagged_dynamic_quantize(%x: tensor<?x128xf32>, %y: tensor<128x?xbf16>
   return
 }
 
-// round_up(100 + 8 * 15, 16) = 224
+// The padded extent is round_up(100 + 8 * 15, 16) = 224.
 // CHECK-LABEL: func.func @jagged_dynamic_quantize_padded(
 func.func @jagged_dynamic_quantize_padded(%x: tensor<100x128xf32>, %ends: tensor<8xi32>) {
   // CHECK: -> tensor<224x128xf8E4M3FN, #fp8moe.strided<[1, 0], groups<dim = 0, pad = 16>>>, tensor<8x128xf32>
@@ -106,7 +106,7 @@ func.func @mx_quantize(%x: tensor<?x80xbf16>, %w: tensor<4x64x16xf32>) {
   return
 }
 
-// P = round_up(1000 + 4 * 127, 128) = 1536, and 1536 / 32 = 48.
+// The padded extent is round_up(1000 + 4 * 127, 128) = 1536.
 // CHECK-LABEL: func.func @mx_quantize_groups(
 func.func @mx_quantize_groups(%x: tensor<1000x80xbf16>, %ends: tensor<4xi32>) {
   // CHECK: fp8moe.mx_quantize %{{.*}} along [1] mode rceil groups(%{{.*}} : tensor<4xi32>) {{.*}} tensor<1536x3xf8E8M0FNU, #fp8moe.scale_blocked<128x4, groups<dim = 0, pad = 128>>>

@@ -1,6 +1,6 @@
 // RUN: fp8moe-opt %s | fp8moe-opt | FileCheck %s
 
-// Every tile, by itself.
+// Every tile attribute, by itself.
 // CHECK-LABEL: func.func private @tiles()
 // CHECK-SAME: a = #fp8moe.two_pass<columns = 8, threads = 1024>
 // CHECK-SAME: b = #fp8moe.register_resident<columns = 8, threads = 1024, chunks = 4, rounds = 1, blocks = 2>
@@ -19,7 +19,7 @@ func.func private @tiles() attributes {
   h = #fp8moe.mfma<rows = 128, columns = 256>
 }
 
-// Conditions: a range of a quantity, or the least waves.
+// A choice between tiles is made by the range of a quantity or by the least number of waves.
 // CHECK-LABEL: func.func private @choices()
 // CHECK-SAME: a = #fp8moe.choice<[#fp8moe.two_pass<columns = 8, threads = 256>]>
 // CHECK-SAME: b = #fp8moe.choice<[#fp8moe.single_pass_outer<columns = 64, stages = 13> for mean_length above 256 up_to 24576, #fp8moe.two_pass<columns = 4, threads = 128> for mean_length up_to 512, #fp8moe.two_pass<columns = 8, threads = 256> for mean_length above 512]>

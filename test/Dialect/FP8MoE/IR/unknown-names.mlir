@@ -1,6 +1,6 @@
 // RUN: fp8moe-opt %s --split-input-file --verify-diagnostics
 
-// A name that the dialect does not know is an error that has the nearest known one.
+// An error about an unknown name suggests the nearest known one.
 
 func.func @operation(%x: tensor<?x64xbf16>, %s: tensor<?xf32>) {
   // expected-error@+1 {{custom op 'fp8moe.qantize' is unknown (did you mean 'fp8moe.quantize'?)}}
