@@ -2,8 +2,8 @@
 // RUN: FileCheck %s < %t.mlir
 // RUN: fp8moe-compile %t.mlir --target=gfx950 --emit=tensor | diff %t.mlir -
 
-// Groups are short, so columns are written faster along rows and copied. But the tile for both axes writes them along
-// groups: what names it keeps its layouts.
+// Groups are short, so separate kernels would write the columns row by row and copy them. The
+// chosen tile for both axes writes columns itself. An operation with a tile keeps its layouts.
 
 // CHECK: jagged_dynamic_quantize {{.*}} along [0, 1] {{.*}} tiles [#fp8moe.rescaled_both_axes<
 // CHECK-NOT: relayout

@@ -1,4 +1,4 @@
-// A function without a body, or one that calls itself, is the same error on every target.
+// Functions without a body, and recursive ones, give the same error on every target.
 
 // RUN: not fp8moe-compile %s --target=cpu --emit=mlir 2>&1 | FileCheck %s
 // RUN: not fp8moe-compile %s --target=sm_90a --emit=mlir 2>&1 | FileCheck %s

@@ -1,5 +1,5 @@
-// A whole MoE layer (examples/moe_block.mlir). Sorted tokens and the result of SwiGLU are
-// quantized where they are computed: no launch writes them, and no copy is left.
+// A whole MoE layer (examples/moe_block.mlir). Gathered tokens and the result of SwiGLU are
+// computed where they are quantized. No launch writes them, and no copy is left.
 
 // RUN: fp8moe-compile %examples/moe_block.mlir --target=sm_90a --emit=tensor 2>/dev/null \
 // RUN: | FileCheck %s --implicit-check-not=relayout --implicit-check-not=contiguous
@@ -15,8 +15,8 @@
 // CHECK-NEXT:  grouped_matmul
 // CHECK-LABEL: func.func @backward
 
-// The report has the program's time beside the least that its bytes and products take. Rows
-// that their readers compute move nothing.
+// The report compares the program's time with the lower bound from its bytes and FLOPs. Rows that
+// their readers compute move no bytes.
 
 // RUN: fp8moe-compile %examples/moe_block.mlir --target=sm_90a --report -o %t 2>/dev/null \
 // RUN: | FileCheck %s --check-prefix=REPORT

@@ -1,5 +1,4 @@
-// The layer of examples/moe_layer.mlir on AMD: quantizations and matmuls, no copy, and
-// kernels that touch no memory for spills.
+// examples/moe_layer.mlir on AMD has only quantizations and matmuls, no copies. No kernel spills.
 
 // RUN: fp8moe-compile %examples/moe_layer.mlir --target=gfx942 --emit=tensor 2>/dev/null \
 // RUN: | FileCheck %s --check-prefixes=CHECK,FNUZ --implicit-check-not=relayout --implicit-check-not=contiguous

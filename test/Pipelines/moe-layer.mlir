@@ -1,13 +1,11 @@
-// The layer of examples/moe_layer.mlir names no layout between quantizations and matmuls.
-// Each quantization writes what its matmul reads: no copy, no view that hides one, and
-// padded groups for the weight gradient.
+// examples/moe_layer.mlir names no layouts between quantizations and matmuls. The compiler chooses
+// layouts without copies or views, and padded groups for wgrad.
 
 // RUN: fp8moe-compile %examples/moe_layer.mlir --target=sm_90a --emit=tensor 2>/dev/null \
 // RUN: | FileCheck %s --implicit-check-not=relayout --implicit-check-not=contiguous
 
-// Each kernel of the plan is a quantization or a matmul. One that is streamed is followed by
-// the one for inputs that tensor maps do not take, one along both axes by one for each; a matmul
-// of unknown tokens has two tiles.
+// Each launch is a quantization or a matmul. A single-pass kernel is followed by its fallback, a
+// kernel for both axes by one for each. A matmul with dynamic tokens has two tiles.
 
 // RUN: fp8moe-compile %examples/moe_layer.mlir --target=sm_90a --emit=mlir 2>/dev/null \
 // RUN: | grep -e 'fp8moe_plan.program' -e 'fp8moe_plan.launch' | FileCheck %s --check-prefix=PLAN

@@ -1,5 +1,5 @@
-// The casts of examples/mx_weights.mlir, written as a cast of all experts as one matrix, with copies of
-// its data and its scales, become one kernel that reads the weights once.
+// examples/mx_weights.mlir casts all experts as one matrix and copies the data and the scales. This
+// becomes one kernel that reads the weights once.
 
 // RUN: fp8moe-compile %examples/mx_weights.mlir --target=sm_90a --emit=tensor 2>/dev/null \
 // RUN: | FileCheck %s --implicit-check-not=fp8moe.relayout --implicit-check-not=fp8moe.contiguous
@@ -21,7 +21,7 @@
 // LAUNCH-LABEL: fp8moe_plan.program @mx_weights
 // LAUNCH:         fp8moe_plan.launch @fp8moe_kernels::@mx_quantize_both_0
 
-// The loops of the CPU read the weights along each axis.
+// On the CPU, the weights are read once for each axis.
 // CPU-LABEL: func.func @mx_weights
 // CPU-NEXT:  fp8moe.mx_quantize %{{.*}} along [2]
 // CPU-NEXT:  fp8moe.mx_quantize %{{.*}} along [1]

@@ -1,4 +1,4 @@
-// Each pipeline takes the chips of its kind, and ends with plans and LLVM dialect.
+// Each pipeline accepts the chips of its kind. It leaves programs and the LLVM dialect.
 
 // RUN: fp8moe-opt %s --fp8moe-to-cpu | FileCheck %s --check-prefixes=CHECK,CPU
 // RUN: fp8moe-opt %s --fp8moe-to-cpu="chip=cpu-fnuz" | FileCheck %s --check-prefixes=CHECK,FNUZ
@@ -27,7 +27,7 @@ func.func @quantize(%x: tensor<?x64xbf16>) -> (tensor<?x64x!fp8moe.e4m3>, tensor
   return %q, %s : tensor<?x64x!fp8moe.e4m3>, tensor<?xf32>
 }
 
-// Programs are lowered one function at a time, so private functions are inlined.
+// Each function is lowered to a program of its own, so private functions are inlined first.
 func.func private @body(%x: tensor<?x64xbf16>) -> (tensor<?x64x!fp8moe.e4m3>, tensor<?xf32>) {
   %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
       : tensor<?x64xbf16> -> tensor<?x64x!fp8moe.e4m3>, tensor<?xf32>

@@ -1,4 +1,5 @@
-// Experts in bf16, by recipe mxfp8: forward, dgrad and wgrad quantize blocks and multiply with their scales.
+// Recipe mxfp8 turns a bf16 expert matmul into MX quantizations and matmuls with block scales, for
+// forward, dgrad and wgrad.
 
 // RUN: fp8moe-compile %s --target=gfx950 --precision-recipe=mxfp8 --precision-policy=all --emit=tensor | FileCheck %s
 // RUN: fp8moe-compile %s --target=gfx950 --precision-recipe=mxfp8 --precision-policy=all --emit=asm | FileCheck %s --check-prefix=ASM
@@ -9,7 +10,7 @@
 
 // CHECK-LABEL: func.func @experts
 // CHECK: fp8moe.mx_quantize %{{.*}} along [1] mode rceil : tensor<?x2048xbf16>
-// Weights are read once for both axes.
+// The weights are quantized along both axes from one load.
 // CHECK: fp8moe.mx_quantize %{{.*}} along [2, 1] mode rceil : tensor<8x1408x2048xbf16>
 // CHECK: fp8moe.grouped_matmul {{.*}} scales({{.*}} : tensor<?x64xf8E8M0FNU>, tensor<8x1408x64xf8E8M0FNU>) precision <fp8, "w1", forward, recipe = mxfp8,
 // CHECK: fp8moe.grouped_matmul {{.*}} scales({{.*}} : tensor<?x44xf8E8M0FNU>, tensor<8x2048x44xf8E8M0FNU>) precision <fp8, "w1", dgrad, recipe = mxfp8,

@@ -32,7 +32,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// MX data are in the OCP encoding.
+// MX data use the OCP encoding, which gfx942 lacks.
 module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
   func.func @blocks(%q: tensor<?x64xf8E4M3FNUZ>, %s: tensor<?x2xf8E8M0FNU>) -> tensor<?x64xbf16> {
     // expected-error@+1 {{'fp8moe.mx_dequantize' is not supported on target gfx942 yet; compile the function for sm_90a or sm_100a or gfx950 or 'cpu'}}

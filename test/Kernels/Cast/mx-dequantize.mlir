@@ -1,6 +1,6 @@
 // RUN: fp8moe-opt %s --split-input-file --convert-fp8moe-to-gpu --canonicalize --cse | FileCheck %s
 
-// Blocks along the contiguous dimension: the 16 elements of a chunk have one scale byte, whose bits
+// Blocks lie along the contiguous dimension, so 16 adjacent elements share one scale byte. Its bits
 // become the exponent of an f32.
 
 #aligned = #fp8moe.strided<[0, 1], align = 16>
@@ -17,7 +17,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         llvm.load %{{.*}} invariant {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
 // CHECK:         llvm.load %{{.*}} invariant {alignment = 1 : i64} : !llvm.ptr<1> -> i8
 // CHECK:         %[[POWER:.*]] = arith.shli %{{.*}}, %c23_i32
-// 2^-127, and NaN.
+// Two codes need a select: 0 is 2^-127, a subnormal f32, and 255 is NaN.
 // CHECK:         arith.select %{{.*}}, %c4194304_i32, %[[POWER]]
 // CHECK:         arith.select %{{.*}}, %c2143289344_i32
 // CHECK:         fp8moe_kernel.unpack_fp8
@@ -26,8 +26,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Blocks along columns that are transposed to rows: the 128x4 factors of a tile are put into shared
-// memory as bf16, two by each thread, and read there for 8 lines at a time.
+// The column-major input becomes row-major. Each thread computes two of the tile's 128x4 factors
+// and stores them to shared memory as bf16. Later each thread reads the factors of eight rows.
 
 #aligned = #fp8moe.strided<[0, 1], align = 16>
 #column_major = #fp8moe.strided<[1, 0], align = 16>
@@ -58,7 +58,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// In groups, whose scales are in tiles: row r and block c have byte (r % 32) * 16 + (r / 32) * 4 + c.
+// The scales are blocked and in groups. Within a tile, the scale of row r and block c is byte (r %
+// 32) * 16 + (r / 32) * 4 + c.
 
 #tiles = #fp8moe.scale_blocked<128x4, groups<dim = 0, pad = 128>>
 module attributes {fp8moe.target = #fp8moe.target<"gfx950">} {
@@ -75,5 +76,5 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx950">} {
 // CHECK:         arith.remui %{{.*}}, %c32_i64
 // CHECK:         llvm.load %{{.*}} invariant {alignment = 1 : i64} : !llvm.ptr<1> -> i8
 // CHECK:         fp8moe_kernel.unpack_fp8
-// Rows of no group are zero.
+// Rows that belong to no group are zero.
 // CHECK-LABEL: fp8moe_plan.program @groups

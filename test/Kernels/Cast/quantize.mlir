@@ -1,7 +1,7 @@
 // RUN: fp8moe-opt %s --split-input-file --convert-fp8moe-to-gpu --canonicalize --cse | FileCheck %s
 
-// Rows contiguous on both sides: a thread has 16 elements of 4 rows, the scale of each row, and
-// nothing goes through shared memory.
+// Both sides are row-major, so no shared memory is used. A thread quantizes 16 elements of each of
+// four rows and loads the scale of each row.
 
 #aligned = #fp8moe.strided<[0, 1], align = 16>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
@@ -15,7 +15,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-LABEL: gpu.func @quantize_by_scales_0
 // CHECK-SAME:    known_block_size = array<i32: 256, 1, 1>
 // CHECK-COUNT-8: llvm.load %{{.*}} invariant {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
-// The scale is the factor.
+// The value is multiplied by the scale itself.
 // CHECK:         llvm.load %{{.*}} invariant {alignment = 4 : i64} : !llvm.ptr<1> -> i32
 // CHECK-NOT:     arith.divf
 // CHECK:         arith.mulf %{{.*}} : f32
@@ -26,9 +26,10 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// In groups, from rows to columns: bytes are transposed after they are converted, by twice the
-// threads. Tiles begin at multiples of 16 rows, so that bytes of any group are stored in 16. On gfx942 values
-// are clamped first, as its conversion does not saturate infinities.
+// The row-major input becomes column-major, in groups. Values are converted, then their bytes are
+// transposed by twice as many threads.
+// Tiles begin at multiples of 16 rows, so that 16 bytes of any group can be stored at once. On
+// gfx942, whose conversion does not saturate infinities, values are clamped first.
 
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
@@ -44,10 +45,10 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 // CHECK:         llvm.mlir.global internal @quantize_by_scales_0_tile() {{.*}} !llvm.array<16384 x i8>
 // CHECK:         gpu.func @quantize_by_scales_0
 // CHECK-SAME:    known_block_size = array<i32: 512, 1, 1>
-// A tile more for the rows before a group, if the group has any.
+// A group that begins inside a tile may need one more tile.
 // CHECK:         %[[BEFORE:.*]] = arith.andi %{{.*}}, %c15_i32
 // CHECK:         arith.addi %{{.*}}, %[[BEFORE]]
-// The first row of a tile.
+// The first row of a tile is a multiple of 16.
 // CHECK:         arith.andi %{{.*}}, %c-16_i64
 // CHECK:         arith.mulf %{{.*}} : f32
 // CHECK:         fp8moe_kernel.pack_fp8
@@ -57,8 +58,8 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 
 // -----
 
-// As above from bf16 on NVIDIA: columns whose pitch is no multiple of 16 begin at any address, and
-// are shifted to aligned chunks.
+// From bf16 on NVIDIA. The column pitch is no multiple of 16 bytes, so columns begin at any
+// address. Bytes are shifted to aligned 16-byte words.
 
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {

@@ -1,7 +1,7 @@
 // RUN: fp8moe-opt %s --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles),convert-fp8moe-to-gpu)" | FileCheck %s
 
-// A relayout that only gives up a promise of alignment moves no byte: one launch, and it
-// reads the argument.
+// A relayout that only drops an alignment copies nothing: the single launch reads the argument
+// itself.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // CHECK: %[[X:.*]] = fp8moe_plan.input "arg0" align 16

@@ -1,6 +1,7 @@
 // RUN: fp8moe-opt %s --convert-fp8moe-to-gpu --canonicalize --cse | FileCheck %s
 
-// A tile of 64x64 goes through shared memory. Columns of any number of rows begin at any address.
+// A 64x64 tile is transposed in shared memory. The column length is dynamic, so columns may begin
+// at any address.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @transposed(%x: tensor<?x?xbf16>) -> tensor<?x?xbf16, #fp8moe.strided<[1, 0]>> {
@@ -13,12 +14,12 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         llvm.mlir.global internal @copy_tiles_0_tile() {{.*}} !llvm.array<8192 x i8>
 // CHECK:         gpu.func @copy_tiles_0
 // CHECK:         gpu.barrier
-// Where the pitch is a multiple of 16 bytes, chunks of the tile are stored as they are.
+// If the pitch is a multiple of 16 bytes, each 16-byte word of the tile is stored as it is.
 // CHECK:         scf.if %{{.*}} {
 // CHECK:         %[[CHUNK:.*]] = llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
 // CHECK:         llvm.store %[[CHUNK]], %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
-// Otherwise each column has chunks of its own, from its first address that is such a multiple
-// on: of two chunks of the tile, shifted,
+// Otherwise each column begins at another address. From its first aligned address on, every stored
+// word is shifted from two words of the tile.
 // CHECK:         } else {
 // CHECK:         scf.for
 // CHECK:         %[[ADDRESS:.*]] = llvm.ptrtoint %[[COLUMN:.*]] : !llvm.ptr<1> to i64
@@ -37,7 +38,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-COUNT-2: llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
 // CHECK-COUNT-4: llvm.intr.fshr
 // CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
-// and the parts of a chunk that are in front of them and behind.
+// The bytes before the first and behind the last aligned word are stored in smaller parts.
 // CHECK:         scf.for
 // CHECK:         llvm.store %{{.*}} {alignment = 1 : i64} : i8, !llvm.ptr<1>
 // CHECK:         llvm.store %{{.*}} {alignment = 2 : i64} : i16, !llvm.ptr<1>

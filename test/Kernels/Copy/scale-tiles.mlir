@@ -1,10 +1,12 @@
 // RUN: fp8moe-opt %s --convert-fp8moe-to-gpu --canonicalize --cse | FileCheck %s
 
-// Block scales to tiles and from them: a thread has the four blocks of each of four lines, a chunk of a tile.
+// Block scales are copied to and from the blocked layout. A thread copies 16 bytes of a tile: four
+// scales of each of four rows.
 
 #blocked = #fp8moe.scale_blocked<128x4>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
-  // A word where the four blocks lie side by side, and bytes otherwise. Bytes outside of the matrix are zero.
+  // Four adjacent scales are loaded as one word if they are in one row, otherwise as bytes. Scales
+  // outside of the matrix are zero.
   // CHECK-LABEL: gpu.func @scales_to_tiles_0
   // CHECK-COUNT-4: llvm.load %{{.*}} invariant {alignment = 4 : i64} : !llvm.ptr<1> -> i32
   // CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
@@ -13,7 +15,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %b : tensor<?x10xf8E8M0FNU, #blocked>
   }
 
-  // Each expert has tiles of its own. Only what is inside of the matrix is stored.
+  // Each expert has its own tiles. Only scales inside of the matrix are stored.
   // CHECK-LABEL: gpu.func @scales_from_tiles_1
   // CHECK:         llvm.load %{{.*}} invariant {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
   // CHECK-COUNT-4: llvm.store %{{.*}} {alignment = 4 : i64} : i32, !llvm.ptr<1>

@@ -1,5 +1,5 @@
-// Columns of jagged groups whose rows are aligned have a block behind the tile in registers, and no request for
-// more threads than these leave room for.
+// With jagged groups, each thread also keeps the block behind its tile in registers. The kernel
+// must not spill, and its occupancy target must fit those registers.
 
 // RUN: fp8moe-compile %s --target=gfx950 --emit=asm | FileCheck %s
 

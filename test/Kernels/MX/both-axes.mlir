@@ -1,7 +1,7 @@
 // RUN: fp8moe-opt %s --split-input-file --convert-fp8moe-to-gpu --canonicalize --cse | FileCheck %s
 
-// Along both axes: the threads of 32 columns have a block of rows of each, and exchange magnitudes of
-// rows in their subgroup. The input is loaded once.
+// Both axes are quantized from one load of the input. Each thread has the 32 rows of a block in its
+// columns. The amax of a row's block is combined by shuffles between the threads of 32 columns.
 
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
@@ -14,19 +14,21 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   }
 }
 
-// The data of each axis have memory of their own.
+// Each axis has its own buffer in shared memory for its data.
 // CHECK:         llvm.mlir.global internal @mx_quantize_both_0_tile() {{.*}} !llvm.array<16384 x i8>
 // CHECK:         llvm.mlir.global internal @mx_quantize_both_0_tile_across() {{.*}} !llvm.array<16384 x i8>
 // CHECK-LABEL: gpu.func @mx_quantize_both_0
 // CHECK-COUNT-32: llvm.load %{{.*}} invariant {alignment = 4 : i64} : !llvm.ptr<1> -> i32
-// 16 lanes have 32 columns: 8 + 4 + 2 + 1 words are exchanged, before anything is converted.
+// 16 lanes hold 32 columns. The reduction of 32 row maxima exchanges 8 + 4 + 2 + 1 words before
+// anything is converted.
 // CHECK-NOT:     fp8moe_kernel.pack_fp8
 // CHECK-COUNT-8: gpu.shuffle xor %{{.*}}, %c8_i32
 // CHECK-COUNT-4: gpu.shuffle xor %{{.*}}, %c4_i32
 // CHECK-COUNT-2: gpu.shuffle xor %{{.*}}, %c2_i32
 // CHECK:         gpu.shuffle xor %{{.*}}, %c1_i32
 // CHECK-NOT:     gpu.shuffle
-// (X10): a mantissa carries into the exponent.
+// (X10), mode ceil: the scale is rounded up to a power of two. A nonzero mantissa carries into the
+// exponent.
 // CHECK:         %[[ROUNDED:.*]] = arith.addi %{{.*}}, %c8388607_i32
 // CHECK:         arith.shrui %[[ROUNDED]], %c23_i32
 // CHECK:         fp8moe_kernel.subgroup_barrier
@@ -38,7 +40,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Square blocks: one magnitude for all of them, so rows exchange none.
+// Square blocks of 32x32 have one amax for both axes.
 
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"gfx950">} {
@@ -52,20 +54,21 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx950">} {
 }
 
 // CHECK-LABEL: gpu.func @mx_quantize_both_0
-// 32 lanes have 32 columns of f32.
+// With f32, 32 lanes hold 32 columns.
 // CHECK:         gpu.shuffle xor %{{.*}}, %c1_i32
 // CHECK:         gpu.shuffle xor %{{.*}}, %c2_i32
 // CHECK:         gpu.shuffle xor %{{.*}}, %c4_i32
 // CHECK:         gpu.shuffle xor %{{.*}}, %c8_i32
 // CHECK:         gpu.shuffle xor %{{.*}}, %c16_i32
-// (X11): half of the last place of two bits of mantissa.
+// (X11), mode even: amax is rounded to two mantissa bits. Half a unit of the last place is added.
 // CHECK:         arith.addi %{{.*}}, %c1048576_i32
 // CHECK-NOT:     gpu.shuffle
 // CHECK-LABEL: fp8moe_plan.program @square
 
 // -----
 
-// Along rows: 64 threads have 32 rows, in two subgroups, which meet in shared memory.
+// Square blocks along rows: 32 rows belong to 64 threads in two subgroups, which combine their
+// maxima in shared memory.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @square_rows(%x: tensor<?x2048xbf16>) -> (tensor<?x2048xf8E4M3FN>, tensor<?x64xf8E8M0FNU>) {
@@ -88,7 +91,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Nothing is known of the input, so each axis has a launch.
+// No stride of the input is known, so each axis gets its own launch.
 
 #any = #fp8moe.strided<[0, 1], strides = [?, ?]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
@@ -106,7 +109,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Groups of f32 whose columns are contiguous in the result take 640 threads, which have too few registers for both axes.
+// This kernel would have 640 threads, which leaves too few registers for both axes. Each axis gets
+// its own launch.
 
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {

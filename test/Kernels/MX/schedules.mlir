@@ -1,7 +1,7 @@
 // RUN: fp8moe-opt %s --split-input-file --convert-fp8moe-to-gpu --canonicalize --cse | FileCheck %s
 
-// Blocks along the contiguous dimension: two threads have a block, and exchange its largest
-// magnitude. Nothing goes through shared memory.
+// Blocks lie along the contiguous dimension. A pair of threads has one block and exchanges its amax.
+// No shared memory is used.
 
 #aligned = #fp8moe.strided<[0, 1], align = 16>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
@@ -18,14 +18,14 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         llvm.load %{{.*}} invariant {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
 // CHECK:         arith.maxui %{{.*}} : vector<8xi16>
 // CHECK:         gpu.shuffle xor %{{.*}}, %c1_i32
-// The exponent of amax less 8, that of 448.
+// The scale's exponent is that of amax less 8, the exponent of 448.
 // CHECK:         %[[EXPONENT:.*]] = arith.shrui %{{.*}}, %c23_i32
 // CHECK:         %[[LESS:.*]] = arith.subi %[[EXPONENT]], %c8_i32
 // CHECK:         %[[BYTE:.*]] = arith.maxsi %[[LESS]], %c0_i32
-// 255 stands for NaN.
+// Scale 255 is NaN.
 // CHECK:         arith.select %{{.*}}, %[[BYTE]], %c255_i32
 // CHECK:         llvm.store %{{.*}} {alignment = 1 : i64} : i8, !llvm.ptr<1>
-// A power of two times a bf16 is a bf16.
+// A power of two times a bf16 is an exact bf16, so the products stay bf16.
 // CHECK:         arith.mulf %{{.*}} : vector<8xbf16>
 // CHECK-NOT:     arith.mulf %{{.*}} : f32
 // CHECK:         fp8moe_kernel.pack_fp8
@@ -34,10 +34,11 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Across it, in groups: a thread has whole blocks, and data go through shared memory, where
-// they are shifted to aligned addresses between the ends of the groups: a tile stores the sectors
-// of 32 bytes that begin in it. So threads also have the block behind the four of the tile. The
-// scales of a tile are gathered and written 16 bytes at a time.
+// Blocks lie across the contiguous dimension, in groups. Each thread loads whole blocks, and data
+// are transposed in shared memory.
+// Groups end anywhere, so bytes are shifted to aligned addresses: a tile stores the 32-byte sectors
+// that begin in it. It therefore also loads the block behind its four blocks.
+// The scales of a tile are gathered in shared memory and stored 16 bytes at a time.
 
 #col = #fp8moe.strided<[1, 0]>
 #tiles = #fp8moe.scale_blocked<128x4, groups<dim = 1, pad = 4>>
@@ -55,13 +56,13 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_100a">} {
 // CHECK:         llvm.mlir.global internal @mx_quantize_outer_0_scales() {{.*}} !llvm.array<512 x i8>
 // CHECK:         gpu.func @mx_quantize_outer_0
 // CHECK-SAME:    fp8moe_kernel.resident_blocks = 4 : i32, known_block_size = array<i32: 320, 1, 1>
-// 32 rows of 2 columns, if any of them is in the group.
+// A thread loads 32 rows of 2 columns, unless the whole block is outside of the group.
 // CHECK:         scf.if %{{.*}} -> (i32, i32,
 // CHECK-COUNT-32: llvm.load %{{.*}} invariant {alignment = 4 : i64} : !llvm.ptr<1> -> i32
 // CHECK:         gpu.barrier
 // CHECK:         scf.if %{{.*}} {
 // CHECK-NEXT:    scf.if %{{.*}} {
-// amax times 1 / 448; a fraction rounds up.
+// The scale is amax * (1/448), rounded up to a power of two.
 // CHECK:         %[[QUOTIENT:.*]] = arith.mulf %{{.*}}, %cst{{.*}} : f32
 // CHECK:         %[[BITS:.*]] = arith.bitcast %[[QUOTIENT]] : f32 to i32
 // CHECK:         %[[EXPONENT:.*]] = arith.shrui %[[BITS]], %c23_i32
@@ -69,24 +70,24 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_100a">} {
 // CHECK:         arith.addi %[[EXPONENT]], %[[UP]]
 // CHECK:         llvm.store %{{.*}} {alignment = 1 : i64} : i8, !llvm.ptr<3>
 // CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<3>
-// Blocks that cannot be loaded at once take a loop.
+// Blocks that need bounds checks are loaded in a loop.
 // CHECK:         } else {
 // CHECK:         scf.for
 // CHECK:         gpu.barrier
 // CHECK:         %[[SCALES:.*]] = llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
 // CHECK:         llvm.store %[[SCALES]], %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
-// Lines whose pitch is a multiple of 16 bytes begin alike, and
+// If the pitch is a multiple of 16 bytes, all columns have the same shift.
 // CHECK:         %[[BEFORE:.*]] = arith.andi %{{.*}}, %c31_i32 : i32
 // CHECK-COUNT-2: llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
 // CHECK:         llvm.intr.fshr
 // CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
-// others each as its address says.
+// Otherwise each column has the shift of its own address.
 // CHECK:         llvm.ptrtoint
 // CHECK:         arith.andi %{{.*}}, %c31_i32 : i32
 // CHECK-COUNT-2: llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
 // CHECK:         llvm.intr.fshr
 // CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
-// The ends of a group are stored in parts, by its first tile and where its end is near.
+// The first and the last bytes of a group are stored singly.
 // CHECK:         %[[ANY:.*]] = arith.ori %{{.*}}, %{{.*}} : i1
 // CHECK-NEXT:    scf.if %[[ANY]] {
 // CHECK-NEXT:    scf.for

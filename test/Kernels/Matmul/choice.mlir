@@ -1,5 +1,5 @@
-// A forward matmul whose number of rows is not known has kernels with several tiles. The host
-// works out the waves of each and launches the one of least time.
+// With a dynamic number of rows, a matmul has kernels with several tiles. The host computes each
+// one's time from its waves and launches the fastest.
 
 // RUN: fp8moe-opt %s --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles),convert-fp8moe-to-gpu,canonicalize)" -o %t
 // RUN: FileCheck %s --input-file=%t
@@ -9,8 +9,8 @@
 #columns = #fp8moe.strided<[1, 0]>
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
-  // Four groups have two tiles more in expectation than rows fill, give or take 0.58: 182
-  // or 329 rows.
+  // Four groups add two partial tiles on average, with a standard deviation of 0.58. That is 182 or
+  // 329 more rows, depending on the tile.
   // CHECK-LABEL: fp8moe_plan.program @any_rows
   // CHECK: %[[M:.*]] = fp8moe_plan.dim
   // CHECK: %[[SMS:.*]] = fp8moe_plan.device_attr multiprocessors
@@ -25,8 +25,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // CHECK: %[[MORE:.*]] = arith.ceildivsi %{{.*}}, %[[PER_WAVE]]
   // CHECK: %[[BOTH:.*]] = arith.addi %[[WAVES]], %[[MORE]]
   // CHECK: %[[TIME:.*]] = arith.muli %[[BOTH]], %c
-  // The first one of least time: each beats those before it and ties with those behind it, so
-  // that exactly one runs.
+  // Exactly one kernel is launched: a tie goes to the first.
   // CHECK: %[[OTHERS:.*]] = arith.minsi %[[SECOND:.*]], %[[THIRD:.*]] :
   // CHECK: arith.cmpi sle, %[[TIME]], %[[OTHERS]]
   // CHECK: %[[BEATS:.*]] = arith.cmpi slt, %[[SECOND]], %[[TIME]]
@@ -34,7 +33,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // CHECK: arith.andi %[[BEATS]], %[[TIES]]
   // CHECK: %[[BEFORE:.*]] = arith.minsi %[[TIME]], %[[SECOND]]
   // CHECK: arith.cmpi slt, %[[THIRD]], %[[BEFORE]]
-  // Each tile has boxes of its own.
+  // Each kernel has tensor maps for its own tile.
   // CHECK: fp8moe_plan.tensor_map {{.*}} box(128, [[A:[0-9]+]])
   // CHECK: fp8moe_plan.tensor_map {{.*}} box(128, [[B:[0-9]+]], 1)
   // CHECK: fp8moe_plan.launch
@@ -55,7 +54,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %o : tensor<?x512xbf16>
   }
 
-  // Known rows decide when compiling.
+  // A static number of rows is decided at compile time.
   // LAUNCH: program @known_rows
   // LAUNCH-NEXT: launch {{.*}}@grouped_matmul_
   // LAUNCH-NOT: launch
@@ -70,7 +69,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %o : tensor<4096x512xbf16>
   }
 
-  // The weight gradient has the same tiles for any number of tokens.
+  // The tile of wgrad does not depend on the number of tokens.
   // LAUNCH: program @gradient
   // LAUNCH-NEXT: launch {{.*}}@grouped_matmul_k_grouped_
   // LAUNCH-NOT: launch
@@ -85,7 +84,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %o : tensor<4x512x16384xbf16>
   }
 
-  // Half a tile for each group, however many there are.
+  // Each group adds half a tile, also for a dynamic number of groups.
   // CHECK-LABEL: fp8moe_plan.program @any_groups
   // CHECK: %[[E:.*]] = fp8moe_plan.dim %{{.*}}, 0 {{.*}}
   // CHECK: %[[RAGGED:.*]] = arith.muli %{{.*}}, %c64

@@ -1,5 +1,6 @@
-// Operands without rows may lie anyhow: the pitch of one that follows from its sizes is 1, which is no multiple of 16
-// bytes. The weight gradients of groups without tokens are zero. One with some tokens is refused where they do not fit.
+// An operand without elements may have any strides: a pitch that follows from a size of 0 is 1, no
+// multiple of 16 bytes.
+// wgrad of empty groups is zero. The same program with three tokens is refused for its pitch.
 
 // RUN: fp8moe-compile %s --target=sm_90a --target=gfx950 -o %t
 // RUN: fp8moe-run %t/sm_90a --random=1 --shape x=64x0 --shape dy=0x32 --describe | FileCheck %s

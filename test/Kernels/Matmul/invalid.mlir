@@ -62,7 +62,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// A copy brings 64 columns of an operand that is contiguous along them.
+// A copy of an N-major B has 64 columns, so tiles must be multiples of 64 columns wide.
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @boxes(%a: tensor<?x64xbf16>, %b: tensor<2x64x192xbf16>, %ends: tensor<2xi32>) -> tensor<?x192xbf16> {
     // expected-error@+1 {{has a tile that target sm_90a cannot run: the second operand is contiguous along its columns, which takes tiles of whole boxes of 64 of them, found 96; use another one, such as}}

@@ -38,7 +38,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Where no tensor names the type.
+// The neutral type occurs only in an attribute, not in a tensor.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @neutral_scale(%x: tensor<?x64xbf16>) -> tensor<?xf32> {
@@ -85,7 +85,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// A choice is made by fp8moe-select-tiles.
+// Tiles are chosen by fp8moe-select-tiles, not by this conversion.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @no_tiles(%x: tensor<?x64xbf16>) -> (tensor<?x64xf8E4M3FN>, tensor<?xf32>) {
@@ -98,7 +98,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// A kernel that does not take every address needs one behind it that does.
+// A kernel with conditions must be followed by one without.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @not_everything(%x: tensor<?x64xbf16>) -> (tensor<?x64xf8E4M3FN, #fp8moe.strided<[1, 0]>>, tensor<64xf32>) {
@@ -125,7 +125,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// It is unknown which groups a range of bytes holds, so ranges of bytes leave something, whatever they are.
+// Ranges of group_bytes cannot be proven to cover everything, so a fallback without a range is
+// needed.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @bytes(%x: tensor<?x64xbf16>) -> tensor<?xf32> {
@@ -140,7 +141,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// It does not fill a gap between lengths either.
+// A range of group_bytes does not close a gap between ranges of lengths either.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @gap(%x: tensor<?x64xbf16>) -> tensor<?xf32> {
@@ -155,7 +156,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// No kernel touches what is returned as it came.
+// Blocked scales that are returned unchanged would need a copy, which no kernel does.
 module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
   func.func @blocked_argument(%s: tensor<256x8xf8E8M0FNU, #fp8moe.scale_blocked<128x4>>)
       -> tensor<256x8xf8E8M0FNU, #fp8moe.scale_blocked<128x4>> {
@@ -166,7 +167,7 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 
 // -----
 
-// A program that was written for the CPU.
+// A program that was already lowered for the CPU.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func private @entry(%x: index) {
@@ -190,7 +191,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Control flow, with what to do instead.
+// Control flow is an error that says how to write the program instead.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @loop(%x: tensor<?x2048xbf16>) -> tensor<?x2048xbf16> {

@@ -1,7 +1,7 @@
 // RUN: fp8moe-opt %s --split-input-file --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles),convert-fp8moe-to-gpu,canonicalize,cse)" | FileCheck %s
 
-// A function becomes a program: views cost nothing, what is returned is computed in the
-// outputs, the copy in between has workspace.
+// A function becomes a program. Views need no launch, results are computed in the outputs, and the
+// copy in between gets workspace.
 
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
@@ -35,7 +35,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// That chain, returned as a view: the copy goes directly to the output.
+// The copy is returned through a view, so it is written to the output directly.
 
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
@@ -57,7 +57,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Arguments, and tensors returned twice, are copied. Dense buffers copy as one dimension.
+// An argument that is returned is copied once per output. Dense buffers are copied as one
+// dimension.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @identity(%x: tensor<?x64xf32>) -> (tensor<?x64xf32>, tensor<?x64xf32>) {
@@ -78,7 +79,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// The order of many dimensions does not fit into a small vector's own memory.
+// A layout of rank 7 exceeds the inline storage of a SmallVector, which must not dangle.
 
 #reversed = #fp8moe.strided<[6, 5, 4, 3, 2, 1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
@@ -93,8 +94,8 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 
 // -----
 
-// Two quantizations with equal types and layouts share a kernel; another rounding is
-// another kernel.
+// Quantizations with equal types, layouts and attributes share a kernel. Another rounding gets a
+// kernel of its own.
 
 module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
   func.func @shared(%x: tensor<?x64xbf16>, %y: tensor<?x64xbf16>)
@@ -119,7 +120,7 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 
 // -----
 
-// A reshape splits and merges sizes and strides only.
+// A reshape only splits and merges sizes and strides.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @merged(%x: tensor<?x16x32xbf16>) -> (tensor<?x32xf8E4M3FN>, tensor<?xf32>) {
@@ -139,7 +140,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// A function may have the name of the kernels' module.
+// A function may have the name of the module of kernels.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @fp8moe_kernels(%x: tensor<4xf32>) -> tensor<4xf32> {

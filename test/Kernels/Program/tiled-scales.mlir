@@ -1,6 +1,6 @@
 // RUN: fp8moe-opt %s --split-input-file --verify-diagnostics --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles),convert-fp8moe-to-gpu)" | FileCheck %s
 
-// Block scales in tiles are a number of bytes: an output, or workspace when nobody returns them.
+// Blocked scales are a flat buffer of bytes, as an output or as workspace.
 
 #blocked = #fp8moe.scale_blocked<128x4>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
@@ -13,7 +13,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %q, %s : tensor<?x320xf8E4M3FN>, tensor<?x10xf8E8M0FNU, #blocked>
   }
 
-  // Three tiles of 512 bytes for every 128 rows.
+  // 128 rows of 320 columns have three tiles of 512 bytes.
   // CHECK-LABEL: fp8moe_plan.program @unused
   // CHECK:         %[[ROWS:.*]] = arith.ceildivsi %{{.*}}, %c128
   // CHECK:         %[[TILES:.*]] = arith.muli %[[ROWS]], %c3
@@ -28,7 +28,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// The second of two equal outputs would be a copy.
+// Returning blocked scales twice would need a copy.
 
 #blocked = #fp8moe.scale_blocked<128x4>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {

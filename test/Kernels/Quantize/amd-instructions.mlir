@@ -1,9 +1,9 @@
 // RUN: fp8moe-compile %s --target=gfx942 --emit=asm | FileCheck %s
 // RUN: fp8moe-compile %s --target=gfx950 --emit=asm | FileCheck %s
 
-// The uses of AMD's instructions. benchmarks/amd_isa.py counts them.
+// AMD's instructions in the quantize kernels, which benchmarks/amd_isa.py counts.
 
-// Rows of an odd length begin anywhere, and so do accesses of 16 bytes.
+// Rows of an odd length begin at any address. 16-byte accesses are used all the same.
 
 func.func @rows(%x: tensor<?x7169xbf16>) -> (tensor<?x7169x!fp8moe.e4m3>, tensor<?xf32>) {
   %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2
@@ -15,11 +15,12 @@ func.func @rows(%x: tensor<?x7169xbf16>) -> (tensor<?x7169x!fp8moe.e4m3>, tensor
 // CHECK-LABEL: quantize_register_resident_0:
 // CHECK-NOT:     global_load_ushort
 // CHECK-NOT:     v_perm_b32
-// Two magnitudes at a time.
+// Magnitudes are compared two at a time.
 // CHECK:         global_load_dwordx4
 // CHECK:         v_and_b32{{.*}} 0x7fff7fff
 // CHECK:         v_pk_max_u16
-// Two products at a time, which need no clamp: the scale is of their largest magnitude.
+// Products are computed two at a time and need no clamp, as the scale is a power of two that
+// follows from their amax.
 // CHECK-NOT:     v_med3_f32
 // CHECK-NOT:     v_cmp_{{.*}}_f32
 // CHECK:         v_pk_mul_f32
@@ -30,7 +31,8 @@ func.func @rows(%x: tensor<?x7169xbf16>) -> (tensor<?x7169x!fp8moe.e4m3>, tensor
 // CHECK-NOT:     global_store_byte
 // CHECK:       s_endpgm
 
-// A scale that is rounded to nearest may be too large by half a unit.
+// Without rounding to a power of two, the scale may be too large by half a unit in the last place.
+// A clamp is needed.
 
 func.func @nearest(%x: tensor<?x4096xbf16>) -> (tensor<?x4096x!fp8moe.e4m3>, tensor<?xf32>) {
   %q, %s = fp8moe.dynamic_quantize %x along [1] rounding none
@@ -45,7 +47,7 @@ func.func @nearest(%x: tensor<?x4096xbf16>) -> (tensor<?x4096x!fp8moe.e4m3>, ten
 // CHECK-NOT:     v_cmp_{{.*}}_f32
 // CHECK:         v_cvt_pk_fp8_f32
 
-// Groups begin in any row. Tiles begin with them, so only their last chunks are stored in parts.
+// Groups begin at any row. Tiles begin with their group, so only its last rows are stored in parts.
 
 #col = #fp8moe.strided<[1, 0]>
 func.func @groups(%x: tensor<?x2048xbf16>, %ends: tensor<?xi32>)
@@ -57,11 +59,11 @@ func.func @groups(%x: tensor<?x2048xbf16>, %ends: tensor<?xi32>)
 }
 
 // CHECK-LABEL: quantize_two_pass_outer_transposing_2:
-// Bounds of a group are scalars.
+// The bounds of a group are scalar registers.
 // CHECK:         v_readfirstlane_b32
 // CHECK:         v_readfirstlane_b32
 // CHECK-NOT:     global_load_ushort
-// Lanes add 32 bits to where rows begin.
+// Addresses are a scalar base and a 32-bit offset per lane.
 // CHECK:         global_load_dwordx4 v[{{[0-9:]+}}], v{{[0-9]+}}, s[
 // CHECK:         v_pk_max_u16
 // CHECK:         global_load_dwordx4 v[{{[0-9:]+}}], v{{[0-9]+}}, s[

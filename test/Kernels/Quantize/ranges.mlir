@@ -1,7 +1,7 @@
 // RUN: fp8moe-opt %s --pass-pipeline="builtin.module(convert-fp8moe-to-gpu,canonicalize,cse)" | FileCheck %s
 
-// Ranges are compared by the host. Ranges of bytes become lengths, as products could overflow; ranges of cards ask
-// for what its driver says.
+// The host decides which range holds. Ranges of bytes are compared as lengths, as products could
+// overflow. Percentages of L2 are computed from the device's cache size.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @percent(%x: tensor<?x1024xbf16>) -> (tensor<?x1024xf8E4M3FN>, tensor<1024xf32>) {
@@ -12,7 +12,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %q, %s : tensor<?x1024xf8E4M3FN>, tensor<1024xf32>
   }
 
-  // Ranges of bytes alone, where columns are not known.
+  // With dynamic columns, the range of bytes is divided at run time.
   func.func @bytes(%x: tensor<?x?xf32>, %ends: tensor<8xi32>) -> (tensor<?x?xf8E4M3FN>, tensor<8x?xf32>) {
     %q, %s = fp8moe.jagged_dynamic_quantize %x groups(%ends : tensor<8xi32>) along [0] rounding pow2
         tiles [#fp8moe.two_pass<columns = 64, threads = 512> for group_bytes up_to 1048576,
@@ -21,7 +21,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %q, %s : tensor<?x?xf8E4M3FN>, tensor<8x?xf32>
   }
 
-  // Ranges of different quantities may hold together: the first one does the work.
+  // If several ranges hold, the first one is launched.
   func.func @both_hold(%x: tensor<?x1024xbf16>) -> (tensor<?x1024xf8E4M3FN>, tensor<1024xf32>) {
     %q, %s = fp8moe.dynamic_quantize %x along [0] rounding pow2
         tiles [#fp8moe.two_pass<columns = 32, threads = 128> for mean_length up_to 100,
@@ -44,7 +44,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-DAG:     %[[IS_ABOVE:.*]] = arith.cmpi sgt, %[[ROWS]], %[[LEAST]]
 // CHECK-DAG:     %[[HOLDS:.*]] = arith.andi %[[IS_AT_MOST]], %[[IS_ABOVE]]
 // CHECK:         fp8moe_plan.launch {{.*}} block(512, 1, 1) {{.*}} when(%[[HOLDS]])
-// Sizes outside of the range are for the other kernel, although the first takes every size.
+// The second kernel runs outside of the first one's range, although the first one could take every
+// size.
 // CHECK:         %[[REST:.*]] = arith.xori %[[HOLDS]], %true
 // CHECK:         fp8moe_plan.launch {{.*}} block(256, 1, 1) {{.*}} when(%[[REST]])
 

@@ -1,6 +1,6 @@
 // RUN: fp8moe-opt %s --split-input-file --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles),convert-fp8moe-to-gpu,canonicalize,cse)" | FileCheck %s
 
-// Scales alone are the first half of the kernels that read twice: nothing is converted.
+// `scale` uses the first pass of the two-pass kernel: nothing is converted.
 
 #aligned = #fp8moe.strided<[0, 1], align = 16>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
@@ -21,7 +21,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Scales of groups of rows, from strips of columns.
+// Scales of groups, computed column by column.
 module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
   func.func @groups(%x: tensor<?x2048xf32>, %ends: tensor<8xi32>) -> tensor<8x2048xf32> {
     %s = fp8moe.jagged_scale %x groups(%ends : tensor<8xi32>) along 0 rounding none fp8 f8E5M2FNUZ

@@ -1,10 +1,9 @@
 // RUN: fp8moe-opt %s --split-input-file --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles),convert-fp8moe-to-gpu,canonicalize,cse)" | FileCheck %s
 
-// Which schedule a quantization gets follows from the contiguous dimensions; the tile is
-// the operation's, or the one that fp8moe-select-tiles would choose.
+// The kernel follows from the contiguous dimensions. The tile is given on the operation or chosen
+// by fp8moe-select-tiles.
 
-// Rows of the slices contiguous on both sides: a subgroup takes a slice, and nothing is
-// shared between subgroups.
+// Input and output are contiguous along the reduction: one subgroup per row, without shared memory.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @rowwise(%x: tensor<?x2048xbf16, #fp8moe.strided<[0, 1], align = 16>>)
@@ -20,15 +19,15 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-LABEL: gpu.func @quantize_two_pass_inner_0
 // CHECK-SAME:    (%{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %[[M:.*]]: i64, %[[BLOCKS:.*]]: i64)
 // CHECK-SAME:    kernel attributes {known_block_size = array<i32: 256, 1, 1>
-// The blocks take turns on the slices.
+// Blocks iterate over the rows with the grid's stride.
 // CHECK:         scf.for %{{.*}} = %{{.*}} to %{{.*}} step %[[BLOCKS]]
-// First pass: 16-byte loads, magnitudes compared as 16-bit integers.
+// First pass: 16-byte loads. Magnitudes of bf16 are compared as 16-bit integers.
 // CHECK:         scf.for
 // CHECK:           llvm.load %{{.*}} invariant {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
 // CHECK:           arith.andi %{{.*}} : vector<4xi32>
 // CHECK:           arith.maxui %{{.*}} : vector<8xi16>
 // CHECK:         fp8moe_kernel.exchange
-// A scale that is a power of two is a difference of exponents.
+// A power-of-two scale is a difference of exponents.
 // CHECK:         arith.subi %c-2090860544_i32, %{{.*}} : i32
 // CHECK:         arith.andi %{{.*}}, %c2139095040_i32
 // CHECK-NOT:     gpu.barrier
@@ -38,8 +37,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Columns contiguous in the input, rows in the output: a strip of columns per block, and
-// a transposition through shared memory.
+// The input is row-major, the output column-major: each block transposes some columns of a segment
+// in shared memory.
 
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
@@ -56,13 +55,13 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 // CHECK-DAG:     llvm.mlir.global internal @quantize_two_pass_outer_transposing_0_tile() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<16384 x i8>
 // CHECK-DAG:     llvm.mlir.global internal @quantize_two_pass_outer_transposing_0_scales() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<256 x i8>
 // CHECK:         gpu.func @quantize_two_pass_outer_transposing_0
-// Segment bounds: ends are clamped to [0, M].
+// Offsets are clamped to [0, M].
 // CHECK:         llvm.load %{{.*}} invariant {alignment = 4 : i64} : !llvm.ptr<1> -> i32
 // CHECK:         arith.maxsi
 // CHECK:         arith.minsi
-// Lanes have them in common.
+// The bounds are uniform in a subgroup.
 // CHECK-COUNT-2: fp8moe_kernel.uniform
-// An alignment of 16 bytes is not promised, and AMD needs none.
+// The input may be misaligned, which AMD's 16-byte loads allow.
 // CHECK-NOT:     llvm.ptrtoint
 // CHECK:         llvm.load %{{.*}} invariant {alignment = 2 : i64} : !llvm.ptr<1> -> vector<4xi32>
 // CHECK:         arith.divf %{{.*}} : f64
@@ -71,15 +70,15 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 // CHECK:         gpu.barrier
 // CHECK:         llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
 // CHECK-LABEL: fp8moe_plan.program @colwise
-// One more segment than groups: rows of no group are zeroed.
+// The grid has one segment more than groups, for remainder rows, which are zeroed.
 // CHECK:         %[[E:.*]] = fp8moe_plan.dim %{{.*}}, 0 : memref<?xi32>
 // CHECK:         %[[SEGMENTS:.*]] = arith.addi %[[E]], %c1
 // CHECK:         arith.muli %[[SEGMENTS]], %c32
 
 // -----
 
-// 3D weights: segments are the experts. Along K slices are held; along N
-// the input is transposed.
+// 3D weights: each expert is a segment. Along K the register-resident kernel is chosen; along N the
+// kernel transposes.
 
 #expert_col = #fp8moe.strided<[0, 2, 1]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_100a">} {
@@ -104,7 +103,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_100a">} {
 
 // -----
 
-// The remaining two: columns contiguous on both sides, and rows in the input only.
+// The remaining combinations: outer reduction without transposing, and inner reduction with a
+// row-major output.
 
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
@@ -125,7 +125,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Padded groups: in a quantization the starts are sums of rounded lengths; a copy packs.
+// Padded groups. The quantization sums rounded lengths for the starts of groups, and the relayout
+// packs them.
 
 #padded = #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
@@ -150,8 +151,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// A row may have more elements than 32 bits count. Where the elements of an edge are counted
-// in 32 bits, the distances to the ends of the row saturate.
+// A row may have more than 2^32 elements. 32-bit distances to the ends of the row saturate.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @long_rows(%x: tensor<?xf32>) -> tensor<?xf32> {
@@ -167,7 +167,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Without columns there is nothing to launch; tile and kernel agree on a schedule all the same.
+// Without columns nothing is launched. Choosing a tile must still work.
 
 module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
   // CHECK-LABEL: fp8moe_plan.program @no_columns

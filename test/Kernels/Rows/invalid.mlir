@@ -9,7 +9,7 @@ func.func @f(%x: tensor<?x40xbf16>, %rows: tensor<?xi32>) -> tensor<?x40xbf16> {
 
 // -----
 
-// Each half of the gradient is whole chunks.
+// Both halves of the gradient must be multiples of 16 elements.
 func.func @f(%d: tensor<?x24xbf16>, %h: tensor<?x48xbf16>) -> tensor<?x48xbf16> {
   // expected-error @below {{'fp8moe.swiglu_gradient' is not supported on target sm_90a yet}}
   // expected-note @below {{rows are divided into chunks of 16 elements}}

@@ -1,9 +1,8 @@
-// Operations on rows are launches of one schedule: a thread computes 16 bytes of a row.
-//
+// All row operations have one kernel design: each thread computes 16 bytes of a row.
 // RUN: fp8moe-opt %s --fp8moe-attach-target=chip=sm_90a --convert-fp8moe-to-gpu | FileCheck %s
 // RUN: fp8moe-opt %s --fp8moe-attach-target=chip=gfx942 --convert-fp8moe-to-gpu | FileCheck %s
 
-// A number that is no row of the input makes zeros.
+// An index outside of the input gives a row of zeros.
 // CHECK-LABEL: gpu.func @rows_0
 //       CHECK:   %[[NUMBER:.*]] = llvm.load {{.*}} -> i32
 //       CHECK:   %[[ROW:.*]] = arith.extsi %[[NUMBER]] : i32 to i64

@@ -1,5 +1,5 @@
-// Scales of blocks on gfx950: each lane loads a byte for each fragment of the next stage, and
-// the matrix instructions take those of this one.
+// Block scales on gfx950. Each lane loads one scale byte per fragment for the next stage, while the
+// matrix instructions use those of this stage.
 
 // RUN: split-file %s %t
 // RUN: fp8moe-compile %t/long.mlir --target=gfx950 --emit=asm | FileCheck %s
@@ -22,8 +22,10 @@ func.func @forward(%a: tensor<?x5120x!fp8moe.e4m3>, %sa: tensor<?x160xf8E8M0FNU>
 // CHECK: .amdhsa_private_segment_fixed_size 0
 // CHECK: .vgpr_spill_count: 0
 
-// Two stages begin with 12 bytes, and the loop loads as many. Twelve bytes may be under way besides the eight loads that always may; in the second phase
-// they come. Columns are the first operand, e5m2 is format 1.
+// The prologue loads 12 scale bytes for each of two stages, and the loop loads 12 a stage. The
+// first wait allows 20 loads in flight: 12 bytes and 8 operand loads. The second wait allows 8, so
+// the bytes have arrived.
+// B is the first operand of the instruction; cbsz:1 is e5m2.
 
 // RUN: fp8moe-compile %t/long.mlir --target=gfx950 --emit=asm | FileCheck %s --check-prefix=WAITS
 // WAITS-COUNT-24: buffer_load_ubyte
@@ -39,7 +41,7 @@ func.func @forward(%a: tensor<?x5120x!fp8moe.e4m3>, %sa: tensor<?x160xf8E8M0FNU>
 // WAITS: s_setprio 1
 // WAITS-COUNT-16: v_mfma_scale_f32_16x16x128_f8f6f4
 
-// A short contraction is a loop, too: unrolled, it would drop loads that the waits count.
+// A short K must stay a loop. Unrolling would drop loads that the waits count.
 
 // RUN: fp8moe-compile %t/short.mlir --target=gfx950 --emit=asm | FileCheck %s --check-prefix=SHORT
 // SHORT-COUNT-32: v_mfma_scale_f32_16x16x128_f8f6f4
@@ -59,8 +61,9 @@ func.func @short(%a: tensor<?x256x!fp8moe.e4m3>, %sa: tensor<?x8xf8E8M0FNU>,
   return %o : tensor<?x8192xbf16>
 }
 
-// Where groups are contracted their blocks begin at any byte. Chunks, and a word of the next one
-// each, go through registers and are shifted; only the loop of the last stages masks them.
+// In a K-grouped matmul, a group begins at any byte of a block. Operands pass through registers,
+// where 16 bytes are shifted with the word behind them. Only the loop over the last stages also
+// masks them.
 
 // RUN: fp8moe-compile %t/gradient.mlir --target=gfx950 --emit=asm | FileCheck %s --check-prefix=SHIFT
 // SHIFT: s_barrier
@@ -82,12 +85,12 @@ func.func @short(%a: tensor<?x256x!fp8moe.e4m3>, %sa: tensor<?x8xf8E8M0FNU>,
 // SHIFT: .amdhsa_private_segment_fixed_size 0
 // SHIFT: .vgpr_spill_count: 0
 
-// Three lines of tiles of scales lie within 32-bit offsets.
+// Offsets into the scales are 32-bit, which limits the number of padded rows.
 
 // RUN: fp8moe-compile %S/../../../Integration/programs/mx_matmul_gradient.mlir --target=gfx950 --emit=mlir | FileCheck %s --check-prefix=ROWS
 // ROWS: plan.require {{.*}} "the matmul kernel takes at most 134217728 rows of groups that are padded for their scales"
 
-// Lines of any pitch.
+// Row pitches that are no multiple of 16 bytes work, too.
 
 // RUN: fp8moe-compile %t/odd.mlir --target=gfx950 --emit=asm | FileCheck %s --check-prefix=ODD
 // ODD: v_alignbit_b32

@@ -1,5 +1,5 @@
-// The main loop of a grouped matmul on CDNA, as assembly: what of it decides how fast it
-// is. No spill, no scratch; the accumulators stay where they are.
+// The assembly of the main loop pins what decides its speed: the order of its instructions, no
+// spills, no scratch memory.
 
 // RUN: fp8moe-compile %s --target=gfx942 --emit=asm | FileCheck %s --check-prefixes=CHECK,GFX942
 // RUN: fp8moe-compile %s --target=gfx950 --emit=asm | FileCheck %s --check-prefixes=CHECK,GFX950
@@ -16,15 +16,18 @@ func.func @forward(%a: tensor<65536x4096x!fp8moe.e4m3>, %sa: tensor<65536xf32>,
   return %o : tensor<65536x8192xbf16>
 }
 
-// Two stages of both operands.
+// Shared memory holds two stages of both operands.
 // GFX942: .amdhsa_group_segment_fixed_size 65536
 // GFX950: .amdhsa_group_segment_fixed_size 131072
 // CHECK: .amdhsa_private_segment_fixed_size 0
 // CHECK: .vgpr_spill_count: 0
 
-// As the contraction is a multiple of a stage, no lane chooses its offset: that is a length of the range, which a scalar chooses.
-// Before the loop come 14 loads of two stages. The loop: reads, refills, a barrier, 16 products with priority, a barrier; twice.
-// gfx950 waits for all but eight loads, gfx942 has them in registers.
+// K is a multiple of a stage, so lanes need no bounds checks: the buffer descriptor's range limits
+// them.
+// 14 loads of two stages come before the loop. Each half of the loop reads, refills, passes a
+// barrier, issues 16 MFMAs at high priority and passes another barrier.
+// gfx950 loads to shared memory directly and waits for all but eight loads. gfx942 loads through
+// registers.
 
 // RUN: fp8moe-compile %s --target=gfx942 --emit=asm | FileCheck %s --check-prefixes=LOOP942
 // LOOP942-COUNT-8: ds_read_b128

@@ -14,7 +14,7 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 
 // -----
 
-// Columns begin at multiples of what a lane loads, too.
+// A lane loads 16 bytes, so the strides of B must be multiples of 16 bytes, too.
 module attributes {fp8moe.target = #fp8moe.target<"gfx950">} {
   func.func @columns(%a: tensor<?x64xbf16>, %b: tensor<2x64x60xbf16>, %ends: tensor<2xi32>) -> tensor<?x60xbf16> {
     // expected-error@+1 {{on gfx950 expects strides of the second operand that are multiples of 8 elements (16 bytes), found 60; pad the tensor}}
@@ -27,7 +27,8 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx950">} {
 
 // -----
 
-// Masks at both ends beside an operand that is transposed leave too few registers.
+// An unpadded K-grouped matmul masks both ends. Together with a transposed operand, that needs too
+// many registers for this tile.
 module attributes {fp8moe.target = #fp8moe.target<"gfx950">} {
   func.func @masks_beside_transposed(%a: tensor<256x1024xbf16>, %b: tensor<1024x256xbf16>, %ends: tensor<8xi32>) -> tensor<8x256x256xbf16> {
     // expected-error@+1 {{'fp8moe.grouped_matmul' has the tile mfma<rows = 256, columns = 256>, but on target gfx950 its layouts take mfma<rows = 128, columns = 256>, mfma<rows = 128, columns = 128>; use one of these or none}}
@@ -80,7 +81,8 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 
 // -----
 
-// Lines that are shifted go through registers, of which sums of such a tile leave too few.
+// Rows with unaligned pitches are shifted in registers. The accumulators of this tile leave too
+// few.
 #tiles_of_groups = #fp8moe.scale_blocked<128x4, groups<dim = 1, pad = 4>>
 module attributes {fp8moe.target = #fp8moe.target<"gfx950">} {
   func.func @sums_and_shifted_lines(%a: tensor<512x1024xf8E4M3FN>, %b: tensor<1024x256xf8E4M3FN, #fp8moe.strided<[1, 0]>>,

@@ -1,12 +1,12 @@
-// How a grouped matmul is launched: blocks of rows that there may be, a multiple of the
-// eight dies, times tiles along the columns.
+// The grid is the upper bound of row tiles, rounded up to a multiple of the eight XCDs, times the
+// column tiles.
 
 // RUN: fp8moe-opt %s --split-input-file --convert-fp8moe-to-gpu --canonicalize | FileCheck %s
 
 #expert_columns = #fp8moe.strided<[0, 2, 1]>
 module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
-  // A block of rows more for each group and for the rows of none: 1000 rows in 4 groups
-  // are at most 4 + 5 blocks of 256, so 16.
+  // Each group, and the remainder rows, may add a partial tile. 1000 rows in 4 groups are at most 4
+  // + 5 tiles of 256 rows, rounded up to 16.
   // CHECK-LABEL: fp8moe_plan.program @forward
   // CHECK: fp8moe_plan.launch @{{.*}}::@grouped_matmul_0 grid(%c4096, %c1, %c1) block(512, 1, 1) shared 0
   // CHECK-SAME: %c4096) :
@@ -25,8 +25,8 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 #rows = #fp8moe.strided<[0, 1], strides = [?, 1]>
 #expert_columns = #fp8moe.strided<[0, 2, 1], strides = [?, 1, ?]>
 module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
-  // Sizes that a descriptor cannot reach are refused when the program is called;
-  // nothing is launched for no rows.
+  // Sizes beyond the range of a buffer descriptor are refused when the program is called. Without
+  // rows nothing is launched.
   // CHECK-LABEL: fp8moe_plan.program @dynamic
   // CHECK-DAG: fp8moe_plan.require %{{.*}}, "the matmul kernel takes a contraction up to 4194176"
   // CHECK-DAG: fp8moe_plan.require %{{.*}}, "the matmul kernel needs strides of the first operand that are multiples of 8 elements"
@@ -44,8 +44,7 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 
 #columns = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
-  // A dense matmul has no offsets, and blocks of rows as there are: 1000 rows are 4 of 256,
-  // so 8.
+  // A dense matmul has no offsets. 1000 rows are 4 tiles of 256 rows, rounded up to 8.
   // CHECK-LABEL: fp8moe_plan.program @dense
   // CHECK-NOT: i32
   // CHECK: fp8moe_plan.launch @{{.*}}::@matmul_0 grid(%c2048, %c1, %c1) block(512, 1, 1) shared 0

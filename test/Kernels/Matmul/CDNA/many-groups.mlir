@@ -1,7 +1,8 @@
 // RUN: fp8moe-compile %s --target=gfx950 --emit=asm | FileCheck %s
 
-// A wave looks for its group among more than 64 in a loop. Masks for both phases of a stage are computed in their
-// branches: in front of the first one they take 16 registers through the stage, which a tile of 256x256 does not have.
+// More than 64 groups are searched in a loop by each wave. The masks of both phases of a stage are
+// computed where they are used. Computed earlier, they would take 16 registers, which this tile
+// does not have.
 
 // CHECK-COUNT-2: .vgpr_spill_count: 0
 #rows = #fp8moe.strided<[0, 1], strides = [?, 1], align = 16>

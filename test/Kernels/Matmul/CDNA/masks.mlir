@@ -1,10 +1,10 @@
-// Bytes of a neighbour in the contraction are masked in both operands, and only where
-// types do not rule them out.
+// Operands are masked along K where a 16-byte load may contain bytes of another group or behind the
+// end of K. Types that exclude this need no masks.
 
 // RUN: fp8moe-opt %s --split-input-file --convert-fp8moe-to-gpu --canonicalize | FileCheck %s
 
 #columns = #fp8moe.strided<[1, 0]>
-// Groups begin anywhere: the first stage and the last one have masks, for each phase.
+// Unpadded groups begin anywhere, so the first and the last stage are masked in each phase.
 // CHECK-LABEL: gpu.func @grouped_matmul_k_grouped_0
 // CHECK: scf.for
 // CHECK-COUNT-3: fp8moe_kernel.execution_barrier
@@ -44,7 +44,7 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 
 #expert_columns = #fp8moe.strided<[0, 2, 1], strides = [327680, 1, 1280]>
 #rows = #fp8moe.strided<[0, 1], strides = [1280, 1]>
-// A contraction that ends inside 16 bytes.
+// K ends inside a 16-byte load, so the last stage is masked.
 // CHECK-LABEL: gpu.func @grouped_matmul_0
 // CHECK: arith.andi {{.*}} : vector<4xi32>
 // CHECK: gpu.return

@@ -1,15 +1,16 @@
-// A matmul with scales of the first operand only: the kernel takes no pointer to others, and
-// multiplies each pair of sums once.
+// With scales of A only, the kernel takes no pointer to scales of B and multiplies each pair of
+// sums once.
 
 // RUN: fp8moe-opt %s --convert-fp8moe-to-gpu --canonicalize | FileCheck %s
 
 #expert_columns = #fp8moe.strided<[0, 2, 1]>
 
 module attributes {fp8moe.target = #fp8moe.target<"gfx950">} {
-  // Parameters: offsets, the scales of the rows, the operands, the result; rows and blocks.
+  // The parameters are the offsets, the scales of A, both operands, the result, and the numbers of
+  // rows and blocks.
   // CHECK-LABEL: gpu.func @grouped_matmul_0
   // CHECK-SAME: (%{{[a-z0-9]+}}: !llvm.ptr, %{{[a-z0-9]+}}: !llvm.ptr, %{{[a-z0-9]+}}: !llvm.ptr, %{{[a-z0-9]+}}: !llvm.ptr, %{{[a-z0-9]+}}: !llvm.ptr, %{{[a-z0-9]+}}: i64, %{{[a-z0-9]+}}: i64)
-  // The end of a group, and the scale of a row.
+  // Two scalars are loaded: the end of a group and the scale of a row.
   // CHECK-COUNT-2: rocdl.raw.ptr.buffer.load %{{.*}} : i32
   // CHECK-NOT: rocdl.raw.ptr.buffer.load %{{.*}} : i32
   // CHECK: arith.divf
@@ -17,7 +18,7 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx950">} {
   // CHECK-NOT: arith.mulf
   // CHECK: gpu.return
 
-  // With scales of both operands it is another kernel.
+  // A matmul with scales of both operands gets a kernel of its own.
   // CHECK-LABEL: gpu.func @grouped_matmul_1
   // CHECK-COUNT-3: rocdl.raw.ptr.buffer.load %{{.*}} : i32
   // CHECK-COUNT-128: arith.mulf {{.*}} : vector<2xf32>

@@ -1,5 +1,5 @@
-// Contractions of six and eight stages, whose loops LLVM would unroll if it knew: copies of tiles of
-// 256x256 take more registers than there are, and a kernel that spills is an error.
+// LLVM must not unroll loops of six or eight stages. An unrolled 256x256 kernel needs too many
+// registers, and spilling is an error.
 
 // RUN: fp8moe-compile %s --target=gfx950 --emit=asm | FileCheck %s
 

@@ -1,4 +1,4 @@
-// A size that a kernel cannot count: no artifact is written behind the error.
+// A size beyond the kernel's limit is an error, and no artifact is written.
 
 // RUN: rm -rf %t && not fp8moe-compile %s --target=gfx950 -o %t 2>&1 | FileCheck %s
 // RUN: not ls %t/gfx950

@@ -1,12 +1,12 @@
-// Operands of bf16 that are MN-major become K-major on their way to shared memory: no copy
-// comes before the matmul, in forward, data gradient and weight gradient.
+// MN-major bf16 operands become K-major on their way to shared memory. Forward, dgrad and wgrad
+// therefore need no copy before the matmul.
 
 // RUN: fp8moe-compile %s --target=gfx942 --emit=tensor | FileCheck %s --check-prefix=TENSOR --implicit-check-not=fp8moe.relayout --implicit-check-not=fp8moe.contiguous
 // RUN: fp8moe-compile %s --target=gfx950 --emit=tensor | FileCheck %s --check-prefix=TENSOR --implicit-check-not=fp8moe.relayout --implicit-check-not=fp8moe.contiguous
 // RUN: fp8moe-compile %s --target=gfx942 --emit=asm | FileCheck %s --check-prefixes=ASM,GFX942
 // RUN: fp8moe-compile %s --target=gfx950 --emit=asm | FileCheck %s --check-prefixes=ASM,GFX950
 
-// Weights as transformers stores them. Rows of a go to shared memory directly where the chip can.
+// Weights are [E, K, N], as transformers stores them. gfx950 loads A to shared memory directly.
 // TENSOR-LABEL: func.func @forward
 // TENSOR: fp8moe.grouped_matmul %arg0, %arg1
 // ASM-LABEL: grouped_matmul_0:
@@ -24,7 +24,7 @@ func.func @forward(%x: tensor<65536x4096xbf16>, %w: tensor<8x4096x8192xbf16>, %e
   return %y : tensor<65536x8192xbf16>
 }
 
-// Weights [E, N, K], transposed.
+// Weights are [E, N, K], and the matmul reads them transposed.
 // TENSOR-LABEL: func.func @data_gradient
 // TENSOR: fp8moe.grouped_matmul %arg0, %arg1
 func.func @data_gradient(%dy: tensor<65536x8192xbf16>, %w: tensor<8x8192x4096xbf16>, %ends: tensor<8xi32>) -> tensor<65536x4096xbf16> {
@@ -33,8 +33,8 @@ func.func @data_gradient(%dy: tensor<65536x8192xbf16>, %w: tensor<8x8192x4096xbf
   return %dx : tensor<65536x4096xbf16>
 }
 
-// Tokens are contracted. Both operands are transposed: positions of other groups are outside of their ranges, and no
-// chunk has a mask (v_and_b32 of words that were read) between the barriers.
+// The matmul sums over tokens, and both operands are transposed. The buffer descriptors exclude
+// rows of other groups, so nothing is masked between the barriers.
 // TENSOR-LABEL: func.func @weight_gradient
 // TENSOR: fp8moe.transpose %arg0
 // TENSOR: fp8moe.grouped_matmul

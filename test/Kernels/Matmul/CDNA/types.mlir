@@ -1,4 +1,4 @@
-// Which instruction multiplies which elements. The columns are its first operand.
+// Each pair of element types selects its MFMA instruction. B is the instruction's first operand.
 
 // RUN: fp8moe-compile %s --target=gfx942 --emit=asm | FileCheck %s --check-prefix=GFX942
 // RUN: fp8moe-compile %s --target=gfx950 --emit=asm | FileCheck %s --check-prefix=GFX950

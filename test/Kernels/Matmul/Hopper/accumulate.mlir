@@ -1,6 +1,7 @@
 // RUN: fp8moe-opt %s --pass-pipeline="builtin.module(convert-fp8moe-to-gpu,canonicalize,cse)" | FileCheck %s
 
-// f32 sums: the result begins as a copy of what is accumulated into, unless it is that, and TMA adds tiles to it.
+// The addend is copied to the f32 result, unless both are the same memory. TMA then adds the
+// products of each tile to it.
 
 #columns = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
@@ -14,7 +15,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %o : tensor<8x1408x2048xf32>
   }
 
-  // Rows that are not all the group's are added by threads.
+  // Tiles with rows of another group are added by threads instead of TMA.
   func.func @forward(%a: tensor<?x2048xf8E4M3FN>, %sa: tensor<?xf32>,
       %b: tensor<8x2048x1408xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, %sb: tensor<8x1408xf32>, %c: tensor<?x1408xf32>,
       %ends: tensor<8xi32>) -> tensor<?x1408xf32> {
@@ -26,7 +27,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   }
 }
 
-// The copy runs only if the two addresses differ.
+// The copy compares both addresses and does nothing if they are equal.
 // CHECK-LABEL: gpu.func @copy_addend_0
 // CHECK-DAG:     %[[FROM:.*]] = llvm.ptrtoint
 // CHECK-DAG:     %[[TO:.*]] = llvm.ptrtoint
@@ -36,7 +37,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:             %[[WORDS:.*]] = llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
 // CHECK:             llvm.store %[[WORDS]], %{{.*}} {alignment = 16 : i64}
 
-// A tile without products leaves everything as it is.
+// A tile of an empty group adds nothing.
 // CHECK-LABEL: gpu.func @grouped_matmul_k_grouped_1
 // CHECK-NOT:     fp8moe_kernel.tensor_store
 // CHECK-COUNT-2: fp8moe_kernel.wgmma_results

@@ -1,17 +1,17 @@
-// A dense matmul is the grouped kernel with one group of all rows, which takes no
-// pointer to offsets: operands are two matrices, and the tiles end at the rows.
+// A dense matmul is the grouped kernel with one group of all rows. It takes no pointer to offsets,
+// and its operands are matrices.
 
 // RUN: fp8moe-opt %s --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles),convert-fp8moe-to-gpu,canonicalize)" | FileCheck %s
 
 #columns = #fp8moe.strided<[1, 0]>
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
-  // Parameters: three tensor maps, two scales, the result, the number of rows.
+  // The parameters are three tensor maps, two scales, the result and the number of rows.
   // CHECK-LABEL: gpu.func @matmul_0
   // CHECK-SAME: (%{{.*}}: !llvm.ptr {fp8moe_plan.tensor_map}, %{{.*}}: !llvm.ptr {fp8moe_plan.tensor_map}, %{{.*}}: !llvm.ptr {fp8moe_plan.tensor_map}, %{{[a-z0-9]+}}: !llvm.ptr, %{{[a-z0-9]+}}: !llvm.ptr, %{{[a-z0-9]+}}: !llvm.ptr, %{{[a-z0-9]+}}: i64)
-  // Nothing is read to find the end of a group.
+  // No offset is loaded to find the end of a group.
   // CHECK-NOT: llvm.load {{.*}} invariant
-  // Both operands are loaded by two coordinates.
+  // Both operands are loaded with two coordinates.
   // CHECK: fp8moe_kernel.tensor_load {{.*}}[%{{[a-z0-9_]+}}, %{{[a-z0-9_]+}}] signals
   // CHECK: fp8moe_kernel.tensor_load {{.*}}[%{{[a-z0-9_]+}}, %{{[a-z0-9_]+}}] signals
   // CHECK: gpu.return

@@ -1,6 +1,7 @@
-// Where groups are the contraction, tiles take as long as their groups are. So the groups, where
-// they are several and a table of them fits behind the tiles, are taken by length, longest first,
-// and blocks take tiles to and fro.
+// In a K-grouped matmul, a tile's time is proportional to the length of its group. Blocks therefore
+// take the longest groups first, and reverse their direction every round.
+// The order is a table in shared memory. It is used if there are several groups and the table fits
+// behind the stages.
 
 // RUN: fp8moe-opt %s --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles),convert-fp8moe-to-gpu,canonicalize)" -o %t
 // RUN: FileCheck %s --input-file=%t
@@ -10,14 +11,14 @@
 #rows = #fp8moe.strided<[0, 1], align = 16, groups<dim = 1, pad = 128>>
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
-  // A thread for each group writes its length, its padded beginning and its number to where it
-  // comes, behind the 231520 bytes of the tiles. Nine groups have room, as walks look behind the
-  // last one.
+  // One thread per group writes its length, padded start and number to its sorted place, behind the
+  // 231520 bytes of the stages. The table has room for nine groups, as the search reads one entry
+  // behind the last.
   // CHECK-LABEL: gpu.func @grouped_matmul_k_grouped_0
   // CHECK: %[[HAS_GROUP:.*]] = arith.cmpi slt, %[[THREAD:.*]], %c8_i32
   // CHECK: scf.if %[[HAS_GROUP]]
   // CHECK: %[[OWN:.*]]:3 = scf.for {{.*}} = %c0_i32 to %c8_i32
-  // Before it come longer ones, and of those that are as long the ones with lower numbers.
+  // Longer groups come first. Equally long groups keep their order.
   // CHECK: %[[PLACE:.*]]:2 = scf.for %[[OTHER:.*]] = %c0_i32 to %c8_i32
   // CHECK: %[[LENGTH:.*]] = arith.subi
   // CHECK: arith.cmpi slt, %[[OWN]]#0, %[[LENGTH]]
@@ -29,13 +30,12 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // CHECK: llvm.store %[[THREAD]], {{.*}} !llvm.ptr<3>
   // CHECK: gpu.barrier
   // CHECK: fp8moe_kernel.set_registers decrease
-  // The first turn is to the tile as far from the end of the next ones as the block's first one is
-  // from the beginning.
+  // The first step is 2 * (blocks - block) - 1, so that the second round runs in reverse.
   // CHECK: %[[LEFT:.*]] = arith.subi %[[STEP:.*]], %[[BLOCK:.*]] : i32
   // CHECK: %[[TWICE:.*]] = arith.muli %[[LEFT]], %c2_i32
   // CHECK: %[[FIRST:.*]] = arith.subi %[[TWICE]], %c1_i32
   // CHECK-COUNT-2: llvm.load {{.*}} : !llvm.ptr<3> -> i32
-  // And two turns are two steps.
+  // Two steps together advance by two rounds.
   // CHECK: scf.while (%[[TILE:[^ ]+]] = %[[BLOCK]], %[[TURN:[^ ]+]] = %[[FIRST]],
   // CHECK: arith.addi %[[TILE]], %[[TURN]]
   // CHECK: %[[STEPS:.*]] = arith.muli %[[STEP]], %c2_i32
@@ -53,7 +53,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %o : tensor<8x1408x2048xbf16>
   }
 
-  // For an unknown number of groups there is no table.
+  // A dynamic number of groups gets no table.
   // CHECK-LABEL: gpu.func @grouped_matmul_k_grouped_1
   // CHECK-NOT: llvm.store
   // CHECK: gpu.barrier
@@ -83,7 +83,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %o : tensor<1x1408x2048xbf16>
   }
 
-  // 64 groups have one, 65 not.
+  // 64 groups get a table, 65 do not.
   // PLAN-LABEL: fp8moe_plan.program @most
   // PLAN: fp8moe_plan.launch {{.*}}@grouped_matmul_k_grouped_3 {{.*}} shared 232300 args
   func.func @most(%a: tensor<1408x?xf8E4M3FN, #rows>, %sa: tensor<64x1408xf32>,
@@ -108,7 +108,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %o : tensor<65x1408x2048xbf16>
   }
 
-  // Behind these tiles 36 groups have room, 37 not.
+  // With this tile, 36 groups have room, 37 do not.
   // PLAN-LABEL: fp8moe_plan.program @room
   // PLAN: fp8moe_plan.launch {{.*}}@grouped_matmul_k_grouped_5 {{.*}} shared 232444 args
   func.func @room(%a: tensor<1408x?xf8E4M3FN, #rows>, %sa: tensor<36x1408xf32>,

@@ -1,5 +1,5 @@
-// The kernel of a grouped matmul and how it is launched. The roles are told apart by
-// what only they do.
+// The kernel of a grouped matmul and its launch. Each warp role is recognized by operations that
+// only this role has.
 
 // RUN: fp8moe-opt %s --split-input-file --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles),convert-fp8moe-to-gpu,canonicalize)" -o %t
 // RUN: FileCheck %s --input-file=%t "--implicit-check-not=nvvm."
@@ -24,8 +24,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-LABEL: gpu.func @grouped_matmul_0
 // CHECK-SAME: %[[A:.*]]: !llvm.ptr {fp8moe_plan.tensor_map}, %[[B:.*]]: !llvm.ptr {fp8moe_plan.tensor_map}, %[[C:.*]]: !llvm.ptr {fp8moe_plan.tensor_map}
 
-// One barrier for full and one for empty stages each: a full stage has the producer's
-// arrival, an empty one those of four warps.
+// Each of six stages has an mbarrier 'full' and an mbarrier 'empty'. 'full' expects the producer's
+// arrival, 'empty' those of four warps.
 // CHECK-DAG: %[[ONE:c1_i32.*]] = arith.constant 1 : i32
 // CHECK-DAG: %[[WARPS:c4_i32.*]] = arith.constant 4 : i32
 // CHECK-COUNT-12: fp8moe_kernel.mbarrier_init %
@@ -33,22 +33,23 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK: fp8moe_kernel.mbarrier_init_fence
 // CHECK: gpu.barrier
 
-// The producer: one thread of one warp.
+// The producer is one elected thread of one warp.
 // CHECK: fp8moe_kernel.set_registers decrease 24
 // CHECK: fp8moe_kernel.elect
-// Ends of the groups are clamped to the end before and to the number of rows.
+// The end of a group is clamped to the end of the group before and to the number of rows.
 // CHECK: scf.while
 // CHECK: llvm.load {{.*}} invariant
 // CHECK: arith.maxsi
 // CHECK: arith.minsi
 // CHECK: scf.for
 // CHECK: fp8moe_kernel.wait_parity
-// Stages of both operands count for the same barrier.
+// The copies of both operands signal the same mbarrier.
 // CHECK: fp8moe_kernel.arrive_expect_tx %[[FULL:.*]], %c32768_i32
 // CHECK: fp8moe_kernel.tensor_load {{.*}} from %[[A]][{{.*}}] signals %[[FULL]]
 // CHECK: fp8moe_kernel.tensor_load {{.*}} from %[[B]][{{.*}}] signals %[[FULL]]
 
-// A consumer: scales, its turn, the stages, the next turn, the result.
+// A consumer loads scales, waits for its turn, multiplies the stages, passes the turn on and writes
+// the result.
 // CHECK: fp8moe_kernel.set_registers increase 240
 // CHECK: fp8moe_kernel.named_barrier_arrive {{.*}}, 256
 // CHECK: fp8moe_kernel.named_barrier {{.*}}, 256
@@ -58,16 +59,16 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-COUNT-8: fp8moe_kernel.wgmma {{.*}} : f8E4M3FN, f8E4M3FN
 // CHECK-NOT: fp8moe_kernel.wgmma %
 // CHECK: fp8moe_kernel.wgmma_commit
-// The stage before is released while this one is multiplied.
+// The previous stage is released while this one is multiplied.
 // CHECK: fp8moe_kernel.wgmma_wait 1
 // CHECK: fp8moe_kernel.arrive %
 // CHECK: fp8moe_kernel.named_barrier_arrive {{.*}}, 256
 // CHECK: fp8moe_kernel.wgmma_wait 0
-// The accumulators pass through an empty assembly.
+// The accumulators pass through empty inline assembly, so that LLVM moves no use before the wait.
 // CHECK: fp8moe_kernel.wgmma_results
 
-// Each warp has four phases of 16 rows and 64 columns, and waits for no other one. A buffer
-// is free when at most one store reads.
+// Each warp stores four boxes of 16 rows and 64 columns without waiting for other warps. Two
+// buffers alternate: one is free when at most one store is still reading.
 // CHECK: fp8moe_kernel.named_barrier {{.*}}, 128
 // CHECK: fp8moe_kernel.wait_stores_read 1
 // CHECK-NOT: fp8moe_kernel.named_barrier
@@ -91,8 +92,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// K-grouped: no group's rows end inside a box, and padded groups need no masks.
-// Facts that only a caller knows are required of it.
+// A K-grouped matmul: no tile has rows of two groups, and padded groups need no masks.
+// The program requires alignments that the types leave open.
 
 #padded_rows = #fp8moe.strided<[0, 1], align = 16, groups<dim = 1, pad = 128>>
 #padded_columns = #fp8moe.strided<[1, 0], align = 16, groups<dim = 0, pad = 128>>
@@ -114,16 +115,17 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-LABEL: gpu.func @grouped_matmul_k_grouped_0
 // Groups begin at multiples of 128.
 // CHECK: arith.muli {{.*}}, %c128_i32
-// Two stages after they have arrived, producers wait for those of other blocks.
+// Producers synchronize with those of other blocks. They wait two stages after their arrival.
 // CHECK: arith.cmpi eq, %{{.*}}, %c2_i32
-// Two tiles at most are loaded ahead: the stage so many before must have been released.
+// Producers may load two tiles ahead. They wait for the release of the stage that is this far
+// behind.
 // CHECK: %[[TILES:.*]] = arith.muli %{{.*}}, %c2_i32 : i32
 // CHECK: %[[AHEAD:.*]] = arith.minsi %[[TILES]], %c5_i32
 // CHECK: arith.subi %{{.*}}, %[[AHEAD]]
 // CHECK: fp8moe_kernel.wait_parity
 // CHECK: fp8moe_kernel.set_registers increase 240
-// A contraction of unknown length may be too long for the tensor cores' sums: parts of
-// 384 stages are stored, or added to what is.
+// K is dynamic and may be too long for fast accumulation. Parts of 384 stages are summed in f32:
+// the first is stored to a workspace, later ones are added.
 // CHECK: arith.divui {{.*}}, %c384_i32
 // CHECK: scf.for
 // CHECK: scf.for {{.*}} to %c384_i32
@@ -133,7 +135,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-COUNT-40: llvm.store {{.*}} : vector<4xi32>, !llvm.ptr<1>
 // CHECK: else
 // CHECK-COUNT-40: fp8moe_kernel.add_floats
-// Whole stages, then a loop over the instructions of the last one.
+// Whole stages come first. A loop over single instructions follows for the rest of the last stage.
 // CHECK-COUNT-8: fp8moe_kernel.wgmma %
 // CHECK: fp8moe_kernel.wgmma_wait 1
 // CHECK-NOT: fp8moe_kernel.async_proxy_fence
@@ -141,19 +143,19 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK: fp8moe_kernel.wgmma_fence
 // CHECK-COUNT-2: fp8moe_kernel.wgmma %
 // CHECK-NOT: fp8moe_kernel.wgmma %
-// The turn ends before the instructions do, which may be few.
+// The turn is passed on before the last instructions end, which may be few.
 // CHECK: fp8moe_kernel.wgmma_commit
 // CHECK-NEXT: {{.*}} = arith.subi
 // CHECK-NEXT: fp8moe_kernel.named_barrier_arrive {{.*}}, 256
 // CHECK-NEXT: fp8moe_kernel.wgmma_wait 1
-// While that is multiplied, the next tile is looked for, and scales come to shared
-// memory. They are what data was multiplied by.
+// During these instructions, the consumer finds its next tile and copies scales to shared memory.
+// `direction quantize` takes their reciprocals.
 // CHECK: scf.while
 // CHECK: arith.divf %cst{{.*}}, {{.*}} : f32
 // CHECK: fp8moe_kernel.wgmma_wait 0
 // CHECK: scf.if
 // CHECK-COUNT-40: llvm.load {{.*}} -> vector<4xi32>
-// The result is not read soon: L2::evict_first.
+// Stores of the result use L2::evict_first, as nothing reads it soon.
 // CHECK: fp8moe_kernel.tensor_store {{.*}} evict_first
 
 // PLAN-LABEL: fp8moe_plan.program @gradient
@@ -169,7 +171,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// So long a contraction is one sum.
+// A K of 49152 is the longest that is summed at once.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @short(%a: tensor<?x49152xf8E4M3FN>, %sa: tensor<?xf32>,
@@ -195,7 +197,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Cooperative consumers share B: each masks a half of its rows, and both wait for both.
+// Cooperative consumers share B. Each warpgroup masks half of its rows, and both wait until both
+// halves are masked.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @cooperative(%a: tensor<256x4096xf8E4M3FN>, %sa: tensor<2x256xf32>,
@@ -223,8 +226,9 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Groups that are not padded: both operands are masked, and the tensor cores see it.
-// Sums of 128 are added in f32, by warpgroups that have a ring each.
+// Unpadded groups: both operands are masked in shared memory, and proxy fences make that visible to
+// wgmma.
+// Promoted accumulation adds 128 elements of K at a time in f32. Each warpgroup has its own ring.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @unpadded(%a: tensor<1408x4096xf8E5M2>, %sa: tensor<8x1408xf32>,
@@ -251,7 +255,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-COUNT-64: arith.addf
 // CHECK-COUNT-4: fp8moe_kernel.wgmma {{.*}} : f8E5M2, f8E4M3FN
 // CHECK: fp8moe_kernel.wgmma_wait 0
-// The addend is read where the result is.
+// The addend is loaded when the result is written.
 // CHECK: arith.mulf
 // CHECK: llvm.load %{{[0-9]+}} {alignment = 4 : i64} : !llvm.ptr<1> -> i32
 // CHECK: arith.addf
@@ -260,7 +264,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// bf16 x bf16 goes the same way, without scales.
+// bf16 matmuls use the same kernel without scales.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @bf16(%a: tensor<?x2048xbf16>, %b: tensor<8x2048x1408xbf16, #fp8moe.strided<[0, 2, 1]>>,

@@ -1,5 +1,5 @@
-// Producers of all blocks meet now and then, so that they find in the L2 cache what
-// others have just read.
+// Producers of all blocks synchronize from time to time without guarantee. Their loads then hit
+// lines of the L2 cache that other blocks have just read.
 
 // RUN: fp8moe-opt %s --split-input-file --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles),convert-fp8moe-to-gpu,canonicalize,cse)" | FileCheck %s
 
@@ -20,16 +20,16 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 }
 
 // CHECK-LABEL: gpu.module
-// The kernel's own word, zero at first.
+// The counter is a global variable of this kernel, initially zero.
 // CHECK: llvm.mlir.global internal @[[WORD:grouped_matmul_0_meeting]](0 : i32) {addr_space = 1 : i32, alignment = 4 : i64} : i32
 // CHECK: gpu.func @grouped_matmul_0
 // CHECK: %[[ADDRESS:.*]] = llvm.mlir.addressof @[[WORD]]
 // CHECK: fp8moe_kernel.set_registers decrease
-// A tile has 16 stages, ten tiles have 160.
+// A tile has 16 stages. Producers synchronize every ten tiles, which are 160 stages.
 // CHECK: %[[MEETING:.*]] = arith.divui %[[INDEX:.*]], %c10_i32
 // CHECK-NEXT: arith.remui %[[INDEX]], %c10_i32
 // CHECK: llvm.atomicrmw add %[[ADDRESS]], %c1_i32 syncscope("device") monotonic
-// Two stages later who is behind is waited for, but not for ever.
+// Two stages later, a producer waits for slower ones, for a bounded time.
 // CHECK: scf.for %[[STAGE:.*]] = %c0_i32
 // CHECK-NEXT: arith.cmpi eq, %[[STAGE]], %c2_i32
 // CHECK: %[[ALL:.*]] = arith.muli %[[MEETING]],
@@ -38,8 +38,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK: arith.cmpi ult, %[[SEEN]], %[[ALL]]
 // CHECK: arith.cmpi slt, %{{.*}}, %c128_i32
 // CHECK: llvm.atomicrmw _or %[[ADDRESS]], %c-2147483648_i32
-// Behind the last tile a producer takes back its arrivals and leaves; the last one to
-// leave clears the word.
+// After its last tile, a producer subtracts its arrivals and leaves. The last one to leave clears
+// the counter.
 // CHECK: fp8moe_kernel.tensor_load
 // CHECK: llvm.atomicrmw add %[[ADDRESS]]
 // CHECK: scf.if
@@ -51,7 +51,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 #expert_columns = #fp8moe.strided<[0, 2, 1]>
 
-// Rows of 2880 bytes share lines of 128: the blocks meet at every tile.
+// Rows of 2880 bytes are no multiple of 128-byte cache lines, so neighbouring tiles share lines.
+// Producers synchronize at every tile.
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @shared_lines(%a: tensor<?x2880xf8E4M3FN>, %sa: tensor<?xf32>,
       %b: tensor<8x2880x1408xf8E4M3FN, #expert_columns>, %sb: tensor<8x1408xf32>,
@@ -66,7 +67,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   }
 }
 
-// The period would be seven otherwise.
+// Without shared cache lines, they would synchronize every seven tiles.
 // CHECK-LABEL: gpu.module
 // CHECK-NOT: arith.remui %{{.*}}, %c7_i32
 // CHECK: llvm.atomicrmw add
@@ -76,7 +77,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 #columns = #fp8moe.strided<[1, 0]>
 
-// A part of a contraction has few stages.
+// With a split K, a tile has too few stages for synchronizing.
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @splits(%a: tensor<128x16384xbf16>, %b: tensor<16384x512xbf16, #columns>)
       -> tensor<128x512xbf16> {

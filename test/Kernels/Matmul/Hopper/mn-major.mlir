@@ -1,6 +1,5 @@
-// Operands of bf16 may be MN-major, contiguous along the result's rows or columns: they come
-// in boxes of 64 of these by the 64 positions of the contraction of a stage, and the instruction
-// reads them transposed.
+// bf16 operands may be MN-major, that is contiguous along rows of A or columns of B. TMA copies
+// boxes of 64 of these by 64 elements of K, and wgmma reads them transposed.
 
 // RUN: fp8moe-opt %s --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles),convert-fp8moe-to-gpu,canonicalize)" -o %t
 // RUN: FileCheck %s --input-file=%t
@@ -9,8 +8,8 @@
 #rows = #fp8moe.strided<[0, 1], strides = [?, 1], align = 16>
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
-  // Both operands have 16 KiB in a stage, and one barrier; B takes two copies, of the columns
-  // from the tile's first one and from 64 later.
+  // Both operands have 16 KiB a stage and share an mbarrier. B takes two copies: from the tile's
+  // first column, and from 64 columns further.
   // CHECK-LABEL: gpu.func @grouped_matmul_0
   // CHECK-SAME: %[[A:.*]]: !llvm.ptr {fp8moe_plan.tensor_map}, %[[B:.*]]: !llvm.ptr {fp8moe_plan.tensor_map}, %[[C:.*]]: !llvm.ptr {fp8moe_plan.tensor_map}
   // CHECK-DAG: %[[DESCRIPTOR:.*]] = arith.constant 4611686293305360384 : i64
@@ -43,7 +42,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %o : tensor<?x2048xbf16>
   }
 
-  // The pitch that the host checks is that of the contraction.
+  // The host checks the pitch along K.
   // PLAN-LABEL: fp8moe_plan.program @dense
   // PLAN: fp8moe_plan.require {{.*}} "the matmul kernel needs strides of the second operand that are multiples of 8 elements"
   // PLAN: fp8moe_plan.tensor_map {{.*}} box(64, 128)
@@ -55,8 +54,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %o : tensor<?x?xf32>
   }
 
-  // A weight gradient reads both so. Loads begin where the group does, so nothing before it is
-  // masked; of the last 16 positions those behind it become zero in both operands.
+  // wgrad reads both operands MN-major. Loads begin at the start of the group, so nothing before it
+  // is masked. Behind the end of the group, the last 16 elements of K are zeroed in both operands.
   // CHECK-LABEL: gpu.func @grouped_matmul_k_grouped_2
   // CHECK: fp8moe_kernel.tensor_load {{.*}}[%[[ROW:.*]], %[[ALONG:.*]]] signals
   // CHECK: %[[NEXT:.*]] = arith.addi %[[ROW]], %c64_i32

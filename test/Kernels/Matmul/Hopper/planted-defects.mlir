@@ -1,4 +1,5 @@
-// Defects planted into a kernel are found, and the kernel as it is has none.
+// The checks accept the generated kernel. They find each synchronization that sed removes or
+// changes.
 
 // RUN: fp8moe-opt %s --convert-fp8moe-to-gpu -o %t
 // RUN: fp8moe-opt %t --pass-pipeline="builtin.module(gpu.module(gpu.func(fp8moe-check-mbarriers,fp8moe-check-synchronization)))" -o /dev/null
@@ -11,7 +12,8 @@
 // RUN: not fp8moe-opt %t.arrivals --pass-pipeline="builtin.module(gpu.module(gpu.func(fp8moe-check-mbarriers,fp8moe-check-synchronization)))" 2>&1 | FileCheck %s --check-prefix=ARRIVALS
 // RUN: not fp8moe-opt %t.counts --pass-pipeline="builtin.module(gpu.module(gpu.func(fp8moe-check-mbarriers,fp8moe-check-synchronization)))" 2>&1 | FileCheck %s --check-prefix=COUNTS
 
-// Two consumers have four warps each, of which one thread releases a stage.
+// Two consumer warpgroups have eight warps. One thread of each releases a stage, so 8 threads
+// arrive.
 // FENCES: error: reads shared memory by the asynchronous proxy that a thread has stored to without a fence
 // WAITS: error: reads a stage of ring "operands" on a path without a wait
 // ARRIVALS: error: waits for an mbarrier 'full' of 'operands', but no thread of the kernel arrives at one

@@ -1,5 +1,4 @@
-// A matmul with scales of the first operand only: the kernel takes no pointer to others, and
-// multiplies each sum once.
+// With scales of A only, the kernel takes no pointer to scales of B and multiplies each sum once.
 
 // RUN: fp8moe-opt %s --convert-fp8moe-to-gpu --canonicalize | FileCheck %s
 
@@ -8,23 +7,23 @@
 #padded_columns = #fp8moe.strided<[1, 0], groups<dim = 0, pad = 128>>
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
-  // Parameters: three tensor maps, the scales of the rows, the result, the number of rows.
+  // The parameters are three tensor maps, the scales of A, the result and the number of rows.
   // CHECK-LABEL: gpu.func @matmul_0
   // CHECK-SAME: (%{{.*}}: !llvm.ptr {fp8moe_plan.tensor_map}, %{{.*}}: !llvm.ptr {fp8moe_plan.tensor_map}, %{{.*}}: !llvm.ptr {fp8moe_plan.tensor_map}, %{{[a-z0-9]+}}: !llvm.ptr, %{{[a-z0-9]+}}: !llvm.ptr, %{{[a-z0-9]+}}: i64)
-  // A thread has the scale of one of 128 rows, and 64 sums of each of two blocks of rows.
+  // A thread has 64 sums of one row in each of two 64-row blocks.
   // CHECK: fp8moe_kernel.wgmma %
   // CHECK: arith.divf
   // CHECK-COUNT-128: arith.mulf
   // CHECK-NOT: arith.{{divf|mulf}}
   // CHECK: gpu.return
 
-  // With scales of both operands it is another kernel.
+  // A matmul with scales of both operands gets a kernel of its own.
   // CHECK-LABEL: gpu.func @matmul_1
   // CHECK-COUNT-2: arith.divf
   // CHECK-COUNT-256: arith.mulf
   // CHECK: gpu.return
 
-  // The weight gradient of padded groups: offsets, scales, partial sums.
+  // wgrad with padded groups: the pointers are offsets, scales and partial sums.
   // CHECK-LABEL: gpu.func @grouped_matmul_k_grouped_2
   // CHECK-SAME: fp8moe_plan.tensor_map}, %{{[a-z0-9]+}}: !llvm.ptr, %{{[a-z0-9]+}}: !llvm.ptr, %{{[a-z0-9]+}}: !llvm.ptr, %{{[a-z0-9]+}}: i64)
 

@@ -1,6 +1,5 @@
-// The contraction of a dense matmul is cut into parts: a kernel computes the f32
-// products of each, and a second one adds them in their order, with what is
-// accumulated into, and rounds once.
+// Split K: one kernel computes the f32 partial sums of each part. A second kernel adds them in
+// order, adds the addend and rounds once.
 
 // RUN: fp8moe-opt %s --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles),convert-fp8moe-to-gpu,canonicalize)" | FileCheck %s
 
@@ -8,8 +7,8 @@
 #tile = #fp8moe.wgmma<rows = 128, columns = 128, stages = 4, schedule = cooperative, splits = 4>
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
-  // Stages of the contraction are divided, and the part is the third coordinate
-  // of what is stored.
+  // Each part gets a share of the stages. The number of the part is the third coordinate of the
+  // stored tile.
   // CHECK-LABEL: gpu.func @matmul_0
   // CHECK: fp8moe_kernel.tensor_store {{.*}}[%{{[a-z0-9_]+}}, %{{[a-z0-9_]+}}, %{{[a-z0-9_]+}}]
 
@@ -19,7 +18,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // CHECK: gpu.return
 
   // CHECK-LABEL: fp8moe_plan.program @wgrad
-  // The products: 4 parts of 256 by 512.
+  // The workspace holds 4 parts of 256 x 512 partial sums.
   // CHECK: %[[PRODUCTS:.*]] = fp8moe_plan.workspace {{.*}} : memref<524288xf32>
   // CHECK: fp8moe_plan.tensor_map %[[PRODUCTS]]{{.*}} box(32, 16, 1)
   // CHECK: fp8moe_plan.launch @{{.*}}::@matmul_0

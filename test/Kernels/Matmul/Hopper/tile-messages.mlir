@@ -1,5 +1,5 @@
-// Cooperative consumers multiply nothing while they look for their next tile, so the producer, who
-// has found it already, says which one it is: 32 bytes beside the tile's first stage.
+// Cooperative consumers would be idle while they search their next tile. The producer has found it
+// already and passes it on in 32 bytes beside the tile's first stage.
 
 // RUN: fp8moe-opt %s --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles),convert-fp8moe-to-gpu,canonicalize)" | FileCheck %s
 
@@ -10,19 +10,19 @@
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // CHECK-LABEL: gpu.func @grouped_matmul_0
-  // A message is written when the stage is empty, before it is filled.
+  // The message is written after the stage is released and before it is filled.
   // CHECK: fp8moe_kernel.set_registers decrease
   // CHECK: fp8moe_kernel.wait_parity
   // CHECK: %[[MESSAGE:.*]] = vector.from_elements %[[STAGES:[^,]+]],
   // CHECK: llvm.store %[[MESSAGE]], {{.*}} vector<4xi32>, !llvm.ptr<3>
   // CHECK: scf.for %{{.*}} = %c0_i32 to %[[STAGES]]
   // CHECK: fp8moe_kernel.arrive_expect_tx %{{.*}}, %c40960_i32
-  // Behind the last tile comes a stage without bytes, whose message has no stages.
+  // After the last tile, the producer signals an empty stage. Its message has zero stages.
   // CHECK: fp8moe_kernel.wait_parity
   // CHECK: llvm.store %cst, {{.*}} vector<4xi32>, !llvm.ptr<3>
   // CHECK: fp8moe_kernel.arrive_expect_tx %{{.*}}, %c0_i32
 
-  // Consumers take tiles until they find that one.
+  // Consumers take tiles until a message has zero stages.
   // CHECK: fp8moe_kernel.set_registers increase
   // CHECK: fp8moe_kernel.wait_parity
   // CHECK: %[[WORDS:.*]] = llvm.load {{.*}} : !llvm.ptr<3> -> vector<4xi32>
@@ -30,7 +30,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // CHECK: %[[UNIFORM:[^,]+]], %{{.*}} = gpu.shuffle idx %[[WORD]], %c0_i32
   // CHECK: scf.while (%[[STAGES:[^ ]+]] = %[[UNIFORM]],
   // CHECK-NEXT: arith.cmpi sgt, %[[STAGES]], %c0_i32
-  // Scales are loaded before the stages, and come to shared memory behind them.
+  // Scales are loaded from global memory before the stages, and stored to shared memory after them.
   // CHECK-COUNT-3: llvm.load {{.*}} : !llvm.ptr<1> -> f32
   // CHECK: scf.for %{{.*}} = %c0_i32 to %
   // CHECK: fp8moe_kernel.arrive %
@@ -47,8 +47,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %o : tensor<?x768xbf16>
   }
 
-  // In groups of the contraction a message also says where the group begins and ends in its stages,
-  // so its second half has two words.
+  // A K-grouped message also has the group's begin and end within its stages, in two words of its
+  // second half.
   // CHECK-LABEL: gpu.func @grouped_matmul_k_grouped_1
   // CHECK: fp8moe_kernel.set_registers decrease
   // CHECK: vector.from_elements
@@ -66,7 +66,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %o : tensor<8x768x1024xbf16>
   }
 
-  // With fast accumulation these consumers look for their tiles themselves.
+  // With fast accumulation, consumers find their tiles themselves.
   // CHECK-LABEL: gpu.func @grouped_matmul_k_grouped_2
   // CHECK: fp8moe_kernel.set_registers decrease
   // CHECK-NOT: vector.from_elements

@@ -1,10 +1,10 @@
 // RUN: fp8moe-opt %s --split-input-file --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles),convert-fp8moe-to-gpu,canonicalize,cse)" | FileCheck %s
 
-// Slices that are held in registers: one load for each element, no second read.
+// Rows stay in registers between the reduction and the cast, so each element is loaded once.
 
-// A team of 64 threads holds 5120 elements in five chunks of 16 each; two teams share a
-// block. Rows are whole chunks, so there are no edges, and all of a slice fits, so that
-// nothing is read later.
+// 64 threads hold a row of 5120 elements in five 16-element vectors each. A block has two such
+// thread groups. Rows are whole vectors and fit entirely, so there are no edges and no second
+// loads.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @rowwise(%x: tensor<?x5120xbf16, #fp8moe.strided<[0, 1], align = 16>>)
@@ -22,7 +22,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-SAME:    known_block_size = array<i32: 128, 1, 1>
 // CHECK-COUNT-10: llvm.load %{{.*}} invariant {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
 // CHECK-NOT:     llvm.load %{{.*}} : !llvm.ptr<1>
-// The subgroups of a team combine through shared memory.
+// The subgroups of a row combine their amax in shared memory.
 // CHECK:         fp8moe_kernel.exchange
 // CHECK:         gpu.barrier
 // CHECK:         llvm.store %{{.*}} : i32, !llvm.ptr<3>
@@ -35,8 +35,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Lengths that are only known at run time: one kernel for each range of the mean length,
-// of which one is launched.
+// The length is dynamic: each range of mean lengths has a kernel, and one of them is launched.
 
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_100a">} {
@@ -50,12 +49,12 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_100a">} {
 }
 
 // CHECK-LABEL: gpu.func @quantize_register_resident_0
-// The number of rows is the pitch of columns, which begin anywhere: chunks begin where 16 bytes of
-// the output do, and are loaded at once if they are aligned in the input as well.
+// The number of rows is the column pitch, so columns begin at any address. Vectors start at 16-byte
+// boundaries of the output. They are loaded at once if the input is aligned alike.
 // CHECK:         llvm.ptrtoint
 // CHECK:         arith.andi %{{.*}}, %c15_i64
 // CHECK:         llvm.load %{{.*}} invariant {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
-// Rows that no team can hold are read later, by a loop that is not unrolled.
+// Elements that exceed the registers are loaded again in a loop that is not unrolled.
 // CHECK:         scf.for
 // CHECK:         llvm.loop_annotation
 // CHECK-LABEL: fp8moe_plan.program @jagged

@@ -1,5 +1,5 @@
-// Both axes of rows that another operation computes: the kernels compute them, too, and nobody writes them.
-//
+// The quantized tensor is computed by another row operation. The kernels of both axes compute its
+// rows themselves, so it is never written.
 // RUN: fp8moe-opt %s --split-input-file --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles))" | FileCheck %s --check-prefix=TILE
 // RUN: fp8moe-opt %s --split-input-file --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles),convert-fp8moe-to-gpu,canonicalize,cse)" | FileCheck %s
 
@@ -19,14 +19,14 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // TILE-LABEL: func.func @tokens
 // TILE:         jagged_dynamic_quantize {{.*}} tiles [#fp8moe.rescaled_both_axes<{{.*}}, fused = true>,
 
-// A thread finds the row after the next one while it loads the next one.
+// The index of the row after the next one is loaded together with the next row.
 // CHECK-LABEL: gpu.func @quantize_rescaled_lines_1
 // CHECK:         scf.for
 // CHECK:           %[[ROW:.*]] = arith.extsi %{{.*}} : i32 to i64
 // CHECK:           arith.cmpi ult, %[[ROW]],
 // CHECK:           llvm.load %{{.*}} invariant {alignment = 4 : i64} : !llvm.ptr<1> -> i32
 
-// Sorted tokens have no memory, and no launch writes them.
+// The gathered tokens have no memory, and no launch writes them.
 // CHECK-LABEL: fp8moe_plan.program @tokens
 // CHECK:         %[[TOKENS:.*]] = fp8moe_plan.input {{.*}} memref<8192x2048xbf16
 // CHECK-NOT:     memref<65536x2048xbf16
@@ -37,7 +37,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Somebody else reads them, too: they are written.
+// The gathered tokens are also returned, so a kernel writes them.
 
 #columns = #fp8moe.strided<[1, 0], align = 16>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
@@ -61,8 +61,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Long groups of an unknown number of rows are fused, short ones are not: their rows are written where the host finds
-// that they are short.
+// Rows are computed in the kernels of long groups only. If the host finds short groups, a launch
+// writes the rows first.
 
 #columns = #fp8moe.strided<[1, 0], align = 16, groups<dim = 0, pad = 128>>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
@@ -87,7 +87,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// A tensor without groups, of which two quantizations compute the rows.
+// Without groups, two quantizations compute the same rows.
 
 #columns = #fp8moe.strided<[1, 0], align = 16>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {

@@ -1,7 +1,7 @@
 // RUN: fp8moe-opt %s --split-input-file --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles),convert-fp8moe-to-gpu,canonicalize,cse)" | FileCheck %s
 
-// Both forms of the weights of experts. Rows are quantized from the input, columns from these rows: with scales
-// that are powers of two, they differ in exponents only.
+// Expert weights along both axes. Rows are quantized from the input, columns from the quantized
+// rows. Scales are powers of two, so both differ in exponents only.
 
 #across = #fp8moe.strided<[0, 2, 1]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
@@ -15,13 +15,14 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   }
 }
 
-// The next row is loaded before the one at hand is reduced.
+// The next row is loaded before this one is reduced.
 // CHECK-LABEL: gpu.func @quantize_rescaled_lines_1
 // CHECK:         scf.for
 // CHECK-COUNT-2: llvm.load %{{.*}} invariant {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
 // CHECK:         gpu.barrier
 // CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
-// Magnitudes of columns meet in memory; where another block's is as large, nothing is written.
+// The amax of columns is combined by atomics in global memory. No atomic is issued if the stored
+// value is already as large.
 // CHECK:         %[[OTHER:.*]] = llvm.load %{{.*}} atomic syncscope("device") monotonic
 // CHECK:         %[[IS_LARGER:.*]] = arith.cmpi ugt, %{{.*}}, %[[OTHER]] : i32
 // CHECK:         scf.if %[[IS_LARGER]]
@@ -31,23 +32,24 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-DAG:     %[[MAGNITUDES:.*]] = arith.constant 2139062143 : i32
 // CHECK-DAG:     %[[STEPS:.*]] = arith.constant 134744072 : i32
 // CHECK-DAG:     %[[SIGNS:.*]] = arith.constant -2139062144 : i32
-// The four rows of a thread are on their way before scales are computed.
+// Four rows are loaded before the scales are computed.
 // CHECK-COUNT-4: llvm.load %{{.*}} invariant {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
 // CHECK:         gpu.barrier
-// Four bytes: their magnitudes, with the difference of exponents. Bit 7 says that they are normal.
+// Four FP8 bytes in a word: the difference of exponents is added to their magnitudes. Bit 7 of each
+// sum says that it is normal.
 // CHECK:         %[[MAGNITUDE:.*]] = arith.andi %{{.*}}, %[[MAGNITUDES]] : i32
 // CHECK:         %[[SUM:.*]] = arith.addi %[[MAGNITUDE]], %{{.*}} : i32
 // CHECK:         %[[LOW:.*]] = arith.andi %[[SUM]], %[[MAGNITUDES]] : i32
 // CHECK:         arith.addi %[[LOW]], %[[STEPS]] : i32
 // CHECK:         arith.cmpi eq, %{{.*}}, %[[SIGNS]] : i32
-// Chunks with a subnormal result are listed, and dealt to all threads, which quantize them from the input.
+// Vectors with a subnormal result are listed. All threads then quantize them from the input.
 // CHECK:         llvm.atomicrmw add %[[COUNT:.*]], %{{.*}} syncscope("block") monotonic
 // CHECK:         gpu.barrier
 // CHECK:         %[[LISTED:.*]] = llvm.load %[[COUNT]]
 // CHECK:         scf.for
 // CHECK:           llvm.load %{{.*}} invariant {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
 
-// Nothing stands behind it, as all sizes are known.
+// All sizes are static, so no fallback is needed.
 // CHECK-LABEL: fp8moe_plan.program @weights
 // CHECK:         %[[SLOTS:.*]] = fp8moe_plan.workspace align 256 : memref<32768xi32>
 // CHECK:         fp8moe_plan.launch @fp8moe_kernels::@clear_words_0
@@ -58,7 +60,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Groups of tokens: those that the cache keeps are read once, larger ones are rescaled.
+// Tokens in groups: groups that fit the L2 cache use the single-pass kernel, larger ones are
+// rescaled.
 
 #padded = #fp8moe.strided<[1, 0], groups<dim = 0, pad = 128>>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
@@ -83,8 +86,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Columns that do not lie whole chunks apart would be stored byte by byte: where only the host knows, it asks, and a
-// kernel for each axis stands behind. (Accesses may begin anywhere on AMD.)
+// The kernel stores 16-byte vectors of columns. If the pitch is dynamic, the host checks that it is
+// a multiple of 16, otherwise one kernel per axis runs. AMD needs no such check.
 
 #across = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {

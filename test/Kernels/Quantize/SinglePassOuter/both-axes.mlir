@@ -1,7 +1,8 @@
 // RUN: fp8moe-opt %s --split-input-file --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles),convert-fp8moe-to-gpu,canonicalize,cse)" | FileCheck %s
 
-// Columns of jagged groups and rows from one launch: the single-pass outer kernel with warps of rows, and
-// the conditions under which a launch for each axis is taken instead.
+// Columns of jagged groups and rows are quantized in one launch: the single-pass kernel with
+// additional warps for rows.
+// If its conditions do not hold, each axis has a launch.
 
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
@@ -24,12 +25,12 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-SAME:    known_block_size = array<i32: 640, 1, 1>
 // CHECK-NOT:     volatile
 
-// Warpgroups trade registers: measure, convert.
+// The measure and convert roles set their register counts.
 // CHECK:         fp8moe_kernel.set_registers decrease 72
 // CHECK:         fp8moe_kernel.set_registers increase 112
 
-// Rows: one thread says how far rows are, waits while they are ahead of tiles, and loads a whole
-// row. Words by which warps of a block signal each other about it are atomic.
+// Role "rows": one thread publishes how far rows are, waits while they are ahead of the tiles and
+// loads whole rows. Words that signal within the block are atomic.
 // CHECK:         fp8moe_kernel.set_registers decrease 72
 // CHECK:         llvm.atomicrmw max %{{.*}} syncscope("block") monotonic
 // CHECK:         scf.while
@@ -38,7 +39,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         fp8moe_kernel.arrive_expect_tx %{{.*}}, %c2048_i32
 // CHECK:         llvm.atomicrmw max %{{.*}} syncscope("block") monotonic
 // CHECK:         fp8moe_kernel.bulk_load
-// A row is waited for, first until it is what the stage is loaded with.
+// A warp waits until the stage is assigned to its row, then until the row has arrived.
 // CHECK:         llvm.load %{{.*}} atomic syncscope("device") monotonic {alignment = 4 : i64} : !llvm.ptr<3> -> i32
 // CHECK:         fp8moe_kernel.wait_parity
 // CHECK-COUNT-4: llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
@@ -47,12 +48,12 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         arith.mulf %{{.*}} : vector<8xbf16>
 // CHECK:         fp8moe_kernel.pack_fp8
 // CHECK:         llvm.store %{{.*}} {alignment = 8 : i64} : vector<2xi32>, !llvm.ptr<1>
-// The stage is loaded again after it was read.
+// The stage is loaded again only after all lanes have read it.
 // CHECK:         fp8moe_kernel.async_proxy_fence
 // CHECK-NEXT:    fp8moe_kernel.subgroup_barrier
 // CHECK:         fp8moe_kernel.bulk_load
 
-// Scale and produce: tiles wait for rows, too.
+// Roles "scale" and "produce": tiles wait for rows, too.
 // CHECK:         fp8moe_kernel.set_registers increase 112
 // CHECK:         fp8moe_kernel.tensor_load
 
@@ -63,8 +64,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // CHECK-LABEL: fp8moe_plan.program @both
 // CHECK-DAG:     fp8moe_plan.aligned %{{.*}}, 16
-// Rows of the output are stored 8 bytes at a time; a group has at most half as many bytes as
-// the L2 cache of the card on average: 15360 rows on an H200.
+// Rows of the output are stored 8 bytes at a time. The mean group may have half of the L2 cache's
+// bytes, 15360 rows on an H200.
 // CHECK-DAG:     fp8moe_plan.aligned %{{.*}}, 8
 // CHECK-DAG:     %[[L2:.*]] = fp8moe_plan.device_attr l2_bytes : index
 // CHECK-DAG:     %[[TIMES:.*]] = arith.muli %[[L2]], %c50
@@ -78,10 +79,9 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Rows of 24 KiB leave seven stages for tiles. Units that would take all of them are folded, and have
-// other columns than those of the segment before: so the sector that two segments share goes to
-// the second one only where its panels have less than 6 * 128 rows for each block, or 4 * 128 where
-// columns begin anywhere: two stages are room for rows above tiles and for shifting columns then.
+// Rows of 24 KiB leave seven stages for tiles, or five if columns begin at any address.
+// Two segments may share a 32-byte sector. The second segment writes it if its panels have fewer
+// than (stages - 1) * 128 rows per block.
 
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {

@@ -1,7 +1,7 @@
 // RUN: fp8moe-opt %s --split-input-file --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles),convert-fp8moe-to-gpu,canonicalize,cse)" | FileCheck %s "--implicit-check-not=nvvm."
 
-// The kernel that reads its input once, by tensor maps, and the conditions under which it is
-// taken instead of the one that reads twice.
+// The single-pass kernel reads its input once, by TMA. The host launches it if its conditions hold,
+// otherwise the two-pass kernel.
 
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
@@ -18,12 +18,13 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-LABEL: gpu.func @quantize_single_pass_outer_0
 // CHECK-SAME:    (%[[TILE:[a-z0-9]+]]: !llvm.ptr {fp8moe_plan.tensor_map}, %[[FOLDED:[a-z0-9]+]]: !llvm.ptr {fp8moe_plan.tensor_map}, %[[BOX:[a-z0-9]+]]: !llvm.ptr {fp8moe_plan.tensor_map}, %[[SHARE:[a-z0-9]+]]: !llvm.ptr {fp8moe_plan.tensor_map}, %{{.*}}: !llvm.ptr,
 // CHECK-SAME:    known_block_size = array<i32: 512, 1, 1>
-// Signals between blocks are never ordinary or volatile accesses.
+// Signals between blocks are atomic accesses, never ordinary or volatile ones.
 // CHECK-NOT:     volatile
-// The next kernel may begin. Before anything reads or writes global memory earlier kernels have ended.
+// The kernel lets the next one begin. It accesses global memory only after earlier kernels have
+// ended.
 // CHECK:         fp8moe_kernel.launch_dependents
 // CHECK-NOT:     llvm.{{load|store}} {{.*}}!llvm.ptr<1>
-// The producer only asks the cache for the ends of segments first.
+// Before that, the producer only prefetches the offsets of the groups.
 // CHECK:         %[[PRODUCER:.*]] = arith.cmpi eq, %{{.*}}, %c15_i32
 // CHECK-NEXT:    scf.if %[[PRODUCER]]
 // CHECK:           %[[AT:.*]] = arith.muli %{{.*}}, %c32_i32
@@ -34,12 +35,12 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:           fp8moe_kernel.subgroup_barrier
 // CHECK-NOT:     llvm.{{load|store}} {{.*}}!llvm.ptr<1>
 // CHECK:         fp8moe_kernel.wait_for_prerequisites
-// The barrier of all blocks begins: each looks at `go` and at its own word, the first one at those
-// of all.
+// The grid-wide barrier begins: each block reads the release flag and its own word, and the first
+// block reads all words.
 // CHECK:         llvm.load %{{.*}} atomic syncscope("device") monotonic
 // CHECK-COUNT-2: fp8moe_kernel.load_words %
 // CHECK:         llvm.load %{{.*}} atomic syncscope("device") monotonic
-// Meanwhile other warps initialise barriers; the producer waits for two of them only.
+// Meanwhile other warps initialize mbarriers. The producer waits for two of these warps only.
 // CHECK-NOT:     llvm.{{load|store}} {{.*}}!llvm.ptr<1>
 // CHECK:         fp8moe_kernel.mbarrier_init %
 // CHECK:         fp8moe_kernel.mbarrier_init_fence
@@ -47,13 +48,14 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         fp8moe_kernel.named_barrier_arrive %c1_i32, 96
 // CHECK-NOT:     llvm.{{load|store}} {{.*}}!llvm.ptr<1>
 // CHECK:         fp8moe_kernel.wait_for_prerequisites
-// Every block zeroes its share of the scratch.
+// Every block zeroes its share of the workspace.
 // CHECK:         scf.for
 // CHECK:           llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
 // CHECK:         fp8moe_kernel.named_barrier %c2_i32, 480
 
-// Produce, whose code comes first: the first rows of the tensor and of interleaved panels to the
-// second-level cache, and the copies of whole tiles and of parts. Up to twelve tiles are each a span.
+// Role "produce". It prefetches the first rows of the tensor and of interleaved panels to L2, then
+// copies whole and partial tiles.
+// Up to twelve tiles per panel have spans of one tile.
 // CHECK:         fp8moe_kernel.set_registers decrease 120
 // CHECK-NOT:     llvm.{{load|store}} {{.*}}!llvm.ptr<1>
 // CHECK-NOT:     {{tensor|bulk}}_load
@@ -70,9 +72,9 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         scf.for
 // CHECK:           fp8moe_kernel.tensor_load {{.*}} from %[[BOX]][%{{.*}}, %{{.*}}]
 
-// Scale: first all blocks meet. The first one waits for a change of each word, which it acquires,
-// then releases what it has acquired; the others change their words until they acquire that. Then
-// magnitudes are read again until all were posted.
+// Role "scale" ends the grid-wide barrier. The first block waits until each word has changed
+// (acquire) and then releases the others. These change their words and poll for the release.
+// Then it polls until all partial maxima are published.
 // CHECK-COUNT-2: fp8moe_kernel.load_words acquire 
 // CHECK:         fp8moe_kernel.subgroup_barrier
 // CHECK:         llvm.fence syncscope("device") acq_rel
@@ -84,14 +86,15 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         arith.addi %{{.*}}, %c1_i32
 // CHECK:         fp8moe_kernel.load_words %
 // CHECK:         fp8moe_kernel.vote_any
-// More than twelve blocks have relays: each twelfth one posts the largest of what it has read.
+// With more than twelve blocks, every twelfth one is a relay, which publishes the largest value
+// that it has read.
 // CHECK:         arith.remui %{{.*}}, %c12
 // CHECK:         fp8moe_kernel.vote_any
 // CHECK-COUNT-4: llvm.store %{{.*}} atomic syncscope("device") monotonic
 // CHECK:         fp8moe_kernel.vote_any
 
-// Measure: each thread releases a stage once it has its part in registers; words are posted with
-// their signs.
+// Role "measure": each thread loads its part of a stage to registers and releases the stage.
+// Published words have their sign bits set, which marks them as present.
 // CHECK:         fp8moe_kernel.set_registers decrease 104
 // CHECK:         fp8moe_kernel.wait_parity
 // CHECK-COUNT-8: llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
@@ -102,13 +105,13 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         arith.ori %{{.*}}, %c-2147450880_i32
 // CHECK:         llvm.store %{{.*}} atomic syncscope("device") monotonic {alignment = 4 : i64} : i32, !llvm.ptr<1>
 
-// Convert: a warp takes its cells of a tile while those of another wait for scales. Two elements
-// are multiplied at a time; bytes are put in the order of rows; whole cells are stored as 16
-// bytes, parts in pieces.
+// Role "convert": a warp converts its part of a tile while other tiles wait for scales. It
+// multiplies two elements at a time and transposes bytes. Whole 16-byte vectors are stored at once,
+// ends in smaller parts.
 // CHECK:         fp8moe_kernel.set_registers increase 144
 // CHECK:         scf.while {{.*}}: (i1, i32, {{.*}}vector<2xi32>
-// (16 rows of a cell, with two rows a line and with one, which are kept apart; words of four rows
-// above, the same.)
+// 16 rows are loaded in two variants, for shared memory with two rows per 128 bytes and with one.
+// Words of the four rows above have two variants, too.
 // CHECK-COUNT-16: llvm.load %{{.*}} {alignment = 8 : i64} : !llvm.ptr<3> -> vector<2xi32>
 // CHECK-COUNT-16: fp8moe_kernel.opaque {{.*}} : vector<2xi32>
 // CHECK-COUNT-16: llvm.load %{{.*}} {alignment = 8 : i64} : !llvm.ptr<3> -> vector<2xi32>
@@ -116,7 +119,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         fp8moe_kernel.async_proxy_fence
 // CHECK-NOT:     scf.if
 // CHECK:         fp8moe_kernel.arrive %
-// (With rows of the segment before and without; these are kept apart, too.)
+// Products also have two variants: with rows of the previous segment, and without.
 // CHECK-COUNT-16: arith.mulf %{{.*}} : vector<4xbf16>
 // CHECK-COUNT-16: fp8moe_kernel.opaque {{.*}} : vector<2xi32>
 // CHECK-COUNT-16: arith.mulf %{{.*}} : vector<4xbf16>
@@ -126,8 +129,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         llvm.store %{{.*}} {alignment = 1 : i64} : i8, !llvm.ptr<1>
 // CHECK:         llvm.store %{{.*}} {alignment = 8 : i64} : vector<2xi32>, !llvm.ptr<1>
 
-// Unaligned columns lie in shared memory, rows above first, from where five words of each are
-// shifted to four.
+// Unaligned columns are staged in shared memory behind the rows above them. Five words are then
+// shifted to four aligned ones.
 // CHECK:         fp8moe_kernel.subgroup_barrier
 // CHECK-COUNT-8: llvm.store %{{.*}} {alignment = 8 : i64} : vector<2xi32>, !llvm.ptr<3>
 // CHECK-COUNT-2: llvm.store %{{.*}} {alignment = 4 : i64} : i32, !llvm.ptr<3>
@@ -136,8 +139,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-COUNT-4: llvm.intr.fshr
 // CHECK:         llvm.intr.ptrmask
 // CHECK:         llvm.store %{{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
-// Where a tile is cut, all of that comes before it is known what is stored. Each lane has one end
-// of one column, in pieces, or byte by byte where the other end is as near.
+// In tiles with a boundary of a segment, shifting comes before the decision what is stored. Each
+// lane stores one end of one column in parts, or byte by byte if the other end is near.
 // CHECK:         } else {
 // CHECK-NOT:     scf.if
 // CHECK-COUNT-4: fp8moe_kernel.opaque {{.*}} : vector<4xi32>
@@ -156,7 +159,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-LABEL: fp8moe_plan.program @jagged
 // CHECK:         %[[X:.*]] = fp8moe_plan.input "arg0"
 // CHECK-DAG:     %[[N:.*]] = fp8moe_plan.dim %[[X]], 1
-// The pitch is a multiple of 16 bytes, the columns are whole cells of 8 bytes.
+// Conditions of the launch: the pitch is a multiple of 16 bytes, and the columns are a multiple of
+// 8 bytes.
 // CHECK-DAG:     fp8moe_plan.aligned %[[X]], 16
 // CHECK-DAG:     arith.remsi %[[N]], %c8
 // CHECK-DAG:     arith.remsi %[[N]], %c4
@@ -164,7 +168,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-DAG:     fp8moe_plan.tensor_map %[[X]] sizes(%[[N]], %{{.*}}) strides(%[[N]]) box(32, 256) swizzle 64 promotion 128
 // CHECK-DAG:     fp8moe_plan.tensor_map %[[X]] sizes(%[[N]], %{{.*}}) strides(%[[N]]) box(64, 16) swizzle 128 promotion 128
 // CHECK-DAG:     fp8moe_plan.tensor_map %[[X]] sizes(%[[N]], %{{.*}}) strides(%[[N]]) box(256, 32) swizzle 0 promotion 128
-// A slot for each number of a tile.
+// Each work tile has a slot for its partial result.
 // CHECK-DAG:     %[[OF_ROWS:.*]] = arith.ceildivsi %{{.*}}, %c48
 // CHECK-DAG:     %[[SHORT:.*]] = arith.addi %[[OF_ROWS]], %{{.*}}
 // CHECK-DAG:     %[[OF_LONG:.*]] = arith.ceildivsi %{{.*}}, %c96
@@ -178,8 +182,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Known sizes are not checked: only the number of rows may be too large, or zero. Experts are
-// a dimension of the tensor maps. f32 has half as many columns.
+// With static columns, only the number of rows is checked. Experts are a third dimension of the
+// tensor maps. f32 tiles have half as many columns.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @weights(%x: tensor<8x?x2048xf32, #fp8moe.strided<[0, 1, 2], align = 16>>)
@@ -193,14 +197,15 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // CHECK-LABEL: gpu.func @quantize_single_pass_outer_0
 // CHECK:         fp8moe_kernel.tensor_load {{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] signals
-// The scale is divided in f64.
+// `rounding none` divides in f64.
 // CHECK:         arith.divf %{{.*}} : f64
 // CHECK-LABEL: fp8moe_plan.program @weights
 // CHECK-NOT:     fp8moe_plan.aligned
 // CHECK:         fp8moe_plan.tensor_map %{{.*}} box(32, 128, 1) swizzle 128
 // CHECK:         fp8moe_plan.tensor_map %{{.*}} box(16, 256, 1) swizzle 64
-// Spans of four tiles where panels are whole ones and blocks have at least 16 tiles, else of two. As
-// many blocks as leave the most spans of a block what they are, in whole sets of interleaved panels.
+// Spans have four tiles if panels are whole and each block has at least 16 tiles, else two. The
+// grid is the smallest one with the same number of spans per block, rounded to whole sets of
+// panels.
 // CHECK:         %[[ALL:.*]] = fp8moe_plan.device_attr {{ ?}}multiprocessors
 // CHECK:         %[[MOST:.*]] = arith.minsi %[[ALL]], %c256
 // CHECK:         %[[UNIT_TILES:.*]] = arith.ceildivsi %{{.*}}, %c128
@@ -224,8 +229,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// A pitch that tensor maps do not have, columns that are not whole cells, an output that is
-// not contiguous along the rows: nothing is streamed.
+// The two-pass kernel is used: for a pitch that TMA cannot have, for partial 8-byte vectors, and
+// for a row-major output.
 
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
@@ -249,7 +254,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// A chip with tensor maps on which nobody has measured the kernel.
+// sm_100a has TMA, but the kernel was never measured there, so it is not chosen.
 
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_100a">} {
