@@ -1,4 +1,4 @@
-// Recipe mxfp8: operands get scales of blocks of 32 along what is contracted.
+// Recipe mxfp8: operands get block scales, in blocks of 32 along the contracted dimension.
 
 // RUN: fp8moe-opt %s --split-input-file --pass-pipeline='builtin.module(func.func(fp8moe-apply-precision))' | FileCheck %s
 
@@ -6,7 +6,7 @@
 #expert_columns = #fp8moe.strided<[0, 2, 1]>
 
 module attributes {fp8moe.target = #fp8moe.target<"gfx950">} {
-  // Where groups are contracted blocks begin with them, and scales lie in tiles.
+  // In wgrad, blocks start anew in each group, so the scales are blocked with padded groups.
   // CHECK-LABEL: func @experts(
   // CHECK-SAME: %[[X:.*]]: tensor<?x64xbf16>, %[[W:.*]]: tensor<8x48x64xbf16>, %[[G:.*]]: tensor<?x48xbf16>, %[[ENDS:.*]]: tensor<8xi32>
   // CHECK: %[[XQ:.*]], %[[XS:.*]] = fp8moe.mx_quantize %[[X]] along [1] mode rceil : tensor<?x64xbf16> -> tensor<?x64xf8E4M3FN>, tensor<?x2xf8E8M0FNU>
@@ -34,7 +34,8 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx950">} {
     return %y, %dx, %dw : tensor<?x48xbf16>, tensor<?x64xbf16>, tensor<8x48x64xf32>
   }
 
-  // Groups of blocks are rows of what is quantized; what comes transposed is seen as it was.
+  // A transposed operand is quantized as the tensor before the transpose, whose rows have the
+  // groups. The result is transposed again.
   // CHECK-LABEL: func @transposed(
   // CHECK-SAME: %[[GT:[a-z0-9]*]]: tensor<48x?xbf16>
   // CHECK: %[[G:.*]] = fp8moe.transpose %[[GT]] [1, 0]
@@ -47,7 +48,7 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx950">} {
     return %dw : tensor<8x48x64xbf16>
   }
 
-  // Recipes do not share quantizations, matmuls of one do.
+  // Matmuls of one recipe share the quantization of an operand. Other recipes do not.
   // CHECK-LABEL: func @recipes(
   // CHECK: fp8moe.mx_quantize %{{.*}} : tensor<?x64xbf16>
   // CHECK: fp8moe.dynamic_quantize %{{.*}} : tensor<?x64xbf16>

@@ -1,4 +1,5 @@
-// A decided matmul becomes FP8; what it quantizes is quantized once for all that share it.
+// A matmul that was decided to be FP8 gets quantized operands. Matmuls that share an operand share
+// its quantization.
 
 // RUN: fp8moe-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(func.func(fp8moe-apply-precision))' | FileCheck %s
 
@@ -6,7 +7,7 @@
 #expert_columns = #fp8moe.strided<[0, 2, 1]>
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
-  // Weights are quantized in the layout that they have, in front of the transpose.
+  // Weights are quantized in their own layout, before the transpose.
   // CHECK-LABEL: func @forward(
   // CHECK-SAME: %[[X:.*]]: tensor<?x64xbf16>, %[[W:.*]]: tensor<32x64xbf16>
   // CHECK: %[[XQ:.*]], %[[XS:.*]] = fp8moe.dynamic_quantize %[[X]] along [1] rounding pow2 : tensor<?x64xbf16> -> tensor<?x64xf8E4M3FN>, tensor<?xf32>
@@ -20,8 +21,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %y : tensor<?x32xbf16>
   }
 
-  // Both gradients of one layer: dy is quantized along both axes, each once; what is
-  // contracted lies contiguous.
+  // Both gradients of a layer: dy is quantized once along each axis. The contracted dimension is
+  // contiguous in every operand.
   // CHECK-LABEL: func @backward(
   // CHECK-SAME: %[[G:.*]]: tensor<?x32xbf16>, %[[X:.*]]: tensor<?x64xbf16>, %[[W:.*]]: tensor<32x64xbf16>
   // CHECK: fp8moe.dynamic_quantize %[[G]] along [1]
@@ -41,7 +42,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %dx, %dw : tensor<?x64xbf16>, tensor<32x64xbf16>
   }
 
-  // Two layers with one input. The one in bf16 stays.
+  // Two layers share an input. The layer that was decided to be bf16 stays.
   // CHECK-LABEL: func @shared(
   // CHECK: fp8moe.dynamic_quantize %{{.*}} along [1] {{.*}} tensor<?x64xbf16>
   // CHECK-NOT: fp8moe.dynamic_quantize {{.*}} tensor<?x64xbf16>
@@ -54,7 +55,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %0, %1, %2 : tensor<?x32xbf16>, tensor<?x32xbf16>, tensor<?x16xbf16>
   }
 
-  // The weight gradient of experts has scales of each group; what is accumulated into stays.
+  // wgrad of experts has scales for each group. The addend stays.
   // CHECK-LABEL: func @experts(
   // CHECK: fp8moe.dynamic_quantize %{{.*}} along [1] {{.*}} tensor<8x32x64xbf16> -> tensor<8x32x64xf8E4M3FN, #{{.*}}>, tensor<8x64xf32>
   // CHECK: fp8moe.grouped_matmul
@@ -72,7 +73,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %dx, %dw : tensor<?x64xbf16>, tensor<8x32x64xf32>
   }
 
-  // One tensor as both operands is quantized along what each contracts.
+  // A tensor that is both operands is quantized along each operand's contracted dimension.
   // CHECK-LABEL: func @square(
   // CHECK: %[[AQ:.*]], %[[AS:.*]] = fp8moe.dynamic_quantize %{{.*}} along [1]
   // CHECK: %[[BQ:.*]], %[[BS:.*]] = fp8moe.dynamic_quantize %{{.*}} along [0]
@@ -82,7 +83,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %0 : tensor<64x64xbf16>
   }
 
-  // Matmuls that are undecided, or have no name, stay.
+  // Matmuls that are undecided or have no name stay.
   // CHECK-LABEL: func @open(
   // CHECK-NOT: quantize
   // CHECK: return
@@ -95,7 +96,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// The flavour of FP8 is the target's.
+// The FP8 encoding is the target's.
 
 module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
   // CHECK-LABEL: func @flavour(

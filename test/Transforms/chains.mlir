@@ -1,5 +1,5 @@
-// The three chains of views and copies around the kernels of MoE training, as they are
-// exported: all copies go, and no copy hides as a strided walk in a kernel.
+// Three chains of views and copies around MoE training kernels, as a framework exports them. All
+// copies vanish, and no kernel reads with a stride instead.
 
 // RUN: fp8moe-opt %s --fp8moe-resolve-fp8-types --fp8moe-optimize-layouts | FileCheck %s
 // RUN: fp8moe-opt %s \
@@ -19,8 +19,8 @@
 #ecol = #fp8moe.strided<[0, 2, 1]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
-// The weight gradient. Both operands are made column-major before they are quantized per
-// group and column, and the gradient is transposed once more for the matmul.
+// wgrad. The program makes both operands column-major before they are quantized per group and
+// column, and transposes the gradient again for the matmul.
 
 // CHECK-LABEL: func.func @jagged_colwise_backward
 // CHECK-SAME: (%[[G:.*]]: tensor<?x2048xbf16>, %[[X:.*]]: tensor<?x1408xbf16>, %[[ENDS:.*]]: tensor<64xi32>)
@@ -62,8 +62,7 @@ func.func @jagged_colwise_backward(%grad: tensor<?x2048xbf16>, %x: tensor<?x1408
   return %w : tensor<64x2048x1408xbf16>
 }
 
-// to_mx(B_t.contiguous()): the transposed weights in MXFP8, for a matmul that contracts
-// over K.
+// to_mx(B_t.contiguous()): the transposed weights in MXFP8, for a matmul over K.
 
 // CHECK-LABEL: func.func @to_mx_of_transpose
 // CHECK-SAME: (%[[B:.*]]: tensor<64x2048x1408xbf16>)
@@ -83,8 +82,8 @@ func.func @to_mx_of_transpose(%b: tensor<64x2048x1408xbf16>)
   return %q, %s : tensor<64x1408x2048x!fp8moe.e4m3>, tensor<64x1408x64xf8E8M0FNU>
 }
 
-// 3D weights, cast as one matrix along its rows, and brought to per-expert column-major;
-// the scales back to one matrix per expert.
+// 3D weights are cast as one matrix and made column-major per expert. Their scales become one
+// matrix per expert.
 
 // CHECK-LABEL: func.func @weights_as_matrix
 // CHECK-SAME: (%[[W:.*]]: tensor<64x2048x1408xbf16>)

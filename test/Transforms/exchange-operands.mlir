@@ -1,5 +1,5 @@
-// A matmul whose result is wanted transposed exchanges its operands: (A B)^T = B^T A^T. Loops of the
-// CPU write any order as it is.
+// If a matmul's result is needed transposed, its operands are exchanged: (A B)^T = B^T A^T. CPU
+// loops write any order, so nothing changes there.
 
 // RUN: fp8moe-opt %s --fp8moe-attach-target=chip=sm_90a --fp8moe-optimize-layouts | FileCheck %s
 // RUN: fp8moe-opt %s --fp8moe-attach-target=chip=gfx950 --fp8moe-optimize-layouts | FileCheck %s --check-prefix=CDNA
@@ -13,7 +13,8 @@
 #ecol = #fp8moe.strided<[0, 2, 1]>
 #mxs = #fp8moe.scale_blocked<128x4, groups<dim = 1, pad = 4>>
 
-// Weights are stored [E, K, N] and so is their gradient, but autograd computes dy^T x.
+// Weights and their gradient are stored [E, K, N], but autograd computes dy^T x, which is [E, N,
+// K].
 // CHECK-LABEL: func.func @wgrad
 // CHECK-NEXT:    %[[T:.*]] = fp8moe.transpose %arg0 [1, 0]
 // CHECK-NEXT:    %[[D:.*]] = fp8moe.grouped_matmul %[[T]], %arg1 {{.*}} -> tensor<8x64x48xf32>
@@ -25,14 +26,15 @@
 // REMARK: [[@LINE+4]]:8: remark: [Passed] operands-exchanged {{.*}}"operands exchanged: the kernel writes rows of the transposed result"
 func.func @wgrad(%x: tensor<?x64xbf16>, %dy: tensor<?x48xbf16>, %e: tensor<8xi32>) -> tensor<8x64x48xf32> {
   %t = fp8moe.transpose %dy [1, 0] : tensor<?x48xbf16> -> tensor<48x?xbf16, #col>
-  // Both kernels add the same products.
+  // Exchanging bf16 operands adds the same products in the same order.
   %d = fp8moe.grouped_matmul %t, %x groups(%e : tensor<8xi32>) : tensor<48x?xbf16, #col>, tensor<?x64xbf16> -> tensor<8x48x64xf32>
   %dt = fp8moe.transpose %d [0, 2, 1] : tensor<8x48x64xf32> -> tensor<8x64x48xf32, #ecol>
   %c = fp8moe.contiguous %dt : tensor<8x64x48xf32, #ecol> -> tensor<8x64x48xf32>
   return %c : tensor<8x64x48xf32>
 }
 
-// Scales change places with their operands, and powers of two round in no order.
+// Scales are exchanged with their operands. Multiplying by powers of two gives the same result in
+// either order.
 // CHECK-LABEL: func.func @scales
 // CHECK-NEXT:    %[[DY:.*]], %[[SDY:.*]] = fp8moe.jagged_dynamic_quantize %arg1
 // CHECK-NEXT:    %[[X:.*]], %[[SX:.*]] = fp8moe.jagged_dynamic_quantize %arg0
@@ -55,7 +57,7 @@ func.func @scales(%x: tensor<?x64xbf16>, %dy: tensor<?x48xbf16>, %e: tensor<8xi3
   return %c : tensor<8x64x48xbf16>
 }
 
-// The order of the two scales decides the rounding when they are no powers of two.
+// Multiplying by other scales rounds differently in another order, so the operands stay.
 // CHECK-LABEL: func.func @unrounded_scales
 // CHECK:         grouped_matmul {{.*}} -> tensor<8x48x64xbf16>
 // CHECK:         relayout
@@ -67,7 +69,7 @@ func.func @unrounded_scales(%x: tensor<?x64xf8E4M3FN, #col>, %dy: tensor<48x?xf8
   return %d : tensor<8x48x64xbf16, #ecol>
 }
 
-// Scales of blocks belong to the elements.
+// Block scales scale elements of K, so they are exchanged with their operands.
 // CDNA-LABEL: func.func @block_scales
 // CDNA:         grouped_matmul {{.*}} -> tensor<8x64x48xbf16>
 // CDNA-NEXT:    return
@@ -84,7 +86,7 @@ func.func @block_scales(%x: tensor<?x64xbf16>, %dy: tensor<?x48xbf16>, %e: tenso
   return %c : tensor<8x64x48xbf16>
 }
 
-// A main gradient that lies by columns, as the type says it.
+// The addend, a main gradient, is column-major by its type.
 // CHECK-LABEL: func.func @accumulate
 // CHECK-DAG:     %[[T:.*]] = fp8moe.transpose %arg0 [1, 0]
 // CHECK-DAG:     %[[M:.*]] = fp8moe.transpose %arg3 [0, 2, 1] : {{.*}} -> tensor<3x64x48xf32>
@@ -99,7 +101,7 @@ func.func @accumulate(%x: tensor<?x64xbf16>, %dy: tensor<?x48xbf16>, %e: tensor<
   return %y : tensor<3x48x64xf32, #ecol>
 }
 
-// As above with a copy of the main gradient and a copy of the result.
+// The main gradient and the result are copied explicitly.
 // CHECK-LABEL: func.func @accumulate_copies
 // CHECK-NEXT:    %[[T:.*]] = fp8moe.transpose %arg0 [1, 0]
 // CHECK-NEXT:    %[[D:.*]] = fp8moe.grouped_matmul %[[T]], %arg1 {{.*}} accumulate(%arg3 : tensor<3x64x48xf32>)
@@ -116,7 +118,7 @@ func.func @accumulate_copies(%x: tensor<?x64xbf16>, %dy: tensor<?x48xbf16>, %e: 
   return %c : tensor<3x64x48xf32>
 }
 
-// An addend that is a factor, too, lies as its type says.
+// The addend is also an operand, so its layout stays.
 // CHECK-LABEL: func.func @addend_is_factor
 // CHECK:         grouped_matmul {{.*}} accumulate(%{{.*}} : tensor<?x64xbf16>)
 // CHECK:         return
@@ -138,7 +140,8 @@ func.func @dense(%x: tensor<128x64xbf16>, %w: tensor<48x64xbf16>) -> tensor<48x1
   return %c : tensor<48x128xbf16>
 }
 
-// Tensor maps take rows of whole 16 bytes, which nobody knows of tokens. AMD's kernels take any.
+// TMA stores rows that are multiples of 16 bytes, which is unknown for a dynamic number of tokens.
+// AMD's kernels store any rows.
 // CHECK-LABEL: func.func @unknown_columns
 // CHECK:         linear {{.*}} -> tensor<?x48xbf16>
 // CHECK:         relayout

@@ -1,6 +1,7 @@
 // RUN: fp8moe-opt %s --split-input-file --pass-pipeline="builtin.module(func.func(fp8moe-expand-mx-matmuls))" | FileCheck %s
 
-// Hopper's matrix instructions take no scales of blocks: a matmul of MX data multiplies bf16.
+// Hopper's matrix instructions take no block scales, so MX operands are dequantized and multiplied
+// in bf16.
 
 #columns = #fp8moe.strided<[0, 2, 1]>
 #padded = #fp8moe.scale_blocked<128x4, groups<dim = 0, pad = 128>>
@@ -18,7 +19,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %y : tensor<256x64xbf16>
   }
 
-  // The decision says what is multiplied, and why.
+  // The precision attribute says bf16, with the reason.
   // CHECK-LABEL: func.func @decided
   // CHECK: fp8moe.linear {{.*}} precision <bf16, "wq", forward, recipe = mxfp8, reason = "dequantized: no matrix instruction takes scales of blocks">
   func.func @decided(%a: tensor<256x128xf8E4M3FN>, %b: tensor<128x64xf8E4M3FN>,
@@ -29,7 +30,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %y : tensor<256x64xbf16>
   }
 
-  // Scales of padded groups need the offsets. Operands keep the order in which they lie, and the addend its place.
+  // Scales of padded groups need the offsets to be dequantized. Operands keep their layouts, and
+  // the addend stays.
   // CHECK-LABEL: func.func @forward
   // CHECK: %[[X:.*]] = fp8moe.mx_dequantize %arg0 by %arg3 along 1 groups(%arg2 : tensor<8xi32>)
   // CHECK: %[[W:.*]] = fp8moe.mx_dequantize %arg1 by %arg4 along 1 : {{.*}} -> tensor<8x256x64xbf16, #{{.*}}>
@@ -44,7 +46,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %y : tensor<1000x64xf32>
   }
 
-  // Groups are ranges of the first dimension: the first operand of a weight gradient is dequantized as it was quantized.
+  // mx_dequantize takes groups of rows only. The first operand of wgrad is therefore transposed
+  // before and after.
   // CHECK-LABEL: func.func @weight_gradient
   // CHECK: %[[T:.*]] = fp8moe.transpose %arg0 [1, 0]
   // CHECK: %[[D:.*]] = fp8moe.mx_dequantize %[[T]] by %arg3 along 0 groups(%arg2 : tensor<8xi32>)
@@ -62,7 +65,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Instructions of gfx950 take them.
+// gfx950's matrix instructions take block scales, so the matmul stays.
 
 module attributes {fp8moe.target = #fp8moe.target<"gfx950">} {
   // CHECK-LABEL: func.func @scaled_instructions

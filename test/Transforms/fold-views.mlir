@@ -6,8 +6,8 @@
 #col = #fp8moe.strided<[1, 0]>
 #ecol = #fp8moe.strided<[0, 2, 1]>
 
-// A reshape and a transpose that are undone later: the last view is the root, and
-// each view is the shortest chain of the root.
+// A later reshape and transpose undo the first ones, so the last view is the argument itself. Every
+// view becomes the shortest chain from the argument.
 
 // CHECK-LABEL: func.func @inverse_chain
 // CHECK-SAME: (%[[W:.*]]: tensor<8x64x?xbf16>)
@@ -28,7 +28,7 @@ func.func @inverse_chain(%w: tensor<8x64x?xbf16>)
                       tensor<?x8x64xbf16, #fp8moe.strided<[1, 2, 0]>>
 }
 
-// A copy that copies nothing goes, and the chain before it ends there.
+// A copy between equal layouts is removed, and the chain before it is folded.
 
 // CHECK-LABEL: func.func @inverse_chain_before_identity
 func.func @inverse_chain_before_identity(%x: tensor<3x32x64xbf16>)
@@ -43,7 +43,7 @@ func.func @inverse_chain_before_identity(%x: tensor<3x32x64xbf16>)
   return %s : tensor<32x64xf32>
 }
 
-// A merge and a split at another place do not compose to one reshape.
+// A merge followed by a split elsewhere is no single reshape.
 
 // CHECK-LABEL: func.func @other_split
 func.func @other_split(%x: tensor<4x6xf32>) -> tensor<6x4xf32> {
@@ -56,7 +56,7 @@ func.func @other_split(%x: tensor<4x6xf32>) -> tensor<6x4xf32> {
   return %b : tensor<6x4xf32>
 }
 
-// A copy moves to the end of its chain, where it meets the next one.
+// A copy moves to the end of its chain of views, where it joins the next copy.
 
 // CHECK-LABEL: func.func @copies_meet
 func.func @copies_meet(%x: tensor<64x?xf32>) -> tensor<64x?xf32, #col> {
@@ -68,7 +68,7 @@ func.func @copies_meet(%x: tensor<64x?xf32>) -> tensor<64x?xf32, #col> {
   return %c : tensor<64x?xf32, #col>
 }
 
-// A copy that two values need stays one copy.
+// A copy with two users is not duplicated.
 
 // CHECK-LABEL: func.func @shared_copy
 func.func @shared_copy(%x: tensor<64x?xf32>)
@@ -82,7 +82,7 @@ func.func @shared_copy(%x: tensor<64x?xf32>)
   return %c, %b : tensor<64x?xf32, #col>, tensor<?x64xf32>
 }
 
-// A copy outside of a loop stays there.
+// A copy before a loop does not move into it.
 
 // CHECK-LABEL: func.func @copy_before_loop
 func.func @copy_before_loop(%x: tensor<64x?xf32>, %n: index) {
@@ -101,8 +101,8 @@ func.func @copy_before_loop(%x: tensor<64x?xf32>, %n: index) {
 }
 func.func private @user(tensor<64x?xf32, #col>)
 
-// 3D weights cast as a matrix. The kernel sees [E, N, K]; the scales, whose order the
-// matrix form had changed, need no copy any more.
+// 3D weights cast as a matrix. The quantization reads [E, N, K] instead, which writes the scales in
+// the final order. Their copy vanishes.
 
 // CHECK-LABEL: func.func @weights_as_matrix
 // CHECK-SAME: (%[[W:.*]]: tensor<8x64x128xbf16>)
@@ -126,7 +126,7 @@ func.func @weights_as_matrix(%w: tensor<8x64x128xbf16>)
                     tensor<8x128x2xf8E8M0FNU>
 }
 
-// Blocks of 32 would cross experts of 48 rows.
+// Blocks of 32 rows would span two experts of 48 rows, so the matrix form stays.
 
 // CHECK-LABEL: func.func @blocks_cross_experts
 func.func @blocks_cross_experts(%w: tensor<8x48x128xbf16>)
@@ -139,7 +139,7 @@ func.func @blocks_cross_experts(%w: tensor<8x48x128xbf16>)
   return %q3 : tensor<8x48x128xf8E4M3FN>
 }
 
-// Scales that somebody reads in the matrix form would need a copy.
+// The scales are returned in the matrix form, and another form would need a copy.
 
 // CHECK-LABEL: func.func @scales_of_matrix
 func.func @scales_of_matrix(%w: tensor<8x64x128xbf16>)
@@ -152,7 +152,7 @@ func.func @scales_of_matrix(%w: tensor<8x64x128xbf16>)
   return %q3, %s : tensor<8x64x128xf8E4M3FN>, tensor<128x16xf8E8M0FNU>
 }
 
-// Batches of tokens that are merged for the kernels and split again.
+// Batches of tokens are merged before a quantization and split after it: the reshapes vanish.
 
 // CHECK-LABEL: func.func @merged_tokens
 // CHECK-SAME: (%[[X:.*]]: tensor<8x?x128xbf16>)
@@ -170,7 +170,7 @@ func.func @merged_tokens(%x: tensor<8x?x128xbf16>)
   return %q3, %s3 : tensor<8x?x128xf8E4M3FN>, tensor<8x?xf32>
 }
 
-// A reduction over the merged dimension is another one than over a part of it.
+// A reduction over the merged dimension does not equal one over a part of it.
 
 // CHECK-LABEL: func.func @merged_axis
 func.func @merged_axis(%x: tensor<8x64x128xbf16>)
@@ -183,7 +183,7 @@ func.func @merged_axis(%x: tensor<8x64x128xbf16>)
   return %q3, %s : tensor<8x64x128xf8E4M3FN>, tensor<128xf32>
 }
 
-// A split and a merge are two reshapes, whatever is between them.
+// A split and a merge stay two reshapes.
 
 // CHECK-LABEL: func.func @split_and_merge
 // CHECK-SAME:  (%[[X:.*]]: tensor<3x64xf32>)
@@ -198,7 +198,7 @@ func.func @split_and_merge(%x: tensor<3x64xf32>) -> tensor<6x32xf32> {
   return %3 : tensor<6x32xf32>
 }
 
-// A copy that changes nothing goes, wherever it is in a chain.
+// A copy between equal layouts is removed anywhere in a chain.
 
 // CHECK-LABEL: func.func @identity
 // CHECK-NOT:   relayout

@@ -5,7 +5,7 @@
 // RUN:   --remark-format=emitRemark --remarks-filter=fp8moe-layout -o /dev/null 2>&1 \
 // RUN: | FileCheck %s --check-prefix=REMARK
 
-// Columns come before rows, whatever the order in which they are written.
+// In the fused operation columns come before rows, in whichever order they were written.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // CHECK-LABEL: func.func @rows_before_columns
@@ -21,7 +21,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// No kernel does both axes at once here: each is one, which may read the input in a layout of its own.
+// No kernel on this target quantizes both axes, so both operations stay and may read different
+// layouts.
 
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_100a">} {
@@ -39,7 +40,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_100a">} {
 
 // -----
 
-// The scales have another user, which reads those of the fused operation.
+// The scales have another user, which takes those of the fused operation.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // CHECK-LABEL: func.func @scale_and_cast
@@ -63,7 +64,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %q, %s : tensor<?x64xf8E5M2>, tensor<8x64xf32>
   }
 
-  // Scales for another FP8 type, of another axis, of other groups, of another tensor.
+  // No fusion: the scales are for another FP8 type, axis, grouping or tensor.
   // CHECK-LABEL: func.func @other_scales
   func.func @other_scales(%x: tensor<64x64xbf16>, %y: tensor<64x64xbf16>,
                           %a: tensor<64xi32>, %b: tensor<64xi32>)
@@ -86,7 +87,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
                                 tensor<64x64xf8E4M3FN>, tensor<64x64xf8E4M3FN>
   }
 
-  // Columns of jagged groups and rows are read together; nothing else is on this target.
+  // Jagged columns and rows are fused on sm_90a. Nothing else is.
   // CHECK-LABEL: func.func @groups_and_rows
   func.func @groups_and_rows(%x: tensor<?x2048xbf16>, %ends: tensor<16xi32>)
       -> (tensor<?x2048xf8E4M3FN>, tensor<?x2048xf8E4M3FN, #fp8moe.strided<[1, 0]>>) {
@@ -102,7 +103,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %q1, %q0 : tensor<?x2048xf8E4M3FN>, tensor<?x2048xf8E4M3FN, #fp8moe.strided<[1, 0]>>
   }
 
-  // Rows of so many bytes that 64 bits cannot count them: 2^64 + 8192.
+  // No fusion: the bytes of a row, 2^64 + 8192, overflow 64 bits.
   // CHECK-LABEL: func.func @uncountable_rows
   func.func @uncountable_rows(%x: tensor<?x4611686018427389952xf32>, %ends: tensor<16xi32>)
       -> (tensor<?x4611686018427389952xf8E4M3FN>,
@@ -137,7 +138,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"cpu">} {
-  // Copies of a tensor are the same tensor.
+  // Quantizations of a tensor and of its copy are fused.
   // CHECK-LABEL: func.func @two_axes
   func.func @two_axes(%x: tensor<?x64xbf16>)
       -> (tensor<?x64xf8E4M3FN>, tensor<?x64xf8E4M3FN, #col>, tensor<64xf32>) {
@@ -153,7 +154,7 @@ module attributes {fp8moe.target = #fp8moe.target<"cpu">} {
         : tensor<?x64xf8E4M3FN>, tensor<?x64xf8E4M3FN, #col>, tensor<64xf32>
   }
 
-  // The jagged axis comes first, wherever it was in the program.
+  // The jagged axis comes first, in whichever order the axes were written.
   // CHECK-LABEL: func.func @jagged_second
   func.func @jagged_second(%x: tensor<?x64xbf16>, %ends: tensor<8xi32>)
       -> (tensor<?x64xf8E4M3FN>, tensor<?xf32>, tensor<?x64xf8E4M3FN>, tensor<8x64xf32>) {
@@ -167,7 +168,7 @@ module attributes {fp8moe.target = #fp8moe.target<"cpu">} {
                                 tensor<?x64xf8E4M3FN>, tensor<8x64xf32>
   }
 
-  // Other rounding is other arithmetic; a tile belongs to one operation.
+  // No fusion: another rounding gives other values, and a given tile belongs to one operation.
   // CHECK-LABEL: func.func @not_alike
   func.func @not_alike(%x: tensor<64x64xbf16>, %y: tensor<64x64xbf16>) {
     // CHECK-COUNT-4: dynamic_quantize {{.*}} along [{{[01]}}]
@@ -189,7 +190,7 @@ module attributes {fp8moe.target = #fp8moe.target<"cpu">} {
 #col = #fp8moe.strided<[1, 0]>
 #padded = #fp8moe.strided<[0, 1], groups<dim = 1, pad = 16>>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
-  // Padding through a transpose.
+  // The quantization writes the padded groups itself, also through a transpose.
   // CHECK-LABEL: func.func @padding
   func.func @padding(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>) -> tensor<64x224xf8E4M3FN, #padded> {
     // CHECK-NEXT: %[[Q:.*]], %{{.*}} = fp8moe.jagged_dynamic_quantize {{.*}} -> tensor<224x64xf8E4M3FN, #fp8moe.strided<[1, 0], groups<dim = 0, pad = 16>>>
@@ -204,7 +205,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %p : tensor<64x224xf8E4M3FN, #padded>
   }
 
-  // Somebody reads the packed data too; groups of another tensor.
+  // No fusion: the packed data are used, too, or the padding has other groups.
   // CHECK-LABEL: func.func @padding_kept
   func.func @padding_kept(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>, %other: tensor<8xi32>)
       -> (tensor<100x64xf8E4M3FN>, tensor<224x64xf8E4M3FN, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>>,
@@ -228,7 +229,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 #padded = #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>
 module attributes {fp8moe.target = #fp8moe.target<"cpu">} {
-  // Padded groups may be packed to another number of rows, which the quantization cannot write, whoever comes first.
+  // No fusion: one relayout packs to another number of rows, which the quantization cannot write.
   // CHECK-LABEL: func.func @packed_to_other_rows
   // CHECK:         jagged_dynamic_quantize {{.*}} -> tensor<224x64xf8E4M3FN, #{{.*}}>
   // CHECK-COUNT-2: relayout

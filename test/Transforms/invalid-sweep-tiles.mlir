@@ -6,7 +6,7 @@ module attributes {fp8moe.target = #fp8moe.target<"cpu">} {
 
 // -----
 
-// A module that was swept before, or a name that somebody chose.
+// A symbol with the name of a candidate exists already, for example after an earlier sweep.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // expected-error@+1 {{cannot add a candidate: there is a symbol 'rows/0/two_pass,columns=4,threads=128' already; sweep a module once}}

@@ -10,7 +10,7 @@ func.func @no_target(%x: tensor<?x64xbf16>) -> tensor<?xf32> {
 
 // -----
 
-// A tile that is not one of the schedule's.
+// A tile of another kernel than the one that fits the layouts.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @kept(%x: tensor<?x64xbf16>) -> tensor<?xf32> {
@@ -24,7 +24,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Half a wavefront is no block.
+// A block must be whole wavefronts of 64 threads.
 
 module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
   func.func @threads(%x: tensor<?x64xbf16>) -> tensor<?xf32> {
@@ -38,7 +38,7 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 
 // -----
 
-// No tensor maps on AMD.
+// AMD has no tensor maps.
 
 module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
   func.func @tensor_maps(%x: tensor<?x64xbf16>) -> tensor<64xf32> {
@@ -52,7 +52,7 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 
 // -----
 
-// 512 threads with 32-bit input have too few registers on NVIDIA for this schedule.
+// With 512 threads and f32 input, this kernel has too few registers on NVIDIA.
 
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
@@ -67,7 +67,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Only the most similar ones of many tiles are listed.
+// If many tiles are legal, the error lists only the most similar ones.
 
 #columns = #fp8moe.strided<[1, 0], align = 16>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
@@ -82,7 +82,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Instructions of warpgroups are NVIDIA's.
+// wgmma tiles are for matmuls.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @other_operation(%x: tensor<?x64xbf16>) -> tensor<?xf32> {
@@ -96,7 +96,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// A tile behind one for everything never runs.
+// A tile after one that takes every size never runs.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @never(%x: tensor<?x64xbf16>) -> tensor<?xf32> {
@@ -110,7 +110,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Two ranges before it leave nothing of a third.
+// Two earlier ranges cover the third one.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @hidden(%x: tensor<?x64xbf16>) -> tensor<?xf32> {
@@ -127,7 +127,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Behind all lengths there are no bytes.
+// Earlier ranges of lengths cover everything, so a range of bytes never runs.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @hidden_bytes(%x: tensor<?x64xbf16>) -> tensor<?xf32> {
@@ -142,7 +142,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Half of the rows are too few for 512 threads that bring 64 bytes of each.
+// A tile with 128 rows is too small for 512 threads that each load 16 bytes.
 #expert_columns = #fp8moe.strided<[0, 2, 1]>
 module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
   func.func @wide(%a: tensor<65536x4096xbf16>, %b: tensor<8x4096x8192xbf16, #expert_columns>, %ends: tensor<8xi32>) -> tensor<65536x8192xbf16> {
@@ -156,7 +156,7 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 
 // -----
 
-// Kernels with mfma instructions are compiled for one tile.
+// An mfma kernel has one tile for all sizes.
 #expert_columns = #fp8moe.strided<[0, 2, 1]>
 module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
   func.func @several(%a: tensor<?x256xbf16>, %b: tensor<4x256x256xbf16, #expert_columns>, %ends: tensor<4xi32>) -> tensor<?x256xbf16> {
@@ -170,7 +170,7 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 
 // -----
 
-// Only scales that are powers of two leave the fraction as it is.
+// Rescaling needs power-of-two scales, which keep the mantissa.
 
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
@@ -186,7 +186,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// No kernel writes two types.
+// No kernel for both axes writes two FP8 types.
 
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
@@ -202,7 +202,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Nothing chooses by sizes that are not known.
+// `scale` has no alternatives for different sizes.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @scales_in_a_range(%x: tensor<?x2048xbf16>) -> tensor<?xf32> {

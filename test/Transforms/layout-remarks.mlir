@@ -23,7 +23,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %c : tensor<?x2048xbf16, #col>
   }
 
-  // Written in one layout, read in two.
+  // The result is written in one layout and read in two.
   func.func @read_twice(%x: tensor<64x2048xbf16>)
       -> (tensor<64x2048xf8E4M3FN>, tensor<64x2048xf8E4M3FN, #col>) {
     %q, %s = fp8moe.dynamic_quantize %x along [1] rounding pow2

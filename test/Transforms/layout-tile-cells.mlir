@@ -1,6 +1,5 @@
-// Layout and tile decide together: for one program, the four cells {copy kept, copy removed} x
-// {small tile, large tile} with their predicted times, and the one that is taken. Which cell
-// that is depends on the sizes and on the chip.
+// Layout and tile are chosen together. The remarks give the predicted times of four cells, {copy
+// kept, copy removed} x {small tile, large tile}, and the chosen one. It depends on sizes and chip.
 
 // RUN: fp8moe-opt %s --mlir-print-op-on-diagnostic=false -o - 2>&1 \
 // RUN:   --pass-pipeline="builtin.module(fp8moe-attach-target{chip=sm_90a}, fp8moe-resolve-fp8-types, func.func(fp8moe-place-layouts, fp8moe-select-tiles{print-candidates=true}))" \
@@ -14,7 +13,7 @@
 
 #col = #fp8moe.strided<[1, 0]>
 
-// Eight groups: the copy costs more than it saves, with any tile and on every chip.
+// With eight groups, the copy costs more than it saves, with any tile on every chip.
 
 // NVIDIA:      [[@LINE+10]]:12: remark: tiles for sm_90a, row-major input as it is:
 // NVIDIA-SAME:   two_pass<columns = 64, threads = 256> {{[0-9.]+}} us, two_pass<columns = 128, threads = 512> {{[0-9.]+}} us, single_pass_outer<columns = 64, stages = 13> {{[0-9.]+}} us (chosen)
@@ -32,9 +31,9 @@ func.func @eight_groups(%x: tensor<24576x2048xbf16>, %ends: tensor<8xi32>)
   return %q, %s : tensor<24576x2048x!fp8moe.e4m3, #col>, tensor<8x2048xf32>
 }
 
-// Two groups are 64 strips for hundreds of multiprocessors. On sm_100a and gfx942 the input is
-// copied, and slices, of which there are many, give work to all. On sm_90a tiles are dealt to all
-// blocks, however few groups there are.
+// Two groups give 64 panels of columns for more than 64 multiprocessors. On sm_100a and gfx942, the
+// copy pays: the copied input has one row per column and group, enough for all. On sm_90a, the
+// single-pass kernel deals tiles to all blocks.
 
 // NVIDIA: [[@LINE+10]]:12: remark: tiles for sm_90a, row-major input as it is: {{.*}} single_pass_outer<columns = 64, stages = 13> {{[0-9.]+}} us (chosen)
 // NVIDIA:      remark: tiles for sm_90a, input copied to column-major first:
@@ -52,8 +51,8 @@ func.func @two_groups(%x: tensor<24576x2048xbf16>, %ends: tensor<2xi32>)
   return %q, %s : tensor<24576x2048x!fp8moe.e4m3, #col>, tensor<2x2048xf32>
 }
 
-// A tile by hand decides the layout, too: strips of 64 columns only exist for the input as
-// it is, so the copy in front of the quantization goes, although on sm_100a and gfx942 it would pay.
+// A given tile decides the layout: this one exists for the row-major input only. The copy is
+// removed, although it would pay on sm_100a and gfx942.
 
 // CHECK-LABEL: func.func @eight_groups
 // CHECK-NOT:     relayout

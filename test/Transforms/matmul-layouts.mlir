@@ -1,12 +1,11 @@
-// Layouts that grouped matmuls need for their operands, and what placement does about them.
-// Nothing is required on the CPU, whose loops read anything.
+// Grouped matmuls require layouts of their operands, which layout placement provides. The CPU
+// requires none.
 
 // RUN: fp8moe-opt %s --fp8moe-optimize-layouts --split-input-file | FileCheck %s
 
 #ecol = #fp8moe.strided<[0, 2, 1]>
 
-// The weights are row-major and so is the type of what is quantized: the quantization
-// transposes while it writes.
+// The quantization of row-major weights writes them column-major, as the matmul requires.
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-LABEL: func.func @quantized_weights
 // CHECK-NOT:     relayout
@@ -26,8 +25,7 @@ func.func @quantized_weights(%a: tensor<?x64xf8E4M3FN>, %sa: tensor<?xf32>, %w: 
 
 // -----
 
-// Operands of the caller have the layout of their type: one copy, and only of the one that
-// needs it.
+// Arguments have the layouts of their types. Only the operand in another layout is copied.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-LABEL: func.func @fp8_operands
@@ -45,8 +43,8 @@ func.func @fp8_operands(%a: tensor<?x64xf8E4M3FN>, %b: tensor<4x64x32xf8E4M3FN>,
 
 // -----
 
-// Tensor cores read operands of bf16 along the result's rows or columns, too: weights and their
-// transposes stay where they are, experts first.
+// wgmma also reads MN-major bf16 operands, so weights and their transposes are not copied. The
+// expert dimension must be outermost.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-LABEL: func.func @bf16_operands
@@ -65,7 +63,7 @@ func.func @bf16_operands(%a: tensor<?x64xbf16>, %b: tensor<4x64x32xbf16>, %ends:
   return %y, %x : tensor<?x32xbf16>, tensor<?x64xbf16>
 }
 
-// So do the activations of a weight gradient.
+// wgrad reads activations in bf16 without a copy, too.
 // CHECK-LABEL: func.func @bf16_gradient
 // CHECK-NOT:     relayout
 // CHECK:         return
@@ -76,7 +74,8 @@ func.func @bf16_gradient(%dy: tensor<?x32xbf16>, %x: tensor<?x64xbf16>, %ends: t
   return %y : tensor<4x32x64xbf16>
 }
 
-// Experts that lie innermost, and a first operand across the contraction, are copied.
+// Copies are needed if experts are the innermost dimension, or if A is MN-major in an M-grouped
+// matmul.
 // CHECK-LABEL: func.func @other_orders
 // CHECK-DAG:     %[[A:.*]] = fp8moe.relayout %arg0 : tensor<?x64xbf16, #{{.*}}> -> tensor<?x64xbf16>
 // CHECK-DAG:     %[[B:.*]] = fp8moe.relayout %arg1 : tensor<4x64x32xbf16, #{{.*}}> -> tensor<4x64x32xbf16
@@ -88,8 +87,8 @@ func.func @other_orders(%a: tensor<?x64xbf16, #fp8moe.strided<[1, 0]>>, %b: tens
   return %y : tensor<?x32xbf16>
 }
 
-// 60 columns are no pitch for tensor maps, 64 positions of the contraction are; nor is it
-// known of columns that only the caller knows.
+// 60 columns are no multiple of 16 bytes, which TMA needs, but 64 elements of K are. A dynamic
+// number of columns may be none either. B is copied.
 // CHECK-LABEL: func.func @no_pitch
 // CHECK:         relayout %arg1
 // CHECK-LABEL: func.func @unknown_pitch
@@ -108,8 +107,7 @@ func.func @unknown_pitch(%a: tensor<?x64xbf16>, %b: tensor<4x64x?xbf16>, %ends: 
 
 // -----
 
-// The addend lies as the result does, and the result as its type says: both
-// stay.
+// The addend has the layout of the result, whose layout is the caller's: no copies.
 
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {

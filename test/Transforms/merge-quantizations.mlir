@@ -25,7 +25,7 @@ func.func @equal(%x: tensor<4096x2048xbf16>)
   return %q, %s, %d : tensor<4096x2048xf8E4M3FN>, tensor<4096xf32>, tensor<4096x2048xbf16>
 }
 
-// A scale operation and a cast by its result are a quantization.
+// `scale` and a `quantize` by its result equal a `dynamic_quantize`.
 
 // CHECK-LABEL: func.func @parts
 func.func @parts(%x: tensor<4096x2048xbf16>)
@@ -44,7 +44,7 @@ func.func @parts(%x: tensor<4096x2048xbf16>)
   return %q, %d, %s1 : tensor<4096x2048xf8E4M3FN>, tensor<4096x2048xbf16>, tensor<4096xf32>
 }
 
-// A copy that transposes takes as long as another quantization.
+// A transposing copy of the data would take as long as a second quantization, so both stay.
 
 // CHECK-LABEL: func.func @two_layouts
 // PLACED-LABEL: func.func @two_layouts
@@ -64,7 +64,7 @@ func.func @two_layouts(%x: tensor<?x2048xbf16>)
   return %q, %q1 : tensor<?x2048xf8E4M3FN>, tensor<?x2048xf8E4M3FN, #col>
 }
 
-// Scales of both quantizations have the same values, so casts by either are equal.
+// Two quantizations of a tensor have equal scales, so operations that use either are merged.
 
 // CHECK-LABEL: func.func @equal_scales
 func.func @equal_scales(%x: tensor<?x2048xbf16>)
@@ -101,7 +101,7 @@ func.func @equal_block_scales(%x: tensor<?x2048xbf16>)
   return %q, %s, %q1, %d, %e : tensor<?x2048xf8E4M3FN>, tensor<?x64xf8E8M0FNU>, tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xbf16, #col>, tensor<?x2048xbf16, #col>
 }
 
-// Block scales, row-major and in tiles.
+// Block scales in two layouts, row-major and blocked: one quantization and a copy of the scales.
 
 // CHECK-LABEL: func.func @tiles
 func.func @tiles(%x: tensor<4096x2048xbf16>)
@@ -118,7 +118,7 @@ func.func @tiles(%x: tensor<4096x2048xbf16>)
       tensor<4096x64xf8E8M0FNU, #fp8moe.scale_blocked<128x4>>
 }
 
-// Along rows and columns, which are one read, and along columns once more.
+// A quantization along one axis merges into the one along both axes.
 
 // CHECK-LABEL: func.func @pair
 func.func @pair(%x: tensor<?x2048xbf16>, %ends: tensor<8xi32>)

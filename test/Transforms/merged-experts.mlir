@@ -1,5 +1,5 @@
-// Weights that are cast as one matrix [E * N, K]: kernels read the experts apart where that
-// spares a copy of the data, and block scales are moved instead of 32 times as much.
+// Weights are cast as one matrix [E * N, K]. Reading the experts separately avoids a copy of the
+// data and copies only the scales, which are 32 times smaller.
 
 // RUN: fp8moe-opt %s --fp8moe-optimize-layouts -o %t.once
 // RUN: FileCheck %s --input-file=%t.once
@@ -10,8 +10,7 @@
 #tiles = #fp8moe.scale_blocked<128x4>
 module attributes {fp8moe.target = #fp8moe.target<"cpu">} {
 
-// The experts of the argument cannot be merged where they lie, and it is twice as large as
-// the data: the scales are moved.
+// The argument's experts cannot be merged by a view. The scales are copied instead of the argument.
 // CHECK-LABEL: func.func @merge_needs_copy
 // CHECK-NEXT:    mx_quantize %arg0 along [1] {{.*}} : tensor<4x64x96xbf16, #fp8moe.strided<[0, 2, 1]>> -> tensor<4x64x96xf8E4M3FN>, tensor<4x96x2xf8E8M0FNU>
 // CHECK-NOT:     relayout {{.*}}f8E4M3FN
@@ -26,7 +25,7 @@ func.func @merge_needs_copy(%w: tensor<4x64x96xbf16, #ecol>) -> (tensor<256x96xf
   return %q, %s : tensor<256x96xf8E4M3FN>, tensor<96x8xf8E8M0FNU>
 }
 
-// No merged layout looks like the one that is returned.
+// No layout of the matrix gives the returned one by a view.
 // CHECK-LABEL: func.func @split_needs_copy
 // CHECK-NEXT:    mx_quantize %arg0 along [1] {{.*}} -> tensor<4x64x96xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<4x96x2xf8E8M0FNU>
 // CHECK-NEXT:    relayout {{.*}} : tensor<4x96x2xf8E8M0FNU> -> tensor<4x96x2xf8E8M0FNU, #fp8moe.strided<[1, 0, 2]>>
@@ -41,7 +40,7 @@ func.func @split_needs_copy(%w: tensor<4x64x96xbf16>) -> (tensor<4x64x96xf8E4M3F
   return %q4, %s : tensor<4x64x96xf8E4M3FN, #ecol>, tensor<96x8xf8E8M0FNU>
 }
 
-// Here one does, and nothing is gained by moving scales.
+// Here a layout of the matrix does, and copying scales would gain nothing.
 // CHECK-LABEL: func.func @both_forms
 // CHECK:         mx_quantize %{{.*}} along [0] {{.*}} tensor<96x8xf8E8M0FNU>
 // CHECK-NOT:     relayout {{.*}}f8E8M0FNU
@@ -56,7 +55,7 @@ func.func @both_forms(%w: tensor<4x64x96xbf16>)
   return %q, %q4, %s : tensor<256x96xf8E4M3FN>, tensor<4x64x96xf8E4M3FN, #ecol>, tensor<96x8xf8E8M0FNU>
 }
 
-// Scales of rows keep their order; tiles of them are one copy.
+// Scales of rows keep their order. Blocking them is one copy.
 // CHECK-LABEL: func.func @tiles_of_rows
 // CHECK-NEXT:    mx_quantize %arg0 along [2] {{.*}} : tensor<4x64x96xbf16, #fp8moe.strided<[0, 2, 1]>> -> tensor<4x64x96xf8E4M3FN>, tensor<4x64x3xf8E8M0FNU>
 // CHECK-NOT:     relayout {{.*}}f8E4M3FN
@@ -71,7 +70,7 @@ func.func @tiles_of_rows(%w: tensor<4x64x96xbf16, #ecol>) -> (tensor<256x96xf8E4
   return %q, %s : tensor<256x96xf8E4M3FN>, tensor<256x3xf8E8M0FNU, #tiles>
 }
 
-// Every kernel that reads the merged copy can read the argument.
+// All users of the merged copy can read the argument instead.
 // CHECK-LABEL: func.func @scale_and_cast
 // CHECK-NEXT:    dynamic_quantize %arg0 along [2]
 // CHECK-NOT:     relayout
@@ -84,7 +83,7 @@ func.func @scale_and_cast(%w: tensor<4x64x96xbf16, #ecol>) -> (tensor<256x96xf8E
   return %q, %s : tensor<256x96xf8E4M3FN>, tensor<256xf32>
 }
 
-// Only the scales are read, in the order that a kernel writes which reads the experts apart.
+// Only the scales are used, in an order that the separate form writes directly.
 // CHECK-LABEL: func.func @only_scales
 // CHECK-NEXT:    mx_quantize %arg0 along [1] {{.*}} : tensor<4x32x96xbf16> -> tensor<4x32x96xf8E4M3FN>, tensor<4x96x1xf8E8M0FNU>
 // CHECK-NOT:     relayout
@@ -97,7 +96,7 @@ func.func @only_scales(%w: tensor<4x32x96xbf16>) -> tensor<96x4xf8E8M0FNU, #col>
   return %c : tensor<96x4xf8E8M0FNU, #col>
 }
 
-// Somebody else reads them as they are, so nothing is gained.
+// The scales are also used in the merged order, so the separate form gains nothing.
 // CHECK-LABEL: func.func @scales_both_ways
 // CHECK:         mx_quantize {{.*}} along [0]
 // CHECK:         return

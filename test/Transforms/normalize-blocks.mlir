@@ -2,12 +2,12 @@
 // RUN: fp8moe-opt %s --pass-pipeline='builtin.module(func.func(fp8moe-fuse-quantize))' | FileCheck %s
 // RUN: fp8moe-opt %s --pass-pipeline='builtin.module(func.func(fp8moe-pad-groups))' | FileCheck %s
 
-// Blocks are made such that the passes can walk along views and through the program.
+// Basic blocks are normalized so that passes can follow views and visit definitions before uses.
 
 #column_major = #fp8moe.strided<[1, 0]>
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
-// The second block is never entered, so its views may read themselves.
+// Views in an unreachable block may form a cycle. The block is erased.
 // CHECK-LABEL: func.func @cycle
 // CHECK-NEXT: return
 // CHECK-NEXT: }
@@ -22,7 +22,7 @@ func.func @cycle(%x: tensor<?x64xbf16>) -> tensor<?x64xbf16> {
   return %2 : tensor<?x64xbf16>
 }
 
-// Such a cycle in a region of an operation.
+// A region of an operation has an unreachable block with such a cycle.
 // CHECK-LABEL: func.func @cycle_in_region
 // CHECK-NOT:   relayout
 // CHECK:       return
@@ -37,8 +37,8 @@ func.func @cycle_in_region(%x: tensor<?x64xbf16>) -> tensor<?x64xbf16> {
   return %r : tensor<?x64xbf16>
 }
 
-// A block may be written before the one that dominates it. The passes go through a function in the order
-// of its blocks, and what one erases must not come later.
+// A block may be written before its dominator. Blocks are sorted, as passes visit them in order and
+// erase operations before their users.
 // CHECK-LABEL: func.func @order
 // CHECK:         cf.cond_br %{{.*}}, ^[[PRODUCER:.*]], ^[[END:.*]]
 // CHECK:       ^[[PRODUCER]]:

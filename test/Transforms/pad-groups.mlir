@@ -3,7 +3,7 @@
 
 #col = #fp8moe.strided<[1, 0]>
 
-// Both operands of a weight gradient are quantized here and read by nobody else. The
+// Both operands of wgrad are quantized here and have no other users, so they get padded groups. The
 // transposed view follows.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
@@ -28,9 +28,9 @@ func.func @weight_gradient(%dy: tensor<?x64xbf16>, %x: tensor<?x32xbf16>, %ends:
 
 // -----
 
-// Two weight gradients share an operand, as those of a gated layer do: all or none. The
-// rows are known, so the padded extent is: round_up(1000 + 8 * 127, 128) = 2048. The
-// second result, quantized along whole rows, is none of the matmul's business.
+// Two wgrads share an operand, as in a gated layer, so all three quantizations are padded or none.
+// The padded extent is round_up(1000 + 8 * 127, 128) = 2048. The result along rows is not an
+// operand and stays.
 
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
@@ -59,8 +59,8 @@ func.func @shared_operand(%dy0: tensor<64x1000xbf16>, %dy1: tensor<64x1000xbf16>
 
 // -----
 
-// The first weight gradient gets an operand from its caller, so it cannot be padded; nor
-// can the second, which shares the other one.
+// An operand of the first wgrad is an argument, so nothing is padded. The second wgrad shares the
+// other operand, so it is not padded either.
 
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
@@ -84,7 +84,7 @@ func.func @operand_from_outside(%a0: tensor<64x?xf8E4M3FN>, %sa0: tensor<8x64xf3
 
 // -----
 
-// The caller gets the quantized data too: its type is the function's.
+// The quantized data are also returned, so their type must stay.
 
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
@@ -105,7 +105,7 @@ func.func @also_returned(%dy: tensor<64x?xbf16>, %x: tensor<?x32xbf16>, %ends: t
 
 // -----
 
-// The quantization cuts the rows by other offsets than the matmul.
+// The quantization has other offsets than the matmul.
 
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
@@ -126,7 +126,7 @@ func.func @other_offsets(%dy: tensor<64x?xbf16>, %x: tensor<?x32xbf16>, %ends: t
 
 // -----
 
-// The CPU gains nothing by padding.
+// Padding has no benefit on the CPU.
 
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"cpu">} {

@@ -1,6 +1,7 @@
 // RUN: fp8moe-opt %s --split-input-file --pass-pipeline='builtin.module(func.func(fp8moe-fuse-quantize))' | FileCheck %s
 
-// MX quantizations of one tensor along both axes become one, where a kernel reads it once.
+// MX quantizations of one tensor along both axes become one operation, as a kernel reads the tensor
+// once.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-LABEL: func.func @pair
@@ -13,7 +14,7 @@ func.func @pair(%x: tensor<64x96xbf16>)
   return %q, %s, %r, %t : tensor<64x96xf8E4M3FN>, tensor<64x3xf8E8M0FNU>, tensor<64x96xf8E4M3FN>, tensor<96x2xf8E8M0FNU>
 }
 
-// Not those of different modes, nor square and other blocks.
+// Different modes, and square with other blocks, stay apart.
 // CHECK-LABEL: func.func @different
 // CHECK-COUNT-3: fp8moe.mx_quantize
 func.func @different(%x: tensor<64x96xbf16>)
@@ -24,7 +25,7 @@ func.func @different(%x: tensor<64x96xbf16>)
   return %s, %t, %v : tensor<64x3xf8E8M0FNU>, tensor<96x2xf8E8M0FNU>, tensor<96x2xf8E8M0FNU>
 }
 
-// Nor across experts.
+// Blocks across the expert dimension stay apart.
 // CHECK-LABEL: func.func @across_experts
 // CHECK-COUNT-2: fp8moe.mx_quantize
 func.func @across_experts(%x: tensor<4x64x96xbf16>) -> (tensor<4x64x3xf8E8M0FNU>, tensor<64x96x1xf8E8M0FNU>) {
@@ -36,7 +37,7 @@ func.func @across_experts(%x: tensor<4x64x96xbf16>) -> (tensor<4x64x3xf8E8M0FNU>
 
 // -----
 
-// The loops of the CPU would read it along each axis.
+// The CPU would read the tensor once per axis in any case.
 module attributes {fp8moe.target = #fp8moe.target<"cpu">} {
 // CHECK-LABEL: func.func @cpu
 // CHECK-COUNT-2: fp8moe.mx_quantize

@@ -2,8 +2,8 @@
 // RUN:   --pass-pipeline='builtin.module(func.func(fp8moe-place-layouts{verify-optimal}),canonicalize)' \
 // RUN: | FileCheck %s
 
-// The chain that this pass exists for: `.t().contiguous().t()` before a kernel that can
-// read either order. The kernel reads the argument, nothing is copied.
+// `.t().contiguous().t()` before a kernel that reads any order: the kernel reads the argument, and
+// the copy vanishes.
 
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
@@ -25,7 +25,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// The producer writes the layout that the result wants.
+// The quantization writes the returned layout directly.
 
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
@@ -43,7 +43,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Results used both ways need one copy, and only one.
+// A result that is used in two layouts is copied once.
 
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
@@ -64,8 +64,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Hopper's FP8 tensor cores read both operands with K contiguous, so the weights are
-// written so.
+// wgmma reads FP8 operands with K contiguous, so the weights are quantized to that layout.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // CHECK-LABEL: func.func @matmul_operands
@@ -87,7 +86,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Both branches write what the copy behind them made.
+// Both branches write the layout of the copy after them.
 
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
@@ -111,7 +110,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// A copy that a loop makes again and again of a value from outside moves out.
+// A copy of a loop-invariant value moves out of the loop.
 
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
@@ -133,7 +132,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Explicit strides of an argument are read as they are, and never assumed dense.
+// An argument with explicit strides is read with these strides, not assumed dense.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // CHECK-LABEL: func.func @explicit_strides
@@ -150,8 +149,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// A dimension of size 1 lets one layout have several spellings. The yielded value has
-// the type of the result, to the letter.
+// With a dimension of size 1, one layout has several spellings. The yielded value must have exactly
+// the type of the result.
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // CHECK-LABEL: func.func @yield_keeps_spelling
   func.func @yield_keeps_spelling(%x: tensor<64x64x1xbf16>, %flag: i1)
@@ -175,7 +174,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// A layout that is wanted behind control flow may be read before it: one copy for both.
+// A copy after control flow is also useful before it: one copy serves both.
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // CHECK-LABEL: func.func @wanted_through_a_branch
   // CHECK-SAME: %[[X:[^:]*]]: tensor<3x48x32xbf16, #fp8moe.strided<[0, 2, 1]>>
@@ -197,7 +196,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// A layout whose strides are unknown equals itself: the kernel reads the argument.
+// Unknown strides of an argument equal themselves, so the kernel reads the argument.
 
 #any = #fp8moe.strided<[0, 1], strides = [?, ?]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {

@@ -1,5 +1,5 @@
-// Copies that pad or pack jagged groups, or move block scales to tiles and back: which of
-// them vanish, on every target, and that a second run changes nothing.
+// Copies that pad or pack jagged groups, or that block scales and back. The test pins which of them
+// vanish on each target, and that a second run changes nothing.
 
 // DEFINE: %{optimize} = fp8moe-opt --fp8moe-optimize-layouts
 // DEFINE: %{chip} = cpu
@@ -32,7 +32,7 @@
 #col_groups = #fp8moe.strided<[1, 0], groups<dim = 0, pad = 128>>
 module attributes {fp8moe.target = #fp8moe.target<"CHIP">} {
 
-// The order of padded data is that of its producer.
+// The quantization writes the padded data in the returned order.
 // CHECK-LABEL: func.func @padded_order
 // CHECK-NEXT:    jagged_dynamic_quantize {{.*}} -> tensor<224x64x[[FP8:.*]], #fp8moe.strided<[1, 0], groups<dim = 0, pad = 16>>>
 // CHECK-NEXT:    return
@@ -43,7 +43,7 @@ func.func @padded_order(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>) -> tensor
   return %r : tensor<224x64xf8E4M3FN, #col_padded>
 }
 
-// Before a matmul too, which takes the order that is best for it.
+// Before a matmul, the quantization writes the order that the matmul reads.
 // CHECK-LABEL: func.func @padded_order_of_matmul
 // CHECK-NOT:     relayout
 // CHECK:         grouped_matmul
@@ -63,7 +63,7 @@ func.func @padded_order_of_matmul(%x: tensor<100x64xbf16>, %y: tensor<100x64xbf1
   return %w : tensor<8x64x64xbf16>
 }
 
-// A copy before the padding, or behind it.
+// A copy may come before or after the padding: the quantization writes the final layout.
 // CHECK-LABEL: func.func @relayout_and_pad
 // CHECK-NEXT:    jagged_dynamic_quantize {{.*}} -> tensor<224x64x{{.*}}, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>>
 // CHECK-NEXT:    return
@@ -86,7 +86,7 @@ func.func @pad_and_relayout(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>) -> te
   return %r : tensor<224x64xf8E4M3FN, #col_padded>
 }
 
-// A tensor that a quantization wrote padded and all readers pack is written packed.
+// The padded result of a quantization is only used packed, so it is written packed.
 // CHECK-LABEL: func.func @quantize_and_pack
 // CHECK-NEXT:    jagged_dynamic_quantize {{.*}} -> tensor<100x64x{{.*}}, #fp8moe.strided<[1, 0]>>
 // CHECK-NEXT:    return
@@ -98,8 +98,8 @@ func.func @quantize_and_pack(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>) -> t
   return %r : tensor<100x64xf8E4M3FN, #col>
 }
 
-// Rows of no group were zero before, so packing is the way back; one copy is left, as both
-// forms are returned.
+// Rows that belong to no group were zero before, so packing undoes padding. One copy is left, as
+// both forms are returned.
 // CHECK-LABEL: func.func @pad_and_pack_of_zeros
 // CHECK-NEXT:    %[[Q:[^,]*]], %{{.*}} = fp8moe.jagged_dynamic_quantize
 // CHECK-NEXT:    %[[P:.*]] = fp8moe.relayout %[[Q]] groups
@@ -113,7 +113,8 @@ func.func @pad_and_pack_of_zeros(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>)
   return %r, %p : tensor<100x64xf8E4M3FN>, tensor<224x64xf8E4M3FN, #row_padded>
 }
 
-// Such rows of an argument may hold anything, and padding it leaves them out.
+// Rows of an argument that belong to no group may be nonzero. Padding and packing zeroes them, so
+// both stay.
 // CHECK-LABEL: func.func @pad_and_pack_of_argument
 // CHECK-COUNT-2: relayout {{.*}} groups
 // CHECK:         return
@@ -123,8 +124,8 @@ func.func @pad_and_pack_of_argument(%x: tensor<100x64xbf16>, %ends: tensor<8xi32
   return %r : tensor<100x64xbf16>
 }
 
-// Making them zero is the same for every padding, also of the same multiple in another order: it
-// shares the one that is returned.
+// Every padding zeroes the same rows, in any order. The packing reads the padded tensor that is
+// returned.
 // CHECK-LABEL: func.func @shared_padding_of_other_order
 // CHECK-NEXT:    %[[P:.*]] = fp8moe.relayout %{{.*}} groups{{.*}} -> tensor<352x64xbf16
 // CHECK-NEXT:    %[[R:.*]] = fp8moe.relayout %[[P]] groups
@@ -137,7 +138,7 @@ func.func @shared_padding_of_other_order(%x: tensor<100x64xbf16, #col>, %ends: t
   return %p, %r : tensor<352x64xbf16, #pad32>, tensor<100x64xbf16>
 }
 
-// Both paddings are returned, so nothing is spared by reading the other one, which is larger.
+// Both padded tensors are returned. The packing reads its own, which is smaller.
 // CHECK-LABEL: func.func @own_padding_is_smaller
 // CHECK-NEXT:    %[[P:.*]] = fp8moe.relayout %{{.*}} groups{{.*}} -> tensor<352x64xbf16
 // CHECK-NEXT:    %[[O:.*]] = fp8moe.relayout %{{.*}} groups{{.*}} -> tensor<224x64xbf16
@@ -151,8 +152,7 @@ func.func @own_padding_is_smaller(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>)
   return %p, %o, %r : tensor<352x64xbf16, #pad32>, tensor<224x64xbf16, #row_padded>, tensor<100x64xbf16>
 }
 
-// Two packings of two paddings that nobody else reads need one of each, and the first takes the
-// padding of the second if that is smaller.
+// Two packings of two otherwise unused paddings become one of each. The smaller padding is kept.
 // CHECK-LABEL: func.func @shared_by_packings
 // CHECK-NEXT:    %[[P:.*]] = fp8moe.relayout %{{.*}} groups{{.*}} -> tensor<224x64xbf16
 // CHECK-NEXT:    %[[R:.*]] = fp8moe.relayout %[[P]] groups
@@ -165,7 +165,7 @@ func.func @shared_by_packings(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>) -> 
   return %r, %s : tensor<100x64xbf16>, tensor<100x64xbf16>
 }
 
-// The padding of an argument may hold anything, too.
+// The padding of an argument may be nonzero, so packing and padding again stays.
 // CHECK-LABEL: func.func @pack_and_pad_of_argument
 // CHECK-COUNT-2: relayout {{.*}} groups
 // CHECK:         return
@@ -197,7 +197,7 @@ func.func @pad_pack_pad_otherwise(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>)
   return %c : tensor<352x64xbf16, #pad32>
 }
 
-// Fewer rows than there were: groups beyond them are cut off.
+// Packing to fewer rows cuts off groups, so all copies stay.
 // CHECK-LABEL: func.func @pack_into_fewer_rows
 // CHECK-COUNT-3: relayout {{.*}} groups
 // CHECK:         return
@@ -208,7 +208,7 @@ func.func @pack_into_fewer_rows(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>) -
   return %c : tensor<224x64xbf16, #row_padded>
 }
 
-// Other groups: every copy does something of its own.
+// With other offsets, each copy does something else, so all stay.
 // CHECK-LABEL: func.func @other_groups
 // CHECK-COUNT-3: relayout {{.*}} groups
 // CHECK:         return
@@ -220,7 +220,7 @@ func.func @other_groups(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>, %other: t
   return %c : tensor<224x64xbf16, #row_padded>
 }
 
-// On arguments: copies before and behind become part of the one that regroups.
+// Copies of arguments before and after a regrouping become part of it.
 // CHECK-LABEL: func.func @around_packing
 // CHECK-NEXT:    relayout %{{.*}} groups({{.*}}) : tensor<224x64xbf16, {{.*}}<[0, 1], {{.*}} -> tensor<100x64xbf16, #fp8moe.strided<[1, 0]>>
 // CHECK-NEXT:    return
@@ -231,7 +231,7 @@ func.func @around_packing(%x: tensor<224x64xbf16, #row_padded>, %ends: tensor<8x
   return %c : tensor<100x64xbf16, #col>
 }
 
-// Through a transpose, which moves the padded dimension.
+// A transpose moves the padded dimension, and the copies vanish all the same.
 // CHECK-LABEL: func.func @transposed
 // CHECK-NOT:     relayout
 // CHECK:         return
@@ -248,7 +248,7 @@ func.func @transposed(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>) -> tensor<6
   return %c : tensor<64x224xf8E4M3FN, #row_padded_t>
 }
 
-// Equal results of different copies are one.
+// Different chains of copies with equal results become one.
 // CHECK-LABEL: func.func @equal_results
 // CHECK-COUNT-1: relayout
 // CHECK-NOT:     relayout
@@ -264,7 +264,7 @@ func.func @equal_results(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>)
       tensor<224x64xf8E4M3FN, #row_padded>
 }
 
-// Block scales are written in tiles, whatever copies were on the way.
+// Block scales are written blocked, whatever copies were between.
 // CHECK-LABEL: func.func @tiles
 // CHECK-NEXT:    %{{.*}}, %[[S:.*]] = fp8moe.mx_quantize {{.*}} tensor<64x2xf8E8M0FNU, #fp8moe.scale_blocked<128x4>>
 // CHECK-NEXT:    return %[[S]], %[[S]]
@@ -276,7 +276,7 @@ func.func @tiles(%x: tensor<64x64xbf16>) -> (tensor<64x2xf8E8M0FNU, #tiles>, ten
   return %a, %c : tensor<64x2xf8E8M0FNU, #tiles>, tensor<64x2xf8E8M0FNU, #tiles>
 }
 
-// Or row-major, when nobody wants tiles.
+// Block scales are written row-major if no user needs them blocked.
 // CHECK-LABEL: func.func @no_tiles
 // CHECK-NEXT:    %{{.*}}, %[[S:.*]] = fp8moe.mx_quantize {{.*}} tensor<64x2xf8E8M0FNU>
 // CHECK-NEXT:    return %[[S]]
@@ -288,7 +288,7 @@ func.func @no_tiles(%x: tensor<64x64xbf16>) -> tensor<64x2xf8E8M0FNU> {
   return %b : tensor<64x2xf8E8M0FNU>
 }
 
-// Tiles and back on arguments, with padded groups.
+// Blocking scales and back vanishes for arguments, with padded groups, too.
 // CHECK-LABEL: func.func @tiles_of_arguments
 // CHECK-SAME:    (%[[X:.*]]: tensor<512x4xf8E8M0FNU, #fp8moe.strided{{.*}}>, %[[T:.*]]: tensor<512x4xf8E8M0FNU, #fp8moe.scale_blocked
 // CHECK-NEXT:    %[[R:.*]] = fp8moe.relayout %[[X]] : tensor<512x4xf8E8M0FNU, {{.*}}> -> tensor<512x4xf8E8M0FNU, #fp8moe.strided<[1, 0], groups<dim = 0, pad = 128>>>
@@ -302,7 +302,7 @@ func.func @tiles_of_arguments(%x: tensor<512x4xf8E8M0FNU, #row_groups>, %t: tens
   return %b, %d : tensor<512x4xf8E8M0FNU, #col_groups>, tensor<512x4xf8E8M0FNU, #tile_groups>
 }
 
-// A tensor that is packed by some ends is padded by others: each has a padding of its own.
+// A tensor is packed by one set of offsets and padded by another. Each keeps its own padding.
 // CHECK-LABEL: func.func @nested_paddings
 // CHECK-SAME:    %[[X:[a-z0-9]+]]: tensor<100x64xbf16>, %[[E:[a-z0-9]+]]: {{.*}}, %[[F:[a-z0-9]+]]: tensor<8xi32>
 // CHECK-DAG:     %[[P:.*]] = fp8moe.relayout %[[X]] groups(%[[E]]
@@ -319,7 +319,7 @@ func.func @nested_paddings(%x: tensor<100x64xbf16>, %e: tensor<8xi32>, %f: tenso
   return %z, %a : tensor<100x64xbf16>, tensor<224x64xbf16, #row_padded>
 }
 
-// A kernel reads the packing that somebody else needs in another order.
+// The quantization reads the packed tensor that is also returned, in another order.
 // CHECK-LABEL: func.func @one_packing
 // CHECK-NEXT:    %[[P:.*]] = fp8moe.relayout %arg0 groups
 // CHECK-NEXT:    %[[X:.*]] = fp8moe.relayout %[[P]] groups{{.*}} -> tensor<100x64xbf16>
@@ -336,7 +336,7 @@ func.func @one_packing(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>)
   return %b, %q, %s : tensor<100x64xbf16>, tensor<100x64xf8E4M3FN>, tensor<8x64xf32>
 }
 
-// A copy of one padding lies as the other does: two copies remain, not three.
+// A copy of one padding equals the other padding: two copies remain, not three.
 // CHECK-LABEL: func.func @copy_of_other_padding
 // CHECK-COUNT-2: fp8moe.relayout
 // CHECK-NOT:     fp8moe.relayout

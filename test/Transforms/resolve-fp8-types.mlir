@@ -1,7 +1,6 @@
 // RUN: fp8moe-opt %s --fp8moe-resolve-fp8-types --split-input-file --verify-diagnostics | FileCheck %s
 
-// Every place that names a neutral type gets the type of the chip's hardware: values,
-// function types, attributes.
+// The target's FP8 type replaces the neutral type in values, function types and attributes.
 
 module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
   // CHECK-LABEL: func.func @fnuz
@@ -28,7 +27,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// The CPU takes FN for neutral types and keeps either flavour when it is named.
+// On the CPU, neutral types become OCP (FN) types. Explicit FN and FNUZ types stay.
 module attributes {fp8moe.target = #fp8moe.target<"cpu">} {
   // CHECK-LABEL: func.func private @cpu(tensor<4xf8E4M3FN>, tensor<4xf8E4M3FNUZ>)
   func.func private @cpu(tensor<4x!fp8moe.e4m3>, tensor<4xf8E4M3FNUZ>)

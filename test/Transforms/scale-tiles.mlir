@@ -1,6 +1,6 @@
 // RUN: fp8moe-opt %s --split-input-file --verify-diagnostics --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles))" | FileCheck %s
 
-// Scales alone are made by the first of two passes, with one of its tiles.
+// `scale` is the first pass of the two-pass kernel and gets one of its tiles.
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // CHECK-LABEL: func.func @rows
   // CHECK: fp8moe.scale %{{.*}} along 1 rounding pow2 fp8 f8E4M3FN tiles [#fp8moe.two_pass<columns = {{[0-9]+}}, threads = {{[0-9]+}}>] :

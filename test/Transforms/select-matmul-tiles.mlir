@@ -5,8 +5,9 @@
 
 #expert_columns = #fp8moe.strided<[0, 2, 1]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
-  // One warpgroup writes while the other multiplies. With promoted sums both compete; a
-  // tile that is there stays. Rows of so many tiles are taken eight at a time.
+  // Fast accumulation gets ping-pong: one warpgroup writes while the other multiplies. With
+  // promoted accumulation, other schedules compete. A given tile stays. `raster = 8` takes tiles in
+  // groups of eight rows.
   // CHECK-LABEL: func.func @tiles
   // REMARK: remark: tiles for sm_90a: wgmma<rows = 128, columns = 64, stages = 8, schedule = ping_pong, raster = 8> {{.*}} us, {{.*}} (chosen)
   func.func @tiles(%a: tensor<16640x5120xbf16>,
@@ -38,7 +39,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Large tiles where there is much to do, small ones where groups are small.
+// Much work gets large tiles, and small groups get small ones.
 
 #expert_columns = #fp8moe.strided<[0, 2, 1]>
 module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
@@ -59,9 +60,9 @@ module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 
 // -----
 
-// A short contraction is bound by writing: boxes are whole lines, and neighbouring blocks
-// write whole rows (`raster = 1`). Widths whose boxes have rows of 32 bytes, such as 144, are
-// for results of a single wave.
+// A short K is bound by stores. The chosen tile stores whole cache lines, and neighbouring blocks
+// store whole rows (`raster = 1`). Widths with 32-byte rows, such as 144, only suit results of a
+// single wave.
 
 #columns = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
@@ -82,7 +83,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// No choice where there is no kernel; the lowering reports that.
+// sm_100a has no kernel, so no tile is chosen. The lowering reports the error.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_100a">} {
   // CHECK-LABEL: func.func @blackwell

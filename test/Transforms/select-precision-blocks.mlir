@@ -1,5 +1,5 @@
-// Recipe mxfp8, of a matmul's own or of all, where matrix instructions take scales of blocks: times decide. On the CPU
-// a policy does.
+// Recipe mxfp8, of one matmul or of all, on a target whose matrix instructions take block scales:
+// predicted times decide. On the CPU, the policy decides.
 
 // RUN: fp8moe-opt %s --fp8moe-select-precision | FileCheck %s
 // RUN: sed 's/, recipe = mxfp8//' %s | fp8moe-opt --fp8moe-select-precision="recipe=mxfp8" | FileCheck %s --check-prefix=OPTION
@@ -13,7 +13,7 @@
 module attributes {fp8moe.target = #fp8moe.target<"gfx950">} {
   // CHECK-LABEL: func @large(
   // CHECK: precision <fp8, "wq", forward, recipe = mxfp8, bf16_ns = {{[0-9]+}}, fp8_ns = {{[0-9]+}}, reason = "FP8 is predicted to be {{.*}}x as fast">
-  // The recipe of one matmul is not that of the others.
+  // The recipe of one matmul does not apply to the others.
   // CHECK: precision <{{fp8|bf16}}, "wk", forward, bf16_ns
   // CPU-LABEL: func @large(
   // CPU: precision <fp8, "wq", forward, recipe = mxfp8, reason = "policy all">

@@ -1,5 +1,5 @@
-// torchao's thresholds, on both sides of each. Which use of the weights a matmul is does not matter, nor the number of
-// rows or of experts.
+// Sizes on both sides of each of torchao's thresholds. Neither the use of the weights nor the
+// number of rows or experts matters.
 
 // RUN: fp8moe-opt %s --fp8moe-select-precision="policy=torchao" | FileCheck %s --check-prefix=ROW
 // RUN: fp8moe-opt %s --fp8moe-select-precision="policy=torchao recipe=tensorwise" | FileCheck %s --check-prefix=TENSOR
@@ -119,7 +119,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %y : tensor<?x8200xbf16>
   }
 
-  // N = 4096 and K = 2064 in every use: FP8, where K and N the other way round would be too small.
+  // N = 4096 and K = 2064 give FP8 in every use. With N and K exchanged, they would be too small.
   // ROW-LABEL: func @uses(
   // ROW: precision <fp8, "w", dgrad
   // ROW: precision <fp8, "w", wgrad

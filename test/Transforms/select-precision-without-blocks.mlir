@@ -1,4 +1,5 @@
-// Recipe mxfp8 where no matrix instruction takes scales of blocks: it stays in bf16, which a warning says.
+// Recipe mxfp8 without matrix instructions for block scales: the matmul stays in bf16, with a
+// warning.
 
 // RUN: fp8moe-opt %s --split-input-file --verify-diagnostics --fp8moe-select-precision | FileCheck %s
 // RUN: fp8moe-opt %s --split-input-file --fp8moe-select-precision="policy=none" 2>&1 | FileCheck %s --check-prefix=NONE
@@ -11,7 +12,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // CHECK-LABEL: func @slower(
   // CHECK: precision <bf16, "wq", forward, recipe = mxfp8, {{.*}} reason = "recipe mxfp8: no kernel of sm_90a has matrix instructions that take scales of blocks">
   // CHECK: precision <bf16, "wk", forward, recipe = mxfp8, {{.*}} reason = "recipe mxfp8: no kernel of sm_90a has matrix instructions that take scales of blocks">
-  // A written choice is kept, slower or not.
+  // A given decision is kept, even if it is slower.
   // CHECK: precision <fp8, "wv", forward, recipe = mxfp8> :
   func.func @slower(%x: tensor<?x8192xbf16>, %w: tensor<8192x8192xbf16, #columns>)
       -> (tensor<?x8192xbf16>, tensor<?x8192xbf16>, tensor<?x8192xbf16>) {
@@ -28,7 +29,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Where no kernel multiplies blocks at all, FP8 is no advice.
+// Without any kernel for block scales, the warning does not advise FP8.
 
 #columns = #fp8moe.strided<[1, 0]>
 

@@ -1,4 +1,5 @@
-// Predicted times decide, for each use of a module by itself and for all that share a quantization.
+// Predicted times decide for each use of a module, and together for matmuls that share a
+// quantization.
 
 // RUN: fp8moe-opt %s --fp8moe-select-precision | FileCheck %s
 // RUN: fp8moe-opt %s --fp8moe-select-precision="policy=none" | FileCheck %s --check-prefix=NONE
@@ -21,7 +22,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // NONE: precision <bf16, "layers.large", {{.*}} reason = "policy none">
   // FILTER-LABEL: func @large(
   // FILTER: precision <bf16, "layers.large", {{.*}} reason = "filtered by 'large'">
-  // A card by its name: an H20 multiplies more slowly than an H200.
+  // `card` names a card: an H20 multiplies more slowly than an H200.
   // H20-LABEL: func @large(
   // H20: precision <fp8, "layers.large", forward, bf16_ns = {{[0-9]{8},}}
   // CPU-LABEL: func @large(
@@ -32,7 +33,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %y : tensor<?x8192xbf16>
   }
 
-  // Quantizing takes longer than FP8 gains.
+  // Quantizing takes longer than the FP8 matmul saves.
   // CHECK-LABEL: func @small(
   // CHECK: precision <bf16, "small", forward, bf16_ns = {{[0-9]+}}, fp8_ns = {{[0-9]+}}, reason = "FP8 is predicted to take {{.*}}x the time">
   // ALL-LABEL: func @small(
@@ -43,7 +44,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %y : tensor<?x256xbf16>
   }
 
-  // FP8 hardware does not take it, whatever the policy.
+  // FP8 instructions need multiples of 16, so no policy chooses FP8.
   // CHECK-LABEL: func @unaligned(
   // CHECK: precision <bf16, "unaligned", {{.*}} reason = "N = 8200 is no multiple of 16">
   // ALL-LABEL: func @unaligned(
@@ -54,7 +55,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %y : tensor<?x8200xbf16>
   }
 
-  // A decision that is there stays as it is.
+  // A given decision stays.
   // CHECK-LABEL: func @edited(
   // CHECK: precision <bf16, "layers.edited", forward> :
   // ALL-LABEL: func @edited(
@@ -65,7 +66,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %y : tensor<?x8192xbf16>
   }
 
-  // With few rows the weights are most of what is quantized.
+  // With few rows, the time to quantize the weights dominates.
   // CHECK-LABEL: func @rows(
   // CHECK: precision <fp8, "rows", forward
   // FEW-LABEL: func @rows(
@@ -76,8 +77,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %y : tensor<?x4096xbf16>
   }
 
-  // Experts with few rows each: neither gradient gains. The gradient of the input reads weights of bf16 as they are, as
-  // fast as the forward pass.
+  // With few rows per expert, FP8 gains in neither gradient. dgrad reads bf16 weights without a
+  // copy.
   // CHECK-LABEL: func @experts(
   // CHECK: precision <bf16, "experts", dgrad
   // CHECK: precision <bf16, "experts", wgrad
@@ -91,7 +92,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %0, %1 : tensor<1024x2048xbf16>, tensor<64x2048x2048xbf16>
   }
 
-  // The copy that a first operand in another order needs in bf16 makes FP8 gain.
+  // In bf16, an MN-major A needs a copy, which makes FP8 faster.
   // CHECK-LABEL: func @rowmajor(
   // CHECK: precision <bf16, "rowmajor", forward
   // CHECK-LABEL: func @copied(
@@ -107,7 +108,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %y : tensor<?x512xbf16>
   }
 
-  // wv alone would not pay for the quantization of x; beside wq, which does, it does.
+  // The quantization of x is too slow for wv alone, but wv can share it with wq.
   // CHECK-LABEL: func @alone(
   // CHECK: precision <bf16, "attention.wv", forward
   func.func @alone(%x: tensor<?x2048xbf16>, %w: tensor<2048x128xbf16, #columns>) -> tensor<?x128xbf16> {
@@ -128,7 +129,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %0, %1 : tensor<?x4096xbf16>, tensor<?x128xbf16>
   }
 
-  // Times of what no device holds end somewhere, and can be added.
+  // Times of impossibly large tensors saturate, and their sum does not overflow.
   // CHECK-LABEL: func @huge(
   // CHECK-COUNT-3: precision <{{fp8|bf16}}, "huge{{[0-9]}}", forward, bf16_ns = {{[0-9]+}}, fp8_ns = {{[0-9]+}}
   func.func @huge(%x: tensor<1073741824x1048576xbf16>, %w: tensor<1048576x1073741824xbf16, #columns>)
@@ -143,7 +144,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
         : tensor<1073741824x1073741824xf32>, tensor<1073741824x1073741824xf32>, tensor<1073741824x1073741824xf32>
   }
 
-  // Sizes whose bytes 64 bits do not count are still told apart by their alignment.
+  // The alignment of sizes is still known if their bytes overflow 64 bits.
   // CHECK-LABEL: func @rows_beyond_bytes(
   // CHECK: precision <{{fp8|bf16}}, "rows", forward
   func.func @rows_beyond_bytes(%x: tensor<9223372036854775807x4096xbf16>, %w: tensor<4096x8192xbf16>)

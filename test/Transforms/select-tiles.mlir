@@ -3,8 +3,8 @@
 // RUN: fp8moe-opt %s --split-input-file --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles, fp8moe-select-tiles))" \
 // RUN: | FileCheck %s
 
-// The tile follows from layouts, sizes and the target. One long segment is little to do at
-// once: narrow strips, and many threads for each. Many short ones: small blocks.
+// The tile follows from layouts, sizes and target. One long segment has little parallelism: few
+// columns and many threads a block. Many short segments get small blocks.
 
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
@@ -23,7 +23,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
           tensor<64x256x5120xf8E4M3FN>, tensor<64x5120xf32>
   }
 
-  // A tile that is there stays.
+  // A given tile stays.
   // CHECK-LABEL: func.func @by_hand
   func.func @by_hand(%x: tensor<?x2048xbf16>) -> (tensor<?x2048xf8E4M3FN>, tensor<2048xf32>) {
     // CHECK: tiles [#fp8moe.two_pass<columns = 128, threads = 256>]
@@ -33,7 +33,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %q, %s : tensor<?x2048xf8E4M3FN>, tensor<2048xf32>
   }
 
-  // So does its range: what takes the rest is added behind it.
+  // A given range stays. A kernel for the rest is added after it.
   // CHECK-LABEL: func.func @range_by_hand
   func.func @range_by_hand(%x: tensor<?x2048xbf16>, %ends: tensor<16xi32>)
       -> (tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf8E4M3FN>) {
@@ -47,7 +47,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %q#0, %q#1 : tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf8E4M3FN>
   }
 
-  // Also one of bytes, and what it leaves along one axis.
+  // A given range of bytes stays, too, also along a single axis.
   // CHECK-LABEL: func.func @bytes_by_hand
   func.func @bytes_by_hand(%x: tensor<?x2048xbf16>, %ends: tensor<16xi32>)
       -> (tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf8E4M3FN>, tensor<?x2048xf8E4M3FN>) {
@@ -66,8 +66,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
         : tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf8E4M3FN>, tensor<?x2048xf8E4M3FN>
   }
 
-  // Jagged columns and rows of one tensor are one kernel, if both are read and rows have a
-  // known length.
+  // Jagged columns and rows of one tensor get one kernel, if both are used and rows have a static
+  // length.
   // CHECK-LABEL: func.func @one_kernel
   func.func @one_kernel(%x: tensor<?x2048xbf16>, %ends: tensor<16xi32>)
       -> (tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf8E4M3FN>, tensor<16x2048xf32>,
@@ -87,7 +87,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
           tensor<?xf32>, tensor<?x2048xf8E4M3FN>
   }
 
-  // Rows of unknown length are not. Rows of which shared memory holds too few are rescaled.
+  // Rows of a dynamic length get two kernels. Rows that are too long for shared memory are
+  // rescaled.
   // CHECK-LABEL: func.func @two_kernels
   func.func @two_kernels(%x: tensor<?x?xbf16>, %y: tensor<?x16384xbf16>, %ends: tensor<16xi32>)
       -> (tensor<?x?xf8E4M3FN, #col>, tensor<?x?xf8E4M3FN>,
@@ -107,8 +108,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
           tensor<?x16384xf8E4M3FN, #col>, tensor<?x16384xf8E4M3FN>
   }
 
-  // Columns are those of experts only where both axes have the same experts: here [0] has a segment for each index
-  // of dimension 1, and [2] one for each of dimension 0.
+  // Both axes must have the same segments to share a kernel. Here axis 0 has one for each index of
+  // dimension 1, and axis 2 one for each of dimension 0.
   // CHECK-LABEL: func.func @other_segments
   func.func @other_segments(%w: tensor<512x512x1024xbf16>)
       -> (tensor<512x512x1024xf8E4M3FN, #fp8moe.strided<[1, 2, 0]>>, tensor<512x512x1024xf8E4M3FN>) {
@@ -120,7 +121,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %q#0, %q#1 : tensor<512x512x1024xf8E4M3FN, #fp8moe.strided<[1, 2, 0]>>, tensor<512x512x1024xf8E4M3FN>
   }
 
-  // Both forms of the weights of experts come from one read.
+  // Expert weights along both axes are read once.
   // CHECK-LABEL: func.func @many_experts
   func.func @many_experts(%w: tensor<64x1408x2048xbf16>)
       -> (tensor<64x1408x2048xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<64x1408x2048xf8E4M3FN>) {
@@ -131,7 +132,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %q#0, %q#1 : tensor<64x1408x2048xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<64x1408x2048xf8E4M3FN>
   }
 
-  // Columns that do not lie whole chunks apart would be stored byte by byte.
+  // With a pitch of 1401 bytes, columns would be stored byte by byte, so each axis gets its own
+  // kernel.
   // CHECK-LABEL: func.func @odd_experts
   func.func @odd_experts(%w: tensor<64x1401x2048xbf16>)
       -> (tensor<64x1401x2048xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<64x1401x2048xf8E4M3FN>) {
@@ -143,7 +145,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %q#0, %q#1 : tensor<64x1401x2048xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<64x1401x2048xf8E4M3FN>
   }
 
-  // A kernel for each axis, by name, stays that.
+  // A given kernel for each axis stays.
   // CHECK-LABEL: func.func @each_axis_by_name
   func.func @each_axis_by_name(%w: tensor<64x1408x2048xbf16>)
       -> (tensor<64x1408x2048xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<64x1408x2048xf8E4M3FN>) {
@@ -157,7 +159,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %q#0, %q#1 : tensor<64x1408x2048xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<64x1408x2048xf8E4M3FN>
   }
 
-  // A tile that is written stands, for all sizes that are known, and gets something behind it.
+  // A given tile stays for static sizes, too. A fallback is added after it.
   // CHECK-LABEL: func.func @written
   func.func @written(%w: tensor<2x32x32xbf16>)
       -> (tensor<2x32x32xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<2x32x32xf8E4M3FN>) {
@@ -169,8 +171,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     return %q#0, %q#1 : tensor<2x32x32xf8E4M3FN, #fp8moe.strided<[0, 2, 1]>>, tensor<2x32x32xf8E4M3FN>
   }
 
-  // One kernel for each axis, with a tile of its own; only the first axis is jagged, and
-  // what nobody reads is not computed. These rows are written as columns.
+  // Each axis has a kernel and a tile of its own. Only axis 0 is jagged. Unused results are not
+  // computed. The rows are written column-major.
   // CHECK-LABEL: func.func @both_axes
   func.func @both_axes(%x: tensor<?x2048xbf16>, %ends: tensor<64xi32>)
       -> (tensor<?x2048xf8E4M3FN, #col>, tensor<?x2048xf8E4M3FN, #col>, tensor<64x2048xf32>,
@@ -195,7 +197,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Teams of 16 or more threads hold slices of 2048 rows, several in a block.
+// Rows of 2048 elements are held by groups of at least 16 threads, several in a block.
 
 module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
   // CHECK-LABEL: func.func @slices

@@ -9,8 +9,8 @@
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
-// One kernel quantizes along both axes when the layouts are such that it can, which placement sees to. Nothing is said of
-// the round before it, in which it cannot.
+// The first round cannot fuse both axes, but after layout placement the second round can. No remark
+// about the failed first round is left.
 // CHECK-LABEL: func.func @fused_in_the_end
 // CHECK:         fp8moe.jagged_dynamic_quantize {{.*}} along [0, 1]
 // REMARK:      [[@LINE+8]]:14: remark: [Passed] fused
@@ -33,8 +33,8 @@ func.func @fused_in_the_end(%x: tensor<?x2048xbf16>, %ends: tensor<64xi32>)
 #padded_cols = #fp8moe.strided<[1, 0], groups<dim = 1, pad = 16>>
 #padded_rows = #fp8moe.strided<[0, 1], groups<dim = 0, pad = 16>>
 module attributes {fp8moe.target = #fp8moe.target<"cpu">} {
-// The condition is known, which placement finds when it has changed something. Operations of the branch
-// count fully without it, and layouts are placed once more.
+// Canonicalization removes the branch after placement has changed something. Its operations are
+// then unconditional, so layouts are placed once more.
 // CHECK-LABEL: func.func @branch_goes
 // CHECK-NOT:     scf.if
 // CHECK:         return
@@ -59,7 +59,8 @@ func.func @branch_goes(%x: tensor<48x32xbf16, #col>, %y: tensor<48x32xbf16, #col
 #col = #fp8moe.strided<[1, 0]>
 #tiles = #fp8moe.scale_blocked<128x4>
 module attributes {fp8moe.target = #fp8moe.target<"cpu">} {
-// The third quantization is the second one, whose layout its data have in the end, although the first one has its type.
+// The third quantization has the first one's type, but after placement the layout of the second
+// one. It merges into the second one.
 // CHECK-LABEL: func.func @merged_into_the_nearest
 // CHECK-NOT:     relayout
 // CHECK:         %[[Q0:.*]], %[[S0:.*]] = fp8moe.mx_quantize

@@ -9,7 +9,7 @@
 #ecol = #fp8moe.strided<[0, 2, 1]>
 #rev = #fp8moe.strided<[2, 1, 0]>
 
-// The data lie as they did; the copy of the input is gone.
+// The data keep their layout, and the copy of the input is removed.
 
 // CHECK-LABEL: func.func @through_copies
 func.func @through_copies(%x: tensor<?x64xbf16>) -> (tensor<64x?xf8E4M3FN>, tensor<64xf32>) {
@@ -24,7 +24,7 @@ func.func @through_copies(%x: tensor<?x64xbf16>) -> (tensor<64x?xf8E4M3FN>, tens
   return %q, %s : tensor<64x?xf8E4M3FN>, tensor<64xf32>
 }
 
-// Padded groups, promised alignment and explicit strides follow their dimension.
+// Padded groups, alignment and explicit strides follow their dimension.
 
 // CHECK-LABEL: func.func @layouts
 func.func @layouts(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>)
@@ -68,7 +68,7 @@ func.func @scales_and_casts(%x: tensor<100x64xbf16>, %ends: tensor<8xi32>, %d: t
   return %q, %b : tensor<64x100xf8E4M3FN>, tensor<64x100xbf16>
 }
 
-// Matrices of experts: block scales stay matrices of their own, in tiles too.
+// For expert weights, block scales stay one matrix per expert, also blocked ones.
 
 // CHECK-LABEL: func.func @experts
 func.func @experts(%w: tensor<8x64x128xbf16>)
@@ -86,7 +86,7 @@ func.func @experts(%w: tensor<8x64x128xbf16>)
   return %d, %s : tensor<8x128x64xbf16>, tensor<8x128x2xf8E8M0FNU, #fp8moe.scale_blocked<128x4>>
 }
 
-// Scales in another order are transposed when nobody needs a copy for that.
+// Scales in another order are transposed, if that needs no copy.
 
 // CHECK-LABEL: func.func @scales_undone
 func.func @scales_undone(%w: tensor<8x64x128xbf16>, %s: tensor<8x64xf32>)
@@ -111,7 +111,7 @@ func.func @scales_undone(%w: tensor<8x64x128xbf16>, %s: tensor<8x64xf32>)
   return %q, %uc, %r : tensor<64x8x128xf8E4M3FN>, tensor<8x64xf32>, tensor<64x8x128xf8E4M3FN>
 }
 
-// A transpose of merged experts: both go. (Placement takes the copy.)
+// The transpose of merged experts and the merge both vanish. (Layout placement takes the copy.)
 
 // CHECK-LABEL: func.func @merged
 func.func @merged(%w: tensor<8x64x128xbf16>) -> (tensor<8x128x64xf8E4M3FN>, tensor<512xf32>) {
@@ -165,7 +165,7 @@ func.func @kept(%x: tensor<64x128xbf16>, %w: tensor<8x64x128xbf16>, %ends: tenso
       tensor<64x8xf32>, tensor<64x8x128xf8E4M3FN>, tensor<128x64xf8E4M3FN>
 }
 
-// The square spans the dimension that the transpose brings to the front, too.
+// The square block spans the dimension that the transpose moves, so the transpose stays.
 // CHECK-LABEL: func.func @square_of_moved_rows
 // CHECK:         fp8moe.mx_quantize %{{.*}} along [2] mode rceil square : tensor<96x40x64xbf16
 func.func @square_of_moved_rows(%x: tensor<40x96x64xbf16>) -> tensor<96x40x64xf8E4M3FN> {
@@ -177,7 +177,7 @@ func.func @square_of_moved_rows(%x: tensor<40x96x64xbf16>) -> tensor<96x40x64xf8
   return %q : tensor<96x40x64xf8E4M3FN>
 }
 
-// Only the input is replaced where its copy is the scale, too.
+// The copy of the input is also the scale operand. Only the input is replaced.
 // CHECK-LABEL: func.func @its_own_scale
 // CHECK:         %[[COPY:.*]] = fp8moe.{{contiguous|relayout}}
 // CHECK:         fp8moe.quantize %arg0 by %[[COPY]] along 1 groups

@@ -1,7 +1,7 @@
 // RUN: fp8moe-opt %s --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles),fp8moe-sweep-tiles)" \
 // RUN: | FileCheck %s
 
-// A function for each legal tile; with 160 accumulators there is no room for an addend.
+// Each legal tile gets a function. 160 accumulators leave no registers for an addend.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   // CHECK: func.func @matmul(

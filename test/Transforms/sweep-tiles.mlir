@@ -5,7 +5,7 @@
 // CONFLICT: the module is written for target 'sm_90a'
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
-// The function itself keeps what the model chose, or what somebody wrote.
+// The original function keeps the model's choice or the given tile.
 // CHECK-LABEL: func.func @rows(
 // CHECK: fp8moe.dynamic_quantize %{{.*}} tiles [#fp8moe.two_pass<columns = 8, threads = 256>]
 func.func @rows(%x: tensor<?x64xf32>) -> (tensor<?x64xf8E4M3FN>, tensor<?xf32>) {
@@ -18,7 +18,7 @@ func.func @rows(%x: tensor<?x64xf32>) -> (tensor<?x64xf8E4M3FN>, tensor<?xf32>) 
 // CHECK-LABEL: func.func @"rows/0/two_pass,columns=8,threads=256"(
 // CHECK: tiles [#fp8moe.two_pass<columns = 8, threads = 256>]
 
-// One kernel differs at a time.
+// Each variant changes the tile of one kernel.
 // CHECK-LABEL: func.func @both(
 // CHECK: tiles [#fp8moe.two_pass<columns = 8, threads = 256>]
 // CHECK: tiles [#fp8moe.two_pass<columns = 64, threads = 256>]

@@ -1,4 +1,4 @@
-// Programs of GPUs have no loops: what runs a known number of times is written so often. The CPU keeps them.
+// GPU programs have no loops, so loops with known trip counts are unrolled. The CPU keeps them.
 
 // RUN: fp8moe-opt %s --split-input-file --pass-pipeline='builtin.module(func.func(fp8moe-unroll-loops))' | FileCheck %s
 
@@ -19,7 +19,7 @@ func.func @layers(%x: tensor<?x64xbf16>, %w: tensor<64x64xbf16>) -> tensor<?x64x
   return %r : tensor<?x64xbf16>
 }
 
-// Every second layer has other weights, in two loops of two iterations.
+// Two nested loops of two iterations, in which every second layer has other weights.
 // CHECK-LABEL: func.func @nested
 // CHECK-NEXT:    %[[A:.*]] = fp8moe.linear %arg0, %arg1
 // CHECK-NEXT:    %[[B:.*]] = fp8moe.linear %[[A]], %arg2
@@ -47,7 +47,7 @@ func.func @nested(%x: tensor<?x64xbf16>, %w: tensor<64x64xbf16>, %v: tensor<64x6
   return %r : tensor<?x64xbf16>
 }
 
-// A body without operations only permutes values: after an odd number of iterations they are exchanged.
+// A body that only permutes values: after an odd number of iterations they are exchanged.
 // CHECK-LABEL: func.func @exchanged
 // CHECK-NEXT:    return %arg1, %arg0
 func.func @exchanged(%x: tensor<?x64xbf16>, %z: tensor<?x64xbf16>) -> (tensor<?x64xbf16>, tensor<?x64xbf16>) {
@@ -60,7 +60,8 @@ func.func @exchanged(%x: tensor<?x64xbf16>, %z: tensor<?x64xbf16>) -> (tensor<?x
   return %r#0, %r#1 : tensor<?x64xbf16>, tensor<?x64xbf16>
 }
 
-// Too many operations, and an unknown number of them, for the lowering to refuse.
+// Too many operations, or an unknown number of iterations: the loop stays, and the lowering refuses
+// it.
 // CHECK-LABEL: func.func @kept
 // CHECK:         scf.for
 // CHECK:         scf.for
@@ -100,7 +101,7 @@ func.func @on_the_cpu(%x: tensor<?x64xbf16>, %w: tensor<64x64xbf16>) -> tensor<?
 
 // -----
 
-// The bounds of the inner loop are known once the outer one is unrolled.
+// The bounds of the inner loop become constants when the outer loop is unrolled.
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-LABEL: func.func @triangle
 // CHECK-NOT:     scf.for

@@ -28,7 +28,7 @@ func.func @contraction_of_1000(%a: tensor<?x1000xf8E4M3FN>, %b: tensor<2x1000x32
 
 // -----
 
-// The way out that the message names: rows and experts at multiples of 1008.
+// The remedy from the message: strides that are multiples of 1008 are accepted.
 #rows = #fp8moe.strided<[0, 1], strides = [1008, 1]>
 #columns = #fp8moe.strided<[0, 2, 1], strides = [32256, 1, 1008]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
@@ -43,7 +43,7 @@ func.func @contraction_of_1000_apart(%a: tensor<?x1000xf8E4M3FN, #rows>, %b: ten
 
 // -----
 
-// bf16 elements have two bytes.
+// bf16 elements have two bytes, so 1004 of them are no multiple of 16 bytes.
 #ecol = #fp8moe.strided<[0, 2, 1]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 func.func @bf16(%a: tensor<?x1004xbf16>, %b: tensor<2x1004x32xbf16, #ecol>, %ends: tensor<2xi32>) -> tensor<?x32xbf16> {
@@ -56,7 +56,7 @@ func.func @bf16(%a: tensor<?x1004xbf16>, %b: tensor<2x1004x32xbf16, #ecol>, %end
 
 // -----
 
-// A second operand of bf16 may lie along its columns, which are a pitch then.
+// A bf16 B may be N-major. Then its columns are the pitch.
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 func.func @bf16_along_columns(%a: tensor<?x64xbf16>, %b: tensor<2x64x32xbf16>, %c: tensor<2x64x36xbf16>, %ends: tensor<2xi32>)
     -> (tensor<?x32xbf16>, tensor<?x36xf32>) {
@@ -71,7 +71,7 @@ func.func @bf16_along_columns(%a: tensor<?x64xbf16>, %b: tensor<2x64x32xbf16>, %
 
 // -----
 
-// But along nothing else.
+// Any other order of B is an error.
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 func.func @bf16_along_experts(%a: tensor<?x64xbf16>, %b: tensor<8x64x32xbf16, #fp8moe.strided<[1, 2, 0]>>, %ends: tensor<8xi32>)
     -> tensor<?x32xbf16> {
@@ -84,8 +84,7 @@ func.func @bf16_along_experts(%a: tensor<?x64xbf16>, %b: tensor<8x64x32xbf16, #f
 
 // -----
 
-// A weight gradient reads both as activations lie. Where groups are cut from the rows, these
-// are not what is contiguous.
+// wgrad reads both bf16 operands MN-major. Where groups divide rows, A must be K-major.
 #columns = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 func.func @bf16_weight_gradient(%a: tensor<64x?xbf16, #columns>, %b: tensor<?x32xbf16>, %ends: tensor<2xi32>) -> tensor<2x64x32xbf16> {
@@ -103,7 +102,7 @@ func.func @bf16_along_grouped_rows(%a: tensor<?x64xbf16, #columns>, %b: tensor<2
 
 // -----
 
-// A weight gradient contracts over the rows, whose unknown number the host plan checks.
+// wgrad contracts over rows, whose dynamic number the host checks.
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 func.func @weight_gradient(%a: tensor<64x?xf8E4M3FN>, %b: tensor<?x32xf8E4M3FN, #col>, %ends: tensor<2xi32>,
@@ -123,7 +122,7 @@ func.func @weight_gradient(%a: tensor<64x?xf8E4M3FN>, %b: tensor<?x32xf8E4M3FN, 
 
 // -----
 
-// Rows of the result are written by TMA copies too: 20 bf16 are 40 bytes.
+// TMA also stores the result: 20 bf16 are 40 bytes, no multiple of 16.
 #ecol = #fp8moe.strided<[0, 2, 1]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 func.func @narrow_result(%a: tensor<?x64xf8E4M3FN>, %b: tensor<2x64x20xf8E4M3FN, #ecol>, %ends: tensor<2xi32>,
@@ -141,7 +140,7 @@ func.func @narrow_result(%a: tensor<?x64xf8E4M3FN>, %b: tensor<2x64x20xf8E4M3FN,
 
 // -----
 
-// The CPU reads any layout.
+// The CPU accepts any layout.
 module attributes {fp8moe.target = #fp8moe.target<"cpu">} {
 func.func @on_cpu(%a: tensor<?x1000xf8E4M3FN>, %b: tensor<2x1000x32xf8E4M3FN>, %ends: tensor<2xi32>,
                   %sa: tensor<?xf32>, %sb: tensor<2x32xf32>) -> tensor<?x32xbf16> {
@@ -154,7 +153,7 @@ func.func @on_cpu(%a: tensor<?x1000xf8E4M3FN>, %b: tensor<2x1000x32xf8E4M3FN>, %
 
 // -----
 
-// On AMD too, operands of bf16 are read along the contraction, or across it.
+// On AMD, bf16 operands may be K-major or MN-major, too.
 #experts_last = #fp8moe.strided<[1, 2, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 func.func @row_major_weights_on_gfx942(%a: tensor<?x1008xbf16>, %b: tensor<2x1008x32xbf16>, %ends: tensor<2xi32>) -> tensor<?x32xbf16> {
@@ -173,7 +172,7 @@ func.func @experts_last_on_gfx942(%a: tensor<?x1008xbf16>, %b: tensor<2x1008x32x
 
 // -----
 
-// A lane loads 16 bytes of a row, so that rows begin at multiples of these.
+// A lane loads 16 bytes, so rows must begin at multiples of 16 bytes.
 #ecol = #fp8moe.strided<[0, 2, 1]>
 module attributes {fp8moe.target = #fp8moe.target<"gfx950">} {
 func.func @contraction_of_1004_on_gfx950(%a: tensor<?x1004xbf16>, %b: tensor<2x1004x32xbf16, #ecol>, %ends: tensor<2xi32>) -> tensor<?x32xbf16> {
@@ -186,7 +185,7 @@ func.func @contraction_of_1004_on_gfx950(%a: tensor<?x1004xbf16>, %b: tensor<2x1
 
 // -----
 
-// Results have any pitch there: 20 bf16 are 40 bytes. Their last dimension is contiguous.
+// On AMD, results may have any pitch (20 bf16 are 40 bytes), but must be row-major.
 #ecol = #fp8moe.strided<[0, 2, 1]>
 module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {
 func.func @results_on_gfx942(%a: tensor<32x64xbf16>, %b: tensor<2x64x20xbf16, #ecol>, %ends: tensor<2xi32>)
@@ -202,7 +201,7 @@ func.func @results_on_gfx942(%a: tensor<32x64xbf16>, %b: tensor<2x64x20xbf16, #e
 
 // -----
 
-// No kernel, whatever the layouts.
+// There is no kernel on sm_100a, whatever the layouts.
 module attributes {fp8moe.target = #fp8moe.target<"sm_100a">} {
 func.func @no_kernel_on_sm_100a(%a: tensor<?x1004xbf16>, %b: tensor<2x1004x32xbf16>, %ends: tensor<2xi32>) -> tensor<?x32xbf16> {
   // expected-error @below {{'fp8moe.grouped_matmul' is not supported on target sm_100a yet; compile the function for sm_90a or gfx942 or gfx950 or 'cpu'}}
@@ -220,7 +219,7 @@ module {
 
 // -----
 
-// An operation that stays one for both axes says what each axis takes.
+// An operation for both axes needs a fallback with a choice for each axis.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @axes(%x: tensor<?x1024xbf16>, %ends: tensor<8xi32>)

@@ -1,6 +1,6 @@
 // RUN: fp8moe-opt %s --fp8moe-verify-layouts --split-input-file --verify-diagnostics
 
-// Control flow, calls and reads of sizes and elements keep layouts.
+// Control flow, calls, and reads of sizes and elements may have tensors with layouts.
 func.func private @callee(tensor<?x64xbf16, #fp8moe.strided<[1, 0]>>)
 
 func.func @allowed(%x: tensor<?x64xbf16, #fp8moe.strided<[1, 0]>>, %flags: tensor<2xi1>)
@@ -14,7 +14,7 @@ func.func @allowed(%x: tensor<?x64xbf16, #fp8moe.strided<[1, 0]>>, %flags: tenso
   } else {
     scf.yield %x : tensor<?x64xbf16, #fp8moe.strided<[1, 0]>>
   }
-  // Canonicalization makes this of scf.if.
+  // Canonicalization turns scf.if into arith.select.
   %z = arith.select %flag, %x, %y : tensor<?x64xbf16, #fp8moe.strided<[1, 0]>>
   return %z : tensor<?x64xbf16, #fp8moe.strided<[1, 0]>>
 }
@@ -45,7 +45,7 @@ func.func @foreign(%x: tensor<8x64xbf16, #fp8moe.strided<[1, 0]>>) {
 
 // -----
 
-// The strides of a tensor without elements must be countable, too.
+// The strides of a tensor without elements must fit into 64 bits, too.
 // expected-error @below {{has a tensor of more bytes than 64 bits count: 'tensor<0x4611686018427387904x4xf32>'; no device holds it}}
 func.func @empty(%x: tensor<0x4611686018427387904x4xf32>) {
   return
@@ -68,7 +68,7 @@ func.func @too_large_result(%x: tensor<?x4611686018427387904xi8>) {
 
 // -----
 
-// Some operations have one of this dialect in their place.
+// For some upstream operations the error names an alternative.
 
 func.func @constant() {
   // expected-error @below {{works on tensors but does not keep their layouts; take the tensor as an argument}}
