@@ -1,4 +1,4 @@
-// --help is about this project: its passes first, then MLIR's options.
+// --help lists the project's passes first, then MLIR's main options.
 // RUN: fp8moe-opt --help | FileCheck %s --implicit-check-not=affine-loop --implicit-check-not=amdgpu-use
 
 // CHECK: Bytecode is trusted

@@ -1,11 +1,11 @@
-// One artifact per target, and a report of what was done.
+// Each target gets an artifact. The report lists what was done.
 
 // RUN: rm -rf %t && fp8moe-compile %s --target=cpu --target=cpu-fnuz -o %t --report --tokens=1024 | FileCheck %s
 // RUN: FileCheck %s --check-prefix=MANIFEST < %t/cpu/manifest.json
 // RUN: FileCheck %s --check-prefix=FNUZ < %t/cpu-fnuz/manifest.json
 // RUN: test -s %t/cpu/kernels.so
 
-// A second compile gives equal bytes.
+// Compiling twice gives the same bytes.
 // RUN: fp8moe-compile %s --target=cpu -o %t/again
 // RUN: diff -r %t/cpu %t/again/cpu
 

@@ -1,14 +1,14 @@
-// The decision for every kernel is in the report and in the manifest, in program order.
+// The report and the manifest have the decision for each kernel, in program order.
 
 // RUN: rm -rf %t && fp8moe-compile %s --target=gfx942 --target=cpu -o %t --report | FileCheck %s
 // RUN: FileCheck %s --check-prefix=MANIFEST < %t/gfx942/manifest.json
 // RUN: FileCheck %s --check-prefix=CPU < %t/cpu/manifest.json
 
-// A second compile gives equal bytes.
+// Compiling twice gives the same bytes.
 // RUN: fp8moe-compile %s --target=gfx942 -o %t/again
 // RUN: diff -r %t/gfx942 %t/again/gfx942
 
-// The runtime reads the manifest.
+// The runtime reads the manifest with its decisions.
 // RUN: fp8moe-run %t/cpu --random=1 --tokens=64 --outputs=%t/out.safetensors
 
 // CHECK-LABEL: target gfx942

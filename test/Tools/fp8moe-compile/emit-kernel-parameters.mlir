@@ -1,4 +1,4 @@
-// Parameters in the comment before a kernel have the names that they have in the kernel: no two are equal.
+// The comment before a kernel uses the kernel's own parameter names. They are unique.
 
 // RUN: fp8moe-compile %s --target=sm_90a --emit=kernel | FileCheck %s
 

@@ -1,4 +1,5 @@
-// The comment before a kernel: its operation, launch, parameters and parts of shared memory.
+// --emit=kernel prints a comment before each kernel: its operation, launch, parameters and shared
+// memory.
 
 // RUN: fp8moe-compile %s --target=sm_90a --emit=kernel | FileCheck %s --match-full-lines --strict-whitespace
 
@@ -20,7 +21,7 @@
 // CHECK-NEXT:    // shared {{[0-9]+}} + 8 * stage: empty "operands"
 // CHECK-NEXT:    gpu.func @grouped_matmul_0(%a_map: !llvm.ptr {fp8moe_plan.tensor_map}, {{.*}}
 
-// No value is carried that nobody reads, and a step that is repeated is a function whose parameters have names.
+// Unused loop values are removed. Repeated steps become a function with named parameters.
 
 //      CHECK:{{ *}}%find_tile:4 = func.call @find_tile({{.*}}
 //  CHECK-NOT:{{.*}}%padded_begin{{.*}}

@@ -1,4 +1,4 @@
-// The stages of one small program on each kind of target.
+// --emit prints each stage of a small program, for each kind of target.
 
 // RUN: fp8moe-compile %s --target=cpu --emit=mlir | FileCheck %s --check-prefix=CPU-MLIR
 // RUN: fp8moe-compile %s --target=sm_90a --emit=kernel | FileCheck %s --check-prefix=KERNEL "--implicit-check-not={{nvvm|rocdl}}."

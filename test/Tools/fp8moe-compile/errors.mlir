@@ -1,6 +1,6 @@
 // RUN: fp8moe-compile %s --emit=tensor -o /dev/null --split-input-file --verify-diagnostics
 
-// The module names no target and the command line neither.
+// Neither the module nor the command line names a target.
 // expected-error@+1 {{no target to compile for; name one (--target=CHIP; in Python targets=["CHIP"]), or set 'fp8moe.target' on the module. Known targets: cpu, cpu-fnuz, sm_90a}}
 module {
 }

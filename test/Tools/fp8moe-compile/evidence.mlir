@@ -1,7 +1,7 @@
 // RUN: rm -rf %t
 // RUN: fp8moe-compile %s --target=cpu --target=sm_90a --target=sm_100a --target=gfx942 --target=gfx950 -o %t --report | FileCheck %s
 
-// Beside every target stands what its results and predicted times rest on.
+// The report says for each target on what its results and predicted times are based.
 // CHECK: {{^}}target cpu (
 // CHECK-NEXT: {{^}}  the reference; no times are predicted{{$}}
 // CHECK: {{^}}target sm_90a (

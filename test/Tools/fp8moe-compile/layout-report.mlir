@@ -1,4 +1,5 @@
-// --report says at each source line what became of a copy; the passes can be turned off.
+// --report says at each source line what became of a copy. --optimize-layouts=false turns the
+// layout passes off.
 
 // RUN: fp8moe-compile %s --target=cpu -o %t --report 2>&1 | FileCheck %s
 // RUN: fp8moe-compile %s --target=cpu --emit=tensor | FileCheck %s --check-prefix=ON

@@ -1,5 +1,5 @@
-// The manifest says which tile a grouped matmul has, what its time is made of, for a tile by
-// hand, what the model prefers, and for an unknown number of rows, which tiles there are.
+// The manifest has the tile of each grouped matmul and its predicted time. For a given tile it adds
+// the model's choice, and for a dynamic number of rows, all tiles.
 
 // RUN: rm -rf %t && fp8moe-compile %s --target=sm_90a -o %t --report | FileCheck %s --check-prefix=REPORT
 // RUN: FileCheck %s --input-file=%t/sm_90a/manifest.json
@@ -38,7 +38,7 @@ func.func @matmul(%a: tensor<4096x2048xbf16> {fp8moe.name = "a"},
 func.func @any_rows(%a: tensor<?x2048xbf16, #fp8moe.strided<[0, 1], align = 16>> {fp8moe.name = "a"},
     %b: tensor<4x2048x1024xbf16, #expert_columns> {fp8moe.name = "b"},
     %ends: tensor<4xi32> {fp8moe.name = "ends"}) -> (tensor<?x1024xbf16> {fp8moe.name = "x"}) {
-  // The time of the tile that the run time would take, less than a millisecond.
+  // The predicted time is that of the tile that the host would choose, below a millisecond.
   // CHECK:      "predicted_ns": {{[1-9][0-9]?[0-9]?[0-9]?[0-9]?[0-9]?}},
   // CHECK-NEXT: "program": "any_rows"
   // CHECK: "reason": "by the number of rows, the least of waves times the time of a tile: {{[0-9]+}}x{{[0-9]+}} {{[a-z_]+}} ({{.*}} us), {{[0-9]+}}x{{[0-9]+}} {{[a-z_]+}} ({{.*}} us)

@@ -1,4 +1,4 @@
-// An output that cannot be written is an error with the path in it.
+// An output that cannot be written is an error that names its path.
 
 // RUN: not fp8moe-compile %s --target=cpu -o /dev/null/out 2>&1 | FileCheck %s --check-prefix=FOLDER
 // FOLDER: error: {{.*}}/dev/null/out
@@ -12,7 +12,7 @@
 // RUN: not fp8moe-compile %s --target=gfx942 --emit=ptx 2>&1 | FileCheck %s --check-prefix=STAGE
 // STAGE: error: {{.*}}gfx942
 
-// The output of --emit may be the file that it reads; after an error the file is unchanged.
+// --emit may overwrite its input file. After an error the file is unchanged.
 // RUN: cp %s %t.mlir && not fp8moe-compile %t.mlir --target=gfx942 --emit=ptx -o %t.mlir 2>/dev/null
 // RUN: diff %s %t.mlir
 // RUN: fp8moe-compile %t.mlir --target=cpu --emit=tensor -o %t.mlir && FileCheck %s --check-prefix=IN-PLACE < %t.mlir

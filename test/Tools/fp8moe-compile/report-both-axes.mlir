@@ -1,7 +1,7 @@
 // RUN: fp8moe-compile %s --target=sm_90a -o %t --report | FileCheck %s
 
-// The report says that one kernel quantizes along both axes, what a kernel for each would take,
-// and names those, which take what the one does not.
+// The report says that one kernel quantizes both axes, how long two kernels would take, and which
+// kernels are the fallback.
 
 // CHECK: fp8moe.jagged_dynamic_quantize line {{[0-9]+}} {{[0-9.]+}} us
 // CHECK: tile single_pass_both_axes<{{.*}}> for group_bytes up_to 50 percent of l2

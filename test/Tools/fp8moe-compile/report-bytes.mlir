@@ -1,10 +1,10 @@
-// Bytes as a product of the sizes that are not known: tokens and groups where the operations
-// say so, and no guess where several sizes could be the tokens.
+// Bytes are a formula in the dynamic sizes. Sizes are called tokens and groups where operations
+// determine that. If several could be the tokens, no number is computed.
 
 // RUN: fp8moe-compile %s --target=cpu -o %t --report --tokens=1024 --optimize-layouts=false | FileCheck %s
 
-// Nothing in a report is read from the context, which is gone when it is printed. Here, what is
-// freed is overwritten.
+// The report keeps no reference to the MLIR context, which is gone when it prints. MALLOC_PERTURB_
+// overwrites freed memory.
 // RUN: env MALLOC_PERTURB_=165 fp8moe-compile %s --target=cpu -o %t --report --tokens=1024 --optimize-layouts=false | FileCheck %s
 
 // RUN: fp8moe-compile %s --target=sm_90a -o %t --report 2>/dev/null | FileCheck %s --check-prefix=TIMES
@@ -28,8 +28,8 @@ func.func @products(%x: tensor<?x?xbf16>, %ends: tensor<?xi32>)
   return %q, %s : tensor<?x?x!fp8moe.e4m3>, tensor<?x?xf32>
 }
 
-// A sum may be more than one tensor may have.
-// More bytes than models hold have no least time.
+// A program may move more bytes than one tensor may have. The report then has no lower bound of the
+// time.
 // TIMES:       fp8moe.relayout {{.*}} us -{{$}}
 // CHECK-LABEL: program many_bytes
 // CHECK:       fp8moe.contiguous line {{[0-9]+}} 9223372036854775808 B/token
@@ -41,8 +41,8 @@ func.func @many_bytes(%x: tensor<?x1048576x1048576x1048576xf32, #fp8moe.strided<
   return %0 : tensor<?x1048576x1048576x1048576xf32>
 }
 
-// Weights of an unknown number of experts, their scales and the scales of a contraction over
-// groups count groups. So no time is below the least one.
+// Weights of a dynamic number of experts, and their scales, count as bytes per group. Otherwise the
+// lower bound could exceed the predicted time.
 // CHECK-LABEL: program experts
 // CHECK:       fp8moe.dynamic_quantize line {{[0-9]+}} 12544 B/group 0.1 MiB
 // CHECK:       fp8moe.grouped_matmul line {{[0-9]+}} 196 B/token + 4356 B/group

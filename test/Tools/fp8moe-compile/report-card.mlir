@@ -1,4 +1,4 @@
-// A report predicts for the card that is named. The compiled code is the same, and so is the manifest.
+// --card changes the predicted times of the report, but neither the compiled code nor the manifest.
 
 // RUN: fp8moe-compile %s --target=sm_90a --report -o %t/chip | FileCheck %s --check-prefix=H200
 // RUN: fp8moe-compile %s --target=sm_90a --report --card=h100 -o %t/h100 | FileCheck %s --check-prefix=H100

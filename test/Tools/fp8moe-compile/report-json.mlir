@@ -1,4 +1,5 @@
-// The report as data: one JSON value on standard output, whatever the number of targets. Its keys are in docs/users/python.md.
+// --report=json prints one JSON value for all targets on standard output. docs/users/python.md
+// lists its keys.
 
 // RUN: fp8moe-compile %s --target=cpu --target=cpu-fnuz --report=json --tokens=1024 -o %t 2> %t.remarks > %t.json
 // RUN: %python -m json.tool --sort-keys %t.json | FileCheck %s

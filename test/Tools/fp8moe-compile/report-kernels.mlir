@@ -1,5 +1,5 @@
-// The report's columns about kernels: registers, occupancy and, on AMD, what the main loop of a matmul is made of,
-// also where the loop has a branch for a stage that the contraction does not fill.
+// The report has registers, occupancy and, on AMD, the instructions of a matmul's main loop. It
+// finds the loop also when a partial last stage adds a branch.
 
 // RUN: fp8moe-compile %s --target=gfx942 -o %t --report | FileCheck %s
 
@@ -25,7 +25,7 @@ func.func @any_contraction(%x: tensor<?x?xbf16>, %w: tensor<?x4096xbf16, #column
   return %y : tensor<?x4096xbf16>
 }
 
-// Bounds of groups and pointers are scalars, and many.
+// Bounds of groups and pointers are scalars, so the kernel needs many SGPRs.
 // CHECK: quantize_two_pass_outer_transposing
 // CHECK-NEXT: 0 of the registers are AGPRs; {{[0-9]+}} SGPRs, and 0 more in lanes of registers
 

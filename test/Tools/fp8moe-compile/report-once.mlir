@@ -1,4 +1,4 @@
-// The layout passes run until nothing changes; what they do not do is said once.
+// The layout passes iterate until nothing changes, but each remark is printed once.
 
 // RUN: fp8moe-compile %s --target=sm_90a -o %t --report 2>&1 | FileCheck %s
 // CHECK-COUNT-1: remark: not fused

@@ -4,7 +4,7 @@
 // RUN: not fp8moe-compile %s --target=sm_90a --precision-recipe=nvfp4 --emit=tensor 2>&1 | FileCheck %s --check-prefix=RECIPE
 // RECIPE: error: unknown precision recipe 'nvfp4'; expects one of rowwise, tensorwise, mxfp8
 
-// The report has a table of decisions about precision, by name, and what they gain together.
+// The report lists precision decisions by name, and their total gain.
 
 // CHECK: target sm_90a
 // CHECK: {{^}}  matmul, predicted                use     rows x contraction x columns   bf16 us    FP8 us        why{{$}}
@@ -13,7 +13,7 @@
 // CHECK-NEXT: {{^}}    head                           forward ? x 4096 x 32768 {{.*}} bf16  filtered by 'head'
 // CHECK-NEXT: {{^}}    all together {{[0-9]+\.[0-9] [0-9]+\.[0-9]$}}
 // CHECK-NEXT: {{^}}    as decided {{[0-9.]+}} us, {{[0-9.]+}}x as fast as all in bf16, {{[0-9.]+}}x as all in FP8
-// No times on the CPU, and nothing to add up.
+// The CPU predicts no times, so there is no total.
 // CHECK: target cpu
 // CHECK: head                           forward ? x 4096 x 32768                     -         -  bf16  filtered by 'head'
 // CHECK-NOT: all together
@@ -21,7 +21,7 @@
 // NONE-NOT: quantize
 // NONE: reason = "policy none"
 
-// The reference makes the choices of a GPU.
+// With --precision-for, the CPU artifact takes the decisions of a GPU.
 // FOR: fp8moe.linear {{.*}} precision <fp8, "layers.0.feed_forward.w1", forward
 
 #columns = #fp8moe.strided<[1, 0]>

@@ -1,7 +1,7 @@
 // RUN: fp8moe-compile %s --target=sm_90a -o %t --report | FileCheck %s
 
-// The report says how a single-pass outer kernel reads, and names the kernel that takes what tensor
-// maps refuse.
+// The report says that the single-pass kernel streams its input, and names its fallback for inputs
+// that TMA cannot read.
 
 // CHECK: fp8moe.jagged_dynamic_quantize line {{[0-9]+}} {{[0-9.]+}} us
 // CHECK: tile single_pass_outer<columns = 64, stages = 13>

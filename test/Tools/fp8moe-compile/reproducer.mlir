@@ -1,4 +1,4 @@
-// A failing pass leaves a file that fp8moe-opt can run again.
+// A failing pass leaves a reproducer that fp8moe-opt can run.
 
 // RUN: not fp8moe-compile %s --target=gfx942 --emit=tensor --mlir-pass-pipeline-crash-reproducer=%t.mlir 2>&1 | FileCheck %s
 // RUN: FileCheck %s --check-prefix=FILE < %t.mlir

@@ -1,8 +1,8 @@
 // REQUIRES: ptxas
 // RUN: fp8moe-compile %s --target=sm_90a --emit=cubin -o %t.cubin && llvm-readelf -h %t.cubin | FileCheck %s
 
-// The tiles that take the most registers, with contractions of four stages, whose loops
-// LLVM would unroll: a kernel that spills is an error.
+// The tiles with the most registers have a K of four stages here. LLVM would unroll such short
+// loops, and the kernels would spill, which is an error.
 
 // CHECK: Machine: {{.*}}CUDA
 #columns = #fp8moe.strided<[1, 0]>

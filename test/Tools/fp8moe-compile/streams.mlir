@@ -1,4 +1,5 @@
-// Standard input and output, bytecode, several modules, and the options of MLIR's tools.
+// fp8moe-compile reads standard input, bytecode and split files, and accepts the options of MLIR's
+// tools.
 
 // RUN: fp8moe-compile - --target=gfx942 --emit=tensor < %s | FileCheck %s
 // RUN: fp8moe-opt %s --emit-bytecode | fp8moe-compile --target=gfx942 --emit=tensor -o - | FileCheck %s

@@ -1,4 +1,4 @@
-// --mlir-timing has all of a compilation, below its targets: the passes of MLIR, LLVM and ptxas.
+// --mlir-timing lists all parts of a compilation below its target: MLIR passes, LLVM and ptxas.
 
 // RUN: fp8moe-compile %s --target=gfx942,cpu -o %t --mlir-timing 2>&1 | FileCheck %s
 // CHECK: gfx942

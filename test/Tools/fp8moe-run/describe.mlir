@@ -1,10 +1,10 @@
-// The launches of an artifact are shown without its device.
+// --describe shows the launches of an artifact without needing its device.
 
 // RUN: rm -rf %t && fp8moe-compile %s --target=gfx942 -o %t
 // RUN: fp8moe-run %t/gfx942 --random=1 --tokens=100 --describe | FileCheck %s
 // RUN: not fp8moe-run %t/gfx942 --random=1 --tokens=100 2>&1 | FileCheck %s --check-prefix=DEVICE
 
-// No values are made for it: these would not fit any memory.
+// --describe allocates no tensors: these sizes would not fit any memory.
 // RUN: fp8moe-run %t/gfx942 --random=1 --tokens=1000000000000 --describe | FileCheck %s
 
 // CHECK: "program": "quantize"

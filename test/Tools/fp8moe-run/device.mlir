@@ -1,5 +1,4 @@
-// Memory on a GPU, with drivers that launch nothing: outputs keep the poison that
-// they were filled with, 0xA5.
+// Device memory with mock drivers that launch nothing: outputs keep their fill pattern, 0xA5.
 
 // RUN: rm -rf %t && fp8moe-compile %s --target=sm_90a --target=gfx942 -o %t
 // RUN: env FP8MOE_CUDA_DRIVER=%fp8moe_lib_dir/libfp8moe_mock_cuda.so fp8moe-run %t/sm_90a --device=cuda:0 --random=1 --tokens=2 --outputs=%t/cuda.safetensors | FileCheck %s -DDEVICE=cuda:0

@@ -1,4 +1,4 @@
-// Bad input ends with a message and a non-zero exit.
+// Invalid input ends with a message and a non-zero exit code.
 
 // RUN: rm -rf %t && fp8moe-compile %s --target=cpu -o %t
 // RUN: fp8moe-run %t/cpu --program=first --random=1 --tokens=3 --save-inputs=%t.safetensors

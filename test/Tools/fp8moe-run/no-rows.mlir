@@ -1,4 +1,4 @@
-// No rows are legal, of results with one dimension, too.
+// Tensors without rows are legal, 1-D results included.
 
 // RUN: fp8moe-run %s --random=7 --tokens=0 | FileCheck %s
 // CHECK: input x BF16 0x64

@@ -1,5 +1,5 @@
-// Random inputs with padded groups have zeros between them (P2), and ends that fit; --tokens counts
-// rows of groups.
+// Random inputs with padded groups have zeros between the groups (P2), and offsets that fit.
+// --tokens counts the rows of groups.
 
 // RUN: rm -rf %t && fp8moe-compile %s --target=cpu -o %t
 // RUN: fp8moe-run %t/cpu --program=multiply --random=1 --tokens=96 --save-inputs=%t.in | FileCheck %s
@@ -13,7 +13,7 @@
 // PACK: input a BF16 160x32
 // RUN: %python %S/Inputs/check_padding.py %t.in a 0 16 100
 
-// As many rows as fit into --shape.
+// --shape limits the padded extent, and the offsets fit it.
 // RUN: fp8moe-run %t/cpu --program=multiply --random=3 --shape=a=64x64 --shape=b=64x32 --save-inputs=%t.in
 // RUN: %python %S/Inputs/check_padding.py %t.in b 0 16 19
 

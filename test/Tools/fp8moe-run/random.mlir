@@ -1,4 +1,5 @@
-// IR is compiled for the CPU and run; the result does not depend on how it was given.
+// fp8moe-run compiles IR for the CPU and runs it. Results are equal for IR and artifacts, and for
+// random and saved inputs.
 
 // RUN: fp8moe-run %s --random=7 --tokens=5 --save-inputs=%t.in.safetensors --outputs=%t.out.safetensors | FileCheck %s
 // RUN: fp8moe-run %s --inputs=%t.in.safetensors --outputs=%t.again.safetensors
@@ -7,7 +8,7 @@
 // RUN: fp8moe-run %t/cpu --random=7 --shape x=5x64 --repeat=3 --outputs=%t.again.safetensors
 // RUN: cmp %t.out.safetensors %t.again.safetensors
 
-// No rows are legal.
+// Tensors without rows are legal.
 // RUN: fp8moe-run %s --random=7 --tokens=0 | FileCheck %s --check-prefix=EMPTY
 // EMPTY: output q BF16 0x64
 

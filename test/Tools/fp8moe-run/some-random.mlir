@@ -1,4 +1,4 @@
-// Tensors that a file lacks are random if there is a seed.
+// With a seed, tensors that the input file lacks are random.
 
 // RUN: rm -rf %t && fp8moe-compile %s --target=cpu -o %t
 // RUN: fp8moe-run %t/cpu --program=one --random=3 --tokens=5 --save-inputs=%t.x.safetensors --outputs=%t.one.safetensors
@@ -6,7 +6,7 @@
 // CHECK: input x F32 5x64
 // CHECK-NEXT: input y F32 2x64
 
-// The file's tensor is what it was; that of the seed is another one.
+// A tensor of the file is used as it is. Another seed gives other random tensors.
 // RUN: fp8moe-run %t/cpu --program=one --inputs=%t.xy.safetensors --outputs=%t.again.safetensors
 // RUN: cmp %t.one.safetensors %t.again.safetensors
 // RUN: fp8moe-run %t/cpu --program=one --random=4 --tokens=5 --outputs=%t.again.safetensors

@@ -1,5 +1,5 @@
-// Inputs are laid out in memory as the program takes them, whatever is known of it: outputs,
-// which are row-major here, hold what the files of the inputs do.
+// Inputs are copied from files to the program's strides, whether these are static, dynamic or
+// computed. The row-major outputs must equal the files of the inputs.
 
 // DEFINE: %{tokens} = 3
 // DEFINE: %{bytes} = 5280
@@ -9,7 +9,7 @@
 // RUN: rm -rf %t && fp8moe-compile %s --target=cpu -o %t
 // RUN: %{run}
 
-// The unknown stride steps over the known ones.
+// The dynamic stride is computed from the static ones.
 func.func @between(%x: tensor<33x5x8xf32, #fp8moe.strided<[0, 1, 2], strides = [?, 100, 1]>>) -> tensor<33x5x8xf32> {
   %r = fp8moe.contiguous %x : tensor<33x5x8xf32, #fp8moe.strided<[0, 1, 2], strides = [?, 100, 1]>> -> tensor<33x5x8xf32>
   return %r : tensor<33x5x8xf32>
@@ -23,7 +23,7 @@ func.func @no_unit(%x: tensor<6x40xf32, #fp8moe.strided<[0, 1], strides = [?, 2]
   return %r : tensor<6x40xf32>
 }
 
-// A stride follows from a size that is no known one.
+// A stride follows from a dynamic size.
 // REDEFINE: %{name} = computed
 // REDEFINE: %{bytes} = 1536
 // RUN: %{run}
@@ -33,7 +33,7 @@ func.func @computed(%x: tensor<4x?x32xf32>) -> tensor<4x?x32xf32> {
   return %r : tensor<4x?x32xf32>
 }
 
-// Dense in another order than the dimensions', of two inputs in different ones.
+// Two inputs are dense in different orders of dimensions.
 // REDEFINE: %{name} = orders
 // REDEFINE: %{bytes} = 13152
 // RUN: %{run}
