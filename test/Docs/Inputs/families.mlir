@@ -1,4 +1,5 @@
-// Quantizations that together have every kernel of the table in docs/design/kernels.md, on the targets that have it.
+// Together, these quantizations use every kernel of the table in docs/design/kernels.md, on the
+// targets that have it.
 
 #columns = #fp8moe.strided<[1, 0]>
 #experts = #fp8moe.strided<[0, 2, 1]>

@@ -1,5 +1,5 @@
-// Programs for each row of the table of README.md (Status), which begins with the same
-// words. test_support.py compiles each for every target.
+// Each program stands for a row of the table in README.md (Status). After "ROW:" stand the first
+// words of that row. test_support.py compiles each program for every target.
 
 #columns = #fp8moe.strided<[1, 0]>
 #expert_columns = #fp8moe.strided<[0, 2, 1]>

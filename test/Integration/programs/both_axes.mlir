@@ -1,9 +1,8 @@
-// Quantizations along both axes that sm_90a makes in one launch: rows of the input are
-// contiguous, aligned and of known length, columns of one output are contiguous, rows of the
-// other. Without the promised alignment it may be that or a launch for each axis. Other targets
-// take their own schedules.
-//
-// A program of the numerics tests (test_both_axes.py).
+// Quantizations along both axes. sm_90a runs them in one launch, if the input is row-major, aligned
+// and of static width, and the outputs are column-major and row-major.
+// Without the alignment, the host decides at run time between one launch and one per axis. Other
+// targets use their own kernels.
+// test_both_axes.py checks the results.
 
 #row_major = #fp8moe.strided<[0, 1], align = 16>
 #aligned_rows = #fp8moe.strided<[0, 1], align = 8>

@@ -1,7 +1,6 @@
-// Scales alone, and casts to FP8 with given scales.
-//
-// A program of the numerics tests. All dimensions are dynamic where a layout allows
-// it, so that one artifact serves every case.
+// Scales, and casts to FP8 with given scales.
+// Numerics tests run these programs. Dimensions are dynamic where layouts allow it, so that one
+// artifact serves every case.
 
 #column_major = #fp8moe.strided<[1, 0]>
 #aligned = #fp8moe.strided<[0, 1], align = 16>
@@ -96,7 +95,7 @@ func.func @quantize_f32_e5m2_jagged_axis1(
   return %y : tensor<?x?x!fp8moe.e5m2>
 }
 
-// Contiguous in different dimensions.
+// The input is row-major and the output column-major.
 
 func.func @quantize_bf16_e4m3_jagged_axis0_to_columns(
       %x: tensor<?x?xbf16> {fp8moe.name = "x"},

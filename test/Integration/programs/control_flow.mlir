@@ -1,4 +1,4 @@
-// Tensors of unknown size through loops and branches.
+// Tensors with dynamic sizes in loops and branches.
 
 func.func @loop(%x: tensor<?x16xbf16> {fp8moe.name = "x"}, %w: tensor<16x16xbf16> {fp8moe.name = "w"})
     -> (tensor<?x16xbf16> {fp8moe.name = "y"}) {
@@ -12,7 +12,7 @@ func.func @loop(%x: tensor<?x16xbf16> {fp8moe.name = "x"}, %w: tensor<16x16xbf16
   return %r : tensor<?x16xbf16>
 }
 
-// The steps of the loop, written out.
+// @unrolled computes the same as @loop without a loop.
 func.func @unrolled(%x: tensor<?x16xbf16> {fp8moe.name = "x"}, %w: tensor<16x16xbf16> {fp8moe.name = "w"})
     -> (tensor<?x16xbf16> {fp8moe.name = "y"}) {
   %a = fp8moe.linear %x, %w : tensor<?x16xbf16>, tensor<16x16xbf16> -> tensor<?x16xbf16>
@@ -21,7 +21,7 @@ func.func @unrolled(%x: tensor<?x16xbf16> {fp8moe.name = "x"}, %w: tensor<16x16x
   return %c : tensor<?x16xbf16>
 }
 
-// One layer, or three, as an argument says.
+// `layers` chooses between one layer and three.
 func.func @branch(%x: tensor<?x16xbf16> {fp8moe.name = "x"}, %w: tensor<16x16xbf16> {fp8moe.name = "w"},
                   %layers: tensor<1xi32> {fp8moe.name = "layers"}) -> (tensor<?x16xbf16> {fp8moe.name = "y"}) {
   %c0 = arith.constant 0 : index
@@ -39,7 +39,7 @@ func.func @branch(%x: tensor<?x16xbf16> {fp8moe.name = "x"}, %w: tensor<16x16xbf
   return %r : tensor<?x16xbf16>
 }
 
-// Only where both have as many rows.
+// @replace is only legal if both inputs have equally many rows.
 func.func @replace(%x: tensor<?x16xbf16> {fp8moe.name = "x"}, %z: tensor<?x16xbf16> {fp8moe.name = "z"})
     -> (tensor<?x16xbf16> {fp8moe.name = "y"}) {
   %c0 = arith.constant 0 : index

@@ -1,7 +1,6 @@
-// Back from FP8.
-//
-// A program of the numerics tests. All dimensions are dynamic where a layout allows
-// it, so that one artifact serves every case.
+// Dequantization.
+// Numerics tests run these programs. Dimensions are dynamic where layouts allow it, so that one
+// artifact serves every case.
 
 #column_major = #fp8moe.strided<[1, 0]>
 #aligned = #fp8moe.strided<[0, 1], align = 16>
@@ -45,8 +44,8 @@ func.func @e4m3_bf16_jagged_axis0(
   return %y : tensor<?x?xbf16>
 }
 
-// Rows of the input and of the output lie in different directions, and 16 bytes at a time may be
-// accessed wherever a group begins at a multiple of them.
+// The input is row-major and the output column-major. 16-byte accesses are possible where a group
+// begins at a multiple of 16 rows.
 func.func @e4m3_bf16_jagged_axis0_from_rows(
       %x: tensor<?x?x!fp8moe.e4m3> {fp8moe.name = "x"},
       %s: tensor<?x?xf32> {fp8moe.name = "s"},

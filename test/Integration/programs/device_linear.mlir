@@ -1,9 +1,7 @@
-// Dense matmuls as GPUs run them: both operands contiguous along the contraction, or those of
-// bf16 along the result's rows and columns (MN-major), and any pitch that the caller chooses; and such as
-// are FP8 by decision.
-//
-// A program of the numerics tests. All dimensions and pitches are dynamic, so that one
-// artifact serves every case.
+// Dense matmuls with the layouts of GPU kernels: K-major operands, or MN-major ones in bf16, with
+// any pitch. Some matmuls are FP8 by a precision decision.
+// Numerics tests run these programs. Dimensions and pitches are dynamic, so that one artifact
+// serves every case.
 
 #rows = #fp8moe.strided<[0, 1], strides = [?, 1], align = 16>
 #columns = #fp8moe.strided<[1, 0], strides = [1, ?], align = 16>
@@ -46,7 +44,7 @@ func.func @e5m2_e4m3_bf16_accumulate(
   return %y : tensor<?x?xbf16>
 }
 
-// A contraction that is known to be longer than tensor cores add up (kFastSumElements).
+// A static K that is too long for fast accumulation (kFastSumElements).
 func.func @fast_bf16_long(
       %a: tensor<64x65536x!fp8moe.e4m3> {fp8moe.name = "a"},
       %b: tensor<65536x64x!fp8moe.e4m3, #column_major> {fp8moe.name = "b"},
@@ -91,7 +89,7 @@ func.func @fast_bf16_cooperative(
   return %y : tensor<?x?xbf16>
 }
 
-// A linear layer and its gradients, all decided to be fp8.
+// A linear layer and its gradients, all decided to be FP8.
 func.func @layer_fp8(
       %x: tensor<?x208xbf16> {fp8moe.name = "x"}, %w: tensor<304x208xbf16> {fp8moe.name = "w"},
       %g: tensor<?x304xbf16> {fp8moe.name = "g"})
@@ -144,7 +142,7 @@ func.func @of_bf16_b_mn_f32_accumulate(
   return %y : tensor<?x?xf32>
 }
 
-// A weight gradient over tokens: both operands are read as activations lie.
+// wgrad reads both bf16 activations MN-major.
 func.func @of_bf16_ab_mn(
       %a: tensor<?x?xbf16, #columns> {fp8moe.name = "a"},
       %b: tensor<?x?xbf16, #rows> {fp8moe.name = "b"})
@@ -154,7 +152,7 @@ func.func @of_bf16_ab_mn(
   return %y : tensor<?x?xbf16>
 }
 
-// The contraction is cut into parts: as many as there are stages, or more, or fewer.
+// Split K, with fewer, as many and more parts than stages.
 
 func.func @fast_bf16_8_splits(
       %a: tensor<?x?x!fp8moe.e4m3, #rows> {fp8moe.name = "a"},
@@ -203,7 +201,7 @@ func.func @of_bf16_ab_mn_f32_accumulate_32_splits(
   return %y : tensor<?x?xf32>
 }
 
-// Contractions that the model cuts by itself: few tiles, as many tokens as come.
+// Few tiles and a dynamic number of tokens: the cost model splits K by itself.
 func.func @of_bf16_ab_mn_chosen(
       %a: tensor<256x?xbf16, #columns> {fp8moe.name = "a"},
       %b: tensor<?x200xbf16, #rows> {fp8moe.name = "b"})

@@ -1,8 +1,6 @@
-// Grouped matmuls as GPUs run them: both operands contiguous along the contraction, and
-// any pitch that the caller chooses.
-//
-// A program of the numerics tests. All dimensions and pitches are dynamic, so that one
-// artifact serves every case.
+// Grouped matmuls with the layouts of GPU kernels: K-major operands with any pitch.
+// Numerics tests run these programs. Dimensions and pitches are dynamic, so that one artifact
+// serves every case.
 
 #rows = #fp8moe.strided<[0, 1], strides = [?, 1], align = 16>
 #columns = #fp8moe.strided<[1, 0], strides = [1, ?], align = 16>
@@ -23,7 +21,7 @@ func.func @forward_fast_bf16(
   return %y : tensor<?x?xbf16>
 }
 
-// A contraction of whole stages.
+// K is static and a multiple of a stage.
 func.func @forward_of_512_fast_bf16(
       %a: tensor<?x512x!fp8moe.e4m3, #rows> {fp8moe.name = "a"},
       %b: tensor<?x512x?x!fp8moe.e4m3, #expert_columns> {fp8moe.name = "b"},

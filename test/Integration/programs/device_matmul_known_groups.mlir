@@ -1,7 +1,6 @@
-// Weight gradients of a known number of groups: where they are few, GPUs take them by length
+// wgrad with a static number of groups. GPUs order few groups by length
 // (docs/design/grouped-matmul-hopper.md#details-that-matter).
-//
-// A program of the numerics tests. All other sizes and pitches are dynamic.
+// Numerics tests run these programs. Other sizes and pitches are dynamic.
 
 #rows = #fp8moe.strided<[0, 1], strides = [?, 1], align = 16>
 #columns = #fp8moe.strided<[1, 0], strides = [1, ?], align = 16>
@@ -76,7 +75,7 @@ func.func @gradient_of_7_padded_promoted_f32_cooperative(
   return %y : tensor<7x?x?xf32>
 }
 
-// More than there is a table for.
+// 65 groups exceed the table that orders groups.
 func.func @gradient_of_65_padded_fast_bf16(
       %a: tensor<?x?x!fp8moe.e4m3, #padded_rows> {fp8moe.name = "a"},
       %b: tensor<?x?x!fp8moe.e4m3, #padded_columns> {fp8moe.name = "b"},

@@ -1,5 +1,4 @@
-// Functions of device_matmul.mlir with tiles of CDNA, which the model chooses for other
-// sizes.
+// Functions of device_matmul.mlir with CDNA tiles that the cost model would choose for other sizes.
 
 #rows = #fp8moe.strided<[0, 1], strides = [?, 1], align = 16>
 #columns = #fp8moe.strided<[1, 0], strides = [1, ?], align = 16>

@@ -1,8 +1,7 @@
-// Grouped matmuls of bf16 whose operands are MN-major: contiguous along the result's rows or
-// columns, as Hopper reads them without a copy. Tiles are multiples of 64 columns then.
-//
-// A program of the numerics tests. All dimensions and pitches are dynamic, so that one
-// artifact serves every case.
+// bf16 grouped matmuls with MN-major operands, which Hopper reads without a copy. Tiles are
+// multiples of 64 columns.
+// Numerics tests run these programs. Dimensions and pitches are dynamic, so that one artifact
+// serves every case.
 
 #rows = #fp8moe.strided<[0, 1], strides = [?, 1], align = 16>
 #columns = #fp8moe.strided<[1, 0], strides = [1, ?], align = 16>

@@ -1,4 +1,4 @@
-// Functions of device_matmul_mn_major.mlir with tiles of CDNA.
+// Functions of device_matmul_mn_major.mlir with CDNA tiles.
 
 #rows = #fp8moe.strided<[0, 1], strides = [?, 1], align = 16>
 #columns = #fp8moe.strided<[1, 0], strides = [1, ?], align = 16>

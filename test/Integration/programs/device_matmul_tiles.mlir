@@ -1,5 +1,4 @@
-// The functions of device_matmul.mlir with schedules of Hopper that its model rarely
-// chooses.
+// Functions of device_matmul.mlir with Hopper tiles that the cost model rarely chooses.
 
 #rows = #fp8moe.strided<[0, 1], strides = [?, 1], align = 16>
 #columns = #fp8moe.strided<[1, 0], strides = [1, ?], align = 16>

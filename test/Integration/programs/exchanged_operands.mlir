@@ -1,4 +1,5 @@
-// Results of matmuls that are wanted transposed, as autograd of weights stored [E, K, N] computes them.
+// Matmuls whose transposed result is needed: autograd computes them for weights that are stored [E,
+// K, N].
 
 #col = #fp8moe.strided<[1, 0]>
 #ecol = #fp8moe.strided<[0, 2, 1]>
@@ -43,7 +44,7 @@ func.func @mx(%x: tensor<?x64xbf16> {fp8moe.name = "x"}, %dy: tensor<?x48xbf16> 
   return %c : tensor<5x64x48xbf16>
 }
 
-// The main gradient lies as the weights do, and the result may have its memory.
+// The main gradient has the layout of the weights, and the result may overwrite it.
 func.func @accumulate(%x: tensor<?x64xbf16> {fp8moe.name = "x"}, %dy: tensor<?x48xbf16> {fp8moe.name = "dy"},
                       %e: tensor<5xi32> {fp8moe.name = "ends"}, %m: tensor<5x64x48xf32> {fp8moe.name = "m"})
     -> (tensor<5x64x48xf32> {fp8moe.name = "dw"}) {

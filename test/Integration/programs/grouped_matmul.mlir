@@ -1,7 +1,6 @@
-// Grouped matmuls of both kinds.
-//
-// A program of the numerics tests. All dimensions are dynamic where a layout allows
-// it, so that one artifact serves every case.
+// M-grouped and K-grouped matmuls.
+// Numerics tests run these programs. Dimensions are dynamic where layouts allow it, so that one
+// artifact serves every case.
 
 #column_major = #fp8moe.strided<[1, 0]>
 #expert_column_major = #fp8moe.strided<[0, 2, 1]>

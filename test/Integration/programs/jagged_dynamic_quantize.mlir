@@ -1,7 +1,6 @@
 // Jagged quantization: one scale per group and column.
-//
-// A program of the numerics tests. All dimensions are dynamic where a layout allows
-// it, so that one artifact serves every case. Runs on every target.
+// Numerics tests run these programs on every target. Dimensions are dynamic where layouts allow it,
+// so that one artifact serves every case.
 
 #column_major = #fp8moe.strided<[1, 0]>
 #any_strides = #fp8moe.strided<[0, 1], strides = [?, ?]>

@@ -1,7 +1,6 @@
-// Dense matmuls, and such as are FP8 by decision.
-//
-// A program of the numerics tests. All dimensions are dynamic, so that one artifact
-// serves every case.
+// Dense matmuls, some of them FP8 by a precision decision.
+// Numerics tests run these programs. All dimensions are dynamic, so that one artifact serves every
+// case.
 
 #column_major = #fp8moe.strided<[1, 0]>
 
@@ -58,7 +57,7 @@ func.func @bf16_f32_accumulate(
   return %y : tensor<?x?xf32>
 }
 
-// y = a b^T of the bf16 operands as a linear layer has them, [M, K] and [N, K].
+// y = a b^T for a linear layer's bf16 operands, [M, K] and [N, K].
 func.func @decided_forward(
       %a: tensor<?x?xbf16> {fp8moe.name = "a"}, %b: tensor<?x?xbf16> {fp8moe.name = "b"})
       -> (tensor<?x?xbf16> {fp8moe.name = "y"}) {
@@ -68,7 +67,7 @@ func.func @decided_forward(
   return %y : tensor<?x?xbf16>
 }
 
-// y = a^T b: the gradient of the weights from dy [M, N] and x [M, K].
+// y = a^T b, the gradient of the weights from dy [M, N] and x [M, K].
 func.func @decided_wgrad(
       %a: tensor<?x?xbf16> {fp8moe.name = "a"}, %b: tensor<?x?xbf16> {fp8moe.name = "b"})
       -> (tensor<?x?xbf16> {fp8moe.name = "y"}) {

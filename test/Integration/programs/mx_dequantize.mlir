@@ -1,7 +1,6 @@
-// Back from MXFP8.
-//
-// A program of the numerics tests. All dimensions are dynamic where a layout allows
-// it, so that one artifact serves every case.
+// MXFP8 dequantization.
+// Numerics tests run these programs. Dimensions are dynamic where layouts allow it, so that one
+// artifact serves every case.
 
 #column_major = #fp8moe.strided<[1, 0]>
 #aligned = #fp8moe.strided<[0, 1], align = 16>
@@ -74,7 +73,7 @@ func.func @e4m3_f32_axis2_3d(
   return %y : tensor<?x?x?xf32>
 }
 
-// The bytes of blocked scales do not tell their shape, so it is static here.
+// The byte count of blocked scales does not determine their shape, so it is static here.
 
 func.func @e4m3_bf16_axis1_tiles(
       %q: tensor<300x200x!fp8moe.e4m3> {fp8moe.name = "q"},
@@ -103,7 +102,7 @@ func.func @e5m2_bf16_axis1_tiles_3d(
   return %y : tensor<3x160x72xbf16>
 }
 
-// There and back, as only a program knows the layout of scales of groups.
+// A function quantizes and dequantizes: a caller could not lay out the scales of groups.
 
 func.func @bf16_axis1_jagged(
       %x: tensor<?x?xbf16> {fp8moe.name = "x"},
@@ -138,7 +137,7 @@ func.func @bf16_axis0_jagged_to_columns(
   return %y : tensor<?x?xbf16, #column_major>
 }
 
-// Chunks that move at once.
+// Rows are aligned, so 16 bytes are accessed at once.
 
 func.func @e4m3_bf16_axis0_from_aligned_columns(
       %q: tensor<?x200x!fp8moe.e4m3, #aligned_columns> {fp8moe.name = "q"},

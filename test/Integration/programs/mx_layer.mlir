@@ -1,7 +1,6 @@
-// Experts in bf16 that were decided to be FP8 by recipe mxfp8: forward, and both gradients.
-//
-// A program of the numerics tests. The number of tokens is dynamic; sizes of experts do not fill tiles, stages or
-// blocks. The gradient of the second function comes as its transpose, whose columns are grouped.
+// bf16 experts that were decided to be FP8 with recipe mxfp8: forward, dgrad and wgrad.
+// Numerics tests run these programs. The number of tokens is dynamic. Sizes are no multiples of
+// tiles, stages or blocks. The second function gets the gradient transposed.
 
 #column_major = #fp8moe.strided<[1, 0]>
 #expert_columns = #fp8moe.strided<[0, 2, 1]>

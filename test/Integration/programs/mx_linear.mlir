@@ -1,7 +1,6 @@
-// Dense matmuls of MXFP8.
-//
-// A program of the numerics tests. All dimensions are dynamic where a layout allows
-// it, so that one artifact serves every case.
+// Dense MXFP8 matmuls.
+// Numerics tests run these programs. Dimensions are dynamic where layouts allow it, so that one
+// artifact serves every case.
 
 #column_major = #fp8moe.strided<[1, 0]>
 #blocked = #fp8moe.scale_blocked<128x4>
@@ -19,7 +18,7 @@ func.func @e4m3_e5m2_f32_accumulate(
   return %y : tensor<?x?xf32>
 }
 
-// With scales in tiles, as a program keeps them.
+// The scales are blocked, as within a program.
 
 func.func @quantized_bf16(
       %x: tensor<?x?xbf16> {fp8moe.name = "x"},

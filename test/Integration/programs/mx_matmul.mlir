@@ -1,7 +1,6 @@
-// Grouped matmuls of MXFP8.
-//
-// A program of the numerics tests. All dimensions are dynamic where a layout allows
-// it, so that one artifact serves every case.
+// Grouped MXFP8 matmuls.
+// Numerics tests run these programs. Dimensions are dynamic where layouts allow it, so that one
+// artifact serves every case.
 
 #expert_column_major = #fp8moe.strided<[0, 2, 1]>
 #blocked = #fp8moe.scale_blocked<128x4>
@@ -36,7 +35,7 @@ func.func @e5m2_e4m3_2d3d_f32_accumulate(
   return %y : tensor<?x?xf32>
 }
 
-// A contraction that the compiler knows, of a few stages.
+// K is static and a few stages long.
 
 func.func @short_2d3d_f32(
       %a: tensor<?x640x!fp8moe.e4m3> {fp8moe.name = "a"},
@@ -52,7 +51,7 @@ func.func @short_2d3d_f32(
   return %y : tensor<?x?xf32>
 }
 
-// With scales in tiles, as only a program knows the layout of those of groups.
+// The function quantizes first: a caller could not lay out blocked scales of groups.
 
 func.func @quantized_2d3d_f32(
       %x: tensor<?x?xbf16> {fp8moe.name = "x"},
@@ -71,7 +70,7 @@ func.func @quantized_2d3d_f32(
   return %y : tensor<?x?xf32>
 }
 
-// Rows whose scales lie in tiles that know no groups; a row's group may begin anywhere in one.
+// The scales are blocked without groups, so a group may begin at any row of a tile.
 
 func.func @quantized_tiles_2d3d_bf16(
       %x: tensor<?x?xbf16> {fp8moe.name = "x"},

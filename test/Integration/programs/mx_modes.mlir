@@ -1,7 +1,6 @@
-// MXFP8 in every mode, along both axes, from and to every type.
-//
-// A program of the numerics tests. All dimensions are dynamic where a layout allows
-// it, so that one artifact serves every case.
+// MXFP8 quantization in every mode, along each axis, for every pair of types.
+// Numerics tests run these programs. Dimensions are dynamic where layouts allow it, so that one
+// artifact serves every case.
 
 func.func @bf16_e4m3_floor_axis0(
       %x: tensor<?x?xbf16> {fp8moe.name = "x"})

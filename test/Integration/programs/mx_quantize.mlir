@@ -1,7 +1,6 @@
-// MXFP8: one scale byte per 32 elements.
-//
-// A program of the numerics tests. All dimensions are dynamic where a layout allows
-// it, so that one artifact serves every case.
+// MXFP8 quantization: one scale byte per 32 elements.
+// Numerics tests run these programs. Dimensions are dynamic where layouts allow it, so that one
+// artifact serves every case.
 
 #column_major = #fp8moe.strided<[1, 0]>
 #aligned = #fp8moe.strided<[0, 1], align = 16>
@@ -123,7 +122,7 @@ func.func @f32_e4m3_floor_axis0_jagged(
   return %q, %s : tensor<?x?x!fp8moe.e4m3, #column_major>, tensor<?x?xf8E8M0FNU, #blocked_columns>
 }
 
-// Blocks along and across the contiguous dimension, on either side.
+// Blocks along or across the contiguous dimension of the input and of the output.
 
 func.func @bf16_e4m3_rceil_axis1_to_columns(
       %x: tensor<?x?xbf16> {fp8moe.name = "x"})
@@ -228,7 +227,7 @@ func.func @bf16_e5m2_floor_axis1_jagged_from_columns(
   return %q, %s : tensor<?x?x!fp8moe.e5m2, #column_major>, tensor<?x?xf8E8M0FNU, #blocked_rows>
 }
 
-// 16 bytes at a time.
+// Rows are aligned, so 16 bytes are accessed at once.
 
 func.func @bf16_e4m3_rceil_axis1_aligned(
       %x: tensor<?x320xbf16, #aligned> {fp8moe.name = "x"})

@@ -1,7 +1,6 @@
-// FP8 data of lines, and their copy with the other dimension contiguous: what a matmul and its gradient read.
-//
-// A program of the numerics tests. The function's name ends with the elements of a line. Runs on every target; on
-// sm_90a one kernel writes both.
+// FP8 data and their transposed copy, as a matmul and its gradient read them.
+// Numerics tests run these programs on every target. The number in a function's name is the row
+// length. On sm_90a, one kernel writes both results.
 
 #columns = #fp8moe.strided<[1, 0]>
 #padded_32 = #fp8moe.strided<[1, 0], groups<dim = 0, pad = 32>>

@@ -1,7 +1,6 @@
 // Copies from one layout to another.
-//
-// A program of the numerics tests. All dimensions are dynamic where a layout allows
-// it, so that one artifact serves every case. Runs on every target.
+// Numerics tests run these programs on every target. Dimensions are dynamic where layouts allow it,
+// so that one artifact serves every case.
 
 #column_major = #fp8moe.strided<[1, 0]>
 #expert_column_major = #fp8moe.strided<[0, 2, 1]>
@@ -104,7 +103,7 @@ func.func @f32_columns_to_padded_columns(
   return %y : tensor<?x?xf32, #padded_columns>
 }
 
-// The padded extent does not tell the number of rows, so the packed side is static.
+// The padded extent does not determine the number of rows, so the packed side is static.
 func.func @bf16_padded_row_to_row_300(
       %x: tensor<?x?xbf16, #padded_row_major> {fp8moe.name = "x"},
       %offsets: tensor<?xi32> {fp8moe.name = "offsets"})

@@ -1,7 +1,6 @@
-// Rows sorted by expert, SwiGLU and its gradient: alone, and computed by the kernel that quantizes them
-// along both axes.
-//
-// A program of the numerics tests.
+// Gathered rows, SwiGLU and its gradient: by themselves, and computed inside the kernel that
+// quantizes them along both axes.
+// Numerics tests run these programs.
 
 #column_major = #fp8moe.strided<[1, 0]>
 #padded = #fp8moe.strided<[1, 0], groups<dim = 0, pad = 128>>

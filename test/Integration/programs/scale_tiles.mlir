@@ -1,6 +1,5 @@
-// Block scales to and from tiles.
-//
-// A program of the numerics tests.
+// Block scales are copied to and from the blocked layout.
+// Numerics tests run these programs.
 
 #blocked = #fp8moe.scale_blocked<128x4>
 #column_major = #fp8moe.strided<[1, 0]>
@@ -13,7 +12,7 @@ func.func @scales_to_blocked(
   return %y : tensor<?x?xf8E8M0FNU, #blocked>
 }
 
-// The bytes of blocked scales do not tell their shape, so it is static here.
+// The byte count of blocked scales does not determine their shape, so it is static here.
 func.func @scales_300x44_from_blocked(
       %x: tensor<300x44xf8E8M0FNU, #blocked> {fp8moe.name = "x"})
       -> (tensor<300x44xf8E8M0FNU> {fp8moe.name = "y"}) {
@@ -22,7 +21,7 @@ func.func @scales_300x44_from_blocked(
   return %y : tensor<300x44xf8E8M0FNU>
 }
 
-// Lines of which the last tile has one block, and bytes that are no words.
+// 45 blocks a row: the last tile has one block, and rows are no whole words.
 func.func @scales_2x129x45_from_blocked(
       %x: tensor<2x129x45xf8E8M0FNU, #blocked> {fp8moe.name = "x"})
       -> (tensor<2x129x45xf8E8M0FNU> {fp8moe.name = "y"}) {

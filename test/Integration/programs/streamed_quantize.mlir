@@ -1,7 +1,6 @@
-// Quantizations that sm_90a streams: rows of the input are contiguous and promised to be
-// aligned, columns of the output are contiguous. Other targets take their own schedules.
-//
-// A program of the numerics tests (test_single_pass_outer.py).
+// Quantizations for sm_90a's single-pass kernel: row-major, aligned inputs and column-major
+// outputs. Other targets use their own kernels.
+// test_single_pass_outer.py checks the results.
 
 #row_major = #fp8moe.strided<[0, 1], align = 16>
 #column_major = #fp8moe.strided<[1, 0]>

@@ -1,5 +1,5 @@
-// Quantizations that test_stress.py runs many times at once. Widths are known, so that every
-// schedule may be chosen.
+// test_stress.py runs these quantizations many times in parallel. Widths are static, so that every
+// kernel may be chosen.
 
 #column_major = #fp8moe.strided<[1, 0]>
 #padded_column_major = #fp8moe.strided<[1, 0], groups<dim = 0, pad = 128>>

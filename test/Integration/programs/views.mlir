@@ -1,12 +1,10 @@
 // Views, and the copies around them.
-//
-// A program of the numerics tests.
+// Numerics tests run these programs.
 
 #column_major = #fp8moe.strided<[1, 0]>
 #expert_column_major = #fp8moe.strided<[0, 2, 1]>
 
-// The operations that a framework exports for `x.t().contiguous().t()`, and the
-// jagged quantization that they feed.
+// A framework exports `x.t().contiguous().t()` as these operations, before a jagged quantization.
 func.func @exporter_chain(
       %x: tensor<?x?xbf16> {fp8moe.name = "x"},
       %offsets: tensor<?xi32> {fp8moe.name = "offsets"})
