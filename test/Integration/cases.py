@@ -5,11 +5,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Inputs that reach the corners of docs/reference/semantics.md.
+"""Inputs that reach the corner cases of docs/reference/semantics.md.
 
-Everything follows from one seed (FP8MOE_TEST_SEED in the environment, else a
-fixed one) and from the name of a case, so that a failing case can be repeated
-alone.
+They depend only on the seed (FP8MOE_TEST_SEED, or a fixed one) and on the name of the case. A
+failing case can therefore be repeated alone.
 """
 
 import itertools
@@ -35,12 +34,12 @@ GROUP_PATTERNS = (
     "invalid",
 )
 TOKENS = (0, 1, 17, 64, 129, 300)
-# Elements per case: keeps a case at milliseconds.
+# Upper bound of elements per case, so that a case takes milliseconds.
 MAX_ELEMENTS = 300_000
 
 
 def rng_for(*names):
-    """A generator that depends on the seed and on what it is for, and on nothing else."""
+    """Returns a generator that depends only on the seed and on these names."""
     return np.random.default_rng([SEED, zlib.crc32("/".join(map(str, names)).encode())])
 
 
@@ -54,7 +53,9 @@ def _random_ends(rng, groups, tokens):
 
 
 def offsets(rng, pattern, groups, tokens):
-    """Group ends of a pattern. `invalid` breaks (J1) on purpose: (J2) says what happens then."""
+    """Returns the group ends of a pattern. `invalid` breaks (J1) on purpose; (J2) defines the
+    result.
+    """
     ends = _random_ends(rng, groups, tokens)
     if pattern == "random":
         ends[-1] = tokens
@@ -89,7 +90,7 @@ def offsets(rng, pattern, groups, tokens):
 
 
 def _fp8_ladder(kind):
-    """Every finite value of the type and every tie between two of them."""
+    """Returns every finite value of the type and every tie between two neighbours."""
     t = oracle.FP8_TYPES[kind]
     codes = np.arange(256, dtype=np.uint8).view(t.dtype).astype(np.float64)
     values = np.unique(codes[np.isfinite(codes)])
@@ -97,9 +98,11 @@ def _fp8_ladder(kind):
 
 
 def _ties(rng, size, kind, dtype):
-    """Values on FP8 values and on ties for a scale that is a power of two, and (f32) one ulp beside them."""
+    """Returns FP8 values and ties for a power-of-two scale, and for f32 also values one ulp beside
+    them.
+    """
     ladder = _fp8_ladder(kind)
-    # The largest value in the slice makes the scale 2^-shift, so that the ladder survives scaling.
+    # The largest value makes the scale 2^-shift, so that scaling keeps the ties.
     shift = int(rng.integers(-30, 30))
     v = rng.choice(ladder, size).astype(np.float32)
     if dtype == np.float32:
@@ -117,14 +120,16 @@ def _subnormals(rng, size, dtype):
 
 
 def _largest(rng, size, dtype):
-    """The top of the exponent range: scales become tiny, products overflow without the clamp."""
+    """Returns values of the largest exponents. Scales become tiny, and products overflow without
+    the clamp.
+    """
     low = 0x7F000000
     bits = rng.integers(low, 0x7F800000, size).astype(np.uint32) & (0xFFFF0000 if dtype == oracle.BF16 else 0xFFFFFFFF)
     return (bits | rng.integers(0, 2, size).astype(np.uint32) << 31).view(np.float32)
 
 
 def _line(rng, size, kind, dtype, special):
-    """One line of values along the scaled dimension, of a random sort."""
+    """Returns the values that share one scale, of a random sort."""
     sorts = ["ties", "ties", "zeros", "subnormal", "largest", "wide", "one"]
     if special:
         sorts += ["nan", "inf", "nan_and_inf"]
@@ -149,15 +154,16 @@ def _line(rng, size, kind, dtype, special):
 
 
 def values(rng, shape, dtype, kind, axis, special):
-    """An array whose lines along `axis` are ordinary, but for a third of them:
-    those are of the sorts of `_line`."""
+    """Returns an array of normal values. A third of its slices along `axis` are of the sorts of
+    `_line`.
+    """
     moved = tuple(np.delete(shape, axis)) + (shape[axis],)
     x = rng.standard_normal(moved).astype(np.float32)
     with np.errstate(all="ignore"):
         x *= 2.0 ** rng.uniform(-8, 8, moved[:-1] + (1,)).astype(np.float32)
     lines = x.reshape(int(np.prod(moved[:-1])), moved[-1])
     if lines.size:
-        # A third of the lines, at most 64: enough for every sort, without a loop over thousands of them.
+        # At most 64 slices are special: enough for every sort, without a long loop.
         count = min(len(lines), 64, max(1, len(lines) // 3))
         for i in rng.choice(len(lines), count, replace=False):
             lines[i] = _line(rng, moved[-1], kind, dtype, special)
@@ -166,7 +172,7 @@ def values(rng, shape, dtype, kind, axis, special):
 
 
 def scales(rng, shape):
-    """Scales as a caller may pass them: powers of two, others, zero, infinite and NaN."""
+    """Returns scales that a caller may pass: powers of two, others, zero, infinity and NaN."""
     s = np.ldexp(1.0, rng.integers(-60, 60, shape)).astype(np.float32)
     s = np.where(rng.random(shape) < 0.5, s * rng.uniform(1, 2, shape).astype(np.float32), s)
     odd = rng.choice(np.array([0, np.inf, np.nan, 1], np.float32), shape)
@@ -174,7 +180,7 @@ def scales(rng, shape):
 
 
 def fp8_values(rng, shape, kind, special=False):
-    """Random codes of the type; only finite ones unless `special`."""
+    """Returns random codes of the type, only finite ones unless `special`."""
     t = oracle.FP8_TYPES[kind]
     codes = np.arange(256, dtype=np.uint8)
     if not special:
@@ -188,10 +194,12 @@ def fp8_values(rng, shape, kind, special=False):
 
 
 def lay_out(x, order, rng=None):
-    """A copy of x whose dimensions lie in `order`, outermost first; with gaps when `rng` is given."""
+    """Returns a copy of x with its dimensions in `order`, outermost first. With `rng` there are
+    gaps between rows.
+    """
     if rng is None:
         return np.ascontiguousarray(x.transpose(order)).transpose(np.argsort(order))
-    # Pitches grow from the innermost dimension outwards, each with a gap of its own.
+    # Strides grow from the innermost dimension outwards, each with a gap.
     strides, step = [0] * x.ndim, int(rng.integers(1, 4))
     for d in reversed(order):
         strides[d] = step * x.itemsize
@@ -209,7 +217,7 @@ def lay_out(x, order, rng=None):
 
 @dataclass(frozen=True)
 class Jagged:
-    """Sizes of a case with groups; `str` is its name."""
+    """Sizes of a case with groups. `str` is its name."""
 
     groups: int
     pattern: str
@@ -222,8 +230,10 @@ class Jagged:
 
 
 def deal(name, *choices):
-    """Endless tuples of one element of each list. Every list is dealt like a deck of cards, shuffled whenever it
-    runs out: each element comes up as often as the others, in ever new combinations.
+    """Yields endless tuples of one element of each list.
+
+    Each list is dealt like a deck of cards and shuffled when it runs out. Elements come up equally
+    often, in new combinations.
     """
     rng, decks = rng_for("deal", name), [[] for _ in choices]
     while True:
@@ -234,7 +244,7 @@ def deal(name, *choices):
 
 
 def jagged_cases(name, count):
-    """`count` cases with groups."""
+    """Returns `count` cases with groups."""
     dealt = deal(name, GROUP_COUNTS, GROUP_PATTERNS, TOKENS, WIDTHS, (False, True))
     cases = []
     for groups, pattern, tokens, width, special in itertools.islice(dealt, count):
@@ -243,24 +253,24 @@ def jagged_cases(name, count):
 
 
 def aligned_jagged_cases(width, more=0):
-    """Groups that begin anywhere in data whose pitch is a multiple of 16, or `more` than that, in several tiles."""
+    """Returns cases with groups at any row and a pitch that is a multiple of 16, plus `more`."""
     return tuple(
         Jagged(groups, pattern, tokens + more, width, True)
         for groups, pattern, tokens in ((1, "random", 64), (3, "random", 304), (16, "trailing", 1040), (63, "empty_middle", 1040), (5, "invalid", 528))
     )
 
 
-# Results whose lines begin at any address, in several tiles: a pitch of any number of bytes, and of
-# an even one.
+# Shapes whose column-major results begin at any address: the pitch in bytes is odd in one and even
+# in the other.
 ODD_SHAPES = ((261, 200), (390, 130))
 
 
 def odd_jagged_cases():
-    """Groups of rows whose results begin at any address, as ODD_SHAPES."""
+    """Returns cases whose column-major results begin at any address, as for ODD_SHAPES."""
     return aligned_jagged_cases(200, more=1)[1:] + aligned_jagged_cases(72, more=6)[1:3]
 
 
 def matrix_sizes(name, count):
-    """`count` sizes [rows, columns] of cases without groups."""
+    """Returns `count` sizes [rows, columns] of cases without groups."""
     dealt = itertools.islice(deal(name, TOKENS, WIDTHS), count)
     return [(min(rows, MAX_ELEMENTS // columns), columns) for rows, columns in dealt]

@@ -39,7 +39,7 @@ def compiler(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def get_executor(compiler, tmp_path_factory):
-    """A function from an executor's name to the executor, one per session."""
+    """Returns a function from an executor's name to the executor. There is one per session."""
     made = {}
 
     def get(name):
@@ -59,7 +59,7 @@ def get_executor(compiler, tmp_path_factory):
 
 @pytest.fixture(params=CPU_TARGETS)
 def cpu(request, get_executor):
-    """Every CPU target: for operations that only the CPU has."""
+    """Every CPU target, for operations that only CPUs have."""
     return get_executor(request.param)
 
 
@@ -77,23 +77,23 @@ def rocm(request, get_executor):
 
 @pytest.fixture(params=[name for name in _all_executors() if name not in CPU_TARGETS])
 def gpu(request, get_executor):
-    """For what only kernels do."""
+    """Every GPU, for behaviour of kernels only."""
     return get_executor(request.param)
 
 
 @pytest.fixture(params=[name for name in _all_executors() if not name.startswith("rocm-")])
 def cpu_or_nvidia(request, get_executor):
-    """For operations that AMD targets lack."""
+    """CPUs and the NVIDIA GPU, for operations that AMD targets lack."""
     return get_executor(request.param)
 
 
 @pytest.fixture(params=[name for name in _all_executors() if name != "rocm-gfx942"])
 def mx_device(request, get_executor):
-    """For MXFP8, which gfx942 lacks: its hardware has another encoding."""
+    """Targets with MXFP8. gfx942 lacks it, because its FP8 has another encoding."""
     return get_executor(request.param)
 
 
 @pytest.fixture(params=_all_executors())
 def device(request, get_executor):
-    """Every executor of this machine: for operations that all targets have."""
+    """Every executor of this machine, for operations that all targets have."""
     return get_executor(request.param)

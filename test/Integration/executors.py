@@ -5,13 +5,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Compiles programs once per session and runs them: on the CPU always, on an
-NVIDIA GPU when torch sees one (CUDA.md), and on AMD through $FP8MOE_HSACO_RUNNER
-(ROCM.md).
+"""Executors compile programs once per session and run them: always on the CPU, on the NVIDIA GPU
+that torch sees (CUDA.md), and on AMD through $FP8MOE_HSACO_RUNNER (ROCM.md).
 
-Every executor has a name, a target, the `kinds` of its FP8 types, and
-`run(file, function, batch)`, which takes a list of inputs by name and gives a
-list of outputs by name. `batches` says that a start is expensive.
+An executor has a name, a target and the `kinds` of its FP8 types. Its method `run(file, function,
+batch)` maps a list of inputs by name to a list of outputs by name. `batches` says that starting it
+is expensive.
 """
 
 import collections
@@ -32,7 +31,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 BUILD = pathlib.Path(os.environ.get("FP8MOE_BUILD_DIR", ROOT / "build" / "release"))
 sys.path.insert(0, str(ROOT / "python-bindings"))
-# For this process and for runners.
+# This process and runners load the library.
 os.environ.setdefault("FP8MOE_RUNTIME_LIBRARY", str(BUILD / "lib" / "libfp8moe_runtime.so"))
 
 POISON = 0xA5
@@ -45,7 +44,7 @@ def program_file(file):
 
 
 class Compiler:
-    """fp8moe-compile, each file at most once per target."""
+    """Runs fp8moe-compile, at most once per file and target."""
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
@@ -54,7 +53,7 @@ class Compiler:
         self.runs = collections.Counter()
 
     def artifact(self, file, target, options=()):
-        """The artifact folder of programs/`file` for a target, compiled with more options."""
+        """Returns the artifact folder of programs/`file` for a target, compiled with these options."""
         key = (file, target, options)
         if key not in self.done:
             self.done[key] = self._compile(file, target, options)
@@ -80,7 +79,7 @@ class Compiler:
 
 
 class RuntimeExecutor:
-    """Runs artifacts with the runtime, on one of its devices."""
+    """Runs artifacts with the runtime on one of its devices."""
 
     batches = False
 
@@ -107,9 +106,10 @@ class CpuExecutor(RuntimeExecutor):
 
 
 def run_guarded(program, inputs, in_place=False):
-    """Runs on NumPy arrays. Outputs start poisoned, lie between guard bytes, and inputs must stay as they were.
+    """Runs a program on NumPy arrays. Outputs start poisoned and lie between guard bytes. Inputs
+    must not change.
 
-    With `in_place` outputs that may overwrite an input lie in its memory.
+    With `in_place`, outputs that may overwrite an input share its memory.
     """
     buffers = guarded_buffers(program.describe(**inputs), inputs, in_place)
     arrays = {name: g.array() for name, g in buffers.items()}
@@ -118,7 +118,9 @@ def run_guarded(program, inputs, in_place=False):
 
 
 def guarded_buffers(call, inputs, in_place=False):
-    """A guarded buffer for every input and output of a described call, inputs filled in."""
+    """Returns a guarded buffer for each input and output of a described call, with inputs filled
+    in.
+    """
     buffers = {}
     assert not in_place or any("may_overwrite" in b for b in call["buffers"]), "no output may be in place"
     for b in call["buffers"]:
@@ -132,7 +134,7 @@ def guarded_buffers(call, inputs, in_place=False):
 
 
 def check_guards(buffers, inputs):
-    """The outputs, once it is sure that nothing else was written."""
+    """Returns the outputs after checking that no other byte was written."""
     written = {id(g) for name, g in buffers.items() if name not in inputs}
     for name, g in buffers.items():
         g.check_guards(name)
@@ -142,9 +144,10 @@ def check_guards(buffers, inputs):
 
 
 class GuardedBuffer:
-    """Memory of one tensor: poisoned, with guard bytes on both sides and in the gaps between its elements.
+    """Memory of one tensor: poisoned, with guard bytes on both sides and in the gaps between
+    elements.
 
-    It lies at the promised alignment and at no better one, so that a kernel that assumes more is found out.
+    It has the promised alignment and no higher one, so that a kernel that assumes more fails.
     """
 
     BASE_ALIGN = 512
@@ -180,7 +183,7 @@ class GuardedBuffer:
 
 
 class RunnerExecutor:
-    """An external program that executes HSACO artifacts: an emulator or a real GPU (ROCM.md)."""
+    """Runs HSACO artifacts by an external program: an emulator or a real GPU (ROCM.md)."""
 
     batches = True
 
@@ -191,7 +194,7 @@ class RunnerExecutor:
         self.runner, self.folder = shlex.split(runner), pathlib.Path(folder)
 
     def run(self, file, function, batch, multiprocessors=None):
-        """Runs a batch, if asked for as on a card with so many multiprocessors. (A runner has one.)"""
+        """Runs a batch. `multiprocessors` imitates a card with that many; a runner has one."""
         manifest = self.compiler.artifact(file, self.target) / "manifest.json"
         if multiprocessors is not None:
             manifest = self.with_multiprocessors(manifest, multiprocessors)
@@ -208,7 +211,9 @@ class RunnerExecutor:
         return [safetensors_io.read(path) for path in pairs[1::2]]
 
     def with_multiprocessors(self, manifest, count):
-        """The manifest of a copy of the artifact where this number is a constant."""
+        """Returns the manifest of a copied artifact in which the number of multiprocessors is a
+        constant.
+        """
         folder = self.folder / f"{manifest.parent.parent.name}-{self.target}-{count}"
         shutil.copytree(manifest.parent, folder, dirs_exist_ok=True)
         content = json.loads(manifest.read_text())
@@ -220,7 +225,7 @@ class RunnerExecutor:
 
 
 class CudaExecutor(RuntimeExecutor):
-    """An NVIDIA GPU, with torch for its memory."""
+    """The NVIDIA GPU, with memory from torch."""
 
     def __init__(self, compiler, target):
         super().__init__(compiler, f"cuda-{target}", target, "cuda:0")
@@ -232,7 +237,7 @@ class CudaExecutor(RuntimeExecutor):
     def _run(self, program, inputs, in_place):
         import torch
 
-        # Allocations of torch are aligned to 512 bytes, as the host's copies are: offsets carry over.
+        # torch aligns allocations to 512 bytes, as the host's copies are, so offsets carry over.
         call = program.describe(**{name: fp8moe_spec(x) for name, x in inputs.items()})
         buffers = guarded_buffers(call, inputs, in_place)
         memory = {id(g): torch.from_numpy(g.memory).cuda() for g in buffers.values()}
@@ -248,7 +253,7 @@ class CudaExecutor(RuntimeExecutor):
 
 
 def fp8moe_spec(x):
-    """The layout of a NumPy array, for Program.describe."""
+    """Returns the layout of a NumPy array for Program.describe."""
     import fp8moe.runtime
 
     strides = tuple(s // x.itemsize for s in x.strides)
@@ -256,7 +261,7 @@ def fp8moe_spec(x):
 
 
 def torch_view(memory, start, buffer):
-    """A tensor of a described buffer in a torch tensor of bytes."""
+    """Returns a described buffer as a view of a torch tensor of bytes."""
     import torch
 
     dtype = {
@@ -273,7 +278,7 @@ def torch_view(memory, start, buffer):
 
 
 def cuda_target():
-    """(target, None) of the GPU that torch sees, or (None, why there is none)."""
+    """Returns (target, None) for the GPU that torch sees, or (None, the reason why there is none)."""
     try:
         import torch
     except ImportError:
@@ -288,7 +293,7 @@ def cuda_target():
 
 
 def rocm_targets():
-    """(targets, None) of the runner, or ([], why there are none)."""
+    """Returns (targets, None) of the runner, or ([], the reason why there are none)."""
     if not os.environ.get("FP8MOE_HSACO_RUNNER"):
         return [], "FP8MOE_HSACO_RUNNER is not set (test/Integration/ROCM.md)"
     return os.environ.get("FP8MOE_HSACO_CHIPS", "gfx942,gfx950").split(","), None

@@ -5,10 +5,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Runs functions of the programs on an executor and compares with the oracle.
+"""Runs functions of test programs on an executor and compares the results with the oracle.
 
-A `Variant` is one function of one file under programs/ with its generated
-cases. A test asks `check` for one case of one variant on one executor.
+A `Variant` is one function of a file under programs/, with generated cases. `check` runs one case
+on one executor.
 """
 
 from dataclasses import dataclass, field
@@ -21,12 +21,12 @@ import oracle
 
 @dataclass(frozen=True)
 class Kinds:
-    """The oracle's names of the target's own FP8 types."""
+    """The oracle's names of the target's FP8 types."""
 
     flavour: str  # "fn" or "fnuz"
 
     def __call__(self, name):
-        """e4m3 -> e4m3fn or e4m3fnuz, e5m2 -> e5m2 or e5m2fnuz."""
+        """Returns e4m3fn or e4m3fnuz for e4m3, and e5m2 or e5m2fnuz for e5m2."""
         if self.flavour == "fnuz":
             return name + "fnuz"
         return {"e4m3": "e4m3fn", "e5m2": "e5m2"}[name]
@@ -37,10 +37,10 @@ class Kinds:
 
 @dataclass(frozen=True)
 class Variant:
-    """A function, how to make inputs of a case, and what it computes.
+    """A function, a generator of its inputs and its expected outputs.
 
-    make(rng, case, kinds) gives the inputs by name, strides included; expect(inputs, kinds, case) the outputs.
-    `exact_nan` names the outputs whose NaN has one encoding (F3).
+    make(rng, case, kinds) returns inputs by name, with their strides. expect(inputs, kinds, case)
+    returns outputs by name. `exact_nan` names outputs whose NaN has one encoding (F3).
     """
 
     file: str
@@ -55,7 +55,7 @@ class Variant:
 
 
 def parameters(variants):
-    """(variant, case) pairs and their names, for pytest.mark.parametrize."""
+    """Returns (variant, case) pairs and their names for pytest.mark.parametrize."""
     pairs = [(v, c) for v in variants for c in v.cases]
     return {"argvalues": pairs, "ids": [f"{v.function}-{_name(c)}" for v, c in pairs]}
 
@@ -68,7 +68,9 @@ _results = {}
 
 
 def _outputs(executor, variant, case):
-    """The outputs of a case. An executor with a high cost per start runs all cases of the variant at once."""
+    """Returns the outputs of a case. Executors that are slow to start run all cases of the variant
+    at once.
+    """
     key = (executor.name, variant.file, variant.function, variant.cases)
     if not executor.batches:
         return executor.run(variant.file, variant.function, [variant.inputs(case, executor.kinds)])[0]
@@ -84,7 +86,7 @@ def _outputs(executor, variant, case):
 
 
 def check(executor, variant, case):
-    """Fails unless every output of the case has the bits that the oracle says."""
+    """Fails unless every output of the case equals the oracle's bit for bit."""
     expected = variant.expect(variant.inputs(case, executor.kinds), executor.kinds, case)
     compare(_outputs(executor, variant, case), expected, variant.exact_nan)
 
@@ -96,7 +98,7 @@ def compare(actual, expected, exact_nan=frozenset()):
 
 
 def check_on(executor, variant, multiprocessors):
-    """Checks all cases of the variant, on a card that says it has so many multiprocessors."""
+    """Checks all cases of the variant on a card that reports this number of multiprocessors."""
     batch = [variant.inputs(case, executor.kinds) for case in variant.cases]
     outputs = executor.run(variant.file, variant.function, batch, multiprocessors)
     for case, inputs, actual in zip(variant.cases, batch, outputs):
@@ -104,13 +106,13 @@ def check_on(executor, variant, multiprocessors):
 
 
 def deal(function, groups, tokens, widths, count):
-    """So many cases of jagged groups."""
+    """Returns `count` cases of jagged groups."""
     dealt = cases.deal(function, groups, cases.GROUP_PATTERNS, tokens, widths, (False, True))
     return [cases.Jagged(*next(dealt)) for _ in range(count)]
 
 
 def jagged(file, function, dtype, kind, pow2, some, pad=None, names=("q", "s")):
-    """A quantization of jagged groups along columns, or, with four names, along columns and rows."""
+    """Returns a jagged quantization along columns, or with four names along columns and rows."""
 
     def make(rng, case, kinds):
         x = cases.values(rng, (case.tokens, case.width), dtype, kinds(kind), 0, case.special)
@@ -128,13 +130,15 @@ BOTH_AXES = ("q0", "q1", "s0", "s1")
 
 
 def both_axes(file, function, dtype, kind, pow2, groups, tokens, pad=None, count=16):
-    """A quantization of jagged groups along columns (q0, s0) and rows (q1, s1). The function's name ends with its width."""
+    """Returns a jagged quantization along columns (q0, s0) and rows (q1, s1). The function's name
+    ends with its width.
+    """
     width = int(function.rsplit("_", 1)[1])
     return jagged(file, function, dtype, kind, pow2, deal(function, groups, tokens, (width,), count), pad, BOTH_AXES)
 
 
 def experts_columns(file, function, *sizes):
-    """Experts that are quantized along their rows."""
+    """Returns a quantization of expert weights along their rows."""
 
     def make(rng, case, kinds):
         return {"x": cases.values(rng, case, oracle.BF16, kinds("e4m3"), 1, True)}
@@ -146,7 +150,9 @@ def experts_columns(file, function, *sizes):
 
 
 def list_launches(executor, file, function, width, multiprocessors):
-    """A function of tokens: the kernels that are launched for them in one group, and whether cooperatively."""
+    """Returns the kernels that a function launches for one group of tokens, and whether each launch
+    is cooperative.
+    """
     import fp8moe.runtime as runtime
 
     manifest = executor.compiler.artifact(file, executor.target) / "manifest.json"

@@ -5,12 +5,14 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""NumPy reference of docs/reference/semantics.md, whose rules the comments quote.
+"""NumPy reference of docs/reference/semantics.md. Comments quote its rules by their labels, such as
+(Q1).
 
-Functions take and return logical arrays: a layout is a matter of strides and
-of padding (`pad_groups`), never of values. Nothing here shares code with the
-compiler, and conversions to FP8 are those of ml_dtypes, which test_oracle.py
-checks against the value tables of the types.
+Functions take and return logical arrays. A layout changes strides and padding (`pad_groups`), never
+values.
+
+Nothing here shares code with the compiler. ml_dtypes converts to FP8, and test_oracle.py checks it
+with tables of values.
 """
 
 from dataclasses import dataclass
@@ -52,7 +54,7 @@ def _fp8(kind):
 
 
 def _quiet():
-    """Overflow, 0 * inf and NaN are defined results here, not accidents."""
+    """Silences warnings: overflow, 0 * inf and NaN have defined results here."""
     return np.errstate(all="ignore")
 
 
@@ -62,15 +64,15 @@ def _quiet():
 
 
 def amax(x, axis):
-    """(Q1), NaN-propagating (Q7)."""
+    """(Q1): the largest magnitude along an axis. NaN propagates (Q7)."""
     with _quiet():
         return np.max(np.abs(x.astype(np.float32)), axis=axis, initial=np.float32(0))
 
 
 def scale_from_amax(a, kind, pow2):
-    """(Q2), (Q3), (Q6), (Q7), (Q8)."""
+    """(Q2), (Q3), (Q6), (Q7), (Q8): the scale of an amax."""
     with _quiet():
-        # np.maximum passes NaN on.
+        # np.maximum propagates NaN.
         s = (np.float64(_fp8(kind).max) / np.maximum(a.astype(np.float64), 1e-12)).astype(np.float32)
     bits = np.atleast_1d(s).view(np.uint32)
     nan = np.isnan(np.atleast_1d(s))
@@ -85,7 +87,7 @@ def scale(x, axis, kind, pow2):
 
 
 def clamp_cast(v, kind):
-    """The clamp and the conversion of (Q4), on f32 values; NaN passes the clamp."""
+    """(Q4): clamps f32 values and converts them. NaN passes the clamp."""
     t = _fp8(kind)
     assert v.dtype == np.float32
     with _quiet():
@@ -93,8 +95,10 @@ def clamp_cast(v, kind):
 
 
 def quantize(x, s, axis, kind, offsets=None):
-    """(Q4). `s` has the shape of x without `axis`; with offsets (groups along `axis`) a leading group dimension
-    more, and elements of no group are zero (J4).
+    """(Q4): casts x by scales s, which have its shape without `axis`.
+
+    With offsets (groups along `axis`) the scales have a leading group dimension. Elements that
+    belong to no group are zero (J4).
     """
     with _quiet():
         if offsets is None:
@@ -106,7 +110,7 @@ def quantize(x, s, axis, kind, offsets=None):
 
 
 def dequantize(q, s, axis, dtype, direction="quantize", offsets=None):
-    """(Q10). Scales as for `quantize`."""
+    """(Q10): multiplies by scales, which have the shape that `quantize` takes."""
     with _quiet():
         if offsets is None:
             d = np.expand_dims(_dequantizing(s, direction), axis)
@@ -118,13 +122,13 @@ def dequantize(q, s, axis, dtype, direction="quantize", offsets=None):
 
 
 def _dequantizing(s, direction):
-    """(G4), (Q5), (Q10)."""
+    """(G4), (Q5), (Q10): the factor that dequantizes."""
     with _quiet():
         return {"quantize": np.float32(1) / s, "dequantize": s}[direction]
 
 
 def dynamic_quantize(x, axes, kind, pow2):
-    """(Q9): all data in the order of the axes, then all scales."""
+    """(Q9): returns all data in the order of the axes, then all scales."""
     scales = [scale(x, a, kind, pow2) for a in axes]
     data = [quantize(x, s, a, kind) for a, s in zip(axes, scales)]
     return data + scales
@@ -136,7 +140,7 @@ def dynamic_quantize(x, axes, kind, pow2):
 
 
 def group_bounds(offsets, extent):
-    """(J1), (J2): [start, end) of every group."""
+    """(J1), (J2): returns [start, end) of every group."""
     bounds, start = [], 0
     for end in np.asarray(offsets, np.int64):
         end = min(max(int(end), start), extent)
@@ -146,7 +150,7 @@ def group_bounds(offsets, extent):
 
 
 def group_slices(rank, offsets, extent, dim):
-    """(g, index of the elements of group g) for every group."""
+    """Yields (g, index of the elements of group g)."""
     for g, (start, end) in enumerate(group_bounds(offsets, extent)):
         index = [slice(None)] * rank
         index[dim] = slice(start, end)
@@ -154,7 +158,7 @@ def group_slices(rank, offsets, extent, dim):
 
 
 def jagged_scale(x, offsets, axis, kind, pow2):
-    """One scale per group and per index of the other dimensions; (J3) for empty groups."""
+    """Returns one scale per group and index of the other dimensions; (J3) for empty groups."""
     rest = x.shape[:axis] + x.shape[axis + 1 :]
     out = np.empty((len(offsets),) + rest, np.float32)
     for g, rows in group_slices(x.ndim, offsets, x.shape[axis], axis):
@@ -163,7 +167,7 @@ def jagged_scale(x, offsets, axis, kind, pow2):
 
 
 def jagged_dynamic_quantize(x, offsets, axes, kind, pow2):
-    """(J6): the jagged quantization along axes[0]; an ordinary one along axes[1]."""
+    """(J6): quantizes along axes[0] by groups, and along axes[1] as a whole."""
     scales = [jagged_scale(x, offsets, axes[0], kind, pow2)]
     data = [quantize(x, scales[0], axes[0], kind, offsets)]
     for axis in axes[1:]:
@@ -173,12 +177,12 @@ def jagged_dynamic_quantize(x, offsets, axes, kind, pow2):
 
 
 def padded_extent(extent, groups, pad):
-    """(P1)."""
+    """(P1): the extent with padded groups."""
     return -(-(extent + groups * (pad - 1)) // pad) * pad
 
 
 def padded_starts(offsets, extent, pad):
-    """(P1)."""
+    """(P1): the padded start of each group."""
     starts, start = [], 0
     for first, last in group_bounds(offsets, extent):
         starts.append(start)
@@ -187,7 +191,7 @@ def padded_starts(offsets, extent, pad):
 
 
 def pad_groups(x, offsets, pad, dim=0):
-    """(P1), (P2): the padded tensor of an unpadded one."""
+    """(P1), (P2): returns the padded tensor of a packed one."""
     shape = list(x.shape)
     shape[dim] = padded_extent(x.shape[dim], len(offsets), pad)
     out = np.zeros(shape, x.dtype)
@@ -201,7 +205,9 @@ def pad_groups(x, offsets, pad, dim=0):
 
 
 def unpad_groups(x, offsets, extent, pad, dim=0):
-    """(V3): the unpadded tensor, `extent` long, of a padded one; rows of no group are zero."""
+    """(V3): returns the packed tensor, `extent` long, of a padded one. Rows that belong to no group
+    are zero.
+    """
     shape = list(x.shape)
     shape[dim] = extent
     out = np.zeros(shape, x.dtype)
@@ -220,21 +226,21 @@ def unpad_groups(x, offsets, extent, pad, dim=0):
 
 
 def _exponent(a):
-    """floor(log2(a)) of positive finite f64; frexp: a = m * 2^e, 0.5 <= m < 1."""
+    """floor(log2(a)) of positive finite f64. np.frexp returns a = m * 2^e with 0.5 <= m < 1."""
     return np.frexp(a)[1].astype(np.int64) - 1
 
 
 def _round_mantissa(a, mantissa):
-    """(X11): positive finite f64 rounded to a mantissa of so many bits, ties to even."""
+    """(X11): rounds positive finite f64 to this many mantissa bits, ties to even."""
     unit = np.ldexp(1.0, _exponent(a) - mantissa)
     # np.rint rounds ties to even, and its argument is exact.
     return np.rint(a / unit) * unit
 
 
 def mx_scale_bytes(a, mode, kind):
-    """(X2), (X3), (X4), (X10), (X11): e8m0 bytes of f32 block maxima."""
+    """(X2), (X3), (X4), (X10), (X11): returns the e8m0 bytes of f32 block maxima."""
     t = _fp8(kind)
-    # Values that are no positive number get their byte below.
+    # Zero, infinity and NaN get their bytes below.
     positive = np.where(np.isfinite(a) & (a > 0), a, np.float32(1))
     exact = positive.astype(np.float64)
     with _quiet():
@@ -248,7 +254,7 @@ def mx_scale_bytes(a, mode, kind):
             product = positive * np.float32(np.float64(1) / t.max)
             mantissa, exponent = np.frexp(product)
             exponent = exponent.astype(np.int64) - (mantissa == np.float32(0.5))
-            # The product of a tiny amax may underflow to 0, which frexp gives the exponent 0.
+            # The product of a tiny amax may underflow to 0, for which frexp returns the exponent 0.
             exponent = np.where(product == 0, -127, exponent)
         else:
             raise ValueError(f"unknown mx mode '{mode}'")
@@ -258,21 +264,23 @@ def mx_scale_bytes(a, mode, kind):
 
 
 def _along_last(x, size):
-    """Zeros appended to the last dimension up to `size`."""
+    """Appends zeros to the last dimension up to `size`."""
     return np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, size - x.shape[-1])])
 
 
 def mx_quantize(x, axis, mode, kind, square=False):
-    """(X1)..(X5): data like x, and e8m0 bytes with the blocks last; (X9): `square`."""
+    """(X1) to (X5), square blocks by (X9): returns data like x, and e8m0 bytes whose last dimension
+    is the blocks.
+    """
     t = _fp8(kind)
     moved = np.moveaxis(x.astype(np.float32), axis, -1)
     size = moved.shape[-1]
     count = -(-size // MX_BLOCK)
-    # Zeros never raise an amax, so a short block may be filled up with them.
+    # Zeros never raise an amax, so they fill up a short block.
     blocks = _along_last(moved, count * MX_BLOCK).reshape(moved.shape[:-1] + (count, MX_BLOCK))
     largest = amax(blocks, -1)
     if square:
-        # The lines are the dimension before the blocks: the last two of x are a matrix.
+        # Square blocks span the last two dimensions of x.
         assert axis >= x.ndim - 2
         lines = largest.shape[-2]
         squares = -(-lines // MX_BLOCK)
@@ -281,7 +289,7 @@ def mx_quantize(x, axis, mode, kind, square=False):
         largest = np.swapaxes(np.repeat(of_squares, MX_BLOCK, -1)[..., :lines], -1, -2)
     b = mx_scale_bytes(largest, mode, t)
     with _quiet():
-        # In f64 the division is exact; the rounding to f32 is the underflow that (X5) allows.
+        # The division is exact in f64. Rounding to f32 is the underflow that (X5) allows.
         scaled = np.ldexp(blocks.astype(np.float64), 127 - b.astype(np.int64)[..., None]).astype(np.float32)
     scaled = np.where(b[..., None] == 255, np.float32(np.nan), scaled)
     q = clamp_cast(scaled, t).reshape(moved.shape[:-1] + (count * MX_BLOCK,))[..., :size]
@@ -289,7 +297,7 @@ def mx_quantize(x, axis, mode, kind, square=False):
 
 
 def mx_dequantize(q, b, axis, dtype):
-    """(X8), of bytes with the blocks last."""
+    """(X8): dequantizes by bytes whose last dimension is the blocks."""
     with _quiet():
         scale = np.ldexp(np.float64(1), b.astype(np.int64) - 127).astype(np.float32)
         scale = np.where(b == 255, np.float32(np.nan), scale)
@@ -299,7 +307,7 @@ def mx_dequantize(q, b, axis, dtype):
 
 
 def jagged_mx_quantize(x, offsets, axis, mode, kind):
-    """(X7): data like x, and the matrix of scale bytes with padded groups, not yet in tiles."""
+    """(X7): returns data like x, and the row-major matrix of scale bytes with padded groups."""
     rows, padded = x.shape[0], padded_extent(x.shape[0], len(offsets), 128)
     q = np.zeros(x.shape, _fp8(kind).dtype)
     if axis == 1:
@@ -317,7 +325,7 @@ def jagged_mx_quantize(x, offsets, axis, mode, kind):
 
 
 def jagged_mx_dequantize(q, b, offsets, axis, dtype):
-    """(X8), of a matrix of bytes as jagged_mx_quantize makes it."""
+    """(X8): dequantizes by a matrix of bytes from jagged_mx_quantize."""
     rows = q.shape[0]
     out = np.zeros(q.shape, dtype)
     if axis == 1:
@@ -334,7 +342,7 @@ def jagged_mx_dequantize(q, b, offsets, axis, dtype):
 
 
 def blocked_scales(b, dtype=np.uint8):
-    """(X6): the bytes, as one dimension, of a matrix of scale bytes (or of a matrix per expert) in 128x4 tiles."""
+    """(X6): returns a matrix of scale bytes (or one per expert) in 128x4 tiles, as one dimension."""
     if b.ndim == 3:
         return np.concatenate([np.zeros(0, dtype)] + [blocked_scales(matrix, dtype) for matrix in b])
     rows, cols = b.shape
@@ -351,7 +359,7 @@ def blocked_scales(b, dtype=np.uint8):
 
 
 def _contract(a, b):
-    """(G3): f64 sum over k in ascending order from +0 of a[m, k] * b[k, n]."""
+    """(G3): sums a[m, k] * b[k, n] in f64 over ascending k, starting from +0."""
     acc = np.zeros((a.shape[0], b.shape[1]), np.float64)
     a, b = a.astype(np.float64), b.astype(np.float64)
     with _quiet():
@@ -361,7 +369,7 @@ def _contract(a, b):
 
 
 def _product(a, b, sa, sb, direction, dtype, c=None):
-    """(G3): the sum and the roundings after it; (G6): added to c; (G10): sb may be None."""
+    """(G3): rounds and scales the sum; (G6) adds c; by (G10) sb may be None."""
     with _quiet():
         out = _contract(a, b).astype(np.float32)
         if sa is not None:
@@ -374,7 +382,7 @@ def _product(a, b, sa, sb, direction, dtype, c=None):
 
 
 def grouped_matmul_2d3d(a, b, offsets, sa=None, sb=None, direction="quantize", dtype=BF16, c=None):
-    """(G1): a [M,K], b [E,K,N], sa [M], sb [E,N]; (G6): c of the result's type."""
+    """(G1): a [M,K], b [E,K,N], sa [M], sb [E,N]; (G6): c has the result's type."""
     out = np.zeros((a.shape[0], b.shape[2]), dtype) if c is None else c.copy()
     for g, (start, end) in enumerate(group_bounds(offsets, a.shape[0])):
         scales = None if sa is None else sa[start:end], None if sb is None else sb[g]
@@ -384,13 +392,15 @@ def grouped_matmul_2d3d(a, b, offsets, sa=None, sb=None, direction="quantize", d
 
 
 def linear(a, b, sa=None, sb=None, direction="quantize", dtype=BF16, c=None):
-    """(G7)"""
+    """(G7): a dense matmul is a grouped one with one group."""
     sb = None if sb is None else sb[None]
     return grouped_matmul_2d3d(a, b[None], [a.shape[0]], sa, sb, direction, dtype, c)
 
 
 def grouped_matmul_2d2d(a, b, offsets, sa=None, sb=None, direction="quantize", dtype=BF16, c=None):
-    """(G2): a [N,M], b [M,K], sa [E,N], sb [E,K]; an empty group's result is zero, or c (G6), whatever its scales are."""
+    """(G2): a [N,M], b [M,K], sa [E,N], sb [E,K]. An empty group gives zero, or c (G6), whatever
+    its scales are.
+    """
     out = np.zeros((len(offsets), a.shape[0], b.shape[1]), dtype) if c is None else c.copy()
     for g, (start, end) in enumerate(group_bounds(offsets, a.shape[1])):
         if start < end:
@@ -401,7 +411,7 @@ def grouped_matmul_2d2d(a, b, offsets, sa=None, sb=None, direction="quantize", d
 
 
 def _mx_values(q, b, axis):
-    """(G9): f64 elements, exactly."""
+    """(G9): returns the exact f64 values of the elements."""
     with _quiet():
         scale = np.where(b == 255, np.nan, np.ldexp(1.0, b.astype(np.int64) - 127))
         moved = np.moveaxis(q.astype(np.float64), axis, -1)
@@ -409,13 +419,13 @@ def _mx_values(q, b, axis):
 
 
 def mx_grouped_matmul_2d3d(a, b, offsets, sa, sb, dtype=BF16, c=None):
-    """(G9), forward: bytes sa [M,K/32], sb [E,N,K/32]."""
+    """(G9), M-grouped: bytes sa [M,K/32], sb [E,N,K/32]."""
     values = _mx_values(a, sa, 1), _mx_values(b, sb, 1)
     return grouped_matmul_2d3d(*values, offsets, dtype=dtype, c=c)
 
 
 def mx_grouped_matmul_2d2d(a, b, offsets, sa, sb, dtype=BF16, c=None):
-    """(G9), weight gradient: bytes sa [N,P/32], sb [K,P/32] of groups along the contraction."""
+    """(G9), K-grouped: bytes sa [N,P/32], sb [K,P/32], with blocks along the groups."""
     rows = a.shape[1]
     x, y = np.zeros(a.shape), np.zeros(b.shape)
     start = 0
@@ -434,7 +444,7 @@ def mx_grouped_matmul_2d2d(a, b, offsets, sa, sb, dtype=BF16, c=None):
 
 
 def gather_rows(x, rows):
-    """(A1)."""
+    """(A1): rows by index; a row outside of x is zero."""
     exists = (rows >= 0) & (rows < len(x))
     out = np.zeros((len(rows), x.shape[1]), x.dtype)
     out[exists] = x[rows[exists]]
@@ -442,13 +452,13 @@ def gather_rows(x, rows):
 
 
 def _sigmoid(x):
-    """(A2), nearly exact."""
+    """(A2): a nearly exact sigmoid."""
     exponential = np.exp(-x.astype(np.float64)).astype(np.float32)
     return (1 / (1 + exponential.astype(np.float64))).astype(np.float32)
 
 
 def swiglu(h, weights=None):
-    """(A3)."""
+    """(A3): SwiGLU of the two halves of h."""
     with _quiet():
         gate, up = np.split(h.astype(np.float32), 2, 1)
         product = gate * _sigmoid(gate) * up
@@ -456,7 +466,7 @@ def swiglu(h, weights=None):
 
 
 def swiglu_gradient(gradient, h):
-    """(A4)."""
+    """(A4): the gradient of SwiGLU."""
     with _quiet():
         d, (gate, up) = gradient.astype(np.float32), np.split(h.astype(np.float32), 2, 1)
         s = _sigmoid(gate)
@@ -470,7 +480,7 @@ def swiglu_gradient(gradient, h):
 
 
 def bits(x):
-    """The array's bits as unsigned integers of the same size."""
+    """Returns the array's bits as unsigned integers of the same size."""
     return x.view(np.dtype(f"u{x.dtype.itemsize}"))
 
 
@@ -481,10 +491,10 @@ def _is_nan(x):
 
 
 def mismatches(actual, expected, exact_nan=False):
-    """Flat indices (in row-major order) where two arrays of one type differ under (F3)."""
+    """Returns the flat row-major indices where two arrays of one type differ by (F3)."""
     assert actual.dtype == expected.dtype, f"type {actual.dtype}, expected {expected.dtype}"
     assert actual.shape == expected.shape, f"shape {actual.shape}, expected {expected.shape}"
-    # `view` needs a contiguous last dimension: compare row-major copies of the logical tensors.
+    # `view` needs a contiguous last dimension, so row-major copies are compared.
     actual, expected = np.ascontiguousarray(actual), np.ascontiguousarray(expected)
     differ = np.flatnonzero(bits(actual) != bits(expected))
     if exact_nan or not differ.size:
@@ -494,7 +504,7 @@ def mismatches(actual, expected, exact_nan=False):
 
 
 def assert_equal(actual, expected, what, exact_nan=False):
-    """Fails with the first few places that differ, as values and as bits."""
+    """Fails and shows the first differences as values and as bits."""
     bad = mismatches(actual, expected, exact_nan)
     if not bad.size:
         return

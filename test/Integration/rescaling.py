@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===------------------------------------------------------------------------===#
-"""Variants of kernels that make columns of rows in FP8."""
+"""Variants for kernels that compute columns from FP8 rows."""
 
 import cases
 import numpy as np
@@ -14,14 +14,16 @@ from harness import Variant
 
 
 def expect_experts(kind):
-    """Returns a function that computes the expected outputs, both axes of experts."""
+    """Returns a function that computes the expected outputs for expert weights along both axes."""
     return lambda inputs, kinds, case: dict(
         zip(("q0", "q1", "s0", "s1"), oracle.dynamic_quantize(inputs["x"], [1, 2], kinds(kind), True))
     )
 
 
 def experts(file, function, dtype, kind, shapes):
-    """Experts as (number, rows); whether with special values."""
+    """Returns a variant for expert weights. `shapes` are (number, rows) and whether there are
+    special values.
+    """
     width = int(function.rsplit("_", 1)[1])
 
     def make(rng, case, kinds):
@@ -32,8 +34,12 @@ def experts(file, function, dtype, kind, shapes):
 
 
 def far_apart(rng, shape, dtype):
-    """Numbers whose rows, columns and exponents lie as far apart as FP8 reaches, and further: every binade of a row's FP8
-    meets every one of a column's, with fractions that are ties between two FP8 numbers or next to one."""
+    """Returns numbers whose exponents differ between rows, columns and elements by more than FP8's
+    range.
+
+    Every binade of a row's FP8 values occurs with every one of a column's. Mantissas are ties
+    between FP8 numbers or next to one.
+    """
     exponents = rng.integers(-24, 1, shape) + rng.integers(-9, 10, (shape[0], 1)) + rng.integers(-9, 10, (1, shape[1]))
     fractions = 1 + rng.integers(0, 128, shape) / 128
     signs = rng.choice([-1.0, 1.0], shape)
@@ -55,14 +61,16 @@ def spread(file, function, dtype, kind):
 
 
 def sparse(rng, shape, dtype):
-    """Rows and columns of like scales, where a quarter each is zero of either sign, becomes zero in FP8, and does not."""
+    """Returns rows and columns with similar scales. A quarter each is +0, -0, rounds to zero in
+    FP8, or does not.
+    """
     x = rng.standard_normal(shape)
     sorts = rng.integers(0, 4, shape)
     return np.select([sorts == 0, sorts == 1, sorts == 2], [0.0, -0.0, x * 2.0**-14], x).astype(dtype)
 
 
 def drawn_experts(file, function, dtype, kind, draw):
-    """Experts as (number, rows), of numbers that `draw` makes."""
+    """Returns a variant for expert weights, as (number, rows), whose values `draw` makes."""
     width = int(function.rsplit("_", 1)[1])
 
     def make(rng, case, kinds):

@@ -5,10 +5,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Safetensors files as NumPy arrays, FP8 types included.
+"""Reads and writes safetensors files as NumPy arrays, FP8 types included.
 
-A file is an 8-byte header length, a JSON header, and the tensors' bytes. A
-tensor's bytes are row-major over its shape.
+A file has an 8-byte header length, a JSON header and the tensors' bytes, each row-major.
 """
 
 import json
@@ -17,7 +16,7 @@ import struct
 import ml_dtypes
 import numpy as np
 
-# Names as in manifests: those of safetensors, and the FNUZ types.
+# Names in manifests: those of safetensors, and the FNUZ types.
 DTYPES = {
     "U8": np.dtype(np.uint8),
     "I32": np.dtype(np.int32),
@@ -33,7 +32,7 @@ NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 def read(path):
-    """Tensors by name."""
+    """Returns the tensors of a file by name."""
     with open(path, "rb") as file:
         (size,) = struct.unpack("<Q", file.read(8))
         header = json.loads(file.read(size))
@@ -47,7 +46,7 @@ def read(path):
 
 
 def write(path, tensors, metadata=None):
-    """Writes logical arrays, whatever their strides, row-major."""
+    """Writes logical arrays row-major, whatever their strides."""
     header, offset = {}, 0
     if metadata:
         header["__metadata__"] = metadata

@@ -5,8 +5,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Quantizations along both axes, on sm_90a from one launch: their numerics (the same programs run on every executor),
-and what is larger than a case or may be in the workspace."""
+"""Quantizations along both axes, which sm_90a runs in one launch.
+
+Every executor checks the numerics. The GPU tests cover large sizes and arbitrary workspace
+contents.
+"""
 
 import executors
 import numpy as np
@@ -17,7 +20,7 @@ from harness import both_axes, check, parameters
 FILE = "both_axes.mlir"
 BF16, F32 = oracle.BF16, oracle.F32
 
-# Around the sizes of tiles and sectors, and the number of blocks, which take rows in turn.
+# Numbers of tokens around the sizes of tiles and sectors and around the number of blocks.
 TOKENS = (1, 31, 128, 129, 300, 1000, 1700)
 ALIGNED_TOKENS = (16, 128, 304, 1008, 1712)
 GROUPS = (1, 3, 8, 40)
@@ -44,7 +47,7 @@ def test_both_axes(device, variant, case):
 
 
 # ===----------------------------------------------------------------------===#
-# On an NVIDIA GPU: sizes beyond a case, and any workspace
+# GPU tests: large sizes, and any contents of the workspace.
 # ===----------------------------------------------------------------------===#
 
 chip, why_not = executors.cuda_target()
@@ -98,8 +101,8 @@ class Work:
         assert torch.equal(result.q0.t().view(torch.uint8).t(), self.q0)
 
 
-# Tokens and the sizes of groups: none of them large or all, many small ones, rows behind the last group, fewer rows than
-# blocks.
+# Numbers of tokens and group sizes: some groups large, one with all tokens, many small ones,
+# remainder rows, and fewer rows than blocks.
 LARGE = [
     (20000, [9000, 0, 37, 10963]),
     (60000, [60000]),
@@ -107,7 +110,7 @@ LARGE = [
     (30000, [7] * 100 + [20000]),
     (100, [50, 50]),
     (150000, [1, 149999]),
-    (480000, [1, 479999]),  # more than the rings of all blocks hold
+    (480000, [1, 479999]),  # more than all blocks hold in shared memory
 ]
 
 
@@ -116,7 +119,9 @@ LARGE = [
 @pytest.mark.parametrize("width", [64, 256])
 @pytest.mark.parametrize("contents", ["zeros", "ones", "random", "previous"])
 def test_large_and_any_workspace(load, tokens, sizes, width, contents, monkeypatch):
-    """Nothing is assumed of the workspace: not zeros, and not what another launch left."""
+    """The kernel assumes nothing of its workspace: neither zeros nor the contents that another
+    launch left.
+    """
     import torch
 
     name = {64: "bf16_e4m3_pow2_64", 256: "bf16_e4m3_pow2_unaligned_256"}[width]
@@ -139,7 +144,7 @@ def test_large_and_any_workspace(load, tokens, sizes, width, contents, monkeypat
 
 @on_a_gpu
 def test_rows_above_of_long_and_short(load):
-    """As for columns alone (test_single_pass_outer.py), with seven stages of nine."""
+    """As for columns alone (test_single_pass_outer.py), with seven of nine stages."""
     sizes = [12600, 100, 100, 100] * 6
     work = Work(sum(sizes) + 1, 256, sizes, 7)
     program = load("bf16_e4m3_pow2_unaligned_256")
@@ -149,8 +154,10 @@ def test_rows_above_of_long_and_short(load):
 
 @on_a_gpu
 def test_rows_above_of_few_stages(load):
-    """Rows of 24 KiB leave five of seven stages where columns begin anywhere. A block has six tiles of four panels here, as many
-    as stages and convert teams have room for."""
+    """Rows of 24 KiB leave seven stages, and five if columns begin at any address.
+
+    Each block has six tiles of four panels, which fill all stages and convert warps.
+    """
     import torch
 
     blocks = torch.cuda.get_device_properties(0).multi_processor_count

@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Compilations that write one artifact at once leave that of one of them, whole."""
+"""Concurrent compilations to one folder leave a complete artifact of one of them."""
 
 import subprocess
 
@@ -14,7 +14,8 @@ import pytest
 
 TOOL = executors.BUILD / "bin" / "fp8moe-compile"
 RUN = executors.BUILD / "bin" / "fp8moe-run"
-# Without a lock on the folder, files of two were left within them in four of four runs.
+# Without a lock on the folder, each of four runs mixed files of two artifacts within this many
+# rounds.
 ROUNDS = 30
 
 PROGRAM = """

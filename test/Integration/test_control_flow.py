@@ -5,7 +5,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Tensors of unknown size through scf.for and scf.if compute what the same operations compute in a row."""
+"""scf.for and scf.if with tensors of dynamic size compute the same as the operations without
+control flow.
+"""
 
 import cases
 import fp8moe.runtime

@@ -5,10 +5,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Compiles examples for every target twice, in other folders, once with threads and once without.
+"""Compiles examples for every target twice, in different folders, with and without threads.
 
-Two examples have the kernels of all families: quantizations and copies, and matmuls. What is decided for all others is
-compared in test_emitted_tensor.py, ahead of LLVM and ptxas.
+Two examples use the kernels of all families. test_emitted_tensor.py compares the decisions for all
+other programs without running LLVM and ptxas.
 """
 
 import subprocess
@@ -28,7 +28,7 @@ def list_targets():
 
 
 def compile_to(folder, source, target, *options):
-    """The bytes of each file of the artifact, or the messages when there is none."""
+    """Returns the bytes of each file of the artifact, or the messages if there is none."""
     command = [TOOL, source, f"--target={target}", "-o", folder, *options]
     process = subprocess.run([str(c) for c in command], capture_output=True, text=True, cwd=folder.parent)
     assert process.returncode in (0, 1), process.stderr
@@ -55,7 +55,7 @@ def test_same_bytes(source, target, tmp_path):
 
 @pytest.mark.skipif(not TOOL.exists(), reason=f"{TOOL} is not there")
 def test_bytes_say_what_is_different(tmp_path):
-    """Two programs that differ do not give the same bytes: the comparison above means something."""
+    """Different programs give different bytes, so the comparison above is meaningful."""
     first = compile_to(tmp_path / "first", SOURCES[0], "cpu")
     second = compile_to(tmp_path / "second", SOURCES[-1], "cpu")
     assert first != second

@@ -5,7 +5,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""linear within the tolerance of (G5) against float64 from the same operands, and layers that are FP8 by decision (G8)."""
+"""`linear` is within the tolerance of (G5) of float64 results, as are layers that were decided to
+be FP8 (G8).
+"""
 
 import cases
 import numpy as np
@@ -14,7 +16,7 @@ import pytest
 from test_device_matmul import AMD_TOLERANCE, FAST_TOLERANCE, PROMOTED_TOLERANCE, on_a_gpu, operand, pitched, run_repeatedly
 
 FILE = "device_linear.mlir"
-# Element types of the operands, of the result, whether something is added.
+# Element types of the operands and of the result, and whether there is an addend.
 FUNCTIONS = {
     "fast_bf16": ("e4m3", "e4m3", oracle.BF16, False),
     "promoted_f32": ("e4m3", "e4m3", oracle.F32, False),
@@ -28,7 +30,7 @@ FUNCTIONS = {
     "of_bf16_ab_mn": ("bf16", "bf16", oracle.BF16, False),
 }
 LONG = {"fast_bf16_long": ("e4m3", "e4m3", oracle.BF16, False)}
-# Functions whose contraction is cut into parts.
+# Functions with split K.
 SPLIT = {
     "fast_bf16_8_splits": ("e4m3", "e4m3", oracle.BF16, False),
     "fast_bf16_scales_of_a_8_splits": ("e4m3", "e4m3", oracle.BF16, False),
@@ -44,20 +46,21 @@ AMD_FUNCTIONS = {
     "fast_bf16_scales_of_a": ("e4m3", "e4m3", oracle.BF16, False),
     "of_bf16": ("bf16", "bf16", oracle.BF16, False),
 }
-# Sizes that an emulator takes a second for.
+# Sizes for which an emulator takes about a second.
 AMD_SIZES = [(1, 8, 16), (77, 41, 43), (128, 128, 128), (300, 200, 144), (513, 264, 528)]
-# Rows, columns, contraction: parts of tiles, whole ones, more tiles than multiprocessors, sums of several parts.
+# Rows, columns, K: partial and whole tiles, more tiles than SMs, and K beyond the limit of fast
+# accumulation.
 SIZES = [(1, 8, 16), (77, 40, 48), (128, 128, 128), (300, 200, 144), (2048, 1000, 512), (3331, 304, 1040), (136, 168, 131072)]
 CASES = [(name, *sizes) for name in FUNCTIONS for sizes in SIZES]
 CASES += [("fast_bf16_long", 64, 64, 65536)]
-# Fewer stages than parts and more, last ones that are not whole.
+# Fewer and more stages than splits, and partial last stages.
 SPLIT_SIZES = [*SIZES, (64, 64, 1), (61, 40, 63), (130, 136, 65), (200, 264, 500), (129, 8, 4099)]
 SPLIT_CASES = [(name, *sizes) for name in SPLIT if not name.endswith("chosen") for sizes in SPLIT_SIZES]
 SPLIT_CASES += [("of_bf16_ab_mn_chosen", 256, 200, tokens) for tokens in (1, 7, 63, 65, 500, 4099, 65536)]
 
 
 def make(case, kinds):
-    """Inputs by name, and the result in float64."""
+    """Returns inputs by name and the result in float64."""
     name, m, n, k = case
     a_type, b_type, out, accumulates = (FUNCTIONS | LONG | SPLIT | AMD_FUNCTIONS)[name]
     rng = cases.rng_for("device linear", name, m, n, k)
@@ -105,7 +108,7 @@ def test_on_the_cpu(cpu, case):
 
 @pytest.mark.parametrize("name", AMD_FUNCTIONS)
 def test_on_amd(rocm, name):
-    """One start of the runner for all cases of a function."""
+    """Runs all cases of a function in one start of the runner."""
     out = AMD_FUNCTIONS[name][2]
     made = [make((name, *sizes), rocm.kinds) for sizes in AMD_SIZES]
     results = rocm.run(AMD_FILE, name, [inputs for inputs, _ in made])
@@ -118,7 +121,9 @@ def test_on_amd(rocm, name):
 
 
 def check_layer(executor, case):
-    """Forward and both gradients: FP8 within the tolerance of what (G8) says, bf16 of the products of its operands."""
+    """Checks forward and both gradients: FP8 layers against (G8), bf16 layers against the products
+    of their operands.
+    """
     precision, m = case
     rng = cases.rng_for("device linear", "layer", m)
     inputs = {name: operand(rng, shape, "bf16", executor.kinds) for name, shape in

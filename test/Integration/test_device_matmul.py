@@ -5,10 +5,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""grouped_matmul within the tolerance of (G5), per group, against float64 from the same operands.
+"""grouped_matmul is within the tolerance of (G5), per group, of float64 results.
 
-Whatever must not matter is NaN: rows of no group and their scales, the experts of empty groups, and one whole group,
-whose own result then must be NaN and nobody else's.
+Values that must not matter are NaN: rows that belong to no group with their scales, and experts of
+empty groups. One whole group is NaN, which may affect only its own result.
 """
 
 import os
@@ -21,24 +21,24 @@ import oracle
 import pytest
 
 FILE = "device_matmul.mlir"
-# Tiles of Hopper.
+# Programs with Hopper tiles that the cost model rarely chooses.
 TILES_FILE = "device_matmul_tiles.mlir"
-# ||result - reference|| / ||reference||, worst group. bf16 results alone have 1.7e-3.
+# ||result - reference|| / ||reference|| of the worst group. Rounding to bf16 alone gives 1.7e-3.
 PROMOTED_TOLERANCE = 3e-3
 FAST_TOLERANCE = 8e-3
-# Tolerances hold for the mean over many elements (G5). With fewer, one that cancels decides: with
-# eight an H100 had 3.1e-3.
+# Tolerances hold for the mean over many elements (G5). Among few elements, one with cancellation
+# dominates: eight elements gave 3.1e-3 on an H100.
 FEW_ELEMENTS, FEW_FACTOR = 64, 1.25
-# How often a case runs; all results must be the same, bit for bit.
+# A case runs this often. All results must have the same bits.
 REPEATS = 6
 NUM_CASES = 100
-# Elements of all experts together: keeps float64 references small.
+# Upper bound of the elements of all experts, which keeps float64 references small.
 MAX_EXPERT_ELEMENTS = 8_000_000
 
 
 @dataclass(frozen=True)
 class Function:
-    """A function of the program, in the words of its name."""
+    """A function of the program. The fields follow from its name."""
 
     name: str
     a: str = "e4m3"
@@ -51,9 +51,9 @@ class Function:
     # Operands that have scales, unless they are bf16.
     scales: str = "ab"
     file: str = FILE
-    # Operands that are contiguous along the result's rows or columns instead of the contraction.
+    # Operands that are MN-major instead of K-major.
     mn_major: str = ""
-    # The contraction, where the types say what it is.
+    # K, if the types make it static.
     contraction: int = 0
 
     @property
@@ -111,7 +111,9 @@ PATTERNS = ("random", "skewed", "empty_first", "empty_middle", "empty_last", "on
 
 @dataclass(frozen=True)
 class Case:
-    """Sizes as in the table of (G1) and (G2): a gradient contracts tokens, and its result is n by k."""
+    """Sizes as in the tables of (G1) and (G2). A K-grouped matmul sums over tokens, and its result
+    is n by k.
+    """
 
     number: int
     function: Function
@@ -130,7 +132,7 @@ class Case:
 def random_case(number, functions=FUNCTIONS):
     rng = cases.rng_for("device matmul", number)
     function = functions[number % len(functions)]
-    # The contraction must be a multiple of 16 bytes or have such a pitch; a width may be anything.
+    # K must be a multiple of 16 bytes or have such a pitch. N may be anything.
     n, k = int(rng.choice(WIDTHS)), int(rng.choice(CONTRACTIONS if function.forward else WIDTHS))
     k = function.contraction or k
     groups = int(rng.choice([g for g in GROUPS if g * n * k <= MAX_EXPERT_ELEMENTS]))
@@ -139,13 +141,13 @@ def random_case(number, functions=FUNCTIONS):
 
 
 CASES = [random_case(number) for number in range(NUM_CASES)]
-# No token at all.
+# Cases without tokens.
 CASES += [
     Case(NUM_CASES + i, function, 0, 40, function.contraction or 48, 7, "all_empty", False)
     for i, function in enumerate(FUNCTIONS)
 ]
 
-# A long contraction for each function: where rounding errors add up. More than one tile, and not whole ones.
+# A long K for each function, where rounding errors accumulate, with partial tiles.
 LONG = 131072
 LONG_CASES = [
     Case(1000 + i, function, LONG, 136, 168, groups, "random", False)
@@ -155,7 +157,7 @@ LONG_CASES = [
     for groups in (1 + i % 3,)
     if not function.contraction
 ]
-# How the error grows; `pytest -rP -k growing` prints it.
+# Cases that show how the error grows with K; `pytest -rP -k growing` prints it.
 GROWING_CASES = [
     Case(2000, function, contraction, 136, 168, 1, "random", False)
     for function in FUNCTIONS
@@ -165,7 +167,7 @@ GROWING_CASES = [
 
 
 def small(case):
-    """About the case, for the CPU: it shows that the test is right."""
+    """Returns about the same case for the CPU, which validates the test itself."""
     k = case.function.contraction or 48
     return Case(**{**vars(case), "tokens": min(case.tokens, 77), "n": 40, "k": k, "groups": min(case.groups, 7)})
 
@@ -176,8 +178,9 @@ def small(case):
 
 
 def pitched(x, order):
-    """A copy of x whose dimensions lie in `order`, the last one contiguous and all other strides multiples of 16 bytes,
-    with some bytes to spare."""
+    """Returns a copy of x with its dimensions in `order`. The last one is contiguous, the other
+    strides are multiples of 16 bytes with gaps.
+    """
     step, strides = x.itemsize, [0] * x.ndim
     for position, dim in enumerate(reversed(order)):
         strides[dim] = step
@@ -210,7 +213,7 @@ def nan_of(x):
 
 
 def make(case, kinds):
-    """(inputs by name, the group that is NaN or None)."""
+    """Returns inputs by name, and the number of the NaN group or None."""
     f, rng = case.function, cases.rng_for("device matmul", "inputs", case.number)
     ends = ends_of(case, rng)
     bounds = oracle.group_bounds(ends, case.tokens)
@@ -263,7 +266,7 @@ def make(case, kinds):
 
 
 def references(case, inputs):
-    """(which part of the result, its float64 reference) of every group, and of the rows of none."""
+    """Yields each group, and the remainder rows, as (part of the result, float64 reference)."""
     f, ends = case.function, inputs["offsets"]
     a, b = inputs["a"].astype(np.float64), inputs["b"].astype(np.float64)
     ones = np.ones((case.groups, case.n)), np.ones((case.groups, case.k))
@@ -292,7 +295,9 @@ def tolerance(case):
 
 
 def run_repeatedly(executor, file, name, inputs, repeats, in_place):
-    """The result, whose bits are the same in every run; also where it lies in the place of what it is added to."""
+    """Returns the result, which must have the same bits in every run. With `in_place`, also where
+    the result overwrites the addend.
+    """
     results = executor.run(file, name, [inputs] * repeats)
     if in_place:
         results += executor.run(file, name, [inputs], in_place=True)
@@ -310,7 +315,7 @@ def check(executor, case, repeats=REPEATS):
 
 
 def check_result(case, inputs, poisoned, result, most, is_rounded=False):
-    """Compares each group with the reference, or with this rounded to the result's type."""
+    """Compares each group with the reference, or with the reference rounded to the result's type."""
     y = result.astype(np.float64)
     worst = 0.0
     for group, where, reference in references(case, inputs):
@@ -323,7 +328,7 @@ def check_result(case, inputs, poisoned, result, most, is_rounded=False):
             reference = reference.astype(np.float32).astype(case.function.out).astype(np.float64)
         norm = np.linalg.norm(reference)
         error = np.linalg.norm(y[where] - reference)
-        # Rows of no group and empty groups are exact: zero, or what is accumulated into.
+        # Remainder rows and empty groups are exact: zero, or the addend.
         assert norm or error == 0, f"group {group}: expected zeros, found {y[where]}"
         relative = error / norm if norm else 0.0
         limit = most * FEW_FACTOR if reference.size < FEW_ELEMENTS else most
@@ -333,7 +338,7 @@ def check_result(case, inputs, poisoned, result, most, is_rounded=False):
 
 
 def on_a_gpu(all_cases):
-    """Without a GPU, one skipped case says enough."""
+    """Without a GPU, a single skipped case is enough."""
     return pytest.mark.parametrize("case", all_cases if executors.cuda_target()[0] else all_cases[:1], ids=str)
 
 
@@ -354,8 +359,9 @@ def test_growing_contraction_on_a_gpu(nvidia, case):
 
 @pytest.mark.parametrize("end", [16, 21, 24])
 def test_subnormal_sums(nvidia, end):
-    """Sums that are subnormal are not flushed (F4), whether L2 adds (whole boxes of 16 rows), threads do (parts of boxes) or nobody does
-    (rows of no group)."""
+    """Subnormal sums are not flushed (F4). L2 adds whole boxes of 16 rows, threads add parts of
+    boxes, and nothing is added to remainder rows.
+    """
     case = Case(0, FUNCTIONS_BY_NAME["forward_fast_f32_accumulate"], 24, 40, 48, 2, "random", False)
     inputs, _ = make(case, nvidia.kinds)
     inputs["a"][...] = 0
@@ -369,8 +375,8 @@ def test_subnormal_sums(nvidia, end):
 # AMD
 # ===----------------------------------------------------------------------===#
 
-# Sums are f32: a result of f32 is this close to the reference, and one of bf16 to the rounded reference, from which few
-# elements differ, in their last bit.
+# AMD's sums are f32. f32 results have this error; bf16 results are compared with the rounded
+# reference, and few elements differ in their last bit.
 AMD_TOLERANCE = {oracle.F32: 2e-6, oracle.BF16: 1e-3}
 AMD_CASES = int(os.environ.get("FP8MOE_AMD_MATMUL_CASES", "4"))
 AMD_TOKENS, AMD_WIDTH, AMD_GROUPS = 700, 304, 70
@@ -384,8 +390,9 @@ AMD_FUNCTIONS = [function for function in FUNCTIONS if function.file == FILE] + 
 
 
 def amd_cases(function):
-    """Cases of a size that an emulator takes a second for, and one without tokens. Rows of contraction end inside 16 bytes
-    in some of them."""
+    """Returns cases for which an emulator takes about a second, and one without tokens. In some,
+    rows of K end inside 16 bytes.
+    """
     first = AMD_FUNCTIONS.index(function)
     for number in range(first, first + AMD_CASES * len(AMD_FUNCTIONS), len(AMD_FUNCTIONS)):
         case = random_case(number, AMD_FUNCTIONS)
@@ -396,7 +403,7 @@ def amd_cases(function):
 
 
 def check_on_amd(rocm, function, every):
-    """One start of the runner for all cases of a function."""
+    """Runs all cases of a function in one start of the runner."""
     made = [make(case, rocm.kinds) for case in every]
     results = rocm.run(function.file, function.name, [inputs for inputs, _ in made])
     for case, (inputs, poisoned), outputs in zip(every, made, results):

@@ -6,10 +6,10 @@
 #
 # ===----------------------------------------------------------------------===#
 
-"""Weight gradients of a known number of groups, which GPUs take by length.
+"""wgrad with a static number of groups, which GPUs order by length.
 
-Lengths differ by orders of magnitude or hardly, groups are empty, ends are invalid. Wide results have several times as many
-tiles as there are blocks, so that those come to and fro.
+Lengths differ by orders of magnitude or hardly, groups are empty, and offsets are invalid. Wide
+results have several times as many tiles as blocks, so that blocks reverse their direction.
 """
 
 import cases
@@ -18,7 +18,7 @@ import pytest
 from test_device_matmul import Case, Function, check, on_a_gpu, small
 
 FILE = "device_matmul_known_groups.mlir"
-# By the number of their groups.
+# Functions by their number of groups.
 FUNCTIONS = [
     (7, Function("gradient_of_7_fast_bf16", file=FILE)),
     (64, Function("gradient_of_64_padded_fast_bf16", pad=128, file=FILE)),
@@ -56,13 +56,14 @@ def random_case(number):
     rng = cases.rng_for("device matmul of known groups", number)
     groups, function = FUNCTIONS[number % len(FUNCTIONS)]
     tokens, n, k = (int(rng.choice(sizes)) for sizes in (TOKENS, WIDTHS, WIDTHS))
-    # Behind paddings nobody knows how many tokens there are, so ends may be valid there that are not here.
+    # Offsets may be valid for padded operands though they exceed the unpadded tokens, so padded
+    # functions get no invalid ones.
     patterns = PATTERNS if function.pad else (*PATTERNS, "invalid", "invalid")
     return Case(4000 + number, function, tokens, n, k, groups, str(rng.choice(patterns)), bool(rng.integers(0, 2)))
 
 
 CASES = [random_case(number) for number in range(CASES_OF_EACH * len(FUNCTIONS))]
-# No token at all, one group with all of them, and waves of tiles.
+# No tokens, one group with all of them, and several waves of tiles.
 CASES += [
     Case(5000 + i, function, tokens, width, width - 128, groups, pattern, False)
     for i, (groups, function) in enumerate(FUNCTIONS)

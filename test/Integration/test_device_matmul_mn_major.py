@@ -5,9 +5,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""grouped_matmul of bf16 whose operands are MN-major, contiguous along the result's rows or columns, as
-test_device_matmul tests the others: with each kind of tile, widths and contractions that end inside of boxes, empty
-groups, and NaN where nothing counts."""
+"""bf16 grouped_matmul with MN-major operands, tested like test_device_matmul.
+
+Cases cover each tile, N and K that end inside boxes, empty groups, and NaN in values that must not
+matter.
+"""
 
 import cases
 import oracle
@@ -67,7 +69,7 @@ def cases_of(position, function):
 
 
 CASES = [case for position, function in enumerate(FUNCTIONS) for case in cases_of(position, function)]
-# No token at all, and a contraction of many stages.
+# No tokens, and a K of many stages.
 CASES += [Case(6000 + i, function, 0, 40, 48, 7, "all_empty", False) for i, function in enumerate(FUNCTIONS)]
 CASES += [
     Case(6100 + i, function, 300, 136, 16392, 3, "random", False)
@@ -83,7 +85,7 @@ def test_on_a_gpu(nvidia, case):
 
 
 def amd_cases(position, function):
-    """Cases of a size that an emulator takes seconds for, and one without tokens."""
+    """Returns cases for which an emulator takes seconds, and one without tokens."""
     for case in list(cases_of(len(FUNCTIONS) + position, function))[:AMD_CASES]:
         sizes = {"tokens": min(case.tokens, AMD_TOKENS), "n": min(case.n, AMD_WIDTH), "k": min(case.k, AMD_WIDTH)}
         yield Case(**{**vars(case), **sizes, "groups": min(case.groups, AMD_GROUPS)})

@@ -5,11 +5,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""IR that --emit=tensor prints, compiled again, gives the same plans and kernels: it shows all that was decided.
+"""Compiling the output of --emit=tensor gives the same programs and kernels, so that output has all
+decisions.
 
-They are compared as MLIR, before LLVM and ptxas, which take most of a compilation and decide nothing of ours. The
-artifact, of which they are all but the list of decisions, is compared for one program. The second compilation has no
-threads, so that nothing may depend on their order either.
+MLIR is compared before LLVM and ptxas, which take most of the time and decide nothing. One
+program's artifact is compared, too, without its list of decisions.
+
+The second compilation is single-threaded, so that nothing may depend on the order of threads.
 """
 
 import itertools
@@ -29,7 +31,7 @@ pytestmark = pytest.mark.skipif(not TOOL.exists(), reason=f"{TOOL} is not there"
 
 
 def emit(stage, source, target, *options):
-    """The process that prints a stage."""
+    """Runs fp8moe-compile and returns the process that prints a stage."""
     command = [str(c) for c in (TOOL, source, f"--target={target}", f"--emit={stage}", *options)]
     process = subprocess.run(command, capture_output=True, text=True)
     assert process.returncode in (0, 1), process.stderr
@@ -37,7 +39,7 @@ def emit(stage, source, target, *options):
 
 
 def write_tensor(folder, source, target):
-    """The file with the tensor IR, of a program that has kernels."""
+    """Writes the tensor IR of a program with kernels and returns the file."""
     process = emit("tensor", source, target)
     assert process.returncode == 0, process.stderr
     path = folder / "emitted.mlir"
@@ -46,13 +48,17 @@ def write_tensor(folder, source, target):
 
 
 def find_difference(first, second):
-    """The first lines that differ, and their number; None where there are none. Whole texts have megabytes."""
+    """Returns the number of the first different line and both lines, or None. Whole texts have
+    megabytes.
+    """
     lines = itertools.zip_longest(first.splitlines(), second.splitlines())
     return next(((number, *pair) for number, pair in enumerate(lines, 1) if pair[0] != pair[1]), None)
 
 
 def without_lines(files):
-    """The manifest without the lines of decisions, which are those of another text, and the other files."""
+    """Returns the manifest without the source lines of decisions, which refer to another text, and
+    the other files.
+    """
     manifest = json.loads(files.pop("manifest.json"))
     for decision in manifest["decisions"]:
         decision.pop("line", None)

@@ -5,10 +5,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Matmuls that write their transpose, (A B)^T = B^T A^T: on the CPU the operands stay, on GPUs they are exchanged.
+"""Matmuls whose result is transposed, (A B)^T = B^T A^T. GPUs exchange the operands, the CPU does
+not.
 
-The IR that the layout passes make of a program for a GPU, compiled for the CPU, computes the bits of the program as it
-was written (G11). GPUs are compared with that by the error that (G5) grants.
+The layout passes' IR for a GPU, compiled for the CPU, gives the bits of the original program (G11).
+GPUs are compared with that within (G5).
 """
 
 import subprocess
@@ -25,7 +26,7 @@ FILE = "exchanged_operands.mlir"
 FUNCTIONS = ("bf16", "fp8", "mx", "accumulate", "dense")
 OPTIMIZE = ("--fp8moe-attach-target=chip={}", "--fp8moe-resolve-fp8-types", "--fp8moe-optimize-layouts")
 TOKENS = 200
-# An empty group, and rows of no group.
+# One group is empty, and the last rows belong to no group.
 ENDS = np.array([33, 33, 100, 131, 190], np.int32)
 
 
@@ -35,14 +36,14 @@ def make_inputs(function):
     to_bf16 = lambda a: a.astype(ml_dtypes.bfloat16)
     if function == "dense":
         return {"x": to_bf16(normal(80, 64)), "w": to_bf16(normal(48, 64))}
-    # Gradients are small: the scales of both operands lie far apart.
+    # Gradients are small, so the operands' scales differ widely.
     inputs = {"x": to_bf16(normal(TOKENS, 64)), "dy": to_bf16(normal(TOKENS, 48) * 2.0**-20), "ends": ENDS}
     return inputs | ({"m": normal(5, 64, 48) * np.float32(2.0**-18)} if function == "accumulate" else {})
 
 
 @pytest.fixture(scope="module")
 def exchanged(tmp_path_factory):
-    """Programs after the passes for each chip, compiled for the CPU."""
+    """Programs after the layout passes for each chip, compiled for the CPU."""
     folder, made = tmp_path_factory.mktemp("exchanged"), {}
 
     def get(chip):
@@ -60,7 +61,7 @@ def exchanged(tmp_path_factory):
     return get
 
 
-# Matmuls of MX data are bf16 on sm_90a.
+# On sm_90a, MX matmuls multiply in bf16.
 @pytest.mark.parametrize("function, chip", [(f, c) for f in FUNCTIONS for c in ("sm_90a", "gfx950") if (f, c) != ("mx", "sm_90a")])
 def test_bits(function, chip, exchanged, get_executor):
     artifact, text = exchanged(chip)

@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""How programs run, whatever they compute."""
+"""Properties of execution that do not depend on the program."""
 
 import concurrent.futures
 import os
@@ -39,14 +39,14 @@ def assert_outputs(outputs, want):
 
 
 def test_cuda_executor():
-    """Tells whether the tests ran on an NVIDIA GPU."""
+    """Skips with the reason if no test ran on an NVIDIA GPU."""
     target, why_not = executors.cuda_target()
     if not target:
         pytest.skip(f"no test ran on an NVIDIA GPU: {why_not}")
 
 
 def test_rocm_executor():
-    """Tells whether the tests ran HSACO."""
+    """Skips with the reason if no test ran HSACO."""
     targets, why_not = executors.rocm_targets()
     if not targets:
         pytest.skip(f"no test ran on AMD: {why_not}")
@@ -67,7 +67,7 @@ def test_eight_threads_share_one_artifact(cpu):
 
 
 def test_no_tokens(device):
-    """Data is empty; scales are those of zero slices (J3)."""
+    """Without tokens, data are empty, and scales are those of zero slices (J3)."""
     inputs = {"x": np.zeros((0, 24), oracle.BF16), "offsets": np.zeros(5, np.int32)}
     outputs = device.run(JAGGED, FUNCTION, [inputs])[0]
     assert outputs["q"].shape == (0, 24)
@@ -81,20 +81,20 @@ def available_memory():
 
 
 def repeated(block, rows):
-    """`rows` rows that repeat those of `block`, written once."""
+    """Returns `rows` rows that repeat those of `block`."""
     x = np.empty((rows,) + block.shape[1:], block.dtype)
     for start in range(0, rows, len(block)):
         x[start : start + len(block)] = block[: rows - start]
     return x
 
 
-# A prime, so that an offset that wrapped around at a power of two finds other values.
+# A prime period: an offset that wraps around at a power of two finds other values.
 PERIOD = 4099
 
 
 @pytest.mark.large
 def test_buffer_over_4_gib(get_executor):
-    """Rowwise quantization of 4 GiB and three rows more."""
+    """Rowwise quantization of 4 GiB and three more rows."""
     rows, columns = (1 << 20) + 3, 2048
     if available_memory() < 10 << 30:
         pytest.skip("needs 10 GiB of free memory")
@@ -119,13 +119,13 @@ def cuda_program(get_executor, file, function):
 
 
 def to_gpu(torch, x):
-    """A row-major NumPy array on the GPU, in its own type."""
+    """Copies a row-major NumPy array to the GPU, with its own type."""
     names = {oracle.BF16: torch.bfloat16, np.dtype(np.int32): torch.int32}
     return torch.from_numpy(x.reshape(-1).view(np.uint8)).cuda().view(names[x.dtype]).reshape(x.shape)
 
 
 def from_gpu(torch, tensor, dtype):
-    """Whatever its layout, the logical tensor in NumPy."""
+    """Returns the logical tensor as NumPy array, whatever its layout."""
     size = dtype.itemsize
     raw = tensor.contiguous().view({1: torch.uint8, 4: torch.int32}[size])
     return raw.cpu().numpy().view(dtype)
@@ -152,7 +152,7 @@ def test_two_cuda_streams(get_executor):
 
 @pytest.mark.large
 def test_cuda_buffer_over_4_gib(get_executor):
-    """Jagged quantization of 4 GiB and three rows more; each group is one period of rows."""
+    """Jagged quantization of 4 GiB and three more rows. Each group is one period of rows."""
     executor, program = cuda_program(get_executor, JAGGED, FUNCTION)
     import torch
 
@@ -176,7 +176,7 @@ def test_cuda_buffer_over_4_gib(get_executor):
 
 @pytest.mark.skipif(not executors.BUILD.joinpath("bin", "fp8moe-run").exists(), reason="fp8moe-run is not there")
 def test_interrupt_leaves_nothing(tmp_path):
-    """Ctrl-C while fp8moe-run compiles: the folder that it compiles into is gone."""
+    """Ctrl-C while fp8moe-run compiles removes its temporary folder."""
     command = [executors.BUILD / "bin" / "fp8moe-run", executors.ROOT / "examples/dsv3_moe.mlir", "--target=sm_90a"]
     process = subprocess.Popen(
         [*command, "--device=cuda:0", "--random=1", "--tokens=100"],

@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""A program that misbehaves is found out, and generated cases are what they claim to be."""
+"""The harness finds programs that misbehave, and generated cases are as described."""
 
 import collections
 
@@ -22,7 +22,7 @@ ROWS, PITCH = 3, 6
 
 
 class FakeProgram:
-    """Copies a [3, 4] bf16 tensor into rows of pitch 6, then misbehaves as told."""
+    """Copies a [3, 4] bf16 tensor to rows of pitch 6, then calls `misbehave`."""
 
     def __init__(self, misbehave=lambda x, y: None):
         self.misbehave = misbehave
@@ -58,7 +58,7 @@ def test_a_correct_program_passes():
 
 
 def test_minimal_alignment():
-    """No buffer lies better than promised."""
+    """No buffer has a higher alignment than promised."""
     seen = []
     run(lambda x, y: seen.extend([x.ctypes.data, y.ctypes.data]))
     assert [address % 4 for address in seen] == [2, 2]
@@ -76,7 +76,7 @@ def test_a_write_to_an_input_is_found():
 
 
 def test_an_element_left_out_is_found():
-    """Nothing but a write turns the poison into the expected value."""
+    """An element that is not written keeps the poison, which differs from every expected value."""
 
     def forget(x, y):
         y.view(np.uint16)[1, 2] = 0xA5A5

@@ -5,7 +5,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Runs test/Artifact/tensor-map.mlir, a program with everything that a launch can ask for, on an NVIDIA GPU."""
+"""Runs test/Artifact/tensor-map.mlir on an NVIDIA GPU: a program that uses everything that a launch
+can ask for.
+"""
 
 import pathlib
 
@@ -26,7 +28,7 @@ def program(compiler):
 
 
 def make_input(rows, columns=80, pitch=88, shift=0):
-    """Rows of distinct values, `shift` elements after an address that is a multiple of 1024 bytes."""
+    """Returns rows of distinct values, `shift` elements behind a multiple of 1024 bytes."""
     import torch
 
     memory = torch.empty(1024 + rows * pitch + shift, dtype=torch.bfloat16, device="cuda")
@@ -45,7 +47,7 @@ def check(x, result):
     assert not result.y[rows:].any()  # outside of the tensor
     seen = result.seen.cpu()
     assert seen[:, 0].tolist() == [b % 2 for b in range(blocks)]  # rank in the cluster
-    assert seen[:, 1].all()  # every block met all others
+    assert seen[:, 1].all()  # every block saw all others arrive
     multiprocessors = torch.cuda.get_device_properties(0).multi_processor_count
     assert (seen[:, 2] == multiprocessors).all()
     assert (seen[:, 3] == (1 if x.data_ptr() % 1024 == 0 else 2)).all()

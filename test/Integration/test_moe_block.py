@@ -5,8 +5,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""A whole MoE layer with small sizes, forward and backward: bit for bit on the CPU, within FP8's error on a GPU, where fast
-accumulation changes what is quantized next."""
+"""A whole MoE layer with small sizes, forward and backward. The CPU must match bit for bit, a GPU
+within FP8's error.
+
+On a GPU, fast accumulation changes the values that are quantized next.
+"""
 
 import cases
 import executors
@@ -16,7 +19,7 @@ import pytest
 
 T, K, E, D, H = 24, 2, 3, 64, 32
 ROWS, PADDED = T * K, oracle.padded_extent(T * K, E, 128)
-#: Each number in the example, and the one here.
+#: The example's sizes, and the sizes that replace them here.
 SIZES = {"8192x": f"{T}x", "65536x": f"{ROWS}x", "81792": f"{PADDED}", "128x": f"{E}x", "1536x": f"{2 * H}x", "768x": f"{H}x", "2048x": f"{D}x"}
 TOLERANCE = 0.06
 
@@ -26,7 +29,7 @@ def program(tmp_path):
     text = (executors.ROOT / "examples/moe_block.mlir").read_text()
     for there, here in SIZES.items():
         text = text.replace(f"<{there}", f"<{here}")
-        for _ in range(2):  # a size after another one
+        for _ in range(2):  # a size may follow another one
             text = text.replace(f"x{there}", f"x{here}")
     path = tmp_path / "moe_block.mlir"
     path.write_text(text)
@@ -45,7 +48,7 @@ def make_inputs(ends):
 
 
 def quantize_both(x, ends, kind):
-    """Along rows, and along columns with padded groups."""
+    """Quantizes along rows, and along columns with padded groups."""
     columns, scales = oracle.jagged_dynamic_quantize(x, ends, [0], kind, pow2=True)
     return oracle.dynamic_quantize(x, [1], kind, pow2=True), (oracle.pad_groups(columns, ends, 128, 0), scales), (columns, scales)
 
@@ -61,7 +64,7 @@ def multiply_gradient(gradient, columns, ends):
 
 
 def compute(tokens, matrices, grad_y, kind):
-    """All results of both programs, by name."""
+    """Returns all results of both programs by name."""
     ends = tokens["offsets"]
     x_rows, x_padded, x_columns = quantize_both(oracle.gather_rows(tokens["x"], tokens["rows"]), ends, kind)
     h = multiply(x_rows, matrices["gate_up"], 1, ends, kind)
@@ -88,7 +91,7 @@ def check(device, found, expected):
 
 @pytest.mark.parametrize("ends", [(20, 20, 48), (5, 30, 47)], ids=str)
 def test_moe_block(device, program, ends):
-    """With an empty expert, and with a row that no expert has."""
+    """Offsets give an expert without tokens, and rows that belong to no expert."""
     tokens, matrices, grad_y = make_inputs(ends)
     forward, backward = compute(tokens, matrices, grad_y, device.kinds("e4m3"))
     kept = device.run(program, "forward", [{**tokens, **matrices}])[0]

@@ -5,8 +5,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""A whole layer, forward and backward: bit for bit on the CPU, within the tolerance of fast accumulation on a GPU. Once
-by the Python package, once by fp8moe-run, which brings its own memory and reads and writes files."""
+"""A whole layer, forward and backward: bit for bit on the CPU, within the tolerance of fast
+accumulation on a GPU.
+
+It runs once by the Python package and once by fp8moe-run, which allocates memory itself and reads
+and writes files.
+"""
 
 import functools
 import os
@@ -27,7 +31,7 @@ HIDDEN, INTERMEDIATE = 2048, 1408
 # ||result - reference|| / ||reference|| of each group, with fast accumulation.
 TOLERANCE = 8e-3
 
-# (tokens, experts, how they are spread)
+# Numbers of tokens and experts, and the pattern of groups.
 CASES = [(48, 4, "random"), (33, 3, "empty_middle"), (20, 2, "trailing")]
 
 
@@ -72,7 +76,7 @@ def expected(case, kind):
 
 
 def groups_of(name, array, inputs):
-    """The part of each group, then the rows of none."""
+    """Yields the part of each group, then the remainder rows."""
     if name == "grad_weights":
         return list(array)
     bounds = oracle.group_bounds(inputs["offsets"], len(array))
@@ -109,7 +113,9 @@ def test_moe_layer(device, program, case):
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_moe_training(device, case):
-    """The backward computes the same from what the forward hands over, which is what it would quantize itself."""
+    """The backward program computes the same from values that the forward pass saved as from
+    quantizing them again.
+    """
     inputs, kind = inputs_of(case), device.kinds("e4m3")
     forward = device.run(TRAINING, "forward", [inputs_for("forward", case)])[0]
     x_columns, x_scales = oracle.jagged_dynamic_quantize(inputs["x"], inputs["offsets"], [0], kind, pow2=True)
@@ -120,7 +126,7 @@ def test_moe_training(device, case):
     oracle.assert_equal(forward["weights_scales"], weights_scales, "weights_scales")
     check(device, "forward", case, {"y": forward.pop("y")})
 
-    # Files do not keep layouts.
+    # Files do not keep layouts, so the layout is restored.
     forward["x_columns"] = cases.lay_out(forward["x_columns"], (1, 0))
     handed_over = {"grad_y": inputs["grad_y"], **forward, "offsets": inputs["offsets"]}
     check(device, "backward", case, device.run(TRAINING, "backward", [handed_over])[0])
@@ -128,7 +134,9 @@ def test_moe_training(device, case):
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_moe_accumulation(device, case):
-    """Two microbatches read the weights that were quantized once, and compute what quantizing them each time would."""
+    """Two microbatches share weights that were quantized once, with the same results as quantizing
+    them twice.
+    """
     inputs = inputs_of(case)
     weights = device.run(ACCUMULATION, "quantize_weights", [{"weights": inputs["weights"]}])[0]
     kind = device.kinds("e4m3")
@@ -136,13 +144,14 @@ def test_moe_accumulation(device, case):
         quantized, scales = oracle.dynamic_quantize(inputs["weights"], [along], kind, pow2=True)
         oracle.assert_equal(weights[name], quantized, name)
         oracle.assert_equal(weights[f"{name}_scales"], scales, f"{name}_scales")
-    # Files do not keep layouts.
+    # Files do not keep layouts, so the layout is restored.
     weights["weights_k"] = cases.lay_out(weights["weights_k"], (0, 2, 1))
 
     def part(name):
         return {key: weights[key] for key in (name, f"{name}_scales")}
 
-    # The second microbatch has other signs, and nothing else: its results are those of the first with other signs.
+    # The second microbatch only has other signs, so its results are those of the first with other
+    # signs.
     ends, signs = inputs["offsets"], ("same", "other")
 
     def signed(x, sign):
@@ -165,7 +174,7 @@ def test_moe_accumulation(device, case):
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_added_gradients(cpu_or_nvidia, case):
-    """Gradients of weights are added in f32 to those so far, in the same memory."""
+    """Weight gradients are added in f32 to the earlier ones, in the same memory."""
     inputs, kind = inputs_of(case), cpu_or_nvidia.kinds("e4m3")
     ends, grad_y = inputs["offsets"], inputs["grad_y"]
     x_columns, x_scales = oracle.jagged_dynamic_quantize(inputs["x"], ends, [0], kind, pow2=True)

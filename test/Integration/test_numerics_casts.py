@@ -5,9 +5,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""scale, jagged_scale and quantize on every executor: (Q1)..(Q9), (F2).
+"""scale, jagged_scale and quantize on every executor: (Q1) to (Q9), (F2).
 
-Given scales need not fit the data: that is where casts saturate.
+Given scales need not fit the data. Casts then saturate.
 """
 
 import cases
@@ -55,7 +55,7 @@ def jagged_scale(function, dtype, kind, pow2, axis, layout):
 
 
 def given_scales(rng, x, shape, axis, kind):
-    """Some random, some that fit the data of their slice."""
+    """Returns some random scales, and some that fit the data of their slice."""
     random = cases.scales(rng, shape)
     fitting = oracle.scale(x, axis, kind, pow2=False)
     return np.where(rng.random(shape) < 0.5, random, fitting).astype(np.float32)
@@ -112,7 +112,9 @@ def test_casts(device, variant, case):
 
 
 def every_fp8_boundary(kind):
-    """f32 values on, between and beside all values of the type, beyond its largest, and both NaN signs."""
+    """Returns f32 values on, between and beside all FP8 values, beyond the largest one, and NaN of
+    both signs.
+    """
     t = oracle.FP8_TYPES[kind]
     codes = np.arange(256, dtype=np.uint8).view(t.dtype).astype(np.float64)
     v = np.unique(codes[np.isfinite(codes)])
@@ -126,7 +128,7 @@ def every_fp8_boundary(kind):
 
 
 def test_every_boundary_of_the_cast(device):
-    """(F2) exhaustively: a scale of 1 makes quantize the bare conversion."""
+    """(F2) for every boundary: with a scale of 1, quantize is the bare conversion."""
 
     def run(function, kind, axis, x):
         inputs = {"x": x, "s": np.ones(without(x.shape, axis), np.float32)}
@@ -140,7 +142,7 @@ def test_every_boundary_of_the_cast(device):
 
 
 def test_random_bits_quantize(device):
-    """A million random f32 bit patterns with random scales."""
+    """A million random f32 bit patterns are quantized by random scales."""
     rng = cases.rng_for("random_bits", device.name)
     x = np.frombuffer(rng.bytes(4 << 20), np.float32).reshape(4, 512, 512)
     s = np.frombuffer(rng.bytes(4 * 4 * 512), np.float32).reshape(4, 512)

@@ -5,7 +5,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""dequantize on every executor: (Q10), (J2), (J4). Scales are any numbers, not those of the data."""
+"""dequantize on every executor: (Q10), (J2), (J4). Scales are arbitrary numbers that do not fit the
+data.
+"""
 
 import cases
 import numpy as np
@@ -16,7 +18,7 @@ from harness import Variant, check, parameters
 FILE = "dequantize.mlir"
 ROW, COL, EXPERTS, EXPERT_COLUMNS = (0, 1), (1, 0), (0, 1, 2), (0, 2, 1)
 BF16, F32 = oracle.BF16, oracle.F32
-# One element, tiles of 128 that are full and not, and tensors without elements.
+# One element, full and partial tiles of 128, and tensors without elements.
 SHAPES_3D = ((1, 1, 1), (2, 8, 200), (3, 129, 17), (16, 33, 8), (2, 256, 144), (0, 8, 8), (2, 0, 8))
 
 
@@ -76,7 +78,7 @@ def test_dequantize(device, variant, case):
     ("e5m2_f32_axis0_inverse", "e5m2", (16, 16), F32),
 ])  # fmt: skip
 def test_every_code_comes_back(device, function, kind, shape, dtype):
-    """All 256 codes with scale 1."""
+    """Dequantizing all 256 codes with scale 1 gives their values."""
     q = np.arange(256, dtype=np.uint8).reshape(shape).view(device.kinds.dtype(kind))
     axis = 0 if "axis0" in function else 1
     x = cases.lay_out(q, COL) if axis == 0 else q

@@ -5,8 +5,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""dynamic_quantize of activations and 3D weights, and both quantizations from one
-read, on every executor: (Q1)..(Q9), (J6)."""
+"""dynamic_quantize of activations and 3D weights, along one axis or both, on every executor: (Q1)
+to (Q9), (J6).
+"""
 
 import cases
 import oracle
@@ -17,7 +18,7 @@ ROW, COL, STRIDED = (0, 1), (1, 0), "strided"
 EXPERT_COLUMNS = (0, 2, 1)
 BF16, F32 = oracle.BF16, oracle.F32
 
-# [E, K, N] of weights: one expert, a single element each, and sizes that are multiples of nothing.
+# [E, K, N] of weights: one expert, single elements, and sizes that are multiples of nothing.
 WEIGHTS = ((1, 1, 1), (2, 8, 200), (3, 129, 17), (16, 33, 8), (2, 64, 1408), (1, 300, 1), (0, 8, 8))
 
 

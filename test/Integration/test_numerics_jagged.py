@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""jagged_dynamic_quantize, on every executor: (Q1)..(Q9), (J1)..(J6), (P1)..(P3)."""
+"""jagged_dynamic_quantize on every executor: (Q1) to (Q9), (J1) to (J6), (P1) to (P3)."""
 
 import cases
 import oracle
@@ -45,8 +45,8 @@ def static_cases(groups, width, count):
     ]
 
 
-# Slices that are held in registers need whole chunks of 16 tokens between columns, on both
-# sides. Short means have small teams, which hold 512 rows and read the others later.
+# Register-resident kernels need column pitches that are multiples of 16 tokens on both sides.
+# Short mean lengths get kernels that hold 512 rows and read longer groups again.
 HELD_CASES = [
     cases.Jagged(8, "one_has_all", 1200, 9, False),
     cases.Jagged(3, "random", 4112, 5, True),

@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""linear and grouped_matmul of both kinds on the CPU: (G1)..(G4), (G6)..(G8), (G10), bit for bit."""
+"""linear and grouped_matmul on the CPU, bit for bit: (G1) to (G4), (G6) to (G8), (G10)."""
 
 import cases
 import numpy as np
@@ -18,12 +18,12 @@ ROW, COL = (0, 1), (1, 0)
 EXPERTS, EXPERT_COLUMNS = (0, 1, 2), (0, 2, 1)
 BF16, F32 = oracle.BF16, oracle.F32
 
-# (M, K, N): the CPU sums one product at a time.
+# (M, K, N), small because the CPU adds one product at a time.
 SIZES = ((0, 8, 8), (1, 1, 1), (17, 33, 20), (64, 200, 8), (100, 8, 200), (130, 64, 40))
 
 
 def matmul_cases(name):
-    """(sizes, groups, pattern, NaN and infinities among the operands)."""
+    """Returns (sizes, groups, pattern, whether operands have NaN and infinity)."""
     deal = cases.deal(name, SIZES, cases.GROUP_COUNTS, cases.GROUP_PATTERNS, (False, True))
     return tuple(next(deal) for _ in range(12))
 
@@ -35,12 +35,12 @@ def operand(rng, shape, element, kinds, special):
 
 
 def matmul_scales(rng, shape):
-    """Ordinary ones: zero, infinity and NaN would hide everything else."""
+    """Returns finite nonzero scales: zero, infinity and NaN would hide all other errors."""
     return np.ldexp(rng.uniform(1, 2, shape), rng.integers(-20, 20, shape)).astype(np.float32)
 
 
 def scales_of(rng, operands, **shapes):
-    """Inputs of the operands that have scales."""
+    """Returns the scales of the operands that have some."""
     return {f"s{operand}": matmul_scales(rng, shapes[operand]) for operand in operands}
 
 
@@ -88,7 +88,7 @@ def weight_gradient(function, a, b, out, layouts=(ROW, COL), pad=None, accumulat
 
     list_of_cases = matmul_cases(function)
     if pad:
-        # Ends beyond the rows would name rows that the padded operands do not hold.
+        # Ends beyond the rows would need rows that padded operands do not have.
         list_of_cases = tuple(c for c in list_of_cases if c[2] != "invalid")
     return Variant(FILE, function, list_of_cases, make, expect)
 
@@ -113,7 +113,7 @@ def linear(function, a, b, out, direction="quantize", layout=COL, accumulate=Fal
 
 
 def decided(function, wgrad=False):
-    """(G8): a linear that is FP8 by decision, of bf16 operands."""
+    """(G8): a `linear` of bf16 operands that was decided to be FP8."""
 
     def make(rng, case, kinds):
         (m, k, n), _, _, _ = case

@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""mx_quantize on every executor that has it, and its scale layouts: (X1)..(X7), (V4)."""
+"""mx_quantize and its scale layouts on every executor that supports it: (X1) to (X7), (V4)."""
 
 import cases
 import numpy as np
@@ -17,7 +17,7 @@ FILE, TILES = "mx_quantize.mlir", "scale_tiles.mlir"
 COL = (1, 0)
 BF16, F32 = oracle.BF16, oracle.F32
 SHAPES_3D = ((1, 1, 1), (2, 96, 40), (3, 129, 17), (5, 33, 130), (130, 3, 136), (0, 8, 8))
-# Rows of programs whose width is 320: a tile of 128 rows that is full, and ones that are not.
+# Rows for programs with a width of 320: a full tile of 128 rows, and partial ones.
 ALIGNED = tuple((rows, 320) for rows in (0, 16, 128, 400))
 
 
@@ -93,7 +93,7 @@ def test_mx_quantize(mx_device, variant, case):
     ("f32_e5m2_rceil_axis1", "e5m2", "rceil"),
 ])  # fmt: skip
 def test_every_exponent_and_rounding_of_the_scale(mx_device, function, kind, mode):
-    """(X2), (X3): block maxima of every exponent, on both sides of where the byte changes."""
+    """(X2), (X3): block maxima of every exponent, on both sides of each change of the byte."""
     kind = mx_device.kinds(kind)
     bits = np.arange(0, 0x7F80, dtype=np.uint32) << 16
     with np.errstate(over="ignore"):

@@ -5,8 +5,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""mx_quantize along both axes (X12) and in square blocks (X9), and mx_dequantize (X8), on every executor that has
-them.
+"""mx_quantize along both axes (X12) and in square blocks (X9), and mx_dequantize (X8), on every
+executor that supports them.
 """
 
 import cases
@@ -23,7 +23,7 @@ SHAPES = ((0, 8), (1, 1), (33, 40), (129, 200), (64, 8), (300, 130), (128, 128),
 
 
 def both(function, dtype, kind, mode, axes, rank=2, blocked=(), square=False, layout=None, shapes=None):
-    """`blocked`: the axes whose scales are in tiles."""
+    """Returns a variant. `blocked` lists the axes whose scales are blocked."""
 
     def make(rng, case, kinds):
         x = cases.values(rng, case, dtype, kinds(kind), axes[0], special=True)
@@ -36,7 +36,7 @@ def both(function, dtype, kind, mode, axes, rank=2, blocked=(), square=False, la
             outputs[f"q{axis}"] = q
             outputs[f"s{axis}"] = (oracle.blocked_scales(b) if axis in blocked else b).view(oracle.E8M0)
         if square and len(axes) == 2:
-            # (X9): the same data along both axes.
+            # (X9): square blocks give the same data along both axes.
             oracle.assert_equal(outputs[f"q{axes[0]}"], outputs[f"q{axes[1]}"], "data of the oracle")
         return outputs
 
@@ -106,7 +106,7 @@ def back(function, kind, dtype, axis, rank=2, layout=None, tiles=False, shapes=N
 
 
 def from_tiles(tiles, shape):
-    """The inverse of oracle.blocked_scales: where each byte of numbered scales went."""
+    """The inverse of oracle.blocked_scales: finds the place of each byte by numbering the scales."""
     numbers = np.arange(1, int(np.prod(shape)) + 1).reshape(shape)
     places = oracle.blocked_scales(numbers, np.int64)
     out = np.empty(numbers.size, np.uint8)

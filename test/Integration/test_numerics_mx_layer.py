@@ -5,7 +5,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Precision recipe mxfp8 (G8): mx_quantize and (G9), bit for bit on the CPU, and on AMD as near as its matrix cores add up."""
+"""Precision recipe mxfp8 (G8) with mx_quantize and (G9): bit for bit on the CPU, within a tolerance
+on AMD.
+"""
 
 import cases
 import numpy as np
@@ -15,7 +17,7 @@ from harness import Variant, check
 
 EXPERTS, TRANSPOSED = "experts", "transposed_gradient"
 COUNT, N, K = 5, 304, 208
-# (G5), the rounding of the result to bf16 included.
+# The tolerance of (G5), which includes rounding the result to bf16.
 TOLERANCE = 3e-3
 
 
@@ -35,7 +37,7 @@ def expect(inputs, kinds, case):
     e4m3, ends, x = kinds("e4m3"), inputs["offsets"], inputs["x"]
 
     def forward(rows, weights):
-        """Weights [E, K, N], quantized along K."""
+        """Weights are [E, K, N] and quantized along K."""
         a, sa = oracle.mx_quantize(rows, 1, "rceil", e4m3)
         b, sb = oracle.mx_quantize(weights, 1, "rceil", e4m3)
         return oracle.mx_grouped_matmul_2d3d(a, b, ends, sa, sb)

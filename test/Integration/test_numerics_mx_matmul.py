@@ -5,7 +5,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""grouped_matmul and linear with scales of blocks: (G9), bit for bit on the CPU, and on a GPU as near as its tensor cores add up."""
+"""grouped_matmul and linear with block scales (G9): bit for bit on the CPU, within a tolerance on
+GPUs.
+"""
 
 import cases
 import numpy as np
@@ -20,13 +22,15 @@ BF16, F32 = oracle.BF16, oracle.F32
 
 
 def block_scales(rng, shape, special):
-    """Ordinary bytes; 255 where `special`."""
+    """Returns ordinary scale bytes, and some 255 (NaN) if `special`."""
     b = rng.integers(100, 150, shape).astype(np.uint8)
     return np.where(rng.random(shape) < (0.02 if special else 0), 255, b).astype(np.uint8).view(oracle.E8M0)
 
 
 def forward(function, a, b, out, layout, accumulate=False, contraction=None):
-    """`contraction` is that of the function where it knows it."""
+    """Returns a variant of an M-grouped matmul. `contraction` is K if the function's types make it
+    static.
+    """
 
     def make(rng, case, kinds):
         (m, k, n), groups, pattern, special = case
@@ -52,7 +56,9 @@ def forward(function, a, b, out, layout, accumulate=False, contraction=None):
 
 
 def poison_neighbours(rows, ends):
-    """NaN in every other group and in the rows of none: no other group may notice."""
+    """Returns rows that are NaN in every other group and behind the last one. No other group may be
+    affected.
+    """
     begin = 0
     for i, end in enumerate(np.maximum.accumulate(np.clip(ends, 0, len(rows)))):
         if i % 2:
@@ -62,7 +68,7 @@ def poison_neighbours(rows, ends):
 
 
 def quantized(function, is_forward, out=F32, kinds_of=("e4m3", "e4m3"), modes=("rceil", "rceil"), accumulate=False):
-    """From bf16, in one program."""
+    """Returns a variant that quantizes bf16 operands and multiplies them in one program."""
 
     def make(rng, case, kinds):
         (m, k, n), groups, pattern, special = case
@@ -103,13 +109,13 @@ VARIANTS = [
 ]
 
 
-# Rows, contraction, columns; and whether there are NaN and infinities.
+# Rows, K, columns; combined with whether there are NaN and infinity.
 DENSE_SIZES = [(1, 16, 1), (64, 48, 40), (130, 160, 72), (300, 272, 264), (17, 1040, 128)]
 DENSE_CASES = tuple((sizes, special) for sizes in DENSE_SIZES for special in (False, True))
 
 
 def multiply_dense(a, b, sa, sb, out, c=None):
-    """As one group of all rows."""
+    """Computes a dense matmul as one group of all rows."""
     return oracle.mx_grouped_matmul_2d3d(a, b[None], np.array([len(a)], np.int32), sa, sb[None], out, c)
 
 
@@ -155,7 +161,7 @@ def test_grouped_matmul_of_blocks(cpu, variant, case):
 
 # --- On a GPU ---------------------------------------------------------------------
 
-# Rows, contraction, columns: parts of tiles and of stages, a single block, more tiles than multiprocessors.
+# Rows, K, columns: partial tiles and stages, a single block, and more tiles than SMs.
 GPU_SIZES = [(16, 16, 16), (208, 48, 72), (304, 144, 136), (1040, 528, 264), (4112, 256, 1032), (2064, 2080, 392)]
 GPU_CASES = [
     (variant.function, (sizes, groups, pattern, special))
@@ -174,15 +180,16 @@ GPU_CASES += [
     for sizes in GPU_SIZES
     for special in (False, True)
 ]
-# More groups than a wave has lanes, which look for a tile's group; their tiles of scales are counted, too.
+# More groups than a wave has lanes, so the search for a tile's group and its scale tiles takes a
+# loop.
 GPU_CASES += [("quantized_2d3d_f32", ((700, 64, 40), 130, pattern, False)) for pattern in cases.GROUP_PATTERNS[:2]]
-# Relative to the sum of the magnitudes of the products, which are exact; sums are nearly those of
-# f32.
+# Error relative to the sum of the products' magnitudes. Products are exact, and sums are nearly
+# those of f32.
 BLOCK_TOLERANCE = 5e-5
 
 
 def magnitudes(inputs):
-    """The operands without their signs."""
+    """Returns the operands without their signs."""
 
     def magnitude(x):
         sign = 1 << (8 * x.itemsize - 1)
@@ -195,7 +202,7 @@ def magnitudes(inputs):
 
 
 def check_sums(device, case, monkeypatch):
-    # In f64 the order of sums does not matter here.
+    # In f64 the order of the sum does not matter here, so np.matmul replaces the slow loop.
     monkeypatch.setattr(oracle, "_contract", np.matmul)
     function, case = case
     variant = next(variant for variant in VARIANTS if variant.function == function)
@@ -210,7 +217,7 @@ def check_sums(device, case, monkeypatch):
     actual = first.astype(np.float64)
     finite = np.isfinite(expected)
     np.testing.assert_array_equal(actual[~finite], expected[~finite])
-    # Two roundings of nearly the same sum may be neighbours.
+    # Two roundings of nearly equal sums may give neighbouring numbers.
     rounding = 2.0**-7 if first.dtype == BF16 else 2.0**-23
     error = np.abs(actual - expected) - rounding * np.abs(expected)
     assert (error[finite] <= BLOCK_TOLERANCE * sums[finite]).all(), f"{np.max(error[finite] / sums[finite]):.1e} of the sum"
@@ -221,10 +228,11 @@ def test_on_a_gpu(nvidia, case, monkeypatch):
     check_sums(nvidia, case, monkeypatch)
 
 
-# gfx950 multiplies blocks as they are; on gfx942 there is no kernel.
+# gfx950 multiplies with block scales; gfx942 has no such kernel.
 AMD_CASES = [case for case in GPU_CASES if "2d" in case[0] and case[1][0][0] < 2000]
 AMD_CASES += [(variant.function, case) for variant in VARIANTS if variant.file == DENSE for case in DENSE_CASES]
-# Groups of the contraction begin at any byte; many stages, more groups than lanes, none with rows, parts of tiles.
+# K-grouped: groups begin at any byte; many stages, more groups than lanes, empty groups and partial
+# tiles.
 AMD_CASES += [
     (function, (sizes, groups, pattern, special))
     for function in ("quantized_2d2d_f32", "quantized_2d2d_bf16_accumulate")
@@ -234,7 +242,7 @@ AMD_CASES += [
         ((1040, 24, 136), 75, "random", True),
         ((1040, 16, 16), 130, "empty_middle", True),
         ((528, 40, 24), 9, "invalid", True),
-        # Lines begin at any byte, too.
+        # Rows begin at any byte, too.
         ((301, 40, 136), 7, "random", True),
         ((530, 136, 24), 3, "empty_middle", True),
         ((1, 16, 24), 2, "random", False),

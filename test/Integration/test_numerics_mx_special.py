@@ -5,9 +5,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""The special values of docs/reference/semantics.md in every mode of mx_quantize, along both axes, from and to every type: the
-rules (X2) to (X5), (X10) and (X11). Random cases beside them: a slice of 10,000 on each run, all of them with
-FP8MOE_MX_CASES=10000.
+"""The special values of docs/reference/semantics.md in every mode of mx_quantize, along each axis,
+for every pair of types: (X2) to (X5), (X10), (X11).
+
+A part of 10,000 random cases runs each time; FP8MOE_MX_CASES=10000 runs all.
 """
 
 import itertools
@@ -27,7 +28,7 @@ BLOCK = oracle.MX_BLOCK
 
 
 def neighbours(values, dtype):
-    """Positive numbers of the type, and the ones below and above each."""
+    """Returns positive numbers of the type with their lower and upper neighbours."""
     bits = oracle.bits(np.asarray(values, np.float64).astype(np.float32).astype(dtype))
     bits = bits[(bits > 0) & np.isfinite(bits.view(dtype).astype(np.float32))]
     near = np.unique(np.concatenate([bits - 1, bits, bits + 1])).astype(bits.dtype).view(dtype)
@@ -35,14 +36,14 @@ def neighbours(values, dtype):
 
 
 def magnitudes(dtype, kind):
-    """Every amax that the page lists."""
+    """Returns every amax that the page lists."""
     t = oracle.FP8_TYPES[kind]
     powers = np.ldexp(1.0, np.arange(-149, 128))
     even = 2 - 2.0 ** -(t.mantissa + 1)
     info = {oracle.BF16: (7, 0x7F7F), oracle.F32: (23, 0x7F7FFFFF)}[np.dtype(dtype)]
     mantissa, largest = info
     unsigned = np.dtype(f"u{np.dtype(dtype).itemsize}")
-    # Subnormals at both ends, the smallest normal, the largest number.
+    # Subnormals of both ends, the smallest normal number and the largest number.
     ends = np.array([1, 2, 3, (1 << mantissa) - 1, 1 << mantissa, (1 << mantissa) + 1, largest - 1, largest], unsigned)
     parts = [powers, even * powers, t.max * np.ldexp(1.0, np.arange(-149 - t.emax, 119 - t.emax))]
     with np.errstate(over="ignore"):
@@ -51,28 +52,28 @@ def magnitudes(dtype, kind):
 
 
 def special_blocks(dtype, kind):
-    """Blocks of 32, one a line: named in the page."""
+    """Returns blocks of 32 that the page describes, one per row."""
     rng = cases.rng_for("mx special", str(dtype), kind)
     t = oracle.FP8_TYPES[kind]
     with np.errstate(all="ignore"):
         amaxes = magnitudes(dtype, kind).astype(np.float32)
         lines = []
-        # One element that is not zero, of either sign, among zeros of both signs.
+        # One nonzero element of either sign among zeros of both signs.
         alone = np.where(rng.random((amaxes.size, BLOCK)) < 0.5, np.float32(0), np.float32(-0.0))
         at = np.arange(amaxes.size) % BLOCK
         alone[np.arange(amaxes.size), at] = amaxes * rng.choice([-1, 1], amaxes.size).astype(np.float32)
         lines.append(alone)
-        # Elements of all sizes and both signs with that amax.
+        # Elements of all magnitudes and both signs with that amax.
         mixed = (amaxes[:, None] * rng.uniform(-1, 1, (amaxes.size, BLOCK))).astype(np.float32)
         mixed *= np.ldexp(1.0, -rng.integers(0, 20, mixed.shape)).astype(np.float32)
         mixed[np.arange(amaxes.size), at] = amaxes
         lines.append(mixed)
-        # Ties, up and down, for each scale that one of them has.
+        # Ties for each scale that one of them has.
         ladder = cases._fp8_ladder(kind).astype(np.float32)
         ties = np.concatenate([ladder, np.zeros(-ladder.size % BLOCK, np.float32)]).reshape(-1, BLOCK)
         ties[:, -1] = t.max
         lines += [np.ldexp(ties, shift) for shift in (-20, 0, 20)]
-        # NaNs and infinities.
+        # Blocks with NaN and infinity.
         base = rng.standard_normal((6, BLOCK)).astype(np.float32)
         base[0, 0] = base[1, -1] = np.nan
         base[2, :] = np.nan
@@ -83,7 +84,7 @@ def special_blocks(dtype, kind):
 
 
 def run(device, dtype, kind, mode, axis, lines):
-    """Quantizes the lines as blocks along the axis and compares."""
+    """Quantizes the rows as blocks along the axis and compares with the oracle."""
     x = np.ascontiguousarray(lines if axis == 1 else lines.T)
     out = device.run(FILE, f"{dtype}_{kind}_{mode}_axis{axis}", [{"x": x}])[0]
     q, b = oracle.mx_quantize(x, axis, mode, device.kinds(kind))
@@ -98,7 +99,7 @@ def test_special_values(mx_device, dtype, kind, mode, axis):
 
 @pytest.mark.parametrize("dtype, kind, mode, axis", VARIANTS)
 def test_random_cases(mx_device, dtype, kind, mode, axis):
-    """A case is a matrix of a random size, of all sorts of lines."""
+    """Each case is a matrix of random size with all sorts of blocks."""
     rng = cases.rng_for("mx random", dtype, kind, mode, axis)
     for _ in range(-(-RANDOM_CASES // len(VARIANTS))):
         shape = tuple(int(n) for n in rng.integers(0, 100, 2))

@@ -5,10 +5,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""relayout and views on every executor: (V1)..(V3), (P1)..(P3).
+"""relayout and views on every executor: (V1) to (V3), (P1) to (P3).
 
-Inputs are random bits, so that NaN payloads and negative zeros are among them;
-outputs are compared bit for bit (V2).
+Inputs are random bits, which include NaN payloads and negative zeros. Outputs must match bit for
+bit (V2).
 """
 
 import cases
@@ -32,7 +32,7 @@ def random_bits(rng, shape, dtype):
 
 
 def copy(function, element, layout, shapes):
-    """The logical tensor stays what it is."""
+    """Returns a variant whose result is the input, as a copy keeps the logical tensor."""
 
     def make(rng, case, kinds):
         x = random_bits(rng, case, element_type(element, kinds))

@@ -5,8 +5,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===------------------------------------------------------------------------===#
-"""Operations on rows, alone and computed by the kernel that quantizes their result. Groups of up to 200 rows in the mean are
-quantized by that kernel; for longer ones the rows are written first."""
+"""Row operations by themselves, and computed inside the kernel that quantizes their result.
+
+Groups of up to 200 rows on average use that kernel. For longer ones, the rows are written first.
+"""
 
 import cases
 import numpy as np
@@ -19,14 +21,14 @@ TYPES = {"bf16": oracle.BF16, "f32": oracle.F32}
 
 
 def numbers(rng, tokens, count):
-    """Rows of some tokens, and numbers of none."""
+    """Returns row indices, some of them out of range."""
     rows = rng.integers(0, max(tokens, 1), count)
     none = rng.random(count) < (0.1 if tokens else 1)
     return np.where(none, rng.choice([-1, -(2**31), tokens, 2**31 - 1], count), rows).astype(np.int32)
 
 
 def halves(rng, rows, width, dtype, special):
-    """Gates of all magnitudes that an exponential tells apart, and some that are none."""
+    """Returns gates of all magnitudes that the exponential distinguishes, and some special values."""
     h = rng.standard_normal((rows, 2 * width)) * 2.0 ** rng.uniform(-10, 8, (rows, 1))
     if special:
         odd = rng.choice([np.inf, -np.inf, np.nan, 0.0, -0.0, 80.0, -80.0, 100.0, -100.0, 1e30, -1e30], h.shape)
@@ -72,7 +74,7 @@ def quantize(rows, offsets, kinds, pad):
     return {"q0": oracle.pad_groups(q0, offsets, pad, 0) if pad else q0, "q1": q1, "s0": s0, "s1": s1}
 
 
-#: (case of groups, tokens)
+#: A case of groups, and its number of tokens.
 GROUPS = tuple(
     (groups, pattern, rows, special, tokens)
     for groups, pattern, rows, special, tokens in (
@@ -104,7 +106,7 @@ def quantized(function, pad=None):
 
 
 def dense(function):
-    """Rows without groups, quantized along both axes."""
+    """Returns a variant for rows without groups, quantized along both axes."""
     width = int(function.rsplit("_", 1)[1])
 
     def make(rng, case, kinds):
@@ -138,7 +140,9 @@ def test_rows(device, variant, case):
 
 
 def close(actual, expected):
-    """Sigmoids differ by 1e-5 of themselves (A2), which may be one unit of a bf16, and cancel where the slope is zero."""
+    """Compares with a tolerance: sigmoids may differ by 1e-5 (A2), which can be one bf16 unit. They
+    cancel where the slope is zero.
+    """
     actual, expected = actual.astype(np.float64), expected.astype(np.float64)
     is_number = np.isfinite(expected)
     assert np.array_equal(np.isnan(actual), np.isnan(expected))
@@ -156,7 +160,9 @@ def test_activation(device, variant, case):
 
 @pytest.mark.parametrize("variant, pad", FUSED, ids=lambda value: getattr(value, "function", ""))
 def test_quantized_activation(device, variant, pad):
-    """A kernel that computes rows and quantizes them has the bits of one that writes the rows, then quantized."""
+    """A kernel that computes and quantizes rows gives the bits of writing the rows and quantizing
+    them.
+    """
     batch = [variant.inputs(case, device.kinds) for case in variant.cases]
     of_rows = [{name: inputs[name] for name in inputs if name != "offsets"} for inputs in batch]
     rows = device.run(FILE, variant.function.removeprefix("quantized_"), of_rows)

@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""The oracle's own tests: values worked out by hand from docs/reference/semantics.md."""
+"""Tests of the oracle: values that were computed by hand from docs/reference/semantics.md."""
 
 import numpy as np
 import oracle
@@ -19,7 +19,7 @@ def bits_to_f32(*bits):
 
 
 def value_table(kind):
-    """The value of each of the 256 codes, from the definition of the type (F1)."""
+    """Returns the value of each of the 256 codes by the definition of the type (F1)."""
     exponent_bits, mantissa_bits = (4, 3) if kind.startswith("e4m3") else (5, 2)
     fnuz = kind.endswith("fnuz")
     bias = (1 << (exponent_bits - 1)) - 1 + fnuz
@@ -43,7 +43,7 @@ def value_table(kind):
 
 
 def round_by_table(x, kind):
-    """Round to nearest even by search in the table of finite codes."""
+    """Rounds to nearest even by searching the table of finite codes."""
     table = value_table(kind)
     codes = [c for c in range(128) if np.isfinite(table[c])]
     values = table[codes]
@@ -96,7 +96,7 @@ def test_fp8_nan_survives_the_clamp(kind):
 
 @pytest.mark.parametrize("kind, exponent", [("e4m3fn", 48), ("e4m3fnuz", 47), ("e5m2", 55), ("e5m2fnuz", 55)])
 def test_zero_slice(kind, exponent):
-    """(Q6), with the constants that the page states."""
+    """(Q6): zero slices have the scales that the page states."""
     x = np.array([[0.0, -0.0]], np.float32)
     assert oracle.scale(x, 1, kind, pow2=True)[0] == np.float32(2.0**exponent)
     exact = oracle.scale(x, 1, kind, pow2=False)
@@ -112,14 +112,16 @@ def test_scale_by_hand():
 
 
 def test_scale_is_a_double_division_rounded_once():
-    """448 / 1e-12 in f32 would use f32(1e-12) and differ; so would an approximate reciprocal."""
+    """The quotient is f64: 448 / 1e-12 in f32 would use f32(1e-12) and differ, as would an
+    approximate reciprocal.
+    """
     amax = np.float32(1e-12)  # just below the f64 constant
     assert np.float64(amax) < 1e-12
     assert oracle.scale_from_amax(np.array([amax]), "e4m3fn", False)[0] == np.float32(448 / 1e-12)
 
 
 def test_nan_and_inf_slices():
-    """(Q7), (Q8)."""
+    """(Q7), (Q8): scales of slices with NaN and infinity."""
     x = np.array([[1.0, np.nan, np.inf], [-1.0, 2.0, -np.inf]], np.float32)
     for pow2 in (False, True):
         s = oracle.scale(x, 1, "e4m3fn", pow2)
@@ -131,7 +133,9 @@ def test_nan_and_inf_slices():
 
 
 def test_subnormal_input_is_not_flushed():
-    """(F4): the smallest bf16 subnormal, 2^-133, times 2^48 underflows to 0 but as amax of a slice still counts as 1e-12."""
+    """(F4): the smallest bf16 subnormal, 2^-133, is not flushed to zero. As an amax it counts as
+    1e-12, and times 2^48 it still rounds to 0.
+    """
     x = np.array([[1]], np.uint16).view(oracle.BF16)
     assert float(x[0, 0]) == 2.0**-133
     assert oracle.scale(x, 1, "e4m3fn", True)[0] == 2.0**48
@@ -140,7 +144,7 @@ def test_subnormal_input_is_not_flushed():
 
 
 def test_jagged_groups():
-    """(J2), (J3), (J4): empty groups, a decreasing end, an end past the extent, trailing rows."""
+    """(J2), (J3), (J4): empty groups, a decreasing end, an end past the extent, remainder rows."""
     assert oracle.group_bounds([2, 2, 1, 9], 5) == [(0, 2), (2, 2), (2, 2), (2, 5)]
     assert oracle.group_bounds([-3, 2], 5) == [(0, 0), (0, 2)]
     x = np.array([[1.0], [2.0], [np.nan]], np.float32)
@@ -153,7 +157,7 @@ def test_jagged_groups():
 
 
 def test_padded_groups():
-    """(P1), (P2), (V3)."""
+    """(P1), (P2), (V3): padding and packing."""
     x = np.arange(1, 8, dtype=np.float32).reshape(7, 1)
     padded = oracle.pad_groups(x, [3, 3, 5], 4)
     assert padded[:, 0].tolist() == [1, 2, 3, 0, 4, 5, 0, 0] + [0] * 8
@@ -197,7 +201,7 @@ def test_mx_scale_bytes(amax, floor, rceil):
 
 
 def test_mx_rceil_is_the_smallest_sufficient_power():
-    """(X3) as a property: 2^(b-127) >= product > 2^(b-128), except where clamped at byte 0."""
+    """(X3): 2^(b-127) >= product > 2^(b-128), except where the byte is clamped to 0."""
     a = np.abs(np.random.default_rng(4).integers(0, 0x7F800000, 100_000).astype(np.uint32).view(np.float32))
     product = (a * np.float32(1 / 448)).astype(np.float64)
     b = oracle.mx_scale_bytes(a, "rceil", "e4m3fn").astype(np.int64)
@@ -206,7 +210,7 @@ def test_mx_rceil_is_the_smallest_sufficient_power():
 
 
 def test_mx_data():
-    """(X5): a block scaled by 2, a block with an infinity, a zero block."""
+    """(X5): a block scaled by 2, a block with an infinity, a block of zeros."""
     x = np.zeros((1, 96), np.float32)
     x[0, :3] = [896.0, -2.0, 960.0]
     x[0, 40] = np.inf
@@ -226,7 +230,7 @@ def test_mx_axis_is_only_a_transposition():
 
 
 def test_mx_short_last_block():
-    """(X1): 33 elements are two blocks; the second has one element."""
+    """(X1): 33 elements are two blocks, the second one with one element."""
     x = np.full((1, 33), 448, np.float32)
     x[0, 32] = 2.0
     q, b = oracle.mx_quantize(x, 1, "floor", "e4m3fn")
@@ -234,7 +238,9 @@ def test_mx_short_last_block():
 
 
 def test_jagged_mx_rows_along_columns():
-    """(X7) along 1: group starts at rows 0 and 128 of the scales; a trailing row has neither data nor scale."""
+    """(X7) along 1: groups start at rows 0 and 128 of the scales. The remainder row has neither
+    data nor a scale.
+    """
     x = np.full((3, 32), 448, np.float32)
     q, b = oracle.jagged_mx_quantize(x, [1, 2], 1, "floor", "e4m3fn")
     assert b.shape == (384, 1)  # round_up(3 + 2 * 127, 128)
@@ -243,7 +249,7 @@ def test_jagged_mx_rows_along_columns():
 
 
 def test_jagged_mx_blocks_along_rows():
-    """(X7) along 0: 33 rows are 2 blocks in 4 columns; the next group's blocks start at column 4."""
+    """(X7) along 0: 33 rows are 2 blocks in 4 columns. The next group's blocks start at column 4."""
     x = np.full((40, 1), 448, np.float32)
     x[32:] = 4.0
     q, b = oracle.jagged_mx_quantize(x, [33, 39], 0, "floor", "e4m3fn")
@@ -253,7 +259,7 @@ def test_jagged_mx_blocks_along_rows():
 
 
 def test_blocked_scales_follow_the_formula():
-    """(X6), element by element."""
+    """(X6): blocked scales match the formula, element by element."""
     rows, cols = 200, 6
     b = np.random.default_rng(6).integers(1, 255, (rows, cols)).astype(np.uint8)
     out = oracle.blocked_scales(b)
@@ -269,7 +275,7 @@ def test_blocked_scales_follow_the_formula():
 
 
 def test_dequantize():
-    """(Q10): by hand, and NaN from the zero scale of (Q8)."""
+    """(Q10): values by hand, and NaN from the zero scale of (Q8)."""
     q = np.array([[256.0, -0.0]], np.float32).astype(oracle.FP8_TYPES["e4m3fn"].dtype)
     assert oracle.dequantize(q, np.array([128.0], np.float32), 1, oracle.BF16)[0].astype(np.float32).tolist() == [
         2.0,
@@ -312,7 +318,9 @@ def test_grouped_matmul_2d2d_by_hand():
 
 
 def test_accumulation_rounds_the_product_first():
-    """(G6): f32(1 + 2^-30) is 1, and 2^24 + 1 ties to 2^24; the exact sum would round to 2^24 + 2."""
+    """(G6): the product is rounded before the sum. f32(1 + 2^-30) is 1, and 2^24 + 1 ties to 2^24;
+    the exact sum would give 2^24 + 2.
+    """
     a = np.array([[1, 2.0**-15]], np.float32).astype(oracle.BF16)
     c = np.array([[2.0**24]], np.float32)
     out = oracle.grouped_matmul_2d3d(a, a.T[None], [1], dtype=oracle.F32, c=c)
@@ -331,7 +339,7 @@ def test_matmul_sum_of_e4m3_is_exact():
 
 
 def test_comparison_treats_nan_as_a_class():
-    """(F3)."""
+    """(F3): any NaN equals any other."""
     e4m3 = oracle.FP8_TYPES["e4m3fn"].dtype
     x = np.array([0x7F, 0x7F, 0x01], np.uint8).view(e4m3)
     y = np.array([0xFF, 0x01, 0x01], np.uint8).view(e4m3)

@@ -5,12 +5,14 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""The programs of fp8moe.torch for the experts of public models, in every recipe, for every chip with matmuls: no error,
-no copy, no spill.
+"""Programs of fp8moe.torch for the experts of public models, in every recipe, for every chip with
+matmuls: no errors, copies or spills.
 
-Copies are counted in the tensor IR, of all layers. Registers are known when kernels are generated, which takes a hundred
-times as long: here of one program for each class of matmuls, whose sizes have the same divisors. FP8MOE_MODELS=all
-generates every kernel of every layer. A kernel that spills is an error of the compiler.
+Copies are counted in the tensor IR of all layers. Spills need generated kernels, which takes a
+hundred times as long. One program is therefore generated for each class of sizes with the same
+divisors; FP8MOE_MODELS=all generates all.
+
+A kernel that spills is an error of the compiler.
 """
 
 import collections
@@ -30,7 +32,8 @@ TOOL = executors.BUILD / "bin" / "fp8moe-compile"
 ALL = os.environ.get("FP8MOE_MODELS") == "all"
 pytestmark = pytest.mark.skipif(not TOOL.exists(), reason=f"{TOOL} is not there")
 
-#: Hidden size, size of an expert, and experts; below the line those of a rank under expert parallelism.
+#: Hidden size, expert size and number of experts. Entries below the line are one rank under expert
+#: parallelism.
 MODELS = {
     "Mixtral 8x7B": (4096, 14336, 8),
     "Mixtral 8x22B": (6144, 16384, 8),
@@ -61,16 +64,16 @@ MODELS = {
     "DeepSeek-V3, EP 32": (7168, 2048, 8),
 }
 
-#: Of so many classes one is generated: ptxas takes several times as long as LLVM.
+#: One of this many classes is generated, as ptxas is several times slower than LLVM.
 EACH = {"sm_90a": 1 if ALL else 8, "gfx942": 1, "gfx950": 1}
 
-#: The sizes of a layer, of which several models have some, and a program of it.
+#: The sizes of a layer, which several models may share, and a program of it.
 Layer = collections.namedtuple("Layer", "K N E weights recipe")
 Program = collections.namedtuple("Program", "layer name source tensor")
 
 
 def list_layers():
-    """The gate or up projection, both in one, and the down projection; of models of each layout of weights."""
+    """Returns gate, up, gate-and-up and down projections, for both layouts of weights."""
     layers = {}
     for index, (hidden, expert, experts) in enumerate(MODELS.values()):
         for K, N in ((hidden, expert), (hidden, 2 * expert), (expert, hidden)):
@@ -81,7 +84,7 @@ def list_layers():
 
 
 def split(text):
-    """The functions of a module by name, without `func.func @name`."""
+    """Returns the functions of a module by name, without `func.func @name`."""
     return dict(re.findall(r"^  func\.func @(\w+)(.*?^  })$", text, flags=re.M | re.S))
 
 
@@ -95,8 +98,9 @@ def compile_layer(layer, chip):
 
 
 def list_kernels(program):
-    """The operations with tiles; of matmuls, unless all are asked for, with the divisors of sizes that kernels tell apart,
-    and whether one wave looks at all groups at once."""
+    """Returns the operations with tiles. For matmuls, sizes are reduced to the divisors that
+    kernels distinguish, and to whether one wave can search all groups.
+    """
 
     def classify(line):
         operation, tiles, types = re.match(r"(.*) tiles (\[.*?\]) : (.*)", line).groups()
@@ -109,7 +113,7 @@ def list_kernels(program):
 
 
 def choose_programs(found):
-    """The first ones that have all kernels."""
+    """Returns the first programs that together have all kernels."""
     chosen, seen = [], set()
     for program in found:
         kernels = list_kernels(program)
@@ -120,7 +124,7 @@ def choose_programs(found):
 
 
 def generate(chosen, chip, folder):
-    """Compiles the programs in one module, where equal kernels are one."""
+    """Compiles the programs as one module, in which equal kernels are shared."""
     folder.mkdir()
     source = folder / "programs.mlir"
     text = [f"  func.func @f{i}_{program.name}{program.source}" for i, program in enumerate(chosen)]
@@ -136,9 +140,10 @@ def test_every_layer_compiles(chip, tmp_path):
         copies = [
             (*program.layer, program.name) for program in found if re.search(r"fp8moe\.(relayout|contiguous) ", program.tensor)
         ]
-        # One group is few strips for a whole chip: on AMD a copy, whose slices are many, takes less time.
+        # With one group, AMD's kernels have too few columns for a whole chip. A copy, after which
+        # each column is a row, is faster.
         assert not [copy for copy in copies if copy[2] > 1 or not chip.startswith("gfx")]
-        if chip == "cpu":  # has no tiles
+        if chip == "cpu":  # CPU programs have no tiles
             return
         chosen = choose_programs(found)[:: EACH[chip]]
         parts = [chosen[i : i + 16] for i in range(0, len(chosen), 16)]

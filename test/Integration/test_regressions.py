@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""One test per number of the list "Regressions" of docs/reference/semantics.md."""
+"""One test per number of the list "Regressions" in docs/reference/semantics.md."""
 
 import subprocess
 
@@ -32,13 +32,13 @@ def run_jagged(executor, function, kind, pow2, inputs):
 
 
 def test_regression_1_one_group_far_above_the_average(device):
-    """(R1): with the sizes at which it was seen."""
+    """(R1), with the sizes at which it was found."""
     inputs = jagged_inputs("R1", [2048] + [256] * 15, 1024)
     run_jagged(device, "bf16_e4m3_pow2_row_to_col", "e4m3", True, inputs)
 
 
 def test_regression_2_scales_at_the_last_columns(device):
-    """(R2): N = 2880 is no multiple of 128; scales of the next group must stay."""
+    """(R2): N = 2880 is no multiple of 128. Scales of the next group must not be overwritten."""
     inputs = jagged_inputs("R2", [5] * 16, 2880)
     run_jagged(device, "bf16_e4m3_pow2_row_to_col", "e4m3", True, inputs)
     inputs["x"] = cases.lay_out(inputs["x"], (1, 0))
@@ -46,7 +46,7 @@ def test_regression_2_scales_at_the_last_columns(device):
 
 
 def test_regression_3_one_artifact_for_every_token_count(cpu, compiler):
-    """(R3): no size of the token dimension is compiled in, and none compiles again."""
+    """(R3): one artifact serves every number of tokens, without compiling again."""
     for tokens in [0, 1, 2, 3, 5, 8, 13, 31, 32, 33, 63, 64, 65, 127, 128, 129, 1000]:
         inputs = jagged_inputs(f"R3/{tokens}", [tokens // 3, tokens - tokens // 3], 8)
         run_jagged(cpu, "bf16_e4m3_pow2_row_to_col", "e4m3", True, inputs)
@@ -55,7 +55,7 @@ def test_regression_3_one_artifact_for_every_token_count(cpu, compiler):
 
 @pytest.mark.parametrize("groups", [3, 63])
 def test_regression_4_block_scales_of_any_number_of_groups(mx_device, groups):
-    """(R4)"""
+    """(R4): block scales of any number of groups."""
     inputs = jagged_inputs(f"R4/{groups}", [(7 * g) % 50 for g in range(groups)], 40)
     q, b = oracle.jagged_mx_quantize(inputs["x"], inputs["offsets"], 1, "rceil", mx_device.kinds("e4m3"))
     outputs = mx_device.run("mx_quantize.mlir", "bf16_e4m3_rceil_axis1_jagged", [inputs])[0]
@@ -63,7 +63,7 @@ def test_regression_4_block_scales_of_any_number_of_groups(mx_device, groups):
 
 
 def test_regression_5_weight_gradient_of_any_group_sizes(cpu):
-    """(R5): sizes that are not multiples of 16, and empty groups at every place."""
+    """(R5): group sizes that are no multiples of 16, and empty groups at every place."""
     rng = cases.rng_for("R5")
     sizes = [0, 1, 15, 0, 17, 33, 0]
     tokens, n, k = sum(sizes) + 2, 24, 40
@@ -79,7 +79,9 @@ def test_regression_5_weight_gradient_of_any_group_sizes(cpu):
 
 
 def test_regression_6_rows_past_the_last_offset(device):
-    """(R6): they are zero in an output that held other bytes, and their NaN reaches nothing."""
+    """(R6): rows past the last offset are zero, whatever the output held, and their NaN affects
+    nothing.
+    """
     inputs = jagged_inputs("R6", [3, 0, 40], 200, trailing=90)
     inputs["x"][43:] = np.nan
     for function in ("bf16_e4m3_pow2_row_to_col", "bf16_e4m3_none_row_to_col"):
@@ -89,7 +91,7 @@ def test_regression_6_rows_past_the_last_offset(device):
 
 
 def test_regression_7_f32_input_is_read_as_f32(device):
-    """(R7): the low half of an f32 decides which side of a tie it is on."""
+    """(R7): the low half of an f32 decides the direction of a tie."""
     inputs = jagged_inputs("R7", [20, 13], 64, oracle.F32)
     inputs["x"][0] = 448.0
     inputs["x"][1:20] = 17.0
@@ -100,7 +102,7 @@ def test_regression_7_f32_input_is_read_as_f32(device):
 
 
 def test_regression_7_the_flavour_is_that_of_the_target(cpu):
-    """(R7): `!fp8moe.e4m3` is FNUZ where the hardware is, with its own largest value."""
+    """(R7): on FNUZ hardware, `!fp8moe.e4m3` is FNUZ, with its own largest value."""
     inputs = jagged_inputs("R7 flavour", [16], 8)
     outputs = run_jagged(cpu, "bf16_e4m3_pow2_row_to_col", "e4m3", True, inputs)
     assert outputs["q"].dtype == cpu.kinds.dtype("e4m3")
@@ -108,7 +110,7 @@ def test_regression_7_the_flavour_is_that_of_the_target(cpu):
 
 @pytest.mark.parametrize("target, wrong", [("gfx942", "f8E4M3FN"), ("sm_90a", "f8E4M3FNUZ"), ("gfx950", "f8E4M3FNUZ")])
 def test_regression_7_the_other_flavour_is_refused(compiler, target, wrong, tmp_path):
-    """(R7): IR that names the flavour that the hardware lacks does not compile."""
+    """(R7): IR with an FP8 type that the hardware lacks does not compile."""
     source = tmp_path / "wrong.mlir"
     source.write_text(
         f"func.func @wrong(%x: tensor<?x64xbf16>) -> (tensor<?x64x{wrong}>, tensor<?xf32>) {{\n"

@@ -5,9 +5,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===------------------------------------------------------------------------===#
-"""Quantizations along both axes whose columns are made of rows in FP8: those bytes do not tell a column's where either is
-subnormal, and there are cases with many of each. Rows are dealt to blocks, which combine magnitudes in memory; tiles of 128
-rows begin at multiples of 32."""
+"""Quantizations along both axes that rescale FP8 rows to columns.
+
+A subnormal value in either needs the input instead, and many cases have some. Blocks share rows and
+combine column maxima in memory. Tiles of 128 rows begin at multiples of 32.
+"""
 
 import oracle
 import pytest
@@ -17,7 +19,7 @@ from rescaling import drawn_experts, experts, sparse, spread
 FILE = "rescaled_both_axes.mlir"
 BF16, F32 = oracle.BF16, oracle.F32
 
-# Where accesses are aligned, others than multiples of 16 go to another kernel.
+# Where accesses must be aligned, numbers that are no multiples of 16 use another kernel.
 TOKENS = (0, 1, 16, 31, 144, 257, 304, 1008)
 GROUPS = (1, 2, 7, 70)
 
@@ -60,5 +62,5 @@ def test_subnormal_on_either_side(gpu, variant, case):
 @pytest.mark.parametrize("multiprocessors", (1, 5))
 @pytest.mark.parametrize("variant", [VARIANTS[0], VARIANTS[5]], ids=lambda variant: variant.function)
 def test_rows_are_dealt(rocm, variant, multiprocessors):
-    """Blocks that have one segment's rows, several ones', or parts of them."""
+    """Blocks have rows of one segment, of several, or of a part of one."""
     check_on(rocm, variant, multiprocessors)

@@ -5,8 +5,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""The single-pass outer quantize kernel of sm_90a: its numerics (the same programs run on every executor), and what may be in
-its workspace and happen around it."""
+"""The single-pass quantize kernel of sm_90a. Every executor checks the numerics.
+
+GPU tests cover workspace contents, streams, graphs and boundaries between tiles.
+"""
 
 import executors
 import harness
@@ -18,7 +20,7 @@ from harness import check, deal, experts_columns, parameters
 FILE = "streamed_quantize.mlir"
 BF16, F32 = oracle.BF16, oracle.F32
 
-# Around the sizes of tiles (128 rows, 64 columns), and of sectors (32 rows).
+# Numbers of tokens around the sizes of tiles (128 rows, 64 columns) and sectors (32 rows).
 TOKENS = (1, 31, 128, 129, 300, 1000, 2600)
 ALIGNED_TOKENS = (16, 128, 304, 1008, 2608)
 WIDTHS = (8, 64, 72, 200)
@@ -39,7 +41,7 @@ VARIANTS = [
     jagged("bf16_e4m3_none_padded_16", BF16, "e4m3", False, pad=16),
     jagged("f32_e4m3_pow2_padded_200", F32, "e4m3", True, pad=200),
     experts_columns(FILE, "bf16_e4m3_pow2_weights", (1, 1, 8), (3, 128, 64), (2, 300, 72), (4, 129, 200)),
-    # Units of more than 12 tiles, in whole sets of four and not.
+    # Panels of more than 12 tiles, in whole sets of four and in partial ones.
     experts_columns(FILE, "bf16_e4m3_pow2_weights", (1, 1800, 264), (2, 1700, 256)),
 ]
 
@@ -50,7 +52,7 @@ def test_streamed(device, variant, case):
 
 
 # ===----------------------------------------------------------------------===#
-# On an NVIDIA GPU: everything but the numbers
+# GPU tests of everything but the numbers.
 # ===----------------------------------------------------------------------===#
 
 chip, why_not = executors.cuda_target()
@@ -93,7 +95,9 @@ class Work:
 
 
 def check_pitches(program, pitches, width, sizes, seed, remainder=0):
-    """Columns whose pitch has these remainders by 16; behind the groups are at least `remainder` rows of none."""
+    """Checks column pitches with these remainders modulo 16. At least `remainder` rows belong to no
+    group.
+    """
     for pitch in pitches:
         tokens = sum(sizes) + remainder
         tokens += (pitch - tokens) % 16
@@ -115,7 +119,9 @@ def works():
 @on_a_gpu
 @pytest.mark.parametrize("contents", ["zeros", "ones", "random", "previous"])
 def test_any_workspace(compiler, works, contents, monkeypatch):
-    """Nothing is assumed of the workspace: not zeros, and not what another launch left."""
+    """The kernel assumes nothing of its workspace: neither zeros nor the contents that another
+    launch left.
+    """
     import fp8moe
     import torch
     from fp8moe import _tensors
@@ -135,7 +141,7 @@ def test_any_workspace(compiler, works, contents, monkeypatch):
         return memory
 
     monkeypatch.setattr(_tensors, "torch_local_allocator", lambda torch, device: (make, None))
-    # A program of its own: what makes a call's tensors is found once.
+    # A separate program, because the tensors of a call are allocated once per program.
     program = fp8moe.load(str(compiler.artifact(FILE, chip)), device="cuda:0").program("bf16_e4m3_pow2")
     for _ in range(3):
         for work in works:
@@ -146,8 +152,9 @@ def test_any_workspace(compiler, works, contents, monkeypatch):
 @on_a_gpu
 @pytest.mark.parametrize("priorities", [(0, 0), (0, -1)])
 def test_two_streams(program, works, priorities):
-    """Launches that compete for multiprocessors wait for each other as a whole, also when each may begin while the one
-    before it in its stream ends."""
+    """Cooperative launches compete for SMs and wait for each other as a whole. Each may also begin
+    while the previous one in its stream ends.
+    """
     import torch
 
     streams = [torch.cuda.Stream(priority=priority) for priority in priorities]
@@ -163,7 +170,7 @@ def test_two_streams(program, works, priorities):
 
 @on_a_gpu
 def test_graph_replays(program, works):
-    """The grid is that of the device; offsets and contents may change between replays."""
+    """The grid is the device's. Offsets and contents may change between replays."""
     import torch
 
     work, other = works[0], Work(4096, 512, [0, 4000, 1, 2, 3], 4)
@@ -184,8 +191,12 @@ def test_graph_replays(program, works):
 @pytest.mark.parametrize("more", [0, 1])
 @pytest.mark.parametrize("tiles, rows, pitch", [(12, 128, 0), (13, 256, 0), (9, 128, 1), (10, 256, 1)])
 def test_largest_units(program, tiles, rows, pitch, more):
-    """As many tiles a block as full lines may have, and as the ring has stages, and one more: 13 stages, and 10 where columns
-    begin anywhere. The group before ends in the middle of a sector, which belongs to the large one where its lines are full."""
+    """Groups with as many tiles as a block's 13 stages, one less and one more; 10 stages if columns
+    begin at any address.
+
+    The previous group ends inside a sector, which the large group writes if its 128-byte rows are
+    full.
+    """
     import torch
 
     blocks = torch.cuda.get_device_properties(0).multi_processor_count
@@ -197,7 +208,7 @@ def test_largest_units(program, tiles, rows, pitch, more):
         work.check(program(work.x, work.offsets))
 
 
-# Experts, tiles of a unit and units, for a number of multiprocessors.
+# Numbers of experts, tiles per panel, and panels, for a number of SMs.
 LONG_RUNS = {
     "no relays of the last units": lambda blocks: (1, 64, 36),
     "units that are not interleaved": lambda blocks: (1, 64, 33),
@@ -213,7 +224,7 @@ LONG_RUNS = {
 @on_a_gpu
 @pytest.mark.parametrize("case", LONG_RUNS)
 def test_long_runs(compiler, case):
-    """Weights of so many tiles (of 128 x 64) that blocks take four of them together."""
+    """Weights with so many tiles (of 128 x 64) that a block takes four of a panel in a row."""
     import fp8moe
     import torch
 
@@ -236,8 +247,9 @@ def test_long_runs(compiler, case):
 @pytest.mark.parametrize("remainder", [0, 1, 100, 300])
 @pytest.mark.parametrize("seed", range(4))
 def test_seams(program, seed, remainder):
-    """Groups that end around a sector (32 rows) and around the words of 16 bytes that have rows of two tiles or groups,
-    where columns begin anywhere; behind them are rows of no group."""
+    """Groups end around 32-row sectors, and around 16-byte words that have rows of two tiles or
+    groups. Remainder rows follow.
+    """
     rng = np.random.default_rng(seed)
     sizes = rng.choice([0, 1, 15, 16, 17, 31, 32, 33, 47, 48, 49, 100, 129, 400], 80).tolist()
     check_pitches(program, (0, 1, 2, 4, 8), 200, sizes, seed, remainder)
@@ -247,7 +259,9 @@ def test_seams(program, seed, remainder):
 @pytest.mark.parametrize("width", [64, 328])
 @pytest.mark.parametrize("seed", range(3))
 def test_short_and_long_panels(program, seed, width):
-    """Groups of around twelve tiles, up to which each is a span and may leave its last rows to the next group."""
+    """Groups of about twelve tiles. Up to twelve, each tile is a span and may leave its last rows
+    to the next group.
+    """
     rng = np.random.default_rng(seed)
     sizes = rng.choice([1, 100, 300, 1408, 1480, 1505, 1536, 1537, 1540, 1700, 3000], 40).tolist()
     check_pitches(program, (0, 1, 8), width, sizes, seed)
@@ -257,9 +271,13 @@ def test_short_and_long_panels(program, seed, width):
 @pytest.mark.parametrize("width", [64, 328])
 @pytest.mark.parametrize("seed", range(3))
 def test_one_span_and_more(program, seed, width):
-    """Rows above tiles, of the same panel and of the one before, where blocks have one span of a panel and more. Of 132 blocks,
-    each has one of a set of four panels of 13 to 66 tiles (1600 to 8400 rows), two of one of 81 tiles (10300), one of a single panel
-    of 235 (30000), and two of one of 313 (40000)."""
+    """A tile needs the rows above it, of the same panel or of the previous one. Blocks have one
+    span of a panel or more.
+
+    With 132 blocks, a block has one span of a set of four panels up to 66 tiles (8400 rows). With
+    81 tiles (10300 rows) it has two. Of a single panel, it has one span with 235 tiles (30000 rows)
+    and two with 313 (40000 rows).
+    """
     rng = np.random.default_rng(seed)
     sizes = rng.choice([40, 1600, 2170, 8400, 8500, 9000, 10300, 30000, 40000], 10).tolist()
     check_pitches(program, (1, 2, 8), width, sizes, seed)
@@ -267,8 +285,9 @@ def test_one_span_and_more(program, seed, width):
 
 @on_a_gpu
 def test_rows_above_of_long_and_short(program):
-    """Panels of which a block has several spans fill all stages, and short ones come behind them: stages and the rows above
-    their tiles are filled again only when both convert teams have read them."""
+    """Long panels, with several spans per block, fill all stages; short panels follow. A stage, and
+    the rows above its tile, are reused only after both convert groups have read them.
+    """
     sizes = [17000, 40, 300] * 4
     work = Work(sum(sizes) + 1, 1024, sizes, 7)
     for _ in range(20):
@@ -278,8 +297,9 @@ def test_rows_above_of_long_and_short(program):
 @on_a_gpu
 @pytest.mark.parametrize("rows", [1, 113, 120, 126, 127, 128, 129, 240, 255])
 def test_seams_of_two_row_tiles(program, rows):
-    """The last tile of a group too large for tiles with one row a line has so many rows: its halves share words, if the
-    upper one is full."""
+    """The last tile of a large group has this many rows, two per 128 bytes. Its halves share words
+    if the upper one is full.
+    """
     import torch
 
     blocks = torch.cuda.get_device_properties(0).multi_processor_count
@@ -291,8 +311,9 @@ def test_seams_of_two_row_tiles(program, rows):
 @on_a_gpu
 @pytest.mark.parametrize("tokens", [5000, 5001, 5008])
 def test_shifted_stores(program, tokens):
-    """Columns that do not begin at multiples of 16 bytes take longer to store. That delays loads of shared memory,
-    which must be done before their stage is loaded again."""
+    """Columns that begin at no multiple of 16 bytes are slower to store. This delays loads from
+    shared memory, which must end before their stage is loaded again.
+    """
     cuts = [tokens * (g + 1) // 20 + 37 * g % 101 for g in range(19)]
     sizes = np.diff([0, *cuts, tokens]).tolist()
     work = Work(tokens, 3072, sizes, 6)
@@ -303,7 +324,7 @@ def test_shifted_stores(program, tokens):
 @on_a_gpu
 @pytest.mark.parametrize("shift, pitch", [(0, 520), (8, 520), (1, 520), (0, 513), (3, 517)])
 def test_unaligned_inputs(compiler, works, shift, pitch):
-    """Inputs that no tensor map can describe go to the kernel that reads twice; this program promises no alignment."""
+    """Inputs that TMA cannot read go to the two-pass kernel. This program promises no alignment."""
     import fp8moe
     import torch
 

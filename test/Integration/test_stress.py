@@ -5,9 +5,14 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Runs quantizations and a grouped matmul on an NVIDIA GPU under conditions that show races: in two streams, in graphs that are replayed at
-once, while memory is busy, on workspaces that others left, and with warps that pause (fp8moe-compile --delay-warps).
-Quantizations are compared with the oracle bit for bit, the matmul with what it gives alone, which is checked first."""
+"""Runs quantizations and a grouped matmul on an NVIDIA GPU under conditions that reveal races.
+
+These are two streams, concurrent graph replays, busy memory, used workspaces, and warps that pause
+(fp8moe-compile --delay-warps).
+
+Quantizations must match the oracle bit for bit. The matmul must match its own result from a run by
+itself, which is checked first.
+"""
 
 import cases
 import executors
@@ -29,7 +34,7 @@ FUNCTIONS = {
     "weights_dgrad_long_runs": (1, 2304, 8192),
     "matmul": (3000, 512, 1024),
 }
-# Relative to the norm of the result (docs/reference/semantics.md, G5).
+# Relative to the norm of the result (G5).
 MATMUL_TOLERANCE = 8e-3
 
 chip, why_not = executors.cuda_target()
@@ -37,7 +42,7 @@ pytestmark = pytest.mark.skipif(chip is None, reason=why_not or "")
 
 
 def make_inputs(function, seed):
-    """Inputs by name, with uneven groups of which one is empty."""
+    """Returns inputs by name. Groups are uneven, and one is empty."""
     rng = cases.rng_for(FILE, function, seed)
     shape = FUNCTIONS[function]
     x = rng.standard_normal(shape).astype(oracle.BF16)
@@ -53,7 +58,7 @@ def make_inputs(function, seed):
 
 
 def expect(function, inputs):
-    """The bytes of the outputs in the order of their indices, by name."""
+    """Returns the bytes of the outputs by name, in the order of their indices."""
     if "rowwise_and_colwise" in function:
         q, q1, s, s1 = oracle.jagged_dynamic_quantize(inputs["x"], inputs["offsets"], [0, 1], "e4m3fn", True)
         data = {name: np.ascontiguousarray(x).view(np.uint8) for name, x in (("q", q), ("q1", q1))}
@@ -69,7 +74,7 @@ def expect(function, inputs):
 
 
 def to_torch(x):
-    """A copy on the GPU with the strides of a NumPy array."""
+    """Returns a copy on the GPU with the strides of a NumPy array."""
     import torch
 
     if x.dtype != oracle.BF16:
@@ -80,7 +85,7 @@ def to_torch(x):
 
 
 def make_matmul(seed):
-    """Inputs on the GPU by name, and a result in float64."""
+    """Returns inputs on the GPU by name, and the result in float64."""
     import torch
 
     rows, k, n = FUNCTIONS["matmul"]
@@ -100,14 +105,14 @@ def make_matmul(seed):
     parts, start = [], 0
     for group, end in enumerate(ends.tolist()):
         product = inputs["a"][start:end].double() @ inputs["b"][group].double()
-        # A scale multiplied the value before it was rounded.
+        # The operands were multiplied by their scales before rounding, so the result is divided.
         parts.append(product / inputs["sa"][start:end, None].double() / inputs["sb"][group].double())
         start = end
     return inputs, torch.cat(parts)
 
 
 class Work:
-    """A program with inputs, outputs of its own, and what they must be."""
+    """A program with inputs, its own outputs, and their expected values."""
 
     def __init__(self, program, function, seed):
         import torch
@@ -133,7 +138,7 @@ class Work:
         import torch
 
         for tensor in self.out.values():
-            # A column-major tensor only has views of elements as large as its own.
+            # A column-major tensor cannot be viewed with another element size.
             tensor = tensor if tensor.is_contiguous() else tensor.t()
             tensor.view(torch.uint8).fill_(0xA5)
 
@@ -150,7 +155,7 @@ class Work:
 
 @pytest.fixture(scope="module")
 def load(compiler):
-    """A function that loads a program, of the artifact that was compiled with these options."""
+    """Returns a function that compiles with given options, once each, and loads the program."""
     artifacts = {}
 
     def get(function, *options):
@@ -164,7 +169,7 @@ def load(compiler):
 
 
 def repeat(works, launch):
-    """Launches all works so many times; their outputs are poisoned before and checked after each round."""
+    """Launches all works repeatedly. Outputs are poisoned before and checked after each round."""
     import torch
 
     for _ in range(ROUNDS):
