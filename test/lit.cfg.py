@@ -19,14 +19,14 @@ import lit.formats
 config.name = "fp8moe"
 config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir", ".test"]
-# Inputs are read by tests; Integration is run by pytest.
+# Tests read files in Inputs. pytest runs Integration.
 config.excludes = ["Inputs", "Integration", "lib"]
 config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = os.path.join(config.fp8moe_obj_root, "test")
 
 
 def find_ptxas():
-    """Returns the path of ptxas, looked for where fp8moe-compile and scripts/setup.sh look for it."""
+    """Returns the path of ptxas. The search is that of fp8moe-compile and scripts/setup.sh."""
     candidates = [os.environ.get("FP8MOE_PTXAS"), shutil.which("ptxas")]
     candidates.append("/usr/local/cuda/bin/ptxas")
     candidates += sorted(
@@ -45,7 +45,9 @@ def find_ptxas():
 
 
 def has_cuda_device():
-    """Asks the driver, as the runtime does, so that no other package is needed."""
+    """Returns whether the CUDA driver has a device. Asking it directly, as the runtime does, needs
+    no package.
+    """
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -57,7 +59,9 @@ def has_cuda_device():
 
 
 def has_rocm_device_libs():
-    """Looks where lib/Artifact/DeviceLibraries.cpp looks."""
+    """Returns whether ROCm's device libraries exist where lib/Artifact/DeviceLibraries.cpp looks
+    for them.
+    """
     roots = [os.environ.get("ROCM_PATH"), "/usr/lib/x86_64-linux-gnu", "/opt/rocm"]
     roots += glob.glob("/usr/lib/llvm-*/lib/clang/*")
     return any(

@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Passes, folders and libraries that docs/design/architecture.md names exist, and each one that exists is named."""
+"""docs/design/architecture.md names only passes, folders and libraries that exist, and all of them."""
 
 import re
 from pathlib import Path
@@ -34,7 +34,7 @@ def test_libraries():
 
 
 def test_folders():
-    # `a/{b,c}` names two; tables shorten lib/... that mirrors include/....
+    # `a/{b,c}` names two paths. Tables write `lib/...` for a path that mirrors `include/...`.
     spans = [span for span in re.findall(r"`([^`\n]+)`", PAGE) if re.match(r"(lib|include|tools|test)/", span)]
     named = set()
     for span in spans:

@@ -5,11 +5,14 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Every fenced block of shell commands and of Python in README.md and docs/ runs, but for the commands that LEFT_OUT
-lists with a reason. Memory that is freed or new is filled with a pattern (MALLOC_PERTURB_), another one for each run, so that
-reading it shows.
+"""Runs every fenced block of shell commands and Python in README.md and docs/. LEFT_OUT lists
+exceptions, with reasons.
 
-FP8MOE_DOCS_RUNS=20 runs each command 20 times with the first pattern, those of SLOW too; without it the others run once with each.
+MALLOC_PERTURB_ fills new and freed memory with a pattern, so that reading it shows. Each run uses
+another pattern.
+
+FP8MOE_DOCS_RUNS=20 runs each command 20 times with the first pattern, including SLOW. Without it,
+other commands run once per pattern.
 """
 
 import codeop
@@ -48,7 +51,7 @@ LEFT_OUT = [
     (r"python3 benchmarks/sweep\.py cases", "reads what a GPU measured"),
 ]
 
-# Commands that take up to minutes of processor time: dozens of kernels each, or measurements of the compiler.
+# Commands that take minutes: they compile dozens of kernels or measure the compiler.
 SLOW = [
     r"fp8moe-compile (build|benchmarks)/\w+\.mlir --target=sm_90a",
     r"python3 -m fp8moe prepare (moe|(kept_)?grouped_mm) .*--target=sm_90a",
@@ -56,10 +59,10 @@ SLOW = [
     r"PYTHONPATH=\S+ \S+ benchmarks/predict\.py",
 ]
 
-# The beginnings of blocks that are to be run.
+# A block is run if it begins with one of these commands.
 COMMANDS = r"(fp8moe-\w+|python3?|scripts/\S+|pip|cmake)(\s|$)"
 
-# The definitions from the text around a block of Python.
+# Definitions that the text around a Python block gives.
 PRELUDES = {
     "docs/users/python.md": """
 import ml_dtypes, numpy as np
@@ -73,7 +76,7 @@ offsets = np.arange(10, 641, 10, dtype=np.int32)
 """,
 }
 
-# Commands of an earlier block, whose files the blocks of a page read.
+# Commands that must run first, because the blocks of a page read their files.
 BEFORE = {"docs/users/tutorial.md": "fp8moe-compile quantize.mlir --target=cpu -o out"}
 
 
@@ -90,14 +93,14 @@ class Block:
         return f"{self.page}:{self.line}"
 
     def commands(self):
-        """The shell commands without comments; a backslash continues a line."""
+        """Returns the shell commands without comments, with continued lines joined."""
         text = "\n".join(self.lines).replace("\\\n", " ")
         lines = (re.sub(r"(^|\s+)#.*", "", line).strip() for line in text.splitlines())
         return [line for line in lines if line]
 
 
 def read_blocks(page):
-    """Fences may be indented, as in a list; what they hold is then, too."""
+    """Returns the fenced blocks of a page. Fences and their contents may be indented, as in a list."""
     blocks, fence = [], None
     for number, line in enumerate(page.read_text().splitlines(), 1):
         match = re.match(r"(\s*)```(\w*)\s*$", line)
@@ -121,26 +124,27 @@ def reason_to_leave_out(command):
 
 
 def example_of_readme():
-    """The IR that the README tells to save as quantize.mlir."""
+    """Returns the IR that the README saves as quantize.mlir."""
     (block,) = [b for b in BLOCKS if b.page == "README.md" and b.language == "mlir"]
     return "\n".join(block.lines)
 
 
 @pytest.fixture
 def workspace(tmp_path):
-    """Looks like the root of the repository, and takes what commands write."""
+    """Makes a folder that looks like the repository's root, for commands to write to."""
     for name in ("benchmarks", "docs", "examples", "include", "scripts", ".venv"):
         if (ROOT / name).exists():
             (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "build").mkdir()
     (tmp_path / "build" / "release").symlink_to(BUILD)
-    # A sanitized Python is a script that must keep its place, and that of a virtual environment is found by it.
+    # A sanitized Python is a script that must not be moved. A virtual environment's Python finds
+    # its packages by its own path.
     (tmp_path / "bin").mkdir()
     for name in ("python", "python3"):
         program = tmp_path / "bin" / name
         program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
         program.chmod(0o755)
-    # Debian's clang has no command of this name.
+    # Debian's clang package has no command `cc`.
     cache = (BUILD / "CMakeCache.txt").read_text()
     (tmp_path / "bin" / "cc").symlink_to(re.search(r"^CMAKE_C_COMPILER:\w+=(.+)$", cache, re.M)[1])
     for name in ("quantize.mlir", "in.mlir"):
@@ -165,7 +169,9 @@ def run_often(command, workspace, label):
 
 @pytest.mark.parametrize("block", [b for b in BLOCKS if b.language == "sh"], ids=str)
 def test_shell(block, workspace):
-    """In order, as later commands read what earlier ones write; what is exported holds for the commands behind."""
+    """Runs commands in order, as later ones read files of earlier ones. Exported variables stay set
+    for later commands.
+    """
     exports, left_out = [], []
     for command in [*filter(None, [BEFORE.get(block.page)]), *block.commands()]:
         is_slow = any(re.match(pattern, command) for pattern in SLOW)
@@ -178,11 +184,12 @@ def test_shell(block, workspace):
         else:
             script = "\n".join(["set -euo pipefail", *exports, command])
             run_often(["bash", "-c", script], workspace, f"{block}: {command}")
-    # Shown by pytest -rP; a block of which nothing is run passes, as LEFT_OUT says why.
+    # pytest -rP shows this. A block passes even if none of it runs, because LEFT_OUT gives the
+    # reason.
     print("\n".join(left_out))
 
 
-# Other pages have fragments.
+# MLIR blocks of other pages are fragments.
 @pytest.mark.parametrize("block", [b for b in BLOCKS if b.language == "mlir" and b.page == "docs/users/mlir.md"], ids=str)
 def test_mlir(block):
     """Each program parses and compiles."""
@@ -202,7 +209,9 @@ def test_python(block, workspace):
 
 @pytest.mark.parametrize("block", [b for b in BLOCKS if b.language == "python"], ids=str)
 def test_python_pastes(block):
-    """Into an interactive Python, where only an empty line ends an indented block."""
+    """Blocks can be pasted into an interactive Python, where only an empty line ends an indented
+    block.
+    """
     statement = []
     for number, line in enumerate([*block.lines, ""], block.line + 1):
         statement.append(line)
@@ -215,7 +224,9 @@ def test_python_pastes(block):
 
 
 def indented_commands(page):
-    """The numbers of lines outside of fences that Markdown takes for code, as they are indented, and that begin with a command of ours."""
+    """Returns the lines outside of fences that Markdown shows as code because of their indentation
+    and that begin with a project command.
+    """
     numbers, fence = [], False
     for number, line in enumerate(page.read_text().splitlines(), 1):
         if re.match(r"\s*```", line):
@@ -226,7 +237,9 @@ def indented_commands(page):
 
 
 def test_no_fence_escapes():
-    """A block without a language is a picture, output or grammar; one that begins with a command of ours lacks its `sh`."""
+    """Blocks without a language are pictures, output or grammars. If one begins with a project
+    command, its `sh` is missing.
+    """
     for block in BLOCKS:
         if block.language == "":
             first = next(iter(block.lines), "")
@@ -243,7 +256,7 @@ def test_indented_commands_are_found(tmp_path):
 
 
 def test_pip_commands_suit_old_pip():
-    """docs/users/python.md allows pip 22.1, which knows --config-settings but not its short form."""
+    """docs/users/python.md supports pip 22.1, which has --config-settings but not its short form."""
     spans = [span for page in PAGES for span in re.findall(r"`(pip [^`]*)`", page.read_text())]
     commands = [command for b in BLOCKS if b.language == "sh" for command in b.commands() if command.startswith("pip ")]
     assert commands

@@ -5,8 +5,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Labels such as (Q3) lead from a rule of docs/reference/semantics.md to the code that implements it: each label of a quantization
-is quoted by both lowerings and by the oracle, and no code quotes a label that the page does not have.
+"""Labels such as (Q3) connect a rule of docs/reference/semantics.md with its implementations.
+
+Both lowerings and the oracle quote each label of a quantization. No code quotes a label that the
+page lacks.
 """
 
 import re
@@ -17,7 +19,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/reference/semantics.md").read_text()
 LABEL = re.compile(r"\([FQJPVXGR]\d+\)")
-# In the page, a rule begins with its label in bold.
+# A rule of the page begins with its label in bold.
 RULES = {label for bold in re.findall(r"\*\*(.+?)\*\*", PAGE) for label in LABEL.findall(bold)}
 
 QUANTIZATION = [f"(Q{number})" for number in range(1, 9)]

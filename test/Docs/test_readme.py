@@ -5,9 +5,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""README.md answers in a minute: at most 120 lines. Pages for users, designers and readers of the reference have sentences
-of at most 25 words, and so have docstrings of the package. Pages that people write stay within 4,500 lines in all, and pages
-that scripts write are current.
+"""README.md has at most 120 lines. Sentences of most pages and of the package's docstrings have at
+most 25 words.
+
+Handwritten pages have at most 4,500 lines in all. Pages that scripts write are current.
 """
 
 import ast
@@ -24,16 +25,18 @@ ROOT = Path(__file__).resolve().parents[2]
 GENERATED = {"FP8MoEDialect.md", "KernelDialect.md", "PlanDialect.md", "Passes.md"}
 FOLDERS = ("users", "design", "reference")
 PAGES = [ROOT / name for name in ("README.md", "docs/README.md")]
-# Sentences of docstrings with more words; lower it.
+# Number of longer sentences in docstrings that exist today; lower it.
 MAX_LONG_IN_DOCSTRINGS = 4
 PAGES += [page for folder in FOLDERS for page in sorted((ROOT / "docs" / folder).glob("*.md"))]
 
-# The end of a sentence, perhaps in bold or in brackets.
+# The end of a sentence, which may be in bold or in brackets.
 END = re.compile(r"(?<=[.:!?])\s+|(?<=[.:!?]\*\*)\s+|(?<=[.:!?]\))\s+")
 
 
 def sentences(text):
-    """Sentences of prose: without code, tables and pictures; the text of a link counts, its target does not."""
+    """Returns the sentences of prose, without code, tables and pictures. The text of a link counts,
+    its target does not.
+    """
     text = re.sub(r"```[\s\S]*?```|<table>[\s\S]*?</table>|^\|.*$|^#.*$|!\[.*?\]\(.*?\)|<!--.*?-->", "\n\n", text, flags=re.MULTILINE)
     text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
     for paragraph in re.split(r"\n\s*\n|^\s*[*-] ", text, flags=re.MULTILINE):
@@ -50,7 +53,7 @@ def test_sentences(page):
 
 
 def docstrings(path):
-    """Docstrings of a file of Python, without the code in them."""
+    """Yields the docstrings of a Python file, without code in them."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             yield re.sub(r"^    .*$", "\n", ast.get_docstring(node) or "", flags=re.MULTILINE)
@@ -73,13 +76,15 @@ def test_pages_are_few():
 
 
 def figures(text, pattern):
-    """Figures of prose and tables: without code, pictures, and the rows that results.py writes."""
+    """Returns the figures of prose and tables, without code, pictures and the rows that results.py
+    writes.
+    """
     text = re.sub(r"<!-- results: .*?results end -->|```.*?```|!\[.*?\]", "", text, flags=re.DOTALL)
     return set(re.findall(pattern, text))
 
 
 def test_figures_stand_in_one_place():
-    """A measured ratio is in docs/results or in the laboratory; no other figure is on two pages."""
+    """Measured ratios are only in docs/results and docs/lab. Every other figure is on one page."""
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
     places = {}
     for page in pages:
@@ -99,7 +104,7 @@ def test_figures_are_found():
 
 
 def test_results_are_added(tmp_path, monkeypatch):
-    """The rows of a benchmark's JSON replace those of a topic; its title, text and commands stay."""
+    """Rows of a benchmark's JSON replace those of a topic. Its title, text and commands stay."""
     spec = importlib.util.spec_from_file_location("results", ROOT / "scripts/results.py")
     results = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(results)

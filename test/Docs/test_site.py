@@ -5,7 +5,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""scripts/site.sh builds all pages; links lead to pages, and what they name in the repository becomes a page."""
+"""scripts/site.sh builds all pages. Its links lead to pages, and files that pages name become
+pages, too.
+"""
 
 import importlib.util
 import subprocess

@@ -5,13 +5,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Each cell of the table in README.md (Status) is true of programs that are compiled: what is supported compiles,
-and everything else is an error at the operation that says where it compiles.
+"""Each cell of the table in README.md (Status) is checked by compiling programs.
 
-A cell is "ran", "assembled" or "emulated" where the operation compiles, and "no" elsewhere.
+Operations compile where a cell is "ran", "assembled" or "emulated". Where it is "no", the error at
+the operation names targets that work.
 
-The table in docs/design/kernels.md (Which kernels run where) is true of the kernels that the compiler ranks for programs
-which have all of them.
+The table in docs/design/kernels.md (Which kernels run where) must match the kernels that the
+compiler ranks for programs that use all of them.
 """
 
 import os
@@ -28,14 +28,14 @@ CELLS = {"ran": True, "assembled": True, "emulated": True, "no": False}
 
 
 def read_cells(page, heading):
-    """The first table below a heading: a list of its lines, each a list of cells."""
+    """Returns the first table below a heading as a list of rows of cells."""
     text = (ROOT / page).read_text()
     table = text[text.index(heading) :].split("\n|", 1)[1].split("\n\n")[0]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
 
 
 def read_table():
-    """{row: {chip: whether it is supported}}"""
+    """Returns {row: {chip: whether it is supported}}."""
     rows = {}
     for name, *cells in read_cells("README.md", "## Status")[2:]:
         rows[name] = {chip: CELLS[cell] for chips, cell in zip(COLUMNS, cells, strict=True) for chip in chips}
@@ -43,7 +43,7 @@ def read_table():
 
 
 def read_programs():
-    """{row: [IR of each function with the aliases before it]}"""
+    """Returns {row: [IR of each function, with the aliases before it]}."""
     head, *sections = re.split(
         r"^// ROW: ", (ROOT / "test/Docs/Inputs/support.mlir").read_text(), flags=re.MULTILINE
     )
@@ -76,7 +76,7 @@ def test_cell(row, chip):
             assert result.returncode == 0, result.stderr
             continue
         assert result.returncode == 1
-        # Line 1 would be the module's.
+        # An error at line 1 would be at the module, not at the operation.
         error = re.search(r"<stdin>:([2-9]|\d\d+):\d+: error: (.*)", result.stderr) or pytest.fail(result.stderr)
         assert re.search(r"compile (the function|it) for|use |expects ", error[2]), error[0]
 

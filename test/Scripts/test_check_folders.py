@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""The checks of includes and of vendors' words in scripts/check_sources.py, on small trees of sources."""
+"""Checks of includes and of vendor names in scripts/check_sources.py, on small source trees."""
 
 import importlib.util
 from pathlib import Path
@@ -16,7 +16,7 @@ SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "check_sources.py"
 
 
 class Tree:
-    """A tree of sources, and the script as if it were in it."""
+    """A source tree, and the script as if it were part of it."""
 
     def __init__(self, root):
         spec = importlib.util.spec_from_file_location("check_sources", SCRIPT)
@@ -41,12 +41,12 @@ def tree(tmp_path):
 
 
 def test_includes_without_a_cycle(tree):
-    # The header and the source of a folder are one; what is generated or LLVM's is nothing.
+    # A folder's header and source count as one. Generated headers and LLVM's do not count.
     tree.add("include/fp8moe/Kernels/Cost.h", '#include "mlir/IR/Value.h"', '#include "fp8moe/Kernels/Cost.h.inc"')
     tree.add("lib/Kernels/Cost.cpp", '#include "fp8moe/Kernels/Cost.h"', '#include "Private.h"')
     tree.add("lib/Kernels/Private.h", '#include "fp8moe/Target/TargetInfo.h"')
     tree.add("include/fp8moe/Target/TargetInfo.h")
-    # These two are no layers.
+    # Driver and Runtime are not layers.
     tree.add("lib/Driver/Driver.h", '#include "Runtime/Runtime.h"')
     tree.add("lib/Runtime/Runtime.h", '#include "Driver/Driver.h"')
     assert tree.run("include_cycles") == []
@@ -68,7 +68,7 @@ def test_cycle(tree, back):
 
 
 def test_shortest_cycles(tree):
-    # A -> B -> C -> A, and A -> B -> A within it.
+    # The cycle A -> B -> C -> A contains the shorter one A -> B -> A.
     tree.add("lib/Kernels/A/a.h", '#include "Kernels/B/b.h"')
     tree.add("lib/Kernels/B/b.h", '#include "Kernels/A/a.h"', '#include "Kernels/C/c.h"')
     tree.add("lib/Kernels/C/c.h", '#include "Kernels/A/a.h"')
@@ -100,7 +100,7 @@ def test_declarations_that_hide_an_edge(tree):
     tree.add("lib/Kernels/Quantize/Kernel.cpp", "int fp8moe::count() { return 1; }")
     tree.add("lib/Kernels/Quantize/TwoPass/TwoPass.cpp", "void fp8moe::build(Kernel &kernel, const Config &config) {}")
     tree.add("lib/Kernels/Quantize/Rescaled/Tiles.cpp", "static int size();", "const Family &getTwoPassFamily();")
-    # The table of families.
+    # The table of kernel families may name all of them.
     tree.add("include/fp8moe/Kernels/Model/Family.h", "Families getFamilies();")
     tree.add("lib/Kernels/Families.cpp", "Families fp8moe::getFamilies() { return {}; }")
     assert tree.run("hidden_edges") == [

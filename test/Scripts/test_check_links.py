@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""scripts/check_sources.py finds links between pages that lead nowhere, by GitHub's rules for the anchors of headings."""
+"""scripts/check_sources.py finds dead links between pages, by GitHub's rules for heading anchors."""
 
 import importlib.util
 from pathlib import Path
@@ -26,7 +26,7 @@ PAGE = """# A page: `f_16`, and *more*
 
 @pytest.fixture
 def check(tmp_path, monkeypatch):
-    """Checks a README.md beside docs/page.md."""
+    """Returns a function that checks a README.md beside docs/page.md."""
     spec = importlib.util.spec_from_file_location("check_sources", ROOT / "scripts" / "check_sources.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -16,7 +16,7 @@ import pytest
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "compare_artifacts.py"
 
-# Replaced are NAME and the texts of an artifact; gfx942 refuses what says so.
+# NAME and the texts of an artifact are replaced. gfx942 refuses sources that contain "refused".
 COMPILER = """#!{python}
 import json, os, pathlib, sys
 arguments = dict(a.partition("=")[::2] for a in sys.argv[1:])
@@ -51,10 +51,10 @@ class Builds:
         self.write("old")
 
     def write(self, name, **texts):
-        """A build that writes these texts instead of the default ones."""
+        """Writes a build whose compiler writes these texts instead of the defaults."""
         path = self.folder / name / "bin" / "fp8moe-compile"
         path.parent.mkdir(parents=True)
-        # A comment, as two compilers of the same bytes are compared in another way.
+        # The comment makes compilers differ. Identical compilers take another path.
         text = COMPILER.format(python=sys.executable, log=str(self.log), **{**DEFAULTS, **texts}) + f"# {name}\n"
         path.write_text(text)
         path.chmod(0o755)
@@ -64,7 +64,7 @@ class Builds:
         return subprocess.run([str(part) for part in command], cwd=self.folder, capture_output=True, text=True)
 
     def calls(self):
-        """How often a compiler has compiled since this was asked last."""
+        """Returns how often a compiler ran since the last call."""
         count = len(self.log.read_text().splitlines()) if self.log.exists() else 0
         self.log.unlink(missing_ok=True)
         return count
@@ -117,10 +117,10 @@ def test_differing_text(builds):
     name = f"{builds.folder}/a.mlir sm_90a optimize-layouts=true kernels.ptx"
     first = result.stdout[: result.stdout.index("    diff ")]
     assert first == f"differs: {name}\n    @@ line 2 @@\n     .entry copy_0\n    -  mov\n    +  add\n       ret\n"
-    # Two files to look at.
+    # The message names two files to compare.
     old, new = re.search("    diff (.*) (.*)\n", result.stdout).groups()
     assert "mov" in Path(old).read_text() and "add" in Path(new).read_text()
-    # The manifest's xxh3 of the binary differs too, and is not counted.
+    # The manifest's hash of the binary differs, too, and is not counted.
     assert last_line(result) == "1 programs for 1 targets compared: 2 differ, 0 allowed"
 
 
@@ -151,7 +151,7 @@ def test_refused_program(builds):
     result = builds.compare(programs=["refused.mlir"])
     assert result.returncode == 1
     assert last_line(result) == "1 programs for 3 targets compared: 2 differ, 0 allowed"
-    # Without the folder of the output, which is another one in each run.
+    # The path of the output folder is replaced, as it differs in each run.
     assert "    -refused.mlir:3:1: error: not supported OUTPUT\n" in result.stdout
     assert "    +refused.mlir:3:1: error: not supported yet OUTPUT\n     exit 1\n" in result.stdout
 
@@ -174,7 +174,7 @@ def test_renames(builds):
     assert builds.compare().returncode == 1
     result = builds.compare("--renames", renames)
     assert (result.returncode, result.stdout) == (0, "1 programs for 3 targets compared: 0 differ, 0 allowed\n")
-    # Whole words only.
+    # Only whole words are renamed.
     renames.write_text("copy relayout\n")
     assert builds.compare("--renames", renames).returncode == 1
 

@@ -5,8 +5,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""The options of scripts/fresh_root.sh, and what .ci/run does with each of its ends. No root is made: the scripts that
-.ci/run calls are replaced by ones that write down how they were called."""
+"""The options of scripts/fresh_root.sh, and how .ci/run handles each of its exit codes.
+
+No root file system is made. Scripts that .ci/run calls are replaced by ones that record their
+arguments.
+"""
 
 import os
 import shutil
@@ -78,7 +81,7 @@ def test_fetching_replaces_what_is_there(tmp_path):
 
 
 def test_what_git_says_is_printed(tmp_path):
-    """For example that the checkout belongs to somebody else."""
+    """git's message is printed, for example that the checkout belongs to another user."""
     if os.geteuid() != 0:
         pytest.skip("only root makes roots")
     result = call_function("check_requirements", ROOT=tmp_path)
@@ -87,7 +90,7 @@ def test_what_git_says_is_printed(tmp_path):
 
 
 class Project:
-    """A repository with .ci/run and scripts that record their arguments in `calls`, beside it."""
+    """A repository with .ci/run. Its scripts record their arguments in `calls`."""
 
     def __init__(self, folder):
         self.folder = folder / "project"
@@ -107,7 +110,9 @@ class Project:
         path.chmod(0o755)
 
     def run(self, fresh_root, *arguments):
-        """Runs .ci/run where fresh_root.sh has the body `fresh_root`; returns the result and what was called of ours."""
+        """Runs .ci/run with `fresh_root` as the body of fresh_root.sh. Returns the result and the
+        recorded calls.
+        """
         self.write(self.folder / "scripts" / "fresh_root.sh", fresh_root)
         identity = ["-c", "user.name=test", "-c", "user.email=test@example.com"]
         for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "all"]):
@@ -195,10 +200,10 @@ def test_ci_runs_no_suite_when_the_check_of_debian_13_fails(project):
 
 
 def test_ci_installs_debootstrap(project):
-    """Where that fails, the suites run as they are."""
+    """If debootstrap cannot be installed, the test suites run without a fresh root."""
     (project.bin / "debootstrap").unlink()
     project.write(project.bin / "apt-get", 'echo "no $1"; exit 1')
-    # The programs of .ci/run without debootstrap, wherever it is.
+    # .ci/run needs these programs; debootstrap is not among them.
     for name in ("bash", "basename", "cat", "dirname", "env", "git", "mkdir", "rm", "tail"):
         (project.bin / name).symlink_to(shutil.which(name))
     project.run("exit 0")

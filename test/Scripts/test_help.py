@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""--help prints the comment at the head of a script, and does nothing else, wherever it is called from."""
+"""--help prints a script's head comment and does nothing else, from any directory."""
 
 import os
 import subprocess
@@ -28,6 +28,6 @@ def test_help(name, tmp_path):
 
 @pytest.mark.parametrize("name", ["setup.sh", "setup_torch.sh"])
 def test_what_installs_refuses_other_arguments(name):
-    """--hlep would install."""
+    """A mistyped option such as --hlep must not start an installation."""
     result = subprocess.run([ROOT / "scripts" / name, "--hlep"], capture_output=True, text=True, timeout=60)
     assert (result.returncode, result.stderr) == (1, "error: unknown argument '--hlep'; there is only --help\n")

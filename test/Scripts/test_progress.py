@@ -5,7 +5,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""`quietly` of scripts/common.sh: the last line of a command's output as it goes, and the end of it when it fails."""
+"""`quietly` of scripts/common.sh shows the last line of a command's output while it runs, and the
+end of it if it fails.
+"""
 
 import os
 import pty
@@ -59,14 +61,16 @@ def test_die_in_a_function(tmp_path):
 
 
 def on_a_terminal(script, interrupt_after=None):
-    """Runs a script on a terminal of 80 columns; returns what it shows, its exit status and its seconds."""
+    """Runs a script on a terminal of 80 columns. Returns its output, its exit status and its
+    seconds.
+    """
     start, shown, interrupted = time.monotonic(), b"", False
     try:
         process, terminal = pty.fork()
     except OSError as error:  # a container without /dev/pts
         pytest.skip(f"there is no terminal to be had: {error}")
     if process == 0:
-        # A shell cannot trap what was ignored when it began, as in a job in the background.
+        # A shell cannot trap a signal that was ignored when it began, as in a background job.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.execvp("bash", ["bash", "-c", f"source {ROOT}/scripts/common.sh\n{script}"])
     while True:
@@ -97,7 +101,7 @@ def test_a_bar_of_progress(tmp_path):
 
 
 def test_interrupt(tmp_path):
-    """`timeout` has a process group of its own, which an interrupt of the terminal does not reach."""
+    """`timeout` has its own process group, which the terminal's interrupt does not reach."""
     script = f"logged {tmp_path}/log interruptible timeout 60 sleep 50\nsay went on"
     shown, status, seconds = on_a_terminal(script, interrupt_after=1.5)
     assert status == -2 and "went on" not in shown and seconds < 20

@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""`scripts/scaffold.py`: what it writes is one folder and rows of one table, and compiles as it stands."""
+"""scripts/scaffold.py writes one folder and adds rows to one table. The result compiles unchanged."""
 
 import difflib
 import json
@@ -47,7 +47,7 @@ def test_one_folder_and_one_table(clone):
     after = (clone / "lib/Kernels/Families.def").read_text().splitlines()
     changes = [line for line in difflib.ndiff(before, after) if line[0] in "+-"]
     assert changes == ["+ FP8MOE_OPS(Plain)", "+ FP8MOE_FAMILY(Plain)"]
-    # Both stand behind the last row of their kind.
+    # Both rows are added behind the last one of their kind.
     assert re.search(r"FP8MOE_OPS\(\w+\)\nFP8MOE_OPS\(Plain\)\n\nFP8MOE_FAMILY", "\n".join(after))
 
 
@@ -57,7 +57,7 @@ def test_it_compiles(clone):
     assert scaffold(clone, "Plain", "ContiguousOp").returncode == 0
     source = clone / "lib/Kernels/Plain/Plain.cpp"
     command = command[: command.index("-o")] + ["-Wall", "-Werror", "-fsyntax-only", source]
-    # A compiler cache has nothing of a file that it sees once.
+    # ccache would not help, as the file is compiled once.
     command = command[1:] if "ccache" in command[0] else command
     result = subprocess.run(command, capture_output=True, text=True, cwd=BUILD)
     assert result.returncode == 0, result.stderr

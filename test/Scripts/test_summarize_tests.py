@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""`scripts/summarize_tests.py`: what remains of a run whose files are gone."""
+"""scripts/summarize_tests.py: the summary of a run whose files are gone."""
 
 import subprocess
 import sys

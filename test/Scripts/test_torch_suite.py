@@ -5,8 +5,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""scripts/test.sh counts the suite torch as skipped, with the reason, where torch cannot be installed. Nothing is built or
-installed: what scripts/test.sh calls is replaced."""
+"""scripts/test.sh reports the torch suite as skipped, with the reason, if torch cannot be
+installed.
+
+Nothing is built or installed: programs that scripts/test.sh calls are replaced.
+"""
 
 import os
 import re
@@ -23,7 +26,7 @@ REASON = 'torch>=2.10 cannot be installed (ERROR: No matching distribution found
 
 @pytest.fixture
 def project(tmp_path):
-    """A folder with scripts/test.sh and what it needs; returns its runner."""
+    """Makes a folder with scripts/test.sh and its dependencies. Returns a function that runs it."""
     scripts = tmp_path / "scripts"
     scripts.mkdir()
     (tmp_path / ".venv" / "bin").mkdir(parents=True)
@@ -52,7 +55,7 @@ def test_without_torch_the_suite_is_skipped_with_the_reason(project):
     result = project(f"echo '[   1s] installing torch>=2.10'; echo 'error: {REASON}' >&2; exit 1", "torch")
     assert f"skipped torch: torch::all: {REASON}" in result.stdout.splitlines()
     assert result.stdout.splitlines()[-1] == "0 passed, 0 failed, 1 skipped"
-    assert result.returncode == 1  # as none passed
+    assert result.returncode == 1  # because no test passed
 
 
 def test_unknown_suites_are_named_with_all_that_there_are(project):

@@ -5,8 +5,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""benchmarks/traffic.py adds up the kernels of a contender, and says why nothing was counted. The output is that of
-Nsight Compute on an H200, with fewer columns."""
+"""benchmarks/traffic.py adds up the kernels of each contender, or says why nothing was counted.
+
+The input is output of Nsight Compute on an H200, with fewer columns.
+"""
 
 import subprocess
 import sys

@@ -7,9 +7,11 @@
 # ===----------------------------------------------------------------------===#
 """Random pairs of functions that compute the same results from the same tensor.
 
-One writes them as PyTorch and autograd do: `t`, `mT`, `permute`, `contiguous` and `reshape` of the tensor, a
-quantization along a dimension of what comes out, copies of its data. The other names the dimension of the tensor itself
-and the layout of the result, and transposes the data at the end, which moves nothing.
+The first is written as PyTorch and autograd do. It has `t`, `mT`, `permute`, `contiguous` and
+`reshape`, a quantization of the outcome, and copies of its data.
+
+The second quantizes along the dimension of the tensor itself, in the result's layout, and
+transposes the data as a view at the end.
 """
 
 import itertools
@@ -23,12 +25,14 @@ KINDS = ("quantize", "quantize", "scale_and_cast", "jagged", "jagged_scale_and_c
 
 @dataclass(frozen=True)
 class Item:
-    """Results that are wanted: the tensor quantized along a dimension, seen through a permutation."""
+    """Results that a function returns: the tensor quantized along a dimension, seen through a
+    permutation.
+    """
 
     kind: str
-    axis: int  # of the tensor
+    axis: int  # dimension of the tensor
     permutation: tuple
-    order: tuple  # of the data in memory, in dimensions of the tensor
+    order: tuple  # order of the data in memory, by dimensions of the tensor
     rounding: str
     is_back: bool  # dequantized again
 
@@ -48,7 +52,7 @@ def transposed(type, permutation):
 
 
 def keeps_scales(permutation, axis):
-    """Scales name the other dimensions in order: another order is a copy of them."""
+    """Scales have the other dimensions in order. Another order would need a copy of them."""
     rest = [d for d in permutation if d != axis]
     return rest == sorted(rest)
 
@@ -76,7 +80,7 @@ class Writer(programs.SmallGenerator):
         return value if value.type == type else self.unary("relayout", value, type)
 
     def merge_and_split(self, value):
-        """Experts as one matrix and back, which PyTorch's reshape does without a copy."""
+        """Reshapes experts to one matrix and back, which PyTorch does without a copy."""
         t = value.type
         if t.rank != 3 or t.order != (0, 1, 2):
             return value
@@ -84,12 +88,12 @@ class Writer(programs.SmallGenerator):
         return self.unary("reshape", value, t)
 
     def spell(self, permutation):
-        """The tensor seen through a permutation, as somebody might write it."""
+        """Returns the tensor seen through a permutation, written in one of several ways."""
         value = self.tensor
         if self.rng.random() < 0.2:
             value = self.merge_and_split(value)
         if self.rng.random() < 0.2:
-            # Two transposes, the first any.
+            # Two transposes, the first one arbitrary.
             first = self.random_order(value.type.rank)
             value = self.permute(value, first)
             if self.rng.random() < 0.3:
@@ -101,7 +105,7 @@ class Writer(programs.SmallGenerator):
     # Kernels.
 
     def quantize(self, item, value, axis, data):
-        """Data of type `data`, scales and what dequantizes them: an operation and the text behind its scales."""
+        """Returns data of type `data`, scales, and the operation and text that dequantize them."""
         t = value.type
         if item.kind.startswith("mx"):
             square = " square" if item.kind == "mx_square" else ""
@@ -168,19 +172,19 @@ class Writer(programs.SmallGenerator):
 
 def draw_item(rng, tensor):
     kind = rng.choice([k for k in KINDS if tensor.rank == 2 or not k.startswith("jagged")])
-    # Squares are those of the last two dimensions.
+    # Square blocks span the last two dimensions.
     axis = rng.randrange(1 if kind == "mx_square" and tensor.rank == 3 else 0, tensor.rank)
     permutations = [p for p in itertools.permutations(range(tensor.rank))
                     if keeps_scales(p, axis) and (kind != "mx_square" or p[-2:] != (0, 1) and 0 not in p[-2:]
                                                   or tensor.rank == 2)]
-    # Experts are never innermost, where a kernel takes longer than a copy does.
+    # The expert dimension is never innermost, where a kernel would be slower than a copy.
     orders = [p for p in itertools.permutations(range(tensor.rank)) if tensor.rank == 2 or p[-1] != 0]
     return Item(kind, axis, rng.choice(permutations), rng.choice(orders), rng.choice(("pow2", "pow2", "none")),
                 rng.random() < 0.2)
 
 
 def draw_pair(rng, number):
-    """The function as PyTorch writes it, `f`, and the one written directly, `g`."""
+    """Returns the function as PyTorch writes it, `f`, and the direct one, `g`."""
     if rng.random() < 0.7:
         dynamic = frozenset({0}) if rng.random() < 0.4 else frozenset()
         tensor = Type(BF16, (rng.choice((64, 96)), rng.choice((32, 64))), dynamic)
@@ -188,7 +192,7 @@ def draw_pair(rng, number):
         tensor = Type(BF16, (GROUPS, rng.choice((32, 64)), 64))
     items = [draw_item(rng, tensor) for _ in range(rng.randint(1, 3))]
     if rng.random() < 0.3:
-        # Autograd quantizes again what the forward has quantized.
+        # Autograd quantizes a tensor again that forward has quantized.
         items.append(rng.choice(items))
     return (Writer(rng, f"f{number}", tensor).write_as_pytorch(items),
             Writer(rng, f"g{number}", tensor).write_directly(items))

@@ -5,28 +5,31 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Finds by brute force how many copies a small straight-line program needs at least.
+"""Finds by brute force the least number of copies that a small straight-line program needs.
 
-It knows nothing of expressions, layouts or costs. Every tensor that somebody writes (a
-root) has an array of numbers, one for each element; views and copies move the numbers as
-they move elements, and -1 is a zero that is known to be one. The *image* of a tensor is
-the sequence of its numbers in memory. Two tensors of a root are the same bytes when their
-images are equal. So
+The search knows no expressions, layouts or costs. Every tensor that a kernel writes, or that is an
+argument, is a *root* with an array of numbers, one per element. Views and copies move numbers as
+they move elements; -1 is a known zero.
 
-  * an argument has the image of its type,
-  * a kernel writes its result as any image that it can write: in any order of the
-    dimensions, jagged data also padded, block scales also in tiles,
-  * a result of the function wants the image of its type, and a kernel takes any of those
-    that are its operand in another order of the dimensions,
-  * one copy makes another order of a tensor, pads or packs it, or moves it to tiles or back.
+The *image* of a tensor is the sequence of its numbers in memory. Two tensors of a root have the
+same bytes if their images are equal.
 
-The search tries every image that a root can be written as, and every set of copies of it
-that reaches what is wanted, with none, one, two, ... copies. A kernel that reads experts
-merged into one dimension may read them apart; then its block scales lie otherwise.
+Rules:
 
-A quantization whose results were computed before may be spared, and a copy may be the
-price. Whether it is, times decide, of which nothing is known here: the search is told how
-many results are left, and tries every choice that leaves so many.
+* An argument has the image of its type.
+* A kernel can write its result in any order of dimensions. Jagged data may also be padded, and
+  block scales blocked.
+* A result of the function needs the image of its type. A kernel accepts every order of its
+  operand's dimensions.
+* A copy changes the order of a tensor, pads or packs it, or blocks its scales or back.
+
+The search tries every image that a root can be written as. For each, it tries every set of copies
+that reaches all needed images, with none, one, two, ... copies. A kernel that reads experts merged
+into one dimension may read them separately; its block scales then have another layout.
+
+A quantization whose results exist already may be omitted, which may need a copy. Predicted times
+decide that, which this search does not know. It is told how many results are left, and tries every
+choice that leaves that many.
 """
 
 import itertools
@@ -35,15 +38,17 @@ import re
 import numpy as np
 import programs
 
-# Ends of the groups: some rows belong to none. They are cut where a tensor has fewer rows.
+# Group ends. Some rows belong to no group. Ends are cut where a tensor has fewer rows.
 ENDS = (1, 1, 2)
 MX_BLOCK = 32
-# Copies beyond those of images that are wanted themselves.
+# Upper bound of copies beyond those that produce needed images.
 MOST_STEPS = 4
-# Targets with a matmul kernel: it wants bf16 as it wants FP8, and writes rows. Other GPUs only want
-# what every tensor core wants, FP8 with the contracted dimension innermost.
+# Targets with a matmul kernel, which restricts bf16 operands like FP8 ones and writes row-major
+# results.
+# Other GPUs only have the restriction of all tensor cores: FP8 with the contracted dimension
+# innermost.
 WITH_MATMUL = ("sm_90a", "gfx942", "gfx950")
-# Operations that are spared where their results were computed before.
+# Operations that are omitted if their results exist already.
 MERGED = ("scale", "jagged_scale", "quantize", "dequantize", "dynamic_quantize", "jagged_dynamic_quantize",
           "mx_quantize", "mx_dequantize")
 
@@ -53,18 +58,20 @@ def key(image):
 
 
 def orders(array):
-    """The images of a tensor in every order of its dimensions."""
+    """Returns the images of a tensor in every order of its dimensions."""
     return {key(array.transpose(p).ravel()) for p in itertools.permutations(range(array.ndim))}
 
 
 def innermost(array, dim):
-    """Images of the array with `dim` innermost."""
+    """Returns the images of the array with `dim` innermost."""
     rest = [d for d in range(array.ndim) if d != dim]
     return {key(array.transpose([*p, dim]).ravel()) for p in itertools.permutations(rest)}
 
 
 def tiles(array):
-    """The image in tiles of 128 rows and 4 columns; -2 makes it unlike all others."""
+    """Returns the image in tiles of 128 rows and 4 columns. -2 distinguishes it from all other
+    images.
+    """
     matrices = array.reshape(-1, *array.shape[-2:])
     rows, columns = (-(-array.shape[-2] // 128) * 128, -(-array.shape[-1] // 4) * 4)
     padded = np.full((len(matrices), rows, columns), -1)
@@ -74,7 +81,7 @@ def tiles(array):
 
 
 def image(value, array):
-    """The image of a tensor in the layout of its type."""
+    """Returns the image of a tensor in the layout of its type."""
     return tiles(array) if value.type.is_blocked else key(array.transpose(value.type.order).ravel())
 
 
@@ -109,17 +116,19 @@ def pack(array, dim, multiple, rows):
 class Root:
     def __init__(self, writable):
         self.writable = writable  # for each way to run its kernel, the images that it can write
-        self.kernel = None  # its number
+        self.kernel = None  # number of the kernel
         self.arrays = []
-        self.regroupings = {}  # by name, functions of arrays
-        self.wanted = []  # for each reader a function of how kernels run: the images that it takes
+        self.regroupings = {}  # functions of arrays, by name
+        self.wanted = []  # for each reader, a function from ways of kernels to the images that it accepts
 
     def add(self, array):
         self.arrays.append(array)
         return self, array
 
     def steps(self):
-        """For each image, those that one copy of it can make; and one image of each tensor."""
+        """Returns, for each image, those that one copy of it can make, and one image of each
+        tensor.
+        """
         arrays = {(a.shape, key(a.ravel())): a for a in self.arrays}
         reach = {}
         for array in arrays.values():
@@ -133,12 +142,12 @@ class Root:
                 reach.setdefault(tiles(array), set()).update(from_here)
             for each in from_here:
                 reach.setdefault(each, set()).update(to)
-        # In which order something lies on the way does not matter.
+        # The order of an intermediate tensor does not matter, so one image stands for all.
         images = {min(orders(array)) for array in arrays.values()}
         return reach, images | {tiles(array) for array in arrays.values() if array.ndim in (2, 3)}
 
     def least(self, ways):
-        """The least number of copies when kernels run in these ways."""
+        """Returns the least number of copies if kernels run in these ways."""
         wanted = [takes(ways) for takes in self.wanted]
         reach, images = self.steps()
         writable = self.writable[ways.get(self.kernel, 0)]
@@ -164,15 +173,16 @@ class Root:
 
 
 class Program:
-    """The roots of a function as drawn, and how its kernels can run."""
+    """The roots of a drawn function, and the ways in which its kernels can run."""
 
     def __init__(self, function, target, spared=None):
         self.target, self.roots, self.values = target, [], {}
-        # Numbers of operations that are not run, and from which of several that are each takes its results.
+        # Operations that are omitted, with the choice of the earlier operation that replaces each
+        # result.
         self.spared = spared or {}
-        self.spareable = {}  # how many results those have that need not be
-        self.computed = {}  # by how it is computed, what operations that do read, and their results
-        self.ways = {}  # how many each kernel has
+        self.spareable = {}  # number of replaceable results of each operation
+        self.computed = {}  # operands and results of earlier operations, by what they compute
+        self.ways = {}  # number of ways of each kernel
         for value in function.arguments:
             array = np.arange(np.prod(value.type.sizes)).reshape(value.type.sizes)
             self.define(value, array, [{image(value, array)}])
@@ -188,7 +198,7 @@ class Program:
             root.wanted.append(lambda ways, only={image(value, array)}: only)
 
     def find_live(self, function):
-        """The operations without those that nobody reads."""
+        """Returns the operations whose results are used."""
         read = {value.name for value in function.returned}
         live = []
         for op in reversed(function.ops):
@@ -198,7 +208,9 @@ class Program:
         return live[::-1]
 
     def drop_axis(self, read, op, operands, results, detail):
-        """A quantization along two axes without the one that nobody reads. On the CPU it stays one operation."""
+        """Returns a quantization along two axes without an unused one. On the CPU it stays one
+        operation.
+        """
         if self.target == "cpu" or op not in ("dynamic_quantize", "jagged_dynamic_quantize") or len(results) != 4:
             return op, operands, results, detail
         kept = [i for i in (0, 1) if results[i].name in read or results[i + 2].name in read]
@@ -226,7 +238,7 @@ class Program:
         elif "groups" in detail and result.pad:
             dim, multiple, rows = result.pad_dim, result.pad, source.sizes[result.pad_dim]
             array = self.regroup(root, array, (dim, multiple), lambda a: pad(a, dim, multiple))
-            # The way back, also for a program that does not go it.
+            # The inverse regrouping exists, whether the program uses it or not.
             self.regroup(root, array, (dim, multiple, rows), lambda a: pack(a, dim, multiple, rows))
         elif "groups" in detail:
             dim, multiple, rows = source.pad_dim, source.pad, result.sizes[source.pad_dim]
@@ -235,7 +247,7 @@ class Program:
 
     @staticmethod
     def regroup(root, array, name, function):
-        """Regroups, and says how any tensor of the root may be, also transposed."""
+        """Records a regrouping and the shape before it, also for the transposed tensor."""
         root.regroupings[(array.shape, name)] = (array.shape, function)
         if array.ndim == 2:
             root.regroupings[(array.shape[::-1], "t", name)] = (array.shape[::-1], lambda a: function(a.T).T)
@@ -244,13 +256,13 @@ class Program:
     # Equal kernels.
 
     def name_results(self, op, operands, results, detail):
-        """Each result and how it is computed, which may be said in several ways."""
+        """Yields each result with names of its computation. Several names may describe the same."""
         root, array = self.values[operands[0].name]
         axes = [int(a) for a in re.findall(r"\d+", re.search(r"along (\[[\d, ]+\]|\d+)", detail)[1])]
         rounding = (re.findall(r"(?:rounding|mode) (\w+)", detail) or [""])[0]
         ends, square = tuple(re.findall(r"groups\((%\w+)", detail)), "square" in detail
         for i, axis in enumerate(axes):
-            # The slice through the first element says which dimension it is, however the tensor is seen.
+            # The slice through the first element identifies the axis, however the tensor is viewed.
             line = tuple(array[tuple(slice(None) if d == axis else 0 for d in range(array.ndim))])
             where = (id(root), tuple(sorted(array.shape)), line, ends if i == 0 or op == "mx_quantize" else ())
             data = results[i]
@@ -264,13 +276,15 @@ class Program:
             else:
                 scales, name = results[i + len(axes)], ("scale", where, rounding, data.type.element)
                 yield scales, [name]
-                # A cast by its own scales, or by those that an operation before it computed.
+                # A cast by its own scales, or by scales that an earlier operation computed.
                 known = [r for r in (scales, *(r for _, r in self.computed.get(name, ()))) if r.name in self.values]
                 yield data, [("data", *name), *(("quantize", where, id(self.values[r.name][0]), data.type.element)
                                                 for r in known)]
 
     def spare(self, number, op, operands, results, detail):
-        """Takes the results of earlier operations if it should, else runs the operation; false for views and matmuls."""
+        """Takes the results of earlier operations if told so, else runs the operation. Returns
+        false for views and matmuls.
+        """
         if op not in MERGED:
             return False
         array, known = self.values[operands[0].name][1], {}
@@ -280,7 +294,7 @@ class Program:
                 permutation = next((p for p in itertools.permutations(range(array.ndim))
                                     if before.shape == array.transpose(np.argsort(p)).shape
                                     and np.array_equal(before.transpose(p), array)), None)
-                # Scales in another order would be copied.
+                # Scales in another order would need a copy.
                 if permutation and self.keeps_scales(permutation, permutation[axis]):
                     known.setdefault(result.name, {})[first.name] = permutation
         if all(r.name in known for r in results):
@@ -288,7 +302,7 @@ class Program:
             if number in self.spared:
                 for index, result in enumerate(results):
                     found = list(known[result.name].items())
-                    # Each bit is the source of a result.
+                    # Each bit chooses the source of a result.
                     first, permutation = found[min(self.spared[number] >> index & 1, len(found) - 1)]
                     root, own = self.values[first]
                     is_data = result.type.element in (programs.FP8, programs.BF16) or op == "dequantize"
@@ -319,7 +333,7 @@ class Program:
             self.write(op, number, index, value, axis, detail, split)
 
     def find_split(self, op, root, array, axis, detail):
-        """The experts that `array` merges, when the kernel can read them apart."""
+        """Returns the experts that `array` merges, if the kernel can read them separately."""
         if op not in ("scale", "quantize", "dequantize", "dynamic_quantize", "mx_quantize") or "groups" in detail:
             return None
         if array.ndim != 2 or "," in detail.split("rounding")[0]:
@@ -339,7 +353,7 @@ class Program:
         if value.type.element in (programs.F32, programs.E8M0) and index > 0:
             takes = [{image(value, array)}]
         elif op == "linear" and self.target in WITH_MATMUL:
-            # bf16 operands, which kernels read along the result's rows or columns, too.
+            # Kernels read bf16 operands K-major or MN-major.
             takes = [orders(array)]
         elif op == "grouped_matmul" and (self.target in WITH_MATMUL or (
                 self.target != "cpu" and value.type.element == programs.FP8)):
@@ -354,14 +368,14 @@ class Program:
         array = np.arange(np.prod(value.type.sizes)).reshape(value.type.sizes)
         is_data = value.type.element in (programs.FP8, programs.BF16) or op == "dequantize"
         if is_data and ("groups" in detail or op == "grouped_matmul"):
-            # Rows of no group are zero.
+            # Rows that belong to no group are zero.
             rows = np.moveaxis(array, 0 if op in ("mx_quantize", "grouped_matmul") else axis, 0)
             rows[groups_end(len(rows)):] = -1
         finer = None
         if op == "grouped_matmul" and self.target in WITH_MATMUL:
             writable = {key(array.ravel())}
         elif is_data:
-            # A dense matmul writes columns by exchanging its operands.
+            # A dense matmul writes column-major results by exchanging its operands.
             writable = orders(array)
             if op in ("jagged_dynamic_quantize", "quantize") and "groups" in detail:
                 for multiple in programs.PADS:
@@ -402,12 +416,12 @@ def groups_end(rows):
 
 
 def least_copies(function, target, num_results):
-    """The least number of copies where quantizations compute so many results."""
+    """Returns the least number of copies if quantizations compute this many results."""
     program = Program(function, target)
     wanted = program.num_results - num_results
     least = [program.least()] if wanted == 0 else []
     if wanted:
-        # An operation may turn out equal when one before it has been spared.
+        # Omitting an operation may make a later one equal to an earlier one.
         everything = dict.fromkeys(range(len(function.ops)), 0)
         counts = Program(function, target, everything).spareable
         for sources in itertools.product(*((None, *range(2**count)) for count in counts.values())):

@@ -65,14 +65,14 @@ def run(command):
 
 
 def predicted_costs(tools, path):
-    """For each function, in order: tensors that no kernel takes, picoseconds, and copies."""
+    """Returns for each function the tensors that no kernel accepts, the picoseconds and the copies."""
     text = run([tools / "fp8moe-opt", path, REPORT, "-o", os.devnull, "--mlir-print-op-on-diagnostic=false"]).stderr
     found = re.findall(r"remark: predicted: (\d+) ps, .* (\d+) copies, (\d+) tensors that no kernel takes", text)
     return [(int(impossible), int(time), int(copies)) for time, copies, impossible in found]
 
 
 def count_results(text):
-    """How many data and scales the quantizations of each function compute, by the function's name."""
+    """Returns the number of data and scales that each function's quantizations compute."""
     functions = re.split(r"func\.func (?:private )?@(\w+)", text)[1:]
     counts = {}
     for name, body in zip(functions[::2], functions[1::2]):
@@ -83,7 +83,7 @@ def count_results(text):
 
 
 def check_decisions(tools, folder, text, functions):
-    """Predicted time, idempotency and optimality, for every target."""
+    """Checks the predicted time, idempotency and optimality for every target."""
     not_proven = 0
     for target in TARGETS:
         before, once, twice = (folder / f"{target}.{n}.mlir" for n in ("before", "once", "twice"))
@@ -111,7 +111,7 @@ def check_decisions(tools, folder, text, functions):
 
 
 def make_input(generator, type):
-    """A NumPy array of normal numbers that lies as the type says."""
+    """Returns a NumPy array of normal numbers with the layout of the type."""
     import ml_dtypes
     import numpy as np
 
@@ -124,14 +124,16 @@ def make_input(generator, type):
 
 
 def make_ends(generator, rows):
-    """Ends of groups; some are empty, and some rows belong to none."""
+    """Returns group ends. Some groups are empty, and some rows belong to no group."""
     import numpy as np
 
     return np.sort(generator.integers(0, rows + 1, programs.GROUPS)).astype(np.int32)
 
 
 def check_pairs(tools, folder, pairs):
-    """Equal predictions, as many kernels and copies, for every target, behind check_decisions."""
+    """Checks that both functions of a pair have equal predictions, kernels and copies on every
+    target. Runs after check_decisions.
+    """
     for target in TARGETS:
         once = folder / f"{target}.once.mlir"
         text = once.read_text()
@@ -145,7 +147,9 @@ def check_pairs(tools, folder, pairs):
 
 
 def check_results(tools, folder, text, functions, seed):
-    """Checks that results on the CPU have the same bits with and without the passes; returns them by function."""
+    """Checks that CPU results have the same bits with and without the passes. Returns them by
+    function.
+    """
     import executors
     import fp8moe.runtime
     import numpy as np
@@ -182,7 +186,7 @@ def check_pair_results(pairs, computed):
 
 
 def draw(args, number):
-    """The functions of a program: one, or a pair."""
+    """Draws the functions of a program: one, or a pair."""
     rng = random.Random(f"{args.seed}/{number}")
     if args.pairs:
         return chains.draw_pair(rng, number)

@@ -7,17 +7,17 @@
 # ===----------------------------------------------------------------------===#
 """Random functions of views, copies, quantizations, matmuls, calls and control flow.
 
-Every value knows its type and its size at run time, so that what is drawn is always
-legal: a `?` is split only by a divisor of what it will be.
+Every value has its type and its size at run time. Drawn operations are therefore legal; for
+example, a `?` is only split by a divisor of its size.
 """
 
 from dataclasses import dataclass, field
 
 BF16, F32, FP8, E8M0 = "bf16", "f32", "f8E4M3FN", "f8E8M0FNU"
 GROUPS = 3
-# Multiples that groups are padded to.
+# Multiples to which groups are padded.
 PADS = (16, 32)
-# Paddings of block scales in tiles, by the dimension.
+# Padding of blocked scales, by the dimension of the groups.
 TILE_PADS = (128, 4)
 
 
@@ -25,13 +25,13 @@ TILE_PADS = (128, 4)
 class Type:
     element: str
     sizes: tuple  # at run time
-    dynamic: frozenset = frozenset()  # dimensions that the type leaves open
+    dynamic: frozenset = frozenset()  # dimensions that are `?` in the type
     order: tuple = None
-    strides: tuple = None  # explicit ones, else dense
+    strides: tuple = None  # explicit strides; else dense
     align: int = 0
-    pad: int = 0  # groups are padded to multiples of it
+    pad: int = 0  # multiple to which groups are padded
     pad_dim: int = 0
-    is_blocked: bool = False  # block scales in tiles of 128x4
+    is_blocked: bool = False  # blocked scales in 128x4 tiles
 
     def __post_init__(self):
         if self.order is None:
@@ -62,10 +62,10 @@ class Type:
 class Value:
     name: str
     type: Type
-    # The sizes follow from those of the inputs, so that it may be returned. (Sizes of
-    # what comes out of control flow are known only when it has run.)
+    # The sizes follow from those of the inputs, so that the value may be returned.
+    # (Sizes of results of control flow are only known after it has run.)
     is_sized: bool = True
-    # The rows of padded groups without their padding, and the ends that they were padded by.
+    # Rows of padded groups without padding, and the offsets of the padding.
     packed_rows: int = 0
     ends: str = "%ends"
 
@@ -74,25 +74,25 @@ class Value:
 class Function:
     name: str
     text: str
-    # Names of the functions in the text: those that are called and this one.
+    # Names of the functions in the text: callees and this one.
     names: list
     arguments: list = field(default_factory=list)
-    # The arguments behind them, which say where groups end.
+    # The offsets, which are the last arguments.
     ends: list = field(default_factory=list)
-    # The recorded operations: operation, operands, results, the text between.
+    # Recorded operations: operation, operands, results, and the text between.
     ops: list = field(default_factory=list)
     returned: list = field(default_factory=list)
-    # Few enough ways to lay it out to try them all.
+    # Whether the function is small enough to try all layouts.
     is_small: bool = False
 
 
 def dense(type, element=None, order=None):
-    """Returns the type of the same shape that is dense in `order`; padding stays."""
+    """Returns a dense type of the same shape and padding in `order`."""
     return Type(element or type.element, type.sizes, type.dynamic, order, pad=type.pad, pad_dim=type.pad_dim)
 
 
 def resized(type, dim, size, order, pad=0):
-    """Dense, with another size of one dimension, whose groups are padded or packed."""
+    """Returns a dense type with another size of one dimension, whose groups are padded or packed."""
     sizes = type.sizes[:dim] + (size,) + type.sizes[dim + 1:]
     return Type(type.element, sizes, type.dynamic, order, pad=pad, pad_dim=dim if pad else 0)
 
@@ -106,7 +106,7 @@ def groups(ends):
 
 
 def drop(type, axis, element=F32):
-    """The shape without a dimension, dense row-major."""
+    """Returns the shape without a dimension, dense and row-major."""
     keep = [d for d in range(type.rank) if d != axis]
     dynamic = frozenset(i for i, d in enumerate(keep) if d in type.dynamic)
     return Type(element, tuple(type.sizes[d] for d in keep), dynamic)
@@ -115,16 +115,16 @@ def drop(type, axis, element=F32):
 class Generator:
     """Draws one function. `rng` is a random.Random."""
 
-    # Most share one tensor of ends, so that what pads and what packs meets.
+    # Most regroupings share one tensor of offsets, so that padding and packing can cancel.
     ENDS = ("%ends", "%ends", "%others")
 
     def __init__(self, rng, name, steps):
         self.rng, self.name, self.steps = rng, name, steps
         self.lines, self.pool, self.arguments = [], [], []
         self.counter, self.indent, self.in_region = 0, "  ", False
-        self.picked = []  # what the current step reads
+        self.picked = []  # values that the current step reads
         self.ops = []
-        self.callees = []  # names and texts of the functions that are called
+        self.callees = []  # names and texts of callees
 
     # Emission.
 
@@ -145,7 +145,7 @@ class Generator:
         return result
 
     def record(self, op, operands, results, detail):
-        """For those who want to know the program without reading its text."""
+        """Records an operation, so that checks need not parse the text."""
         self.ops.append((op, operands, results, detail))
 
     def random_order(self, rank):
@@ -158,13 +158,13 @@ class Generator:
 
     def pick(self, predicate=lambda v: True, is_blocked=False):
         found = [v for v in self.pool if v.type.is_blocked == is_blocked and predicate(v)]
-        # Recent values more often, so that chains get long.
+        # Recent values are preferred, so that chains get long.
         if not found:
             return None
         self.picked.append(found[-1 - min(int(self.rng.expovariate(0.4)), len(found) - 1)])
         return self.picked[-1]
 
-    # Steps. Each does nothing when no value fits.
+    # Each step does nothing if no value fits.
 
     def transpose(self):
         v = self.pick(lambda v: v.type.rank > 1)
@@ -304,7 +304,7 @@ class Generator:
         return result
 
     def pad(self):
-        # With few rows there may be none that belongs to no group.
+        # With few rows, there may be no remainder row.
         v = self.pick(lambda v: v.type.rank == 2 and not v.type.pad and min(v.type.sizes) > GROUPS)
         if not v:
             return None
@@ -317,12 +317,12 @@ class Generator:
         return self.unary("relayout", v, type, f" {groups(v.ends)}")
 
     def pack(self):
-        # The number of rows is that of the type. Block scales of groups never were without padding.
+        # The number of rows is static. Blocked scales of groups cannot be packed.
         v = self.pick(lambda v: v.type.pad and v.packed_rows and v.type.pad_dim not in v.type.dynamic)
         return v and self.pack_groups(v)
 
     def pad_and_pack(self):
-        """Padded, packed and perhaps padded again, with copies in between."""
+        """Pads, packs and perhaps pads again, with copies in between."""
         v = self.pick(lambda v: v.type.rank == 2 and not v.type.pad and not v.type.dynamic
                       and min(v.type.sizes) > GROUPS)
         if not v:
@@ -335,7 +335,7 @@ class Generator:
         return self.pad_groups(v, dim) if self.rng.random() < 0.6 else v
 
     def merged_cast(self):
-        """Experts cast as one matrix, and perhaps taken apart again."""
+        """Casts experts as one matrix, and perhaps splits them again."""
         v = self.pick(lambda v: v.type.element in (BF16, F32) and v.type.rank == 3 and not v.type.dynamic
                       and not v.type.strides)
         if not v:
@@ -375,7 +375,7 @@ class Generator:
                                   is_blocked=self.rng.random() < 0.4)])
 
     def jagged_mx_quantize(self, v, axis):
-        """Groups of rows; their scales are in tiles and padded."""
+        """Quantizes groups of rows. Their scales are blocked and padded."""
         t, rows = v.type, padded_extent(v.type.sizes[0], TILE_PADS[0])
         sizes = (rows, (t.sizes[1] + 31) // 32) if axis == 1 else (t.sizes[1], rows // 32)
         dynamic = frozenset(1 - axis if d == 0 else axis for d in t.dynamic)
@@ -384,7 +384,7 @@ class Generator:
                             [dense(t, FP8, self.random_order(2)), scales])
 
     def block_scales(self):
-        """A copy of block scales to or from tiles."""
+        """Copies block scales to or from the blocked layout."""
         to_tiles = self.rng.random() < 0.5
         fits = lambda t: not t.pad or (t.rank == 2 and t.pad == TILE_PADS[t.pad_dim])
         is_plain = lambda t: t.element == E8M0 and t.rank in (2, 3) and fits(t)
@@ -396,7 +396,7 @@ class Generator:
                                               is_blocked=to_tiles))
 
     def pick_factors(self):
-        """Tokens and weights that can be multiplied, or None."""
+        """Returns tokens and weights that can be multiplied, or None."""
         a = self.pick(lambda v: v.type.element == BF16 and v.type.rank == 2 and not v.type.pad)
         if not a:
             return None
@@ -420,17 +420,19 @@ class Generator:
         return factors and self.multiply(*factors)
 
     def product(self):
-        """A dense matmul, whose result may be wanted transposed, and may be added to a tensor that lies as it does."""
+        """Adds a dense matmul. Its result may be used transposed, or may be added to a tensor with
+        the same layout.
+        """
         fits = lambda v: v.type.element == BF16 and v.type.rank == 2 and not v.type.pad
         a = self.pick(fits)
-        # As many columns, and none of them unknown: its transpose is the other factor.
+        # The transpose of b is the other factor, so both need equally many columns.
         b = a and self.pick(lambda v: fits(v) and v.type.sizes[1] == a.type.sizes[1] and 1 not in v.type.dynamic)
         if not b or 1 in a.type.dynamic:
             return None
         b = self.permute(b, (1, 0))
         dynamic = frozenset(d for d, x in ((0, 0 in a.type.dynamic), (1, 1 in b.type.dynamic)) if x)
         r = self.fresh(Type(BF16, (a.type.sizes[0], b.type.sizes[1]), dynamic, self.random_order(2)))
-        # Brute force knows nothing of what must lie as something else does.
+        # Brute force does not model that the addend and the result share a layout.
         is_added = not isinstance(self, SmallGenerator) and self.rng.random() < 0.5
         c = self.pick(lambda v: v.type == r.type and v is not a and v is not b) if is_added else None
         added = f" accumulate({c.name} : {c.type})" if c else ""
@@ -440,7 +442,9 @@ class Generator:
         return r
 
     def fp8_matmul(self):
-        """Both factors cast along the contracted dimension, perhaps copied to the layout that matmuls read best."""
+        """Quantizes both factors along the contracted dimension and perhaps copies them to the
+        layout that matmuls read best.
+        """
         factors = self.pick_factors()
         if not factors:
             return None
@@ -456,7 +460,7 @@ class Generator:
         return self.multiply(*casts, f" scales({names} : {types}) direction quantize", scales)
 
     def call(self):
-        """A function that copies its argument and casts it; types of calls stay as they are."""
+        """Calls a function that copies its argument and casts it. The types of calls are fixed."""
         v = self.pick_float((2, 3))
         if not v or v.type.pad:
             return None
@@ -477,7 +481,9 @@ class Generator:
         return values[0]
 
     def region(self, steps, wanted):
-        """A few steps inside a region that ends with a value of type `wanted`, made from one of the same shape."""
+        """Adds steps inside a region that ends with a value of type `wanted`, made from one with
+        the same shape.
+        """
         outer, self.indent, self.in_region = len(self.pool), self.indent + "  ", True
         for _ in range(steps):
             self.step()
@@ -540,7 +546,7 @@ class Generator:
                        self.rng.choice(((0, 1, 2), (0, 2, 1))))
         types = [tokens, weights]
         if self.rng.random() < 0.3:
-            # Its padding holds anything.
+            # The padding of an argument has arbitrary values.
             dim, pad = self.rng.randrange(2), self.rng.choice(PADS)
             types.append(resized(Type(BF16, (96, 64)), dim, padded_extent((96, 64)[dim], pad), self.random_order(2), pad))
         for i, type in enumerate(types):
@@ -570,9 +576,12 @@ class Generator:
 
 
 class SmallGenerator(Generator):
-    """Draws functions so small that every way to lay them out can be tried: a few operations in a row, with sizes that
-    are known. Experts come first and are never innermost, where a kernel would take longer than a copy does. Brute force
-    knows one way to cut rows into groups."""
+    """Draws functions that are small enough to try every layout: a few operations with static
+    sizes, without control flow.
+
+    Experts come first and are never innermost, where a kernel would be slower than a copy. All
+    groups have the same offsets, as brute force knows one set.
+    """
 
     ENDS = ("%ends",)
     STEPS = {"transpose": 3, "copy": 4, "there_and_back": 1, "dynamic_quantize": 2, "scale_and_cast": 1, "jagged": 4,

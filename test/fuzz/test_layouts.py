@@ -5,8 +5,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Runs layouts.py on 200 programs and 40 pairs of a fixed seed; FP8MOE_FUZZ_PROGRAMS=2000 and
-FP8MOE_TEST_SEED=N make it a nightly run."""
+"""Runs layouts.py on 200 programs and 40 pairs with a fixed seed. FP8MOE_FUZZ_PROGRAMS=2000 and
+FP8MOE_TEST_SEED=N make it a nightly run.
+"""
 
 import os
 import pathlib

@@ -14,8 +14,7 @@ import sys
 
 import pytest
 
-# Processes that tests start: Python with the sanitizer too, and programs with their own
-# options.
+# Tests start processes: sanitized Pythons, and programs with their own sanitizer options.
 sys.executable = os.environ["FP8MOE_PYTHON"]
 OPTIONS = os.environ.pop("ASAN_OPTIONS", "")
 for name in ("UBSAN_OPTIONS", "LSAN_OPTIONS"):
@@ -23,7 +22,9 @@ for name in ("UBSAN_OPTIONS", "LSAN_OPTIONS"):
 
 
 def written_reports():
-    """The sanitizer's reports of this process; the option log_path keeps them from pytest's capture."""
+    """Returns the sanitizer's reports of this process. Option log_path keeps them out of pytest's
+    capture.
+    """
     options = dict(option.split("=", 1) for option in OPTIONS.split(":") if "=" in option)
     text = ""
     for path in glob.glob(f"{options.get('log_path', '')}.{os.getpid()}"):
@@ -33,8 +34,9 @@ def written_reports():
 
 
 def leaks_of_others(report):
-    """Whether Python itself has allocated all that a report names: the suppressions go by function, and that of a
-    distribution has no names of its own functions."""
+    """Returns whether Python itself allocated all memory in a report. Suppressions match functions
+    by name, but a distribution's Python has no names for its own.
+    """
     python = os.path.realpath("/proc/self/exe")
     leaks = re.split(r"^(?:Direct|Indirect) leak of", report, flags=re.MULTILINE)[1:]
     return bool(leaks) and all(re.search(rf"^ *#1 .*\({re.escape(python)}\+", leak, re.MULTILINE) for leak in leaks)
@@ -42,7 +44,7 @@ def leaks_of_others(report):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes():
-    """The processes of -n start with the options of this one, which runs no tests then."""
+    """Worker processes of -n start with this process's options. This process then runs no tests."""
     os.environ["ASAN_OPTIONS"] = OPTIONS
 
 

@@ -17,7 +17,9 @@ OPERATION = re.compile(r"^### `([\w.]+)` \([\w:]+Op\)$", re.MULTILINE)
 
 
 def check_block(opt, page, text, match):
-    """Returns what is wrong with a block; its lines keep their numbers in the page."""
+    """Returns the errors in a block of IR. Blank lines before the block make their line numbers
+    those of the page.
+    """
     lines_before = text.count("\n", 0, match.start(1))
     source = "\n" * lines_before + match.group(1)
     result = subprocess.run([opt, "-o", "-", "-"], input=source, capture_output=True, text=True)
