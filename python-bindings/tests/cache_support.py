@@ -21,7 +21,7 @@ REQUEST = cache.Request(IR, "cpu", "a transpose", "python -m fp8moe example")
 
 @pytest.fixture
 def folder(ir, tmp_path, monkeypatch):
-    """An empty cache that is the only one."""
+    """An empty cache folder, the only one that is used."""
     for name in ("FP8MOE_ARTIFACTS", "FP8MOE_TRUST"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("FP8MOE_CACHE", str(tmp_path / "cache"))
@@ -32,7 +32,7 @@ def folder(ir, tmp_path, monkeypatch):
 
 @pytest.fixture
 def compilations(monkeypatch):
-    """The requests that were compiled in this process."""
+    """The requests that this process has compiled."""
     made = []
     compile = cache._compile
 

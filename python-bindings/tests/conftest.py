@@ -25,7 +25,7 @@ def package_folder():
 
 if (folder := package_folder()) is not None:
     sys.path.insert(0, str(folder))
-    os.environ["PYTHONPATH"] = str(folder)  # for processes that tests start
+    os.environ["PYTHONPATH"] = str(folder)  # processes that tests start import it, too
 
 
 @pytest.fixture(scope="session")

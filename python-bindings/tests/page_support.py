@@ -11,9 +11,9 @@ SVG = "{http://www.w3.org/2000/svg}"
 class Page:
     def __init__(self, root):
         self._pictures = list(root.iter(f"{SVG}svg"))
-        #: Of all tables, as texts of cells.
+        #: Rows of all tables, each a list of the texts of its cells.
         self.rows = [["".join(cell.itertext()) for cell in row] for row in root.iter("tr")]
-        #: Of the pictures.
+        #: Titles of the pictures.
         self.titles = [picture.find(f"{SVG}title").text for picture in self._pictures]
         self.paragraphs = ["".join(each.itertext()) for each in root.iter("p")]
 

@@ -9,7 +9,8 @@ import pytest
 
 import fp8moe
 
-# D and the size of experts, experts, experts of each token, layers; then linear layers as (name, N, K).
+# Hidden size, expert size, experts, experts per token, and layers. Linear layers follow as (name,
+# N, K).
 MODELS = {
     "Mixtral 8x7B": (4096, 14336, 8, 2, 32, [("q_proj", 4096, 4096), ("k_proj", 1024, 4096), ("v_proj", 1024, 4096), ("o_proj", 4096, 4096)]),
     "Qwen3-30B-A3B": (2048, 768, 128, 8, 48, [("q_proj", 4096, 2048), ("k_proj", 512, 2048), ("v_proj", 512, 2048), ("o_proj", 2048, 4096)]),
@@ -37,7 +38,7 @@ def test_public_models(ir, model):
     start = time.perf_counter()
     advice = fp8moe.advise(matmuls_of(model), tokens=8192, expert_rows=8192 * top_k, filter_fqns=["lm_head"])
     assert time.perf_counter() - start < 20
-    # Layers are one line for each use.
+    # Each layer has one row for each use: forward, dgrad and wgrad.
     names = list(dict.fromkeys(line.matmul.name for line in advice.matmuls))
     assert len(advice.matmuls) == 3 * len(names) == 3 * (len(MODELS[model][5]) + 3)
     gate_up = advice.find("model.layers.*.mlp.experts.gate_up_proj", "forward")
@@ -46,8 +47,8 @@ def test_public_models(ir, model):
         assert line.choice in ("bf16", "fp8") and line.bf16_us > 0 and line.fp8_us > 0 and line.reason
         if line.matmul.name == "lm_head":
             assert (line.choice, line.reason) == ("bf16", "filtered by 'lm_head'")
-    # The choice is at least as good as either precision everywhere, but for FP8 that would gain less than 13% of the
-    # time in bf16, and for lm_head, which was not to choose.
+    # The choice is nowhere slower than bf16 or FP8. Exceptions are lm_head, which is excluded, and
+    # FP8 that would gain less than 13% over bf16.
     head = sum(line.bf16_us - line.fp8_us for line in advice.matmuls if line.matmul.name == "lm_head")
     assert advice.chosen_us <= advice.bf16_us * 1.001
     assert advice.chosen_us - head <= advice.fp8_us + 0.131 * advice.bf16_us
@@ -136,7 +137,7 @@ def test_one_name_has_one_size(ir):
 
 
 def test_reports_have_decisions_as_data(ir, root):
-    """A compilation's report has its decisions as data, and outlives its IR."""
+    """A report has the decisions of a compilation as data and outlives its IR."""
     module = ir.Module.parse_file(root / "examples" / "qwen3_30b_a3b.mlir")
     (target,) = fp8moe.compile(module, "cpu").report.data["targets"]
     first = target["precision"][0]
@@ -180,7 +181,7 @@ class Parameter:
 
 
 class FakeModule:
-    """As much of torch.nn.Module as advise asks for."""
+    """A stand-in for torch.nn.Module with the members that `advise` reads."""
 
     def __init__(self, **members):
         self.members = members
@@ -218,7 +219,7 @@ def test_modules_are_walked(ir):
         "layers.*.experts.w3": (1408, 2048, 8),
         "layers.*.gpt_oss.gate_up_proj": (5760, 2880, 8),
     }
-    # Two experts of each token: twice the rows.
+    # Two experts per token give twice the rows.
     (name,) = (n for n in found if n.endswith("w2"))
     entry = [("w2", 2048, 1408, 8)]
     assert advice.find(name, "forward").bf16_us == fp8moe.advise(entry, expert_rows=8192).find("w2", "forward").bf16_us
@@ -230,7 +231,7 @@ class Config:
 
 
 class TransformersConfig(Config):
-    """Versions before 5 had settings of generation in each."""
+    """Configurations before version 5 also had generation settings."""
 
     model_type, top_k = "name", 50
 
@@ -255,8 +256,8 @@ def text(count):
         (Config(num_experts_per_tok=4), 4),
         (Config(num_experts_per_token=4), 4),
         (Config(moe_topk=4), 4),
-        (Config(moe_topk=[4, 4, 4]), 4),  # of each layer
-        (Config(moe_args=Config(top_k=4)), 4),  # torchtitan
+        (Config(moe_topk=[4, 4, 4]), 4),  # one number per layer
+        (Config(moe_args=Config(top_k=4)), 4),  # torchtitan's spelling
         (TransformersConfig(moe_k=4), 4),
         (TransformersConfig(text_config=text(4), vision_config=TransformersConfig()), 4),
         (TransformersConfig(thinker_config=TransformersConfig(text_config=text(4))), 4),
@@ -286,7 +287,7 @@ def test_experts_of_each_token(ir, config, count):
 
 
 def test_models_without_a_choice_of_experts(ir):
-    """Nothing has to say how many there are of each token."""
+    """A model without experts needs no number of experts per token."""
     linear = FakeModule(in_features=64, out_features=64)
     convolution = FakeModule(kernel_size=(4,), weight=Parameter(64, 1, 4))
     dense = fp8moe.advise(FakeModule(linear=linear, convolution=convolution, config=Config()), tokens=100)
@@ -336,7 +337,9 @@ def test_torch_modules(ir):
     ],
 )
 def test_transformers_models(ir, config, expected):
-    """Default configurations are those of the published models; gpt-oss has its weights transposed."""
+    """Default configurations are those of the published models. gpt-oss stores its weights
+    transposed.
+    """
     torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
     if not hasattr(transformers, config):
         pytest.skip(f"transformers {transformers.__version__} has no {config}")

@@ -17,7 +17,7 @@ from test_runtime import folder  # noqa: F401  # an artifact made by hand
 
 
 def edit(change):
-    """A damage to manifest.json as data."""
+    """Returns a function that damages manifest.json as data."""
 
     def damage(path):
         manifest = json.loads((path / "manifest.json").read_text())
@@ -28,7 +28,7 @@ def edit(change):
 
 
 def rewrite(change):
-    """A damage to manifest.json as bytes."""
+    """Returns a function that damages manifest.json as bytes."""
 
     def damage(path):
         file = path / "manifest.json"
@@ -52,7 +52,7 @@ def program(manifest):
     return manifest["programs"][0]
 
 
-#: What is damaged, and what the message says.
+#: Each damage, with the message that it must cause.
 DAMAGES = {
     "no manifest": (lambda path: (path / "manifest.json").unlink(), "manifest.json: No such file"),
     "no binary": (lambda path: (path / "kernels.so").unlink(), "kernels.so: No such file"),
@@ -99,7 +99,7 @@ def test_damaged_artifact_is_refused(folder, tmp_path, what):  # noqa: F811
 
 
 def test_random_damage_never_crashes(folder, tmp_path):  # noqa: F811
-    """Flipped, deleted and repeated bytes of the manifest: refused, or still sound."""
+    """A manifest with flipped, deleted or repeated bytes is refused, or is still usable."""
     path = tmp_path / "artifact"
     shutil.copytree(folder, path)
     data = (path / "manifest.json").read_bytes()
@@ -131,14 +131,15 @@ def test_loading_ten_thousand_times_leaks_nothing(folder):  # noqa: F811
             result = fp8moe.load(folder).program("convert")(x)
             assert result[7] == expected[7]
 
-    cycle(2000)  # what is kept for good, such as arenas of malloc
+    cycle(2000)  # memory that is never freed, such as malloc's arenas
     before = resident_bytes()
     with open("/proc/self/maps") as file:
         maps_before = len(file.readlines())
     cycle(10_000)
     with open("/proc/self/maps") as file:
         assert len(file.readlines()) <= maps_before + 8
-    # A leak of 100 bytes per cycle would be 1 MB. AddressSanitizer keeps what is freed, and looks for leaks itself.
+    # A leak of 100 bytes per cycle would be 1 MB. AddressSanitizer delays reuse of freed memory and
+    # finds leaks itself.
     if "FP8MOE_PYTHON" not in os.environ:
         assert resident_bytes() - before < 1_000_000
 

@@ -24,7 +24,9 @@ def no_compiler(monkeypatch):
 
 
 def test_the_command_lists_and_removes(folder, capsys, monkeypatch):
-    """Entries of another compiler, damaged and old ones are removed, and never a file that is no entry."""
+    """The command removes old and damaged entries and those of other compilers, but no file that is
+    not an entry.
+    """
     from fp8moe.__main__ import main
 
     def run(*options):
@@ -49,7 +51,7 @@ def test_the_command_lists_and_removes(folder, capsys, monkeypatch):
         patch.setattr(cache, "_identify_extension", lambda: None)
         status, (_, error) = run("--outdated", "--remove")
         assert status == 1 and "no compiler for cpu is found here, so what any compiler made is used" in error
-        assert unknown.exists() and other.exists()  # nothing is removed before all is known
+        assert unknown.exists() and other.exists()  # nothing is removed before every argument was checked
     assert run("--outdated", "--remove")[0] == 0
     assert current.is_dir() and foreign.is_dir() and not any(path.exists() for path in (unknown, truncated, other))
     assert sorted(path.name for path in current.parent.iterdir() if path.is_dir()) == [current.name]
@@ -57,7 +59,7 @@ def test_the_command_lists_and_removes(folder, capsys, monkeypatch):
 
 
 def test_what_is_removed_is_what_was_listed(folder):
-    """Not what another process has made in its place, nor what it has removed."""
+    """Only listed entries are removed, not what another process has written in their place."""
     path = Path(cache.get(REQUEST))
     (entry,) = _cache_entries.entries(str(folder))
     shutil.move(path, folder / "old")
@@ -110,7 +112,7 @@ def test_damaged_entry_is_compiled_again(folder, compilations, file, damage):
         (path / file).write_bytes(data[: len(data) // 2] if damage == "truncated" else b"\0" + data[1:])
     with pytest.warns(RuntimeWarning, match=f"{path} is damaged and not used: .*{file}") as warned:
         assert cache.get(REQUEST) == str(path)
-    assert [warning.filename for warning in warned] == [__file__]  # once, and at the caller's line
+    assert [warning.filename for warning in warned] == [__file__]  # one warning, at the caller's line
     assert len(compilations) == 2 and (path / file).read_bytes() == data
     run_transpose(path)
 
@@ -133,7 +135,7 @@ def test_what_takes_long_is_said(folder, monkeypatch, caplog):
     assert f"compiling {REQUEST.what} for {REQUEST.chip}" in record.getMessage() and str(folder) in record.getMessage()
     cache.get(others[1])
     time.sleep(0.2)
-    assert len(caplog.records) == 1  # it was there
+    assert len(caplog.records) == 1  # the second call found the artifact
 
 
 def test_second_cache_is_only_read(folder, tmp_path, monkeypatch, compilations):
@@ -157,7 +159,9 @@ def test_missing_compiler_names_the_command(folder, no_compiler, monkeypatch, tm
 
 
 def test_the_command_makes_what_is_missing(folder, tmp_path, monkeypatch):
-    """The command of the message, with another target, is run, and then found without a compiler."""
+    """The command in the message, with another target, makes an artifact that is then found without
+    a compiler.
+    """
     request = programs.grouped_mm_request(8, 16, 2, "cpu", weights="KN")
     command = f"{request.command} --target=cpu -o {tmp_path / 'made'}".replace("python", sys.executable, 1).split()
     out = subprocess.run(command, capture_output=True, text=True)
@@ -208,7 +212,7 @@ def test_what_does_not_compile_leaves_nothing(folder):
 @pytest.mark.parametrize("chip", ["sm_90a", "gfx942"])
 @pytest.mark.parametrize("recipe, least_n", [("rowwise", 16), ("rowwise_bf16_grad_weights", 16), ("forward_only", 8)])
 def test_sizes_that_gpus_cannot_read(folder, chip, recipe, least_n):
-    """Sizes that the message asks for compile; others do not."""
+    """Sizes that the message suggests compile. Other sizes do not."""
     for K, N in ((32, 3 * least_n), (24, 32), (32, 3 * least_n // 2)):
         request = programs.grouped_mm_request(K, N, 2, chip, recipe=recipe)
         if K % 16 == 0 and N % least_n == 0:
@@ -225,7 +229,7 @@ def test_sizes_that_gpus_cannot_read(folder, chip, recipe, least_n):
 @pytest.mark.parametrize("weights", programs.WEIGHTS)
 @pytest.mark.parametrize("recipe", programs.RECIPES)
 def test_gradients_are_added_in_place(ir, weights, recipe, chip):
-    """The sum is dense as the matmul writes it, and may have the memory of the sum so far."""
+    """The sum is dense in the order that the matmul writes. It may overwrite the earlier sum."""
     request = programs.add_grad_weights_request(32, 64, 2, chip, weights=weights, recipe=recipe)
     artifact = fp8moe.compile(ir.Module.parse(request.ir), [chip])
     manifest = json.loads((Path(artifact.folder(chip)) / "manifest.json").read_text())
@@ -241,7 +245,7 @@ def test_gradients_are_added_in_place(ir, weights, recipe, chip):
 @pytest.mark.parametrize("kept, found", [(False, 9), (True, 7)], ids=["grouped_mm", "kept_grouped_mm"])
 @pytest.mark.parametrize("weights", programs.WEIGHTS)
 def test_programs_have_the_layout_of_the_weights(ir, weights, kept, found):
-    """And quantized ones are contiguous along what they are contracted along."""
+    """Weights keep their layout. Quantized weights are contiguous along the contracted dimension."""
     rows, columns = [128, 16, 1], [128, 1, 8]
     layout = rows if weights == "KN" else columns
     strides = {"weights": layout, "grad_weights": layout, "weights_k": columns, "weights_n": rows}
@@ -255,7 +259,8 @@ def test_programs_have_the_layout_of_the_weights(ir, weights, kept, found):
                 assert buffer["strides"] == strides[buffer["name"]]
                 checked.append(buffer["name"])
     assert checked.count("weights") + checked.count("grad_weights") == found
-    # Made once, and read by forward, backward and grad_x, the first two also with columns.
+    # The quantized weights are made once and read by forward, backward and grad_x, with columns in
+    # the first two.
     assert checked.count("weights_n") == (6 if kept else 0)
     assert f"prepare {'kept_' if kept else ''}grouped_mm --sizes=8,16,2 " in request.command
 

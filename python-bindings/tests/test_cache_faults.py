@@ -22,7 +22,7 @@ from fp8moe import CompilerError, _trust, cache
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 
-#: Prints what `cache.get` returns, and what it warns of.
+#: This program prints the result of `cache.get` and its warnings.
 GET = """
 import sys, warnings
 from fp8moe import cache, load
@@ -36,7 +36,7 @@ print(path, *(warning.message for warning in said), sep="\\n")
 
 
 def run_get(*before, **variables):
-    """The path and the warnings in a process of its own, which the command `before` starts."""
+    """Returns the path and the warnings of a separate process, started by the command `before`."""
     command = [*map(str, before), sys.executable, "-c", GET, IR]
     result = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
@@ -45,7 +45,7 @@ def run_get(*before, **variables):
 
 
 def get_aside(folder, match, request=REQUEST):
-    """An artifact that was compiled for this process, with one warning."""
+    """Returns an artifact that was compiled for this process only, and checks its one warning."""
     with pytest.warns(RuntimeWarning, match=match) as said:
         path = cache.get(request)
         assert cache.get(request) == path
@@ -87,7 +87,7 @@ def test_parent_that_others_can_rename_in(folder, tmp_path, mode):
 
 @pytest.mark.parametrize("hops", [1, 2])
 def test_symbolic_links_that_others_can_replace(folder, tmp_path, monkeypatch, hops):
-    """The last of them lies in a folder that others can write to."""
+    """A symbolic link in a folder that others can write to is not trusted."""
     place, path = folder, Path(cache.get(REQUEST))
     for hop in range(hops):
         link = tmp_path / str(hop) / "link"
@@ -95,13 +95,13 @@ def test_symbolic_links_that_others_can_replace(folder, tmp_path, monkeypatch, h
         link.symlink_to(place)
         place = link
     monkeypatch.setenv("FP8MOE_CACHE", str(place))
-    assert cache.get(REQUEST) == str(path)  # without links, which could be others when it is loaded
+    assert cache.get(REQUEST) == str(path)  # the path has no links, which might change before it is loaded
     (tmp_path / "0").chmod(0o777)
     get_aside(folder, f"others can rename what is in {tmp_path / '0'} ")
 
 
 def test_folders_above_the_package_are_trusted(folder, tmp_path, monkeypatch):
-    """A user who can change these can replace the package."""
+    """Folders above the package are trusted: who can change them can replace the package anyway."""
     tmp_path.chmod(0o777)
     status = tmp_path.stat()
     monkeypatch.setattr(_trust, "_list_above_package", lambda: {(status.st_dev, status.st_ino)})
@@ -111,20 +111,20 @@ def test_folders_above_the_package_are_trusted(folder, tmp_path, monkeypatch):
 @needs_root
 @pytest.mark.parametrize("place", ["cache", "parent", "file"])
 def test_what_belongs_to_others(folder, tmp_path, monkeypatch, place):
-    """It is used when its owner is named."""
+    """A cache of another user is used if FP8MOE_TRUST names the owner."""
     path = cache.get(REQUEST)
     os.chown({"cache": folder, "parent": tmp_path, "file": Path(path) / "kernels.so"}[place], 65534, -1)
     get_aside(folder, "belongs to user 65534, expected 0; if you trust that user, name them in FP8MOE_TRUST")
     for names in ("65534", "nobody", "1234:nobody"):
         monkeypatch.setenv("FP8MOE_TRUST", names)
         assert cache.get(REQUEST) == path
-    os.chmod(folder, 0o775)  # others than its owner
+    os.chmod(folder, 0o775)  # a group may write to it
     assert cache.get(REQUEST) != path
 
 
 @needs_root
 def test_a_team_shares_what_one_user_wrote(folder, tmp_path, monkeypatch):
-    """Entries that the team's cache lacks go to the own one, which is first."""
+    """Entries that the shared cache lacks are written to the user's own cache, which comes first."""
     team = tmp_path / "team"
     cache.put(REQUEST, team)
     for path in (team, *team.rglob("*")):
@@ -168,14 +168,16 @@ def unshare(*options):
 
 
 def test_a_namespace_that_maps_the_user(folder, tmp_path):
-    """Folders above belong to the overflow uid, unless the package lies below them too."""
+    """In a user namespace, the folders above belong to the overflow uid. They are refused unless
+    the package is below them, too.
+    """
     path, said = run_get(*unshare("-U", "-r"), FP8MOE_CACHE=str(folder))
     parents = [parent for parent in _trust.list_above(str(folder)) if os.stat(parent).st_uid != os.geteuid()]
     assert (path.startswith(str(folder)) and not said) or (parents and len(said) == 1)
 
 
 def test_a_namespace_that_maps_nobody(folder):
-    """All users look alike, also this one."""
+    """In a namespace without mappings all users look alike, this one included."""
     path = cache.get(REQUEST)
     found, said = run_get(*unshare("-U"))
     assert found != path and len(said) == 1 and "it stands for everybody outside" in said[0]
@@ -194,8 +196,10 @@ def test_owners_outside_of_a_namespace_are_never_trusted(folder):
 
 
 def test_read_only(folder):
-    """Entries of a read-only cache are used; others are compiled for the process. Root gives up
-    the capability to write in spite of permissions."""
+    """Entries of a read-only cache are used, and others are compiled for this process.
+
+    Root drops the capability that lets it write in spite of permissions.
+    """
     held = cache.get(REQUEST._replace(ir=IR.replace('"y"', '"z"')))
     for place in (folder, *folder.rglob("*")):
         place.chmod(0o555 if place.is_dir() else 0o444)
@@ -203,7 +207,7 @@ def test_read_only(folder):
     before = ["setpriv", *options] if os.geteuid() == 0 else []
     path, said = run_get(*before)
     assert len(said) == 1 and f"{folder} cannot be written or read ([Errno 13]" in said[0] and "set FP8MOE_CACHE" in said[0]
-    assert not path.startswith(str(folder)) and not os.path.exists(path)  # it went with its process
+    assert not path.startswith(str(folder)) and not os.path.exists(path)  # it was removed with its process
     assert cache.find(REQUEST._replace(ir=IR.replace('"y"', '"z"'))) == held
     for place in (folder, *folder.rglob("*")):
         place.chmod(0o755)
@@ -223,7 +227,7 @@ def test_a_file_in_the_way(folder, monkeypatch, place):
 
 @pytest.mark.parametrize("size", ["4k", "8k"], ids=["folders", "files"])
 def test_a_full_file_system(folder, size):
-    """With room for the folders at most, or for a part of the files. Nothing of it stays."""
+    """The file system has room for the folders or for some files only. No partial entry remains."""
     folder.mkdir()
     mount = f'mount -t tmpfs -o size={size},mode=755 none "$0" && "$@" && find "$0" -type f -size +0'
     path, said = run_get(*unshare("-m"), "bash", "-c", mount, folder)
@@ -233,7 +237,9 @@ def test_a_full_file_system(folder, size):
 
 @pytest.mark.parametrize("size", ["4k", "16k"])
 def test_a_full_temporary_folder(folder, tmp_path, size):
-    """Writes to a mapped file, as the linker's, would end the process with SIGBUS."""
+    """Without free space, writes to a mapped file, such as the linker's, would end the process with
+    SIGBUS.
+    """
     mount = f'mount -t tmpfs -o size={size},mode=755 none "$0" && "$@"'
     command = [*unshare("-m"), "bash", "-c", mount, str(tmp_path), sys.executable, "-c", GET, IR]
     result = subprocess.run(command, env={**os.environ, "TMPDIR": str(tmp_path)}, capture_output=True, text=True)
@@ -254,7 +260,7 @@ def test_errors_of_file_systems(folder, monkeypatch, function, number):
     with monkeypatch.context() as patch:
         patch.setattr(os, function, fail)
         made = get_aside(folder, f"cannot be written or read .*{os.strerror(getattr(errno, number))}")
-    assert cache.put(REQUEST).startswith(str(folder))  # once it can be written
+    assert cache.put(REQUEST).startswith(str(folder))  # after the folder became writable
     assert cache.get(REQUEST) != made
 
 
@@ -265,7 +271,7 @@ def test_put_does_not_fall_back(folder):
 
 
 def test_put_asks_for_another_folder(folder, tmp_path):
-    """FP8MOE_CACHE does not say where the command's -o writes."""
+    """FP8MOE_CACHE is not the folder that the command's -o writes to."""
     (tmp_path / "file").write_text("")
     with pytest.raises(cache.CacheError, match="file cannot be written or read .*; name another folder .-o of the command.$"):
         cache.put(REQUEST, tmp_path / "file")
@@ -297,7 +303,7 @@ def test_paths_that_are_not_utf8(folder, tmp_path, monkeypatch):
 
 # --- Several processes and machines ----------------------------------------------------
 
-#: Eight processes that ask for one artifact at once, and print it. `sys.argv[1]` is executed first.
+#: Eight processes request one artifact at once and print its path. `sys.argv[1]` is executed first.
 EIGHT = """
 import fcntl, os, sys, time
 from fp8moe import cache
@@ -339,7 +345,9 @@ def test_eight_processes(folder, tmp_path, locks):
 
 
 def test_the_first_of_two_stays(folder, monkeypatch, compilations):
-    """Without locks, or where another machine has its own, whoever comes second uses what is there."""
+    """Without working locks, for example between machines, the second process uses the first one's
+    entry.
+    """
     monkeypatch.setattr(cache.fcntl, "flock", lambda *_: None)
     copy = cache._copy
     first = []
@@ -357,7 +365,9 @@ def test_the_first_of_two_stays(folder, monkeypatch, compilations):
 
 
 def lose_rename(monkeypatch, seconds):
-    """Another machine puts an entry to its place first, which this one does not see for some seconds."""
+    """Another machine moves an entry to its place first. This machine sees it only after some
+    seconds.
+    """
     rename, listdir = os.rename, os.listdir
     hidden_until = {}
 
@@ -409,7 +419,9 @@ def test_threads_compile_once(folder, compilations):
 
 
 def test_files_of_a_dead_process_are_removed(folder):
-    """But not those of a process that may live, on any machine."""
+    """Temporary files of dead processes are removed, but none of a process that may be alive on any
+    machine.
+    """
     path = Path(cache.get(REQUEST))
     dead, alive = (path.parent / f".{path.name}.{name}" for name in ("dead", "alive"))
     dead.mkdir()
@@ -426,7 +438,7 @@ def test_files_of_a_dead_process_are_removed(folder):
 
 @pytest.fixture
 def ptxas(ir, tmp_path, monkeypatch):
-    """A function that makes a script the assembler, and a cache's request for it."""
+    """Returns a function that makes a script the assembler and returns a cache request for it."""
 
     def use(script):
         path = tmp_path / "ptxas"
@@ -441,7 +453,9 @@ def ptxas(ir, tmp_path, monkeypatch):
 
 
 def test_a_ptxas_that_prints_latin_1(folder, ptxas):
-    """Its version is a part of the key, and its words are in the message."""
+    """The key contains ptxas's version, and the message contains its output, even if it is not
+    UTF-8.
+    """
     request = ptxas(b'[ "$1" = --version ] && printf "release 12.9 \\351\\n" && exit\nprintf "fatal: \\351\\n" >&2\nexit 1\n')
     with pytest.raises(CompilerError, match=r"ptxas failed for sm_90a(.|\n)*fatal: \\xe9"):
         cache.get(request)
@@ -454,7 +468,9 @@ def test_a_ptxas_that_hangs(folder, ptxas, monkeypatch):
 
 
 def test_warnings_are_not_errors_of_the_cache(folder):
-    """Where a program makes warnings errors, the artifact is there for the next call."""
+    """If a program turns warnings into errors, the artifact is written all the same and found by
+    the next call.
+    """
     folder.mkdir()
     folder.chmod(0o777)
     with warnings.catch_warnings():

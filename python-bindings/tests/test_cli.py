@@ -47,7 +47,7 @@ def test_run(compiled, tmp_path, capsys):
     assert "moe_backward: " in capsys.readouterr().out
     outputs = _safetensors.read(tmp_path / "out")
     assert outputs["grad_colwise"].shape == (300, 2048)
-    # Inputs from the file that was written, and IR instead of an artifact, give the same outputs.
+    # Saved inputs give the same outputs, as does IR instead of an artifact.
     again = ["run", EXAMPLE, f"--inputs={tmp_path / 'in'}", f"--outputs={tmp_path / 'again'}", "--repeat=2"]
     assert main(again) == 0
     assert (tmp_path / "out").read_bytes() == (tmp_path / "again").read_bytes()
@@ -94,7 +94,7 @@ def test_run_needs_the_artifact_of_one_target(compiled, tmp_path, targets, capsy
 
 
 def test_run_completes_a_file(compiled, tmp_path, capsys):
-    """Random is what the file lacks, and nothing else."""
+    """Only tensors that the input file lacks are random."""
     command = ["run", str(compiled / "cpu")]
     random = [*command, "--random=1", "--tokens=300"]
     assert main([*random, f"--save-inputs={tmp_path / 'all'}"]) == 0
@@ -105,7 +105,7 @@ def test_run_completes_a_file(compiled, tmp_path, capsys):
     used = _safetensors.read(tmp_path / "used")
     assert sorted(used) == sorted(every) and np.array_equal(used["offsets"], ends)
     assert used["grad_out"].shape == (300, 2048)
-    # Groups divide the rows that the file has.
+    # Random offsets divide the number of rows in the file.
     _safetensors.write(tmp_path / "rows", {name: array for name, array in every.items() if name != "offsets"})
     assert main([*command, "--random=2", f"--inputs={tmp_path / 'rows'}", f"--save-inputs={tmp_path / 'used'}"]) == 0
     used = _safetensors.read(tmp_path / "used")
@@ -156,7 +156,7 @@ def test_compile_refuses_what_the_tool_refuses(ir, options, message, tmp_path, m
 
 
 def test_default_target(ir, tmp_path, capsys):
-    """Only where nothing else says."""
+    """The default target is used only if neither the module nor the command names one."""
     module = ir.Module.parse_file(EXAMPLE)
     module.target = "cpu"
     (tmp_path / "cpu.mlir").write_text(str(module))
@@ -195,9 +195,9 @@ def test_version(capsys):
 
 
 def test_interrupting_a_compilation_ends_it(ir, tmp_path):
-    """At once and without a traceback; what is left is no artifact."""
+    """An interrupt ends a compilation at once, without a traceback, and leaves no artifact."""
     command = [sys.executable, "-m", "fp8moe", "prepare", "grouped_mm", "--recipe=rowwise", "-o", str(tmp_path)]
-    # An assembler that tells when it was started and ends with the compilation.
+    # This assembler records its start and ends when the compilation does.
     ptxas, started = tmp_path / "ptxas", tmp_path / "started"
     assemble = f"touch '{started}'\nexec >/dev/null 2>&1 </dev/null\nwhile kill -0 $PPID; do sleep 0.05; done\n"
     ptxas.write_text(f"#!/bin/sh\n[ \"$1\" = --version ] && echo release 13.0 && exit\n{assemble}")
@@ -205,7 +205,7 @@ def test_interrupting_a_compilation_ends_it(ir, tmp_path):
     environment = {**os.environ, "FP8MOE_PTXAS": str(ptxas)}
     large = [*command, "--sizes=2048,1408,64", "--target=sm_90a"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": environment}
-    # A shell that runs the tests in the background ignores interrupts, and children inherit that.
+    # A shell that runs tests in the background ignores interrupts, and its children inherit that.
     with subprocess.Popen(large, **pipes, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)) as process:
         while not started.exists():
             assert process.poll() is None, process.stderr.read()
@@ -227,7 +227,7 @@ def test_interrupting_a_run(compiled, monkeypatch, capsys):
 
 @pytest.mark.parametrize("program", ["bf16_grouped_mm", "grouped_mm", "kept_grouped_mm", "add_grad_weights"])
 def test_prepare(ir, tmp_path, capsys, monkeypatch, program):
-    """The artifact is found by the request for it, and by no other. Recipe auto takes the programs in bf16, too."""
+    """Only the exact request finds the artifact. Recipe auto also prepares the programs in bf16."""
     from fp8moe import cache, programs, recipes
 
     command = ["prepare", program, "--sizes=8,16,2", "--target=cpu", "-o", str(tmp_path / "prepared")]
@@ -235,7 +235,7 @@ def test_prepare(ir, tmp_path, capsys, monkeypatch, program):
     assert f"{program} of K = 8, N = 16, E = 2" in capsys.readouterr().out
     monkeypatch.setenv("FP8MOE_ARTIFACTS", str(tmp_path / "prepared"))
     monkeypatch.setenv("FP8MOE_CACHE", str(tmp_path / "empty"))
-    monkeypatch.setattr(cache, "_identify_extension", lambda: None)  # as without a compiler
+    monkeypatch.setattr(cache, "_identify_extension", lambda: None)  # as if there were no compiler
     requests = {
         "grouped_mm": programs.grouped_mm_request(8, 16, 2, "cpu"),
         "kept_grouped_mm": programs.grouped_mm_request(8, 16, 2, "cpu", kept=True),
@@ -245,7 +245,7 @@ def test_prepare(ir, tmp_path, capsys, monkeypatch, program):
     if program == "add_grad_weights":
         requests["bf16_grouped_mm"] = bf16
     else:
-        assert recipes.read(cache.get(bf16)) == {}  # for the CPU nothing is predicted
+        assert recipes.read(cache.get(bf16)) == {}  # no times are predicted for the CPU
     if program != "bf16_grouped_mm":
         assert cache.get(requests.pop(program)).startswith(str(tmp_path / "prepared"))
     for other in requests.values():
@@ -256,7 +256,7 @@ def test_prepare(ir, tmp_path, capsys, monkeypatch, program):
 
 
 def test_prepare_a_model_without_torch():
-    """Says what may be done without it."""
+    """Without torch, the message says which commands work."""
     code = "import sys; sys.modules['torch'] = None; from fp8moe.__main__ import main; sys.exit(main())"
     command = [sys.executable, "-c", code, "prepare", "--model", "config.json", "--target=sm_90a"]
     result = subprocess.run(command, capture_output=True, text=True)
@@ -265,7 +265,9 @@ def test_prepare_a_model_without_torch():
 
 
 def test_prepare_moe(ir, tmp_path, capsys, monkeypatch):
-    """`prepare moe` compiles a layer's matmuls, what is between them, and bf16 where the number of rows decides."""
+    """`prepare moe` compiles a layer's matmuls and row operations, and bf16 programs if the number
+    of rows decides.
+    """
     from fp8moe import cache, moe_programs
 
     assert main(["prepare", "moe", "--sizes=32,16,2", "--target=cpu", "-o", str(tmp_path)]) == 0
@@ -285,7 +287,7 @@ def test_prepare_moe(ir, tmp_path, capsys, monkeypatch):
 
 
 def test_prepare_linear(ir, tmp_path, capsys, monkeypatch):
-    """The programs of a layer, and those of its input."""
+    """`prepare linear` compiles the programs of a layer and those for its input."""
     from fp8moe import cache, linear_programs
 
     assert main(["prepare", "linear", "--sizes=16,32", "--target=cpu", "-o", str(tmp_path)]) == 0
@@ -341,7 +343,7 @@ def test_errors_of_writing_name_the_file(ir, options, capsys):
 
 
 def test_outputs_that_cannot_be_written(compiled, tmp_path, capsys):
-    """Refused before the run, whose results would be lost."""
+    """Unwritable output paths are refused before the run, whose results would be lost."""
     command = ["run", str(compiled / "cpu"), "--random=1", "--tokens=50"]
     for path, problem in ((tmp_path / "none" / "f", "No such file or directory"), (tmp_path, "Is a directory")):
         assert main([*command, f"--outputs={path}"]) == 1
@@ -349,7 +351,7 @@ def test_outputs_that_cannot_be_written(compiled, tmp_path, capsys):
 
 
 def test_reports_as_data(ir, tmp_path, capsys):
-    """One JSON value however many targets there are, of a compilation and of what it wrote."""
+    """compile and its report print one JSON value for any number of targets."""
     targets = ["--target=cpu", "--target=cpu-fnuz"]
     assert main(["compile", EXAMPLE, *targets, "-o", str(tmp_path), "--report=json"]) == 0
     compiled = json.loads(capsys.readouterr().out)["targets"]
@@ -360,7 +362,9 @@ def test_reports_as_data(ir, tmp_path, capsys):
 
 
 def test_report_predicts_for_a_card(ir, capsys):
-    """As fp8moe-compile --card: an H100's memory is slower than an H200's, for which the table of sm_90a was fitted."""
+    """As with fp8moe-compile --card: the memory of an H100 is slower than an H200's, for which
+    sm_90a's model was fitted.
+    """
     times = []
     for card in ([], ["--card=h200"], ["--card=h100"]):
         assert main(["report", EXAMPLE, "--target=sm_90a", "--json", *card]) == 0
@@ -404,7 +408,7 @@ def test_random_inputs_fit_the_program(compiled):
 
 
 def test_padding_of_random_inputs_is_zero(ir):
-    """As in fp8moe-run's test, of the same programs."""
+    """As in fp8moe-run's test, with the same programs."""
     import fp8moe
 
     module = ir.Module.parse_file(str(ROOT / "test/Tools/fp8moe-run/padded.mlir"))

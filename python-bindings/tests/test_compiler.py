@@ -35,18 +35,19 @@ def bf16(*shape):
     return np.random.default_rng(1).standard_normal(shape).astype(ml_dtypes.bfloat16)
 
 
-# Under a sanitizer the tests of test/Integration compile them all; the way through Python is one for all.
+# Under a sanitizer test/Integration compiles all programs, so a sample is enough here.
 @pytest.mark.parametrize("file", PROGRAMS[::8] if SANITIZED else PROGRAMS, ids=lambda file: file.stem)
 def test_same_artifact_as_the_tool(ir, build, tmp_path, file):
-    """Numerics of the tool's artifacts are compared with the oracle in
-    test/Integration, through this package."""
+    """The package writes the same artifact as fp8moe-compile. test/Integration compares the
+    numerics of these artifacts with the oracle.
+    """
     tool = build / "bin" / "fp8moe-compile"
     if not tool.exists():
         pytest.skip(f"{tool} was not built")
     for target in ("cpu", "cpu-fnuz"):
         command = [tool, file, f"--target={target}", "-o", tmp_path / "tool"]
         by_tool = subprocess.run(command, capture_output=True, text=True)
-        if by_tool.returncode:  # the program is for other targets
+        if by_tool.returncode:  # this program is for other targets
             with pytest.raises(ir.CompilerError):
                 fp8moe.compile(ir.Module.parse_file(file), target)
             continue
@@ -67,7 +68,9 @@ func.func @f(%x: tensor<?x4xbf16> {fp8moe.name = "x"}) -> (tensor<?x4x!fp8moe.e4
 
 
 def test_an_artifact_that_is_written_anew_is_another(ir, tmp_path, monkeypatch):
-    """The system's loader takes a path for the library that it has opened before by that path."""
+    """An artifact that is written again to the same path is loaded again. The system's loader would
+    reuse the library that it opened at that path.
+    """
     x = bf16(3, 4)
     scales = {}
     for rounding in ("pow2", "none"):
@@ -88,13 +91,15 @@ def test_an_artifact_that_is_written_anew_is_another(ir, tmp_path, monkeypatch):
     loaded["same"] = load(tmp_path, "same/cpu")
     fp8moe.compile(ir.Module.parse(ROWS.replace("ROUNDING", "pow2")), "cpu", "same")
     loaded["anew"] = load(tmp_path, "same/cpu")
-    shutil.rmtree(tmp_path / "same")  # what is loaded needs no files
+    shutil.rmtree(tmp_path / "same")  # loaded artifacts need no files
     for name, rounding in (("pow2", "pow2"), ("none", "none"), ("same", "none"), ("anew", "pow2")):
         assert (loaded[name](x=x).s == scales[rounding]).all()
 
 
 def test_artifacts_are_told_apart_when_descriptors_are_closed(ir, tmp_path):
-    """As by whoever becomes a daemon: the next library in memory has the number of the one before."""
+    """Artifacts stay distinct when a daemon closes its file descriptors, so that the next library
+    gets the same descriptor.
+    """
     for rounding in ("pow2", "none"):
         fp8moe.compile(ir.Module.parse(ROWS.replace("ROUNDING", rounding)), "cpu", tmp_path / rounding)
     code = """
@@ -129,7 +134,7 @@ def test_compile_and_run(ir, ops, module):
     del artifact
     assert loaded.program()(x, offsets).s.shape == (4, 64)
     assert os.path.exists(path)
-    # The last object of the artifact is gone, so its folder goes, too.
+    # The last object of the artifact was deleted, so its temporary folder is removed.
     del loaded
     assert not os.path.exists(path)
 
@@ -150,7 +155,7 @@ def test_sum_in_the_place_of_its_addend(ir):
     x, w, memory = bf16(9, 64), bf16(64, 32), np.arange(10 * 32, dtype=np.float32)
     so_far = memory[: 9 * 32].reshape(9, 32)
     expected = add(x, w, so_far)
-    # Only the whole of it.
+    # An output may overwrite the whole addend, but not a part of it.
     with pytest.raises(fp8moe.runtime.InvalidArgumentError, match="overlaps input 'so_far', whose memory it may only have as a whole"):
         add(x, w, so_far, out=memory[32:].reshape(9, 32))
     assert add(x, w, so_far, out=so_far) is so_far
@@ -264,7 +269,7 @@ def test_several_threads_compile_one_module(module):
 
 
 def test_the_first_link_is_in_a_thread(ir):
-    """LLVM gives the thread a stack for signals, which a sanitizer must not take for its own."""
+    """LLVM sets a signal stack in the thread, which a sanitizer must not mistake for its own."""
     program = f"""
 import threading, fp8moe
 file = {os.fspath(PROGRAMS[0])!r}
@@ -279,7 +284,7 @@ assert done
 
 
 def run_forked(work):
-    """Runs it in a forked process, which must neither fail nor hang."""
+    """Runs `work` in a forked process, which must neither fail nor hang."""
     child = os.fork()
     if child == 0:
         signal.alarm(120)
@@ -293,7 +298,7 @@ def run_forked(work):
 
 @pytest.fixture
 def functions(ir):
-    """A module with several functions, which passes and the parser take to several threads."""
+    """A module with several functions, which the parser and passes process in several threads."""
     module = ir.Module.parse_file(ROOT / "examples" / "moe_layer.mlir")
     fp8moe.compile(module, "cpu")
     assert str(module).count("func.func") > 1
@@ -301,7 +306,7 @@ def functions(ir):
 
 
 def test_a_forked_process_compiles(ir, module):
-    """Threads of libraries do not live on in it, and nothing may wait for them."""
+    """A forked process has no threads of its parent, so it must not wait for them."""
     fp8moe.compile(module, "cpu")
     text = str(module)
     run_forked(lambda: fp8moe.compile(ir.Module.parse(text), "cpu"))
@@ -316,17 +321,17 @@ def test_a_forked_process_uses_what_its_parent_made(ir, functions):
     def work():
         assert str(fp8moe.optimize(functions, "cpu")) == optimized
         functions.run("builtin.module(canonicalize)")
-        # One of its own next to it, of the same context.
+        # A module of its own compiles as well as one of the same context.
         fp8moe.compile(ir.Module.parse(str(functions), context=functions.context), "cpu")
 
     optimized = str(fp8moe.optimize(functions, "cpu"))
     run_forked(work)
-    # One that was forked forks again.
+    # A forked process forks again.
     run_forked(lambda: run_forked(work))
 
 
 def test_a_forked_process_destroys_what_its_parent_made(ir):
-    """Also those of a module that ends with the interpreter."""
+    """A forked process also destroys modules that end with the interpreter."""
     program = f"""
 import os, sys, fp8moe
 with fp8moe.ir.Context():
@@ -342,7 +347,7 @@ sys.exit(os.waitpid(child, 0)[1] != 0)
 
 
 def test_a_forked_process_leaves_its_parents_artifact(ir):
-    """Where it ends as Python does, and where it lets the artifact go before."""
+    """The parent's temporary artifact stays when a forked process ends or drops its copy."""
     program = f"""
 import os, sys, fp8moe
 artifact = fp8moe.compile(fp8moe.ir.Module.parse_file({os.fspath(PROGRAMS[0])!r}), "cpu")

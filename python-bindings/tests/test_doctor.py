@@ -97,7 +97,7 @@ def test_without_a_compiler(folder, monkeypatch):
 
 
 def test_what_is_registered(folder, monkeypatch, capsys):
-    """In this process; --import registers it first."""
+    """doctor lists what this process has registered with transformers. --import registers it first."""
     experts = types.SimpleNamespace(__module__="fp8moe.torch.transformers")
     registry = types.SimpleNamespace(ALL_EXPERTS_FUNCTIONS={"fp8moe": experts, "eager": print})
     monkeypatch.setitem(sys.modules, "transformers.integrations.moe", registry)

@@ -22,8 +22,9 @@ COLUMNS, GROUPS = 512, 8
 
 @pytest.fixture(scope="module")
 def programs(request):
-    """(CPU, GPU) by name; FP8MOE_TEST_ARTIFACTS names a folder of artifacts that
-    were compiled elsewhere."""
+    """Programs by name, as (CPU, GPU). FP8MOE_TEST_ARTIFACTS names a folder of artifacts that were
+    compiled elsewhere.
+    """
     import os
 
     folder = os.environ.get("FP8MOE_TEST_ARTIFACTS")
@@ -64,7 +65,7 @@ def jagged_inputs(tokens):
 
 
 def test_threads_that_used_no_gpu_before(programs):
-    """Such a thread has no context; tensor maps need one."""
+    """A new thread has no CUDA context, which tensor maps need."""
     gpu = programs["jagged"][1]
     x, ends = jagged_inputs(64)
     expected = gpu(x, ends)
@@ -93,8 +94,9 @@ def test_layout_and_out(programs):
 
 
 def test_current_stream_and_graphs(programs):
-    """A graph captures the launch, so it is in torch's current stream and waits for
-    nothing; a stream that is asked for is used."""
+    """A graph captures the launch, so the launch is in torch's current stream and does not
+    synchronize. An explicit stream is used instead.
+    """
     gpu = programs["jagged"][1]
     x, ends = jagged_inputs(64)
     expected = gpu(x, ends)
@@ -133,5 +135,6 @@ def test_host_time_of_a_launch(programs, capsys):
         times[name] = statistics.median(samples)
     with capsys.disabled():
         print("\nhost time of a launch:", ", ".join(f"{name} {t:.2f} us" for name, t in times.items()))
-    # A workspace, three tensor maps and a cooperative launch; a plain kernel takes 8 us.
+    # This call has a workspace, three tensor maps and a cooperative launch. A plain kernel takes 8
+    # us.
     assert times["into given outputs"] <= 16

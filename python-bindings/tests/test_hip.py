@@ -5,10 +5,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Launches from Python on an AMD GPU: which kernels, in which order, on which stream and with which arguments.
+"""Launches from Python on an AMD GPU: kernels, their order, stream and arguments.
 
-The driver is the mock of unittests/Runtime, which has HIP's symbols and runs nothing. It is loaded once a process, so
-this is one of its own.
+The driver is the mock of unittests/Runtime, which has HIP's symbols and runs nothing. A process
+loads one driver, so this test runs its own process.
 """
 
 import os
@@ -72,7 +72,7 @@ print(driver.mock_log().decode(errors="replace"))
 
 @pytest.fixture
 def call(ir, build, tmp_path):
-    """Runs CALLER, whose launches return an error of the driver."""
+    """Runs CALLER, whose launches fail with an error of the driver."""
     import fp8moe
 
     driver = build / "lib" / "libfp8moe_mock_hip.so"
@@ -96,9 +96,9 @@ def test_launches(call):
         r"launch (\w+) grid (\d+) 1 1 block (\d+) 1 1 shared 0 stream 0x5 args (\w+) (\d+)", process.stdout
     )
     assert quantize[0].startswith("quantize_register_resident") and 0 < int(quantize[1]) <= 300
-    # As many tiles for each of the eight dies.
+    # The grid is a multiple of the eight XCDs.
     assert multiply[0].startswith("grouped_matmul") and int(multiply[1]) % 8 == 0 and multiply[2] == "512"
-    # The first two arguments: the input and its quantized form; where groups end and the scales of rows.
+    # The first two arguments: the input and its quantized form; the offsets and the scales of rows.
     assert (int(quantize[3], 16), int(quantize[4])) == (0x10000000, 0x50000000)
     assert (int(multiply[3], 16), int(multiply[4])) == (0x40000000, 0x60000000)
     assert "retain 1" in process.stdout and "ELF" in process.stdout

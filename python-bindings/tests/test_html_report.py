@@ -39,24 +39,24 @@ def test_page(tmp_path):
     assert "1 copies as written, 0 after the passes; 16384 tokens." in text
     assert ["fp8moe.contiguous", "line 5"] in [row[:2] for row in page.rows]
     assert page.titles == ["Roofline", "Tiles of line 7"]
-    # From 512 to 131072 tokens, the best tile of each has a dot.
+    # The best tile has a dot for each size from 512 to 131072 tokens.
     assert len({dot.get("cx") for dot in page.shapes(1, "circle")}) == 9
 
 
 def test_reasons_of_copies(tmp_path):
-    """The report gives reasons for a copy that goes and for one that stays, at their lines and once each."""
+    """The report gives reasons for a removed and for a kept copy, once each, at their lines."""
     page = read_page(write_report(tmp_path, CHAIN, "--target=sm_90a"))
     (removed,) = (row for row in page.rows if "copy removed" in row[-1])
     assert removed[0] == "line 5"
     kept = CHAIN.replace("return %q, %s :", "%k = fp8moe.contiguous %t : tensor<64x?xbf16, #columns> -> tensor<64x?xbf16>\n  return %q, %s, %k :")
     kept = kept.replace("tensor<?xf32>) {", "tensor<?xf32>, tensor<64x?xbf16>) {").replace("tensor<?xf32>\n}", "tensor<?xf32>, tensor<64x?xbf16>\n}")
     page = read_page(write_report(tmp_path, kept, "--target=sm_90a"))
-    # One copy is left of two equal ones.
+    # Two equal copies become one, which stays.
     assert [row[0] for row in page.rows if row[-1].startswith("copy kept")] == ["line 5"]
 
 
 def test_the_roof_is_the_cards(tmp_path):
-    """The page has the speeds that the compiler predicts by, of the card that is named."""
+    """The page shows the speeds of the named card that the cost model uses."""
     for card, speed in (("h200", "4.25"), ("h20", "3.52")):
         assert f"copies {speed} TB/s" in write_report(tmp_path, CHAIN, "--target=sm_90a", f"--card={card}")
     assert read_page(write_report(tmp_path, CHAIN, "--target=cpu")).titles == []
@@ -68,7 +68,7 @@ def test_unknown_experts(tmp_path):
 
 
 def test_padded_groups(tmp_path):
-    """Their extents follow from the number of tokens, which only the host computes."""
+    """Padded extents follow from the number of tokens, which only the host computes."""
     padded = "tensor<?x64xbf16, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 128>>>"
     page = read_page(write_report(tmp_path, CHAIN.replace("%x: tensor<?x64xbf16>)", f"%x: tensor<?x64xbf16>, %p: {padded})"), "--target=cpu"))
     assert page.paragraphs[-1].startswith("No plot over tokens: this IR has padded groups")

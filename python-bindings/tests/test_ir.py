@@ -50,7 +50,7 @@ def types_of(ir):
     }
 
 
-#: Each operation of the dialect at least once, with and without what is optional.
+#: Each operation of the dialect at least once, with and without its optional parts.
 BUILDERS = {
     "transpose": lambda o, v, t: o.transpose(v["x"], permutation=[1, 0]),
     "reshape": lambda o, v, t: o.reshape(v["x3"], result=t["rows"]),
@@ -92,7 +92,7 @@ BUILDERS = {
 
 
 def build(ir, ops, name):
-    """The module of one of BUILDERS, and its operation."""
+    """Returns the module of an entry of BUILDERS, and its operation."""
     types = types_of(ir)
     module = ir.Module()
     with module.function("f", **types) as f:
@@ -176,7 +176,7 @@ ATTRIBUTES = {
     "TwoPassTile": {"columns": 64, "threads": 256},
     "WgmmaTile": {"rows": 128, "columns": 128, "stages": 4, "schedule": "ping_pong"},
 }
-#: Those that hold others, which test_choices makes.
+#: Attributes that contain others, which test_choices makes.
 CHOICES = {"Alternative", "KernelChoice", "PerAxis"}
 
 
@@ -370,7 +370,7 @@ def llvm_function(ir):
 def test_a_deleted_attribute_gets_its_default(ir, ops):
     for name in ("grouped_matmul", "linear"):
         module, op = build(ir, ops, name)
-        for _ in range(2):  # One that is the default already stays.
+        for _ in range(2):  # a value that equals the default is accepted, too
             del op.attributes["accumulation"]
             assert op.accumulation == "fast" and "promoted" not in str(op)
     module, op = llvm_function(ir)
@@ -433,7 +433,7 @@ def test_no_change_makes_text_that_cannot_be_read(ir, ops, name):
         module, op = build(ir, ops, name if name in BUILDERS else "transpose")
         op = op if name in BUILDERS else op.parent
     source = str(module)
-    # Attributes that it has, and those that an operation of the dialect may have.
+    # Attributes of this operation, and others that an operation of the dialect may have.
     names = [*op.attributes, "accumulation", "direction", "precision", "square", "tiles"]
     names += ["arg_attrs", "res_attrs", "sym_visibility", "absent"]
     where = [found.name for found in module.walk()].index(op.name)
@@ -509,7 +509,7 @@ def test_a_function_that_failed_outdates_only_itself(ir, ops):
                 use()
         assert op.rounding == "pow2" and value.owner == op and function == op.parent
     assert str(module) == before
-    # Memory of what was removed is used again.
+    # Memory of removed operations is reused without harm.
     with module.function("b", x=ir.tensor([8], "f32")) as b:
         b.returns(ops.contiguous(b.arguments[0]))
         assert b.operation.name == "func.func"
@@ -526,7 +526,7 @@ def test_no_operand_from_another_function(ir, ops):
                 with pytest.raises(ValueError, match="an operand belongs to another function"):
                     ops.contiguous(a.arguments[0])
                 with ir.inside(a.operation.regions[0][0]):
-                    # It would outlive b.
+  # this operand would outlive b
                     with pytest.raises(ValueError, match="an operand belongs to another function"):
                         ops.contiguous(b.arguments[0])
                 raise Stop

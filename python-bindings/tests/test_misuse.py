@@ -51,13 +51,13 @@ def test_no_attributes(ir):
         ("\udcff", UnicodeEncodeError),
         (endless, RecursionError),
         ({1: 2}, TypeError),
-        ({"": 1}, ValueError),  # its text could not be read again
+        ({"": 1}, ValueError),  # the printed text could not be parsed again
         (object(), TypeError),
     ):
         with pytest.raises(error):
             attribute(value)
     assert attribute("a\0ö").value == "a\0ö"
-    # More bits than the C API reads: not a wrong number.
+    # An integer with more bits than the C API reads must not give a wrong number.
     wide = ir.Attribute.parse(ir.current_context(), "18446744073709551616 : i128")
     assert str(wide.value) == "18446744073709551616 : i128"
 
@@ -70,7 +70,7 @@ def test_no_source(ir, source, error):
 
 
 def test_any_operation_with_any_operands(ir):
-    """Also when types are inferred, which comes before the operation is verified."""
+    """Any operands are checked before type inference, which precedes verification."""
     from fp8moe import _mlir
 
     values = (None, 3, "none", [1], {}, True, 1.5)
@@ -132,7 +132,7 @@ def copies(value):
 
 @pytest.mark.parametrize("is_temporary", (True, False))
 def test_artifacts_and_programs_are_copied(ir, ops, tmp_path, is_temporary):
-    """Also where compile wrote to a folder of its own, which every copy outlives."""
+    """A copy also outlives an artifact that was compiled to a temporary folder."""
     artifact = fp8moe.compile(copy_module(ir, ops), "cpu", None if is_temporary else tmp_path)
     again = [artifact.load().program("f")]
     for each in copies(artifact):

@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-# Under a sanitizer (scripts/test.sh asan-python) only what runs our libraries is worth its time.
+# Under a sanitizer (scripts/test.sh asan-python) only tests that run the project's libraries are
+# worth their time.
 SANITIZED = "FP8MOE_PYTHON" in os.environ
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-# pytorch/test_example.py runs the first, which imports the second.
+# pytorch/test_example.py runs the first example, which imports the second.
 NEEDS_TORCH = {ROOT / "examples" / name for name in ("train_moe.py", "training_report.py")}
 
 
@@ -41,7 +42,7 @@ f8.experts(m, m, m, m, activation="gelu", recipe=("auto", "forward_only"))
 f8.Linear(16, 16, recipe="bf16")
 f8.transformers.register(keep="step", fallback=None)"""
 
-#: Each line is an error.
+#: Each line must be a type error.
 WRONG = """\
 f8.grouped_mm(m, m, m, recipe="rowwyse")
 f8.quantize_weights(m, recipe="forward")
@@ -75,7 +76,7 @@ def test_types(ir, tmp_path):
 
 @pytest.mark.skipif(SANITIZED, reason="a sanitizer is slow to start")
 def test_importing_is_fast():
-    # Time of the processor, which does not depend on what else the machine does.
+    # Processor time does not depend on the machine's load.
     code = "import time; t = time.process_time(); import fp8moe; print(time.process_time() - t)"
     best = min(float(run(sys.executable, "-c", code)) for _ in range(3))
     assert best < 0.3
@@ -87,7 +88,7 @@ def test_importing_loads_neither_compiler_nor_numpy():
 
 
 def test_nothing_is_said_of_what_is_left_at_the_exit(ir):
-    """Python does not free all that a program has."""
+    """The extension must not print about objects that Python never frees."""
     code = "import ctypes; from fp8moe import ir; module = ir.Module.parse(''); ctypes.pythonapi.Py_IncRef(ctypes.py_object(module))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
@@ -95,8 +96,9 @@ def test_nothing_is_said_of_what_is_left_at_the_exit(ir):
 
 @pytest.mark.parametrize("missing", [["_mlir*"], ["_mlir*", "attributes.py", "ops.py"]], ids=["extension", "half"])
 def test_without_the_compiler(tmp_path, missing):
-    """A copy without the extension, or as the wheel of the runtime half, runs
-    artifacts and says what compiling needs."""
+    """A package without the extension, such as the runtime wheel, runs artifacts and says what
+    compiling needs.
+    """
     import fp8moe
 
     copy = tmp_path / "fp8moe"

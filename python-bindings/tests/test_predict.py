@@ -5,7 +5,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""benchmarks/predict.py: nothing is predicted to be faster than memory and matrix cores of the data sheet allow."""
+"""benchmarks/predict.py predicts nothing faster than the data sheet's memory and matrix cores
+allow.
+"""
 
 import re
 import subprocess
@@ -26,7 +28,7 @@ def test_limits(ir, chip):
     result = predict("--chips", chip, "--shapes", "1")
     assert result.returncode == 0, result.stderr
     rows = re.findall(r"^(forward|backward) (\w+) .* ([\d.]+) us +([\d.]+) us +([\d.]+) us +(\d+)%$", result.stdout, re.M)
-    # Rows and columns of the gradient are one operation where one launch makes both.
+    # The gradient's rows and columns are one operation if one launch computes both.
     assert len(rows) in (8, 9) and sum(row[1] == "grouped_matmul" for row in rows) == 3
     for _, operation, predicted, memory, multiply, limit in rows:
         assert float(predicted) > max(float(memory), float(multiply)) > 0 and 0 < int(limit) < 100

@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Recipes as text, what the compiler predicts for them, and the file that an artifact carries."""
+"""Recipes as text, their predictions by the compiler, and the file that an artifact contains."""
 
 import json
 import random
@@ -29,7 +29,7 @@ def test_text():
 
 
 def test_types_name_what_is_known():
-    """So that what mypy takes is what is taken when a program runs."""
+    """Types accept exactly the values that are accepted at run time, so mypy agrees."""
     for type, known in (
         (recipes.Mix, recipes.MIXES), (recipes.KernelRecipe, programs.RECIPES), (recipes.LinearRecipe, [*programs.RECIPES, "bf16"]),
         (recipes.Card, recipes.CARDS),
@@ -51,10 +51,12 @@ def test_wrong_text(text):
 
 
 def test_predicted(ir):
-    """Few rows for each expert are bf16, many are FP8, and kept weights are FP8 from fewer rows on."""
+    """Few rows per expert choose bf16, many choose FP8. Cached quantized weights choose FP8 from
+    fewer rows on.
+    """
     many, few = recipes.predict(2048, 1536, 128, "sm_90a", "h200"), recipes.predict(7168, 4096, 8, "sm_90a", "h200")
-    assert many["call"].decide(8192) == (False, False, False)  # 0.75 times bf16's speed on an H200
-    assert few["call"].decide(65536) == (True, True, True)  # 1.75 times
+    assert many["call"].decide(8192) == (False, False, False)  # FP8 has 0.75 of bf16's speed on an H200
+    assert few["call"].decide(65536) == (True, True, True)  # FP8 has 1.75 times bf16's speed
     assert few["call"].decide(512) == (False, False, False)
     for ranges in (many, few):
         for kept, call in zip(ranges["kept"], ranges["call"]):
@@ -84,7 +86,7 @@ def test_cards(name, card):
 
 
 def test_cards_are_those_of_the_compiler(ir, tmp_path):
-    """lib/Target/Cards.cpp, as its error lists them."""
+    """The cards are those of lib/Target/Cards.cpp, which its error message lists."""
     from fp8moe import compile
     from fp8moe.ir import Module
 
@@ -95,7 +97,7 @@ def test_cards_are_those_of_the_compiler(ir, tmp_path):
 
 
 def test_alternating_choices():
-    """The bound that agrees with most choices is taken."""
+    """The chosen bound agrees with most choices."""
     choose = recipes._choose_least
     assert choose([(16, False), (32, True), (64, False), (128, True), (256, True)]) == 128
     assert choose([(16, False), (32, True), (64, True), (128, True), (256, False)]) == 32

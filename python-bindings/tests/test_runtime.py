@@ -84,7 +84,7 @@ PROGRAMS = [
 
 
 def checksum(path):
-    """XXH3-64 of a file, by the library's own C header."""
+    """Returns the XXH3-64 of a file, computed by the library's C header."""
     source = path.parent / "hash.c"
     source.write_text(
         "#define XXH_INLINE_ALL\n#include <xxhash.h>\n#include <stdio.h>\n"
@@ -316,7 +316,7 @@ def convert_sum(program, n):
 
 
 def test_threads(quantize):
-    """Eight threads, more shapes than a program remembers."""
+    """Eight threads use more shapes than a program caches."""
     problems = []
 
     def work(seed):
@@ -382,7 +382,7 @@ def test_cuda_arrays_of_unknown_types(typestr):
 
 def test_opaque_elements_must_have_the_size(folder):
     class Gpu(_program.Program):
-        """Takes tensors as it would on a GPU; nothing runs."""
+        """Accepts tensors as on a GPU, but runs nothing."""
 
         def __init__(self, artifact):
             super().__init__(artifact, artifact._library, "none", artifact._library.artifact_find_program(artifact._handle, b"convert"))
@@ -474,7 +474,7 @@ def test_null_characters(folder, artifact):
 
 
 def test_copies_and_pickles(folder, quantize, monkeypatch, tmp_path):
-    """A program that is copied or unpickled is loaded again, whatever the working directory is."""
+    """A copied or unpickled program is loaded again, from any working directory."""
     monkeypatch.chdir(folder.parent)
     program = fp8moe.load(folder.name).program("quantize")
     pickled = pickle.dumps(program)
@@ -500,7 +500,7 @@ def test_inputs_may_be_called_self(folder, tmp_path):
 
 
 def test_unloading_at_exit(folder):
-    """An interpreter that ends while threads run programs ends quietly."""
+    """An interpreter that ends while threads run programs prints nothing."""
     script = (
         "import threading, numpy as np, fp8moe\n"
         f"program = fp8moe.load({str(folder)!r}).program('convert')\n"
@@ -523,7 +523,7 @@ def test_torch(convert):
 def test_torch_tensors_that_are_no_plain_memory(convert):
     torch = pytest.importorskip("torch")
     base = torch.arange(4, dtype=torch.int32)
-    convert(base)  # so that a call for tensors like these is remembered
+    convert(base)  # caches a call with tensors like these
     for tensor, message in (
         (base.to_sparse(), "layout torch.sparse_coo"),
         (base.to("meta"), "is on device meta"),

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Files that fp8moe-opt only reads, without a pass.
+#: Files whose only command is fp8moe-opt without a pass.
 RUN = re.compile(r"RUN: fp8moe-opt %s --split-input-file --verify-diagnostics\s*$", re.M)
 EXPECTED = re.compile(r"expected-error(-re)?\s*@(below|above|[+-]\d+)\s*\{\{(.*?)\}\}\s*$")
 
 
 def chunks():
-    """(file, first line, text) of each part with an error that is expected."""
+    """Yields (file, first line, text) of each part that expects an error."""
     for file in sorted((ROOT / "test" / "Dialect").rglob("*.mlir")):
         text = file.read_text()
         if not RUN.search(text):
@@ -36,7 +36,7 @@ def expectations(part, first_line):
         assert match, f"this test cannot read: {line}"
         assert not match[1], "this test knows no regular expressions"
         at = {"below": number + 1, "above": number - 1}.get(match[2])
-        if at == number + 1:  # the next line that expects nothing itself
+        if at == number + 1:  # the next line without an expectation of its own
             while "expected-" in lines[at]:
                 at += 1
         if at is None:

@@ -19,19 +19,19 @@ LLVM = Path("/usr/lib/llvm-22/bin")
 
 @pytest.fixture(scope="module")
 def wheel(ir, build, tmp_path_factory):
-    """Built from what the build folder has already: only what is linked differs."""
+    """A wheel from the existing build folder, which only links again."""
     if SANITIZED:
         pytest.skip("a wheel has no sanitizer")
     pytest.importorskip("scikit_build_core")
     folder = tmp_path_factory.mktemp("wheel")
     options = ["--no-deps", "--no-build-isolation", "--disable-pip-version-check", "-w", folder]
-    # The short form -C is younger than the oldest pip that docs/users/python.md names.
+    # The short form -C is newer than the oldest pip that docs/users/python.md supports.
     settings = [f"build-dir={build}", "cmake.define.FP8MOE_INCLUDE_TESTS=ON"]
     options += [word for setting in settings for word in ("--config-settings", setting)]
     try:
         run(sys.executable, "-m", "pip", "wheel", ROOT, *options, cwd=folder)
     finally:
-        # Other suites use the folder as it was.
+        # Restores the build folder for other test suites.
         run("cmake", "-DFP8MOE_STATIC_LLVM=OFF", "-USKBUILD*", "-UCMAKE_INSTALL_PREFIX", build)
         run("ninja", "-C", build)
     (found,) = folder.glob("fp8moe-*.whl")
@@ -40,7 +40,7 @@ def wheel(ir, build, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def site(wheel, tmp_path_factory):
-    """The wheel as it lies in an environment."""
+    """The wheel as it is installed in an environment."""
     folder = tmp_path_factory.mktemp("site with a space")
     run(sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--no-deps", "--target", folder, wheel)
     return folder
@@ -60,7 +60,9 @@ def test_needs_a_system_with_glibc_2_34_alone(site):
 
 
 def test_exports_nothing_but_its_start(site):
-    """So that another LLVM in the process meets none of its symbols."""
+    """The extension exports only its init function, so its symbols cannot clash with another
+    LLVM's.
+    """
     (extension,) = site.glob("fp8moe/_mlir*.so")
     symbols = run(LLVM / "llvm-nm", "-D", "--defined-only", "--format=just-symbols", extension)
     assert symbols.split() == ["PyInit__mlir"]
@@ -87,7 +89,7 @@ def environment():
 def test_in_another_environment(site, tmp_path, environment):
     import numpy
 
-    # NumPy and ml_dtypes from here instead of from the network.
+    # NumPy and ml_dtypes come from this environment instead of the network.
     environment["PYTHONPATH"] = os.pathsep.join([str(site), str(Path(numpy.__file__).parents[1])])
     where = run(sys.executable, "-c", "import fp8moe; print(fp8moe.__file__)", env=environment, cwd=tmp_path)
     assert where.startswith(str(site))
@@ -96,7 +98,9 @@ def test_in_another_environment(site, tmp_path, environment):
 
 @pytest.fixture(scope="module")
 def arguments():
-    """Arguments of fp8moe-compile. It takes no device libraries of ROCm, which AMD's programs do not need."""
+    """Returns arguments of fp8moe-compile. ROCm's device libraries are not among them, as AMD's
+    programs need none.
+    """
     targets = [f"--target={chip}" for chip in ("sm_90a", "gfx942", "gfx950", "cpu")]
     return [ROOT / "examples" / "moe_backward.mlir", *targets]
 
@@ -134,7 +138,7 @@ def test_programs_run(site, built, environment, tmp_path):
 
 
 def test_runtime_alone(built, tmp_path, environment):
-    """The package fp8moe-runtime, by a compiler alone: CMake finds no LLVM."""
+    """The package fp8moe-runtime builds with a C++ compiler alone, without LLVM's CMake files."""
     environment.update(CC=str(LLVM / "clang"), CXX=str(LLVM / "clang++"))
     if shutil.which("ccache"):
         environment["CMAKE_CXX_COMPILER_LAUNCHER"] = "ccache"
@@ -159,7 +163,7 @@ except ImportError as error:
     assert "moe_backward" in output and "needs the compiler, which this installation lacks" in output
 
 
-# Debian's LLVM and MLIR have the version of the wheel's own.
+# Debian's LLVM and MLIR have the same version as the wheel's.
 OTHERS = {
     "triton": "import triton._C.libtriton",
     "debian": f"import ctypes; ctypes.CDLL('{LLVM.parent}/lib/libMLIR.so', os.RTLD_NOW | os.RTLD_GLOBAL)",
@@ -169,7 +173,7 @@ OTHERS = {
 @pytest.mark.parametrize("last", [False, True], ids=["first", "last"])
 @pytest.mark.parametrize("other", OTHERS)
 def test_beside_another_llvm(site, environment, other, last, tmp_path):
-    """All symbols of each library global, as some programs load them."""
+    """Each library's symbols are global, as some programs load them."""
     environment["PYTHONPATH"] = str(site)
     if other == "triton":
         torch = ROOT / "build/torch-env/lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
@@ -190,7 +194,7 @@ print(len(fp8moe.compiler.emit(fp8moe.ir.Module.parse_file({str(ROOT / "examples
 @pytest.mark.skipif(os.path.exists("/usr/local/cuda/bin/ptxas"), reason="ptxas is found in /usr/local/cuda")
 @pytest.mark.parametrize("option", ["-o=out", "--emit=cubin"])
 def test_without_ptxas(site, environment, option, tmp_path):
-    """Nor one of a package: Python's -S leaves them out."""
+    """Without ptxas, neither on PATH nor of a package: Python's -S disables packages."""
     environment.update(PYTHONPATH=str(site), PATH="/nonexistent", CUDA_HOME="")
     program = [sys.executable, "-S", site / "bin" / "fp8moe-compile", ROOT / "examples" / "host" / "quantize.mlir"]
     result = subprocess.run([*program, "--target=sm_90a", option], env=environment, cwd=tmp_path, capture_output=True, text=True)
@@ -210,7 +214,9 @@ def installed(build, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def without_sources():
-    """without_sources(COMMAND...): runs the command where the source tree is an empty folder, if this user may mount."""
+    """Returns without_sources(COMMAND...), which runs a command with an empty source tree, if this
+    user may mount.
+    """
     hide = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', ROOT]
     if subprocess.run([*hide, "true"], capture_output=True).returncode:
         hide = []
@@ -219,7 +225,9 @@ def without_sources():
 
 @pytest.fixture(scope="module")
 def configure(installed, without_sources, tmp_path_factory):
-    """configure(NAME, OPTION...): examples/NAME, built on an installed package as another project does."""
+    """Returns configure(NAME, OPTION...), which builds examples/NAME against an installed package,
+    as another project does.
+    """
 
     def configure(name, *options):
         folder = tmp_path_factory.mktemp(name)
@@ -253,7 +261,7 @@ def quantize(build, tmp_path_factory):
     return folder
 
 
-#: Printed by the programs that include examples/host/quantize.h.
+#: Programs that include examples/host/quantize.h print this.
 RESULTS = r"q F8_E4M3 [0-9a-f]{16}\nscales F32 [0-9a-f]{16}\n"
 
 
@@ -268,7 +276,7 @@ def test_pkg_config(installed, without_sources, quantize, tmp_path):
 
 
 def test_hosts(build, configure, quantize, tmp_path):
-    """The kernels of a manifest as a program launches them by itself are those that the runtime launches."""
+    """A program that launches a manifest's kernels itself gets the results of the runtime."""
     folder = configure("host", f"-DARTIFACT={quantize / 'cpu'}")
     results = run(folder / "from-folder", quantize / "cpu")
     assert results == run(folder / "from-memory")
