@@ -6,17 +6,16 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===------------------------------------------------------------------------===#
-"""Measures the four cells of the question which layout a column-wise quantization
-should read: a row-major tensor as it is, or a column-major copy of it; each with
-the smallest and the largest tile that reads its input twice, which both layouts have,
-and with the tile that the compiler chooses for it. Prints them beside the model's
-prediction, and which cell each of the two says is best. On an NVIDIA GPU:
+"""Measures which layout a column-wise quantization should read: a row-major tensor, or its
+column-major copy. Each layout runs with its smallest and largest two-pass tile and with the tile
+that the compiler chooses. The table shows measured and predicted times, and the best cell by
+either. On an NVIDIA GPU:
 
     python3 benchmarks/ablation.py write > build/ablation.mlir
     fp8moe-compile build/ablation.mlir --target=sm_90a --sweep --optimize-layouts=false -o build/ablation
     python3 benchmarks/ablation.py measure build/ablation/sm_90a
 
-Groups and timing are those of sweep.py.
+Groups and timing are as in sweep.py.
 """
 
 import argparse
@@ -53,7 +52,7 @@ class Ablation(sweep.Case):
 
 
 def predict(folder):
-    """Predicted microseconds of all kernels of each program."""
+    """Returns the predicted microseconds of all kernels of each program."""
     manifest = json.loads((pathlib.Path(folder) / "manifest.json").read_text())
     times = {}
     for decision in manifest["decisions"]:
@@ -62,7 +61,9 @@ def predict(folder):
 
 
 def choose_cells(names, predicted):
-    """The smallest and the largest tile that reads twice, and the one of least predicted time, among programs."""
+    """Returns the smallest and the largest two-pass tile, and the tile with the least predicted
+    time.
+    """
     both = [name for name in names if sweep.read_tile(name)["kind"] == "two_pass"]
     size = {name: (sweep.read_tile(name)["threads"], sweep.read_tile(name)["columns"]) for name in both}
     return {"small": min(both, key=size.get), "large": max(both, key=size.get), "chosen": min(names, key=predicted.get)}

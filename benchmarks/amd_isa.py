@@ -6,20 +6,23 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Reads the code that the compiler emits for AMD GPUs, which needs no GPU: vector instructions (VALU) for each element
-that a lane quantizes, accesses of memory for 1000 of them by bytes, registers, occupancy, shared memory and spills.
+"""Reads the code that the compiler emits for AMD GPUs; no GPU is needed. It prints vector
+instructions (VALU) per quantized element, memory accesses by width per 1000 elements, registers,
+occupancy, shared memory and spills.
 
     python3 benchmarks/amd_isa.py [--compiler build/release/bin/fp8moe-compile]
 
-"long" are the loops over rows alone, which decide where slices are long; "once" is one trip through the whole kernel,
-every loop once, which is what a group of 128 rows takes. Both follow the main path: the shortest one on which all that
-is loaded by 16 bytes is quantized. With --run, $FP8MOE_HSACO_RUNNER (test/Integration/ROCM.md) also executes the
-kernels, and counts. Where the wheel of Triton is installed, a rowwise kernel in the manner of torchao's stands beside
-ours: largest magnitude, scale, clamp and cast of a row.
+"long" counts only the loops over rows, which dominate for long rows. "once" counts one pass through
+the whole kernel, each loop once, as for a group of 128 rows. Both follow the main path: the
+shortest one on which 16-byte loads are quantized.
 
-Of grouped matmuls it has the main loop, the one with the most matrix instructions (MFMA): how many of its instructions
-these are, what else a million multiply-adds take, and loads by their bytes. A matmul of Triton has no groups and no
-scales; what stands beside it is the loop.
+With --run, $FP8MOE_HSACO_RUNNER (test/Integration/ROCM.md) also executes the kernels and counts
+instructions. If Triton is installed, a rowwise kernel like torchao's is compared: amax, scale,
+clamp and cast of a row.
+
+For grouped matmuls it prints the main loop, which is the one with the most matrix instructions
+(MFMA): their share of all instructions, other instructions per million multiply-adds, and loads by
+width. Triton's loop beside it has no groups and no scales.
 """
 
 import argparse
@@ -44,12 +47,12 @@ except ImportError:
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LLVM = pathlib.Path("/usr/lib/llvm-22/bin")
-CHIPS = {"gfx942": 64, "gfx950": 160}  # KiB of shared memory of a compute unit
+CHIPS = {"gfx942": 64, "gfx950": 160}  # KiB of shared memory per compute unit
 COLUMN_MAJOR = "#fp8moe.strided<[1, 0]>"
 
 EVEN = {"2 x 1024": [1024] * 2, "16 x 128": [128] * 16}
 ODD = {"odd": [1025, 1022], "ragged": [128, 105, 131, 152, 117, 140, 123, 129]}
-# Functions, and what is executed of them: sizes of slices or ends of groups.
+# Functions, and the row sizes or group ends with which they run.
 Case = collections.namedtuple("Case", "function columns jagged rounding runs tiles", defaults=("",))
 TWO_PASS = "tiles [#fp8moe.two_pass<columns = 64, threads = 256>]"
 CASES = [
@@ -60,14 +63,14 @@ CASES = [
     Case("columns_2049", 2049, True, "pow2", ODD, TWO_PASS),
 ]
 
-# Grouped matmuls: the type of the operands, and groups that are executed.
+# Grouped matmuls: the operand type, and the groups that run.
 Matmul = collections.namedtuple("Matmul", "function type")
 MATMULS = [Matmul("matmul_fp8", "!fp8moe.e4m3"), Matmul("matmul_bf16", "bf16")]
 EXPERTS, CONTRACTION, OUTPUTS, ROWS = 2, 2048, 512, 512
 TILE = 256
 
-# A way through a kernel is better the more it loads and converts. A way that stores 16 bytes may
-# take so many instructions to get there; zeros behind the data take more.
+# The best path loads and converts most. A path with fewer instructions may not reach the 16-byte
+# stores; a longer one also writes zeros behind the data.
 LOADS = re.compile(r"(global|buffer)_load_dwordx4")
 CONVERSIONS = re.compile(r"v_cvt_(scalef32_)?pk_(fp8|bf8)_")
 STORES = re.compile(r"(global|buffer)_store_dwordx4")
@@ -119,7 +122,7 @@ func.func @{m.function}({given}) -> {result} {{
 
 
 class Code:
-    """The instructions of a kernel in basic blocks, which are numbered by where they begin."""
+    """The instructions of a kernel in basic blocks, numbered by their first instruction."""
 
     LINE = re.compile(r"^\t(\S+)\s*(.*?)\s*// ([0-9A-F]+):.*?(?:\+0x([0-9a-f]+)>)?$")
 
@@ -132,7 +135,7 @@ class Code:
         ends = [i + 1 for i, name in enumerate(names) if i in jumps or name == "s_endpgm"]
         begins = sorted({0, *ends, *jumps.values()} - {len(names)})
         self.blocks = {i: names[i:end] for i, end in zip(begins, [*begins[1:], len(names)])}
-        # Where each block jumps to, and what follows if it does not.
+        # The block to which each block jumps, and the one that follows otherwise.
         self.jump = {i: jumps.get(i + len(block) - 1) for i, block in self.blocks.items()}
         self.next = {
             i: None if block[-1] in ("s_branch", "s_endpgm") else i + len(block) for i, block in self.blocks.items()
@@ -143,7 +146,7 @@ class Code:
         return [i for i in (self.jump[block], self.next[block]) if i in self.blocks]
 
     def find_loops(self):
-        """The blocks of each loop by its first one."""
+        """Finds the blocks of each loop, by its first block."""
         self.back, done, stack = set(), set(), [(0, iter(self.successors(0)))]
         predecessors = collections.defaultdict(set)
         while stack:
@@ -171,13 +174,15 @@ class Code:
         return any(p.match(name) for block in blocks for name in self.blocks[block] for p in patterns)
 
     def main_path(self, first, body):
-        """Names of the instructions of the best way from a block back to it or to the end of the kernel."""
+        """Returns the instructions of the best path from a block back to it or to the end of the
+        kernel.
+        """
 
         @functools.cache
         def walk(block, jumped):
-            """How good the way from a block on is, and its instructions."""
+            """Returns the score of the path from a block on, and its instructions."""
             names = self.blocks[block]
-            # Behind one side of a condition of lanes comes the other one, which is another way.
+            # After one side of a lane condition comes the other one, which is a path of its own.
             if not jumped and re.match(r"s_(andn2|or)_saveexec", names[0]) and self.jump[block] in body:
                 return walk(self.jump[block], True)
             worth = sum(1e6 * bool(LOADS.match(n) or CONVERSIONS.match(n)) - 1 for n in names)
@@ -194,7 +199,7 @@ class Code:
 
 
 def count(names, weight=1):
-    """VALU, and accesses by width, of instructions by name with how often they run."""
+    """Counts VALU instructions and accesses by width. Names have the number of their executions."""
     counts = collections.Counter()
     for name, times in names.items():
         counts["valu"] += times * weight * name.startswith("v_")
@@ -209,14 +214,14 @@ def count_once(code):
 
 
 def count_long(code):
-    """Sums over the inner loops of what each does for one element."""
+    """Sums what the inner loops do per element."""
     busy = {first: body for first, body in code.loops.items() if code.has(body, LOADS, CONVERSIONS)}
     total = collections.Counter(elements=1)
     for first, body in busy.items():
         if any(other < body for other in busy.values()):
             continue
         counts = count(collections.Counter(code.main_path(first, body)))
-        # Loops that convert nothing look for magnitudes, of bf16.
+        # Loops without conversions compute the amax of bf16.
         elements = counts.pop("elements") or 8 * counts["load", 16]
         for key, value in counts.items():
             total[key] += value / elements
@@ -224,13 +229,13 @@ def count_long(code):
 
 
 def multiply_adds(name):
-    """Figures of a matrix instruction, such as v_mfma_f32_16x16x32_fp8_fp8."""
+    """Returns the multiply-adds of a matrix instruction such as v_mfma_f32_16x16x32_fp8_fp8."""
     match = re.match(r"v_mfma_.*?_(\d+)x(\d+)x(\d+)_", name)
     return math.prod(map(int, match.groups())) if match else 0
 
 
 def print_matrix(what, names):
-    """Classes of instructions by name with how often they run."""
+    """Prints instruction classes. Names have the number of their executions."""
     counts, loads = collections.Counter(), collections.Counter()
     for name, times in names.items():
         counts["all"] += times
@@ -256,7 +261,7 @@ def print_main_loop(name, code, entries, chip):
 
 
 def disassemble(hsaco, chip):
-    """Code by kernel, and the metadata of each."""
+    """Returns the code and the metadata of each kernel."""
     run = lambda *command: subprocess.run(map(str, command), capture_output=True, text=True, check=True).stdout
     codes = {}
     for part in re.split(r"^(?=[0-9a-f]+ <)", run(LLVM / "llvm-objdump", "-d", f"--mcpu={chip}", hsaco), flags=re.M):
@@ -272,7 +277,7 @@ def disassemble(hsaco, chip):
 
 
 def occupancy(entries, chip):
-    """Waves of a SIMD: what registers and shared memory leave room for."""
+    """Returns the waves per SIMD that registers and shared memory allow."""
     waves = entries[".max_flat_workgroup_size"] / 64 / 4
     registers = -(-max(entries[".vgpr_count"], 1) // 8) * 8
     most = min(8, 512 // registers)
@@ -310,7 +315,7 @@ def print_kernel(name, code, entries, chip):
 
 
 def run(program, inputs, folder, manifest):
-    """How often the runner executes each instruction of a program, by kernel."""
+    """Returns how often the runner executes each instruction of a program, by kernel."""
     sys.path.insert(0, str(ROOT / "test" / "Integration"))
     import safetensors_io
 
@@ -324,7 +329,7 @@ def run(program, inputs, folder, manifest):
 
 
 def execute(case, rows, folder, manifest):
-    """Counts of the runner, for one wave's worth of lanes an element."""
+    """Returns the runner's counts per element, as if one wave's lanes were one."""
     import ml_dtypes
     import numpy as np
 
@@ -340,7 +345,7 @@ def execute(case, rows, folder, manifest):
 
 
 def execute_matmul(matmul, chip, folder, manifest):
-    """Counts of the runner for a matmul of as many rows in each group."""
+    """Returns the runner's counts for a matmul with equally long groups."""
     import ml_dtypes
     import numpy as np
 
@@ -364,7 +369,7 @@ if triton:
     def triton_matmul(
         a, b, y, rows, outputs: tl.constexpr, contraction: tl.constexpr, tile: tl.constexpr, step: tl.constexpr
     ):
-        """As Triton's tutorial: a tile of the result for each program, operands contiguous along the contraction."""
+        """A matmul as in Triton's tutorial: one program per tile of the result, K-major operands."""
         row = tl.program_id(0) * tile + tl.arange(0, tile)
         output = tl.program_id(1) * tile + tl.arange(0, tile)
         along = tl.arange(0, step)
@@ -379,7 +384,7 @@ if triton:
 
     @triton.jit
     def triton_rows(x, q, scales, columns: tl.constexpr, block: tl.constexpr, largest: tl.constexpr):
-        """As torchao's kernels do it: the scale of a row in f64, rounded down to a power of two."""
+        """Quantizes as torchao does: a row's scale in f64, rounded down to a power of two."""
         row = tl.program_id(0).to(tl.int64)
         offsets = tl.arange(0, block)
         values = tl.load(x + row * columns + offsets, mask=offsets < columns, other=0.0).to(tl.float32)
@@ -421,7 +426,7 @@ def report_triton_matmul(chip, matmul, folder):
     codes, metadata = disassemble(folder / "triton", chip)
     print(f"{chip} Triton {triton.__version__}, {matmul.function}")
     for name, code in codes.items():
-        # Triton's shared memory is that of the launch.
+        # Triton sets shared memory at the launch, not in the metadata.
         entries = metadata[name] | {".group_segment_fixed_size": compiled.metadata.shared}
         print_main_loop(name, code, entries, chip)
 

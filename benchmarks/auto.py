@@ -6,16 +6,17 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Times forward and backward of the experts of public models on one NVIDIA GPU, from 512 to 131072 rows: torch's bf16 grouped
-matmul, fp8moe's bf16, fp8moe's FP8 (recipe "rowwise") and recipe "auto", which chooses between the last two. Prints for each what
-`fp8moe.advise` predicts, and the worst ratios of all.
+"""Times forward and backward of the experts of public models on one NVIDIA GPU, from 512 to 131072
+rows. Contenders are torch's bf16 grouped matmul, fp8moe's bf16, fp8moe's FP8 (recipe "rowwise") and
+recipe "auto", which chooses between the last two. It also prints the predictions of `fp8moe.advise`
+and the worst ratios.
 
     python3 benchmarks/auto.py --prepare build/auto-artifacts                 # where the compiler is, once
     FP8MOE_ARTIFACTS=build/auto-artifacts python3 benchmarks/auto.py --json build/auto.json
 
-All contenders have the same SwiGLU, run eagerly, and are captured as CUDA graphs, so that the host's time does not count.
-Weights and their gradients are larger than the L2 cache. Times are medians in random turns (timing.py). Results and gradients are
-first compared with torch's bf16.
+All contenders use the same eager SwiGLU and run as CUDA graphs, so that host time does not count.
+Weights and their gradients exceed the L2 cache. Times are medians in random order (timing.py).
+Results and gradients are first compared with torch's bf16.
 """
 
 import argparse
@@ -29,7 +30,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROWS = [2**i for i in range(9, 18)]
-# Hidden size and width of an expert, local experts. The first eight have been looked at while the compiler was tuned.
+# Hidden size and width of an expert, local experts. The first eight models were used to tune the
+# compiler.
 MODELS = {
     "qwen3-30b-a3b": (768, 2048, 128),
     "deepseek-moe-16b ep8": (1408, 2048, 8),
@@ -49,14 +51,14 @@ MODELS = {
 CONTENDERS = ("torch bf16", "bf16", "rowwise", "auto")
 # torch reads 16 bytes of a gradient's column at a time.
 MULTIPLE = 8
-# Largest error of y and each gradient over torch's bf16.
+# Upper bound of the error of y and of each gradient relative to torch's bf16.
 MOST_ERROR = 0.15
 PREDICTED = "predicted.json"
 CHIP = "sm_90a"
 
 
 def sizes_of(model):
-    """K, N and E of both grouped matmuls."""
+    """Returns K, N and E of both grouped matmuls."""
     hidden, width, experts = MODELS[model]
     return [(width, 2 * hidden, experts), (hidden, width, experts)]
 
@@ -65,7 +67,9 @@ def sizes_of(model):
 
 
 def prepare(folder, models, rows):
-    """Compiles what `models` need into `folder`, and writes what is predicted for them beside it. What is there stays."""
+    """Compiles the programs for `models` to `folder`, next to their predicted times. Existing
+    artifacts stay.
+    """
     import fp8moe
     from fp8moe import cache, programs, recipes
 
@@ -86,7 +90,7 @@ def prepare(folder, models, rows):
 
 
 def read_predicted(card_name):
-    """Predictions for this card, by model and rows."""
+    """Returns the predictions for this card by model and rows."""
     from fp8moe import recipes
 
     for folder in os.environ.get("FP8MOE_ARTIFACTS", "").split(os.pathsep):
@@ -101,7 +105,9 @@ def read_predicted(card_name):
 
 
 def make_steps(model, rows, rng):
-    """Forward and backward by each contender: functions that return y and the gradients of x, gate_up and down."""
+    """Returns each contender's forward and backward, as functions that return y and the gradients
+    of x, gate_up and down.
+    """
     import torch
     from timing import random_ends
 
@@ -131,8 +137,9 @@ def make_steps(model, rows, rng):
 
 
 def find_errors(steps, offsets):
-    """By contender the largest norm of a difference to torch's bf16, over its own norm. torch leaves gradients of empty experts as
-    they were."""
+    """Returns by contender the largest norm of a difference to torch's bf16, relative to torch's.
+    torch leaves gradients of empty experts undefined.
+    """
     expected = steps["torch bf16"]()
     sizes = offsets.diff(prepend=offsets.new_zeros(1))
     filled = (sizes > 0).view(-1, 1, 1)
@@ -150,7 +157,7 @@ def find_errors(steps, offsets):
 
 
 def measure(model, rows, options, rng):
-    """The figures of one line: {"us": {contender: us}, "error": {...}, "choice": [...]}."""
+    """Returns the figures of one row: {"us": {contender: us}, "error": {...}, "choice": [...]}."""
     from timing import sustained_us
 
     from fp8moe.torch import _auto
@@ -169,7 +176,7 @@ def measure(model, rows, options, rng):
 
 
 def find_ratios(line):
-    """`auto` over torch's bf16, and over the best of all others: above 1 it is faster."""
+    """Returns the speed of `auto` over torch's bf16, and over the best other contender."""
     us = line["us"]
     return us["torch bf16"] / us["auto"], min(us[name] for name in CONTENDERS[:3]) / us["auto"]
 
@@ -205,13 +212,13 @@ def main():
     parser.add_argument("--seed", type=int, default=0, help="seed of tensors and groups (default: 0)")
     parser.add_argument("--json", help="save all figures here, after each line")
     options = parser.parse_args()
-    sys.path.append(str(ROOT / "python-bindings"))  # behind an installed package, which may have the compiler
+    sys.path.append(str(ROOT / "python-bindings"))  # after an installed package, which may contain the compiler
     if options.prepare:
         return prepare(options.prepare, options.models, options.rows)
     import timing
     import torch
 
-    timing.WARMUP_S = 0.15  # contenders of one line follow those of another
+    timing.WARMUP_S = 0.15  # contenders of one row run right after those of another
     rng = random.Random(options.seed)
     torch.manual_seed(options.seed)
     name = torch.cuda.get_device_name()

@@ -6,16 +6,15 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===------------------------------------------------------------------------===#
-"""Times the first launch in fresh processes, on an NVIDIA GPU with torch: from the
-moment when the CUDA context and the inputs are there until the first result is, with
-the artifact on disk. That is loading the runtime, reading and checking the artifact,
-loading its kernels, computing sizes, allocating outputs, and the kernel itself.
+"""Times the first launch of fresh processes on an NVIDIA GPU with torch. The time begins when the
+CUDA context and the inputs exist, and ends with the first result. It includes loading the runtime,
+reading and checking the artifact on disk, loading its kernels, computing sizes, allocating outputs,
+and the kernel.
 
     fp8moe-compile benchmarks/quantize.mlir --target=sm_90a -o build/benchmarks
     python3 benchmarks/first_launch.py build/benchmarks/sm_90a
 
-`--peer` times torchao's kernel for the same work in the same way, whose first launch
-compiles and tunes it.
+`--peer` times torchao's kernel for the same work alike, including its compilation and tuning.
 """
 
 import argparse
@@ -31,7 +30,7 @@ SHAPE, GROUPS = (16640, 5120), 16
 
 
 def run_ours(artifact):
-    """The steps until the first result, in milliseconds."""
+    """Returns the milliseconds of each step until the first result."""
 
     def prepare():
         return None
@@ -55,7 +54,7 @@ def run_ours(artifact):
 
 
 def run_torchao():
-    """First launches of torchao, whose import is not counted."""
+    """Times first launches of torchao, without its import."""
 
     def prepare():
         os.environ.setdefault("TORCHAO_FORCE_SKIP_LOADING_SO_FILES", "1")

@@ -6,18 +6,22 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Times weight gradients of grouped FP8 matmuls that are added in f32 to those of other microbatches: where these lie, and
-elsewhere, with fast and with promoted accumulation. Beside them gradients that are only written, in f32 and in bf16, torch's
-addition of the bf16 ones to f32, a copy of as many bytes as an addition in place moves for the sums, and, where Python finds
-deep_gemm, DeepGEMM's K-grouped FP8 matmul (https://github.com/deepseek-ai/DeepGEMM), which adds in f32, promoted, and has operands
-of its own quantization, 128 positions of the contraction a scale. Groups are multiples of 128, as it needs them.
+"""Times wgrad of grouped FP8 matmuls that is added in f32 to the gradient of earlier microbatches.
+The sum is in place or elsewhere, with fast or promoted accumulation.
+
+Other contenders only write gradients (f32 and bf16), add bf16 gradients to f32 by torch, or copy as
+many bytes as the addition in place.
+
+If deep_gemm is installed, DeepGEMM's K-grouped FP8 matmul (https://github.com/deepseek-ai/DeepGEMM)
+is another contender. It adds in f32 with promoted accumulation and 128 elements of K per scale.
+Groups are multiples of 128, as it requires.
 
     python3 benchmarks/gradient_sums.py --ir > build/gradient_sums.mlir
     fp8moe-compile build/gradient_sums.mlir --target=sm_90a -o build/gradient_sums
     python3 benchmarks/gradient_sums.py build/gradient_sums/sm_90a
 
-Sums are first compared bit for bit with those that torch makes of the f32 gradient; a wrong one is reported and not timed.
-timing.py says how time is measured.
+Sums must equal those that torch makes of the f32 gradient bit for bit. A wrong one is reported and
+not timed. timing.py documents the method.
 """
 
 import argparse
@@ -38,8 +42,8 @@ SHAPES = [  # tokens, N, K, experts, groups
     (16640, 8192, 5120, 16, "jagged"),
 ]
 PROGRAMS = {"bf16": dict(result="bf16"), "f32": dict(result="f32"), "sum": dict(result="f32", adds=True)}
-# The tolerance of DeepGEMM's sums, ||sums - exact|| / ||exact||. Quantizing normally distributed
-# operands to e4m3 makes 0.038 (docs/lab/quantized-once.md).
+# Tolerance of DeepGEMM's sums, ||sums - exact|| / ||exact||. Quantizing normally distributed
+# operands to e4m3 alone gives 0.038 (docs/lab/quantized-once.md).
 DEEPGEMM_TOLERANCE = 0.06
 
 
@@ -85,7 +89,9 @@ class Sums(Gradient):
         return runs
 
     def deepgemm(self):
-        """Sums of normally distributed tensors, which are compared with float64's here."""
+        """Returns DeepGEMM's sums of normally distributed tensors, after comparing them with
+        float64's.
+        """
         import deep_gemm
         import torch
 
@@ -110,7 +116,7 @@ class Sums(Gradient):
         return run
 
     def find_wrong(self, runs):
-        """The names of sums with other bits than f32 gradients that torch adds."""
+        """Returns the names of sums that differ from f32 gradients added by torch."""
         import torch
 
         wrong = []
@@ -118,7 +124,7 @@ class Sums(Gradient):
             self.program("f32", self.other, accumulation)()
             expected, before = self.total + self.other, self.total.clone()
             self.other.fill_(float("nan"))
-            # "elsewhere" first: "in place" overwrites the total that it reads.
+            # "elsewhere" runs first, because "in place" overwrites the total that it reads.
             for name in names:
                 runs[name]()
                 is_right = torch.equal(self.other if name == "elsewhere" else self.total, expected)

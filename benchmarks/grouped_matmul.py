@@ -6,29 +6,35 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Times grouped FP8 matmuls of fp8moe on an NVIDIA GPU beside torch._scaled_grouped_mm (fast accumulation), the dense
-torch._scaled_mm of the same size and torch._grouped_mm on bf16.
+"""Times grouped FP8 matmuls of fp8moe on an NVIDIA GPU. Peers are torch._scaled_grouped_mm (fast
+accumulation), torch._scaled_mm of the same total size, and torch._grouped_mm on bf16.
 
     python3 benchmarks/grouped_matmul.py --ir > build/benchmarks/grouped_matmul.mlir
     fp8moe-compile build/benchmarks/grouped_matmul.mlir --target=sm_90a -o build/benchmarks/grouped_matmul
     python3 benchmarks/grouped_matmul.py build/benchmarks/grouped_matmul/sm_90a --json build/benchmarks/matmul.json
 
-Every shape has its own functions, with widths and experts known when compiling and the number of tokens not, as in a
-model. Results are first checked per group against float64 from the same FP8 values; a wrong one is reported and not
-timed. timing.py says how time is measured, power.py what --power adds: each contender alone under load, with watts,
-clock and picojoules an operation. With --bytes, Nsight Compute counts what each reads from memory instead (traffic.py).
+Each shape has its own functions. Widths and experts are static and the number of tokens is dynamic,
+as in a model.
 
-With --group-multiple 128 DeepGEMM (https://github.com/deepseek-ai/DeepGEMM) is a contender of the forward matmul where
-Python finds it: FP8 with scales of 1x128 and 128x128, promoted accumulation, on operands of its own quantization.
+Results are first compared per group with float64 from the same FP8 values. A wrong result is
+reported and not timed. timing.py documents the method.
 
-With --sweep, every legal tile is timed beside the one that the compiler chose, and the table says how much time that
-one loses to the best (its regret). Token counts are known when compiling then:
+--power adds each contender by itself under load, with watts, clock and picojoules per operation
+(power.py). --bytes lets Nsight Compute count the bytes that each reads from memory instead
+(traffic.py).
+
+With --group-multiple 128, DeepGEMM (https://github.com/deepseek-ai/DeepGEMM) joins the forward
+matmul if it is installed. It uses FP8 with scales of 1x128 and 128x128, promoted accumulation, and
+its own quantization.
+
+With --sweep, every legal tile is timed. The table says how much slower the compiler's choice is
+than the best tile (its regret). The number of tokens is then static:
 
     python3 benchmarks/grouped_matmul.py --ir --sweep > build/benchmarks/tiles.mlir
     fp8moe-compile build/benchmarks/tiles.mlir --target=sm_90a --sweep -o build/benchmarks/tiles
     python3 benchmarks/grouped_matmul.py build/benchmarks/tiles/sm_90a --sweep
 
-With --tile, kernels with tiles of one's own choice run beside the compiler's:
+With --tile, kernels with given tiles run beside the compiler's choice:
 
     case=(--shape 98304,1536,6144,20,jagged
           --tile "rows = 128, columns = 128, stages = 6, schedule = ping_pong, raster = 8")
@@ -36,8 +42,8 @@ With --tile, kernels with tiles of one's own choice run beside the compiler's:
     fp8moe-compile build/benchmarks/tile.mlir --target=sm_90a -o build/benchmarks/tile
     python3 benchmarks/grouped_matmul.py build/benchmarks/tile/sm_90a "${case[@]}"
 
-The weight gradient of fp8moe reads groups padded to multiples of 128, as its quantize kernels write them; that of torch
-needs group sizes that are multiples of 16, so all contenders get such groups there.
+wgrad of fp8moe reads groups padded to multiples of 128, as its quantize kernels write them. torch's
+needs group sizes that are multiples of 16, so all contenders get such groups.
 """
 
 import argparse
@@ -71,7 +77,7 @@ SHAPES = [  # tokens, N, K, experts, groups; the first five are the anchors
     (131072, 4096, 1536, 128, "jagged"),
 ]
 NUM_ANCHORS = 5
-# These judge the choice of tiles (--sweep); nobody may calibrate the model on them.
+# Shapes that judge the choice of tiles (--sweep). The model must not be calibrated on them.
 SWEEP_SHAPES = [
     (3072, 6144, 4096, 2, "even"),
     (6144, 2048, 7168, 4, "jagged"),
@@ -84,9 +90,9 @@ SWEEP_SHAPES = [
 ]
 PAD = 128
 SCALE_BYTES = 4
-# Rows of DeepGEMM's tiles, which groups have to be multiples of.
+# Rows of DeepGEMM's tiles. Groups must be multiples of it.
 DEEPGEMM_ROWS = 128
-# ||result - reference|| / ||reference|| of the worst group (docs/reference/semantics.md, G6).
+# ||result - reference|| / ||reference|| of the worst group (docs/reference/semantics.md, G5).
 TOLERANCE = {"fast": 8e-3, "promoted": 3e-3}
 
 ALIASES = f"""\
@@ -128,7 +134,9 @@ func.func @{program}_{accumulation}_{name}(
 
 
 def gradient_ir(program, sizes, accumulation="fast", rows="padded_rows", columns="padded_columns", result="bf16", adds=False):
-    """A weight gradient, of padded groups unless `rows` and `columns` name other layouts; with `adds` added to `so_far`."""
+    """Returns a wgrad function with padded groups, or with the layouts `rows` and `columns`. With
+    `adds`, the result is added to `so_far`.
+    """
     argument = accumulate = ""
     if adds:
         kind = "tensor<{experts}x{n}x{k}x{result}>".format(result=result, **sizes)
@@ -146,14 +154,14 @@ def name_of(shape):
 
 
 def with_tile(text, accumulation, tile, name):
-    """The functions with a tile of their own, whatever the compiler would choose."""
+    """Returns the functions with a given tile instead of the compiler's choice."""
     choice = f"accumulation {accumulation} tiles [#fp8moe.wgmma<{tile}>]"
     text = text.replace(f"accumulation {accumulation}", choice)
     return text.replace(f"_{name}(", f"_{name}{suffix_of(tile)}(")
 
 
 def suffix_of(tile):
-    """Names of the functions with this tile."""
+    """Returns the suffix of functions with this tile."""
     return "_" + re.sub(r"\W+", "_", tile)
 
 
@@ -190,7 +198,7 @@ def random_fp8(*shape):
 
 
 def random_scales(*shape):
-    """Powers of two, whose reciprocals are exact: torch gets those."""
+    """Returns powers of two. torch takes their reciprocals, which are exact."""
     import torch
 
     return torch.exp2(torch.randint(-3, 4, shape, device="cuda").float())
@@ -201,7 +209,7 @@ def padded_extent(tokens, experts):
 
 
 def pad_columns(x, ends):
-    """[rows, tokens] with every group of tokens at a multiple of PAD."""
+    """Returns [rows, tokens] with every group of tokens at a multiple of PAD."""
     import torch
 
     extent = padded_extent(x.shape[1], len(ends))
@@ -237,7 +245,7 @@ class Problem:
         return 2 * self.tokens * self.n * self.k
 
     def num_used(self):
-        """Groups that have tokens."""
+        """Returns the number of groups with tokens."""
         return sum(end > start for _, start, end in self.groups())
 
     def program_name(self, kind, accumulation):
@@ -260,7 +268,7 @@ class Problem:
         return {name: [make(copy) for copy in self.copies] for name, make in makers.items()}
 
     def worst_error(self, run, y):
-        """The largest relative error of a group; infinity when a number is missing."""
+        """Returns the largest relative error of a group, or infinity if a number is missing."""
         import torch
 
         y.fill_(float("nan"))
@@ -313,7 +321,8 @@ class Forward(Problem):
                 torch.stack(parts)
                 for parts in zip(*(deep_gemm.utils.per_block_cast_to_fp8(expert, use_ue8m0=False) for expert in b))
             )
-            # As the kernel reads them; else each call would transpose them first.
+            # DeepGEMM's kernel reads this layout. Otherwise each call would first transpose the
+            # scales.
             values, scales = quantized_a
             quantized_a = values, deep_gemm.utils.layout.get_mn_major_tma_aligned_tensor(scales)
             group_of_row = torch.empty(self.tokens, dtype=torch.int32, device="cuda")
@@ -337,11 +346,13 @@ class Forward(Problem):
         }
 
     def least_read(self):
-        """Bytes that have to be read."""
+        """Returns the lower bound of bytes read."""
         return (self.tokens + self.num_used() * self.n) * (self.k + SCALE_BYTES)
 
     def suits_deepgemm(self):
-        """It is installed, and its kernel, whose tiles lie in one group, is right for these."""
+        """Returns whether DeepGEMM is installed and supports these groups: each of its tiles lies
+        in one group.
+        """
         return importlib.util.find_spec("deep_gemm") and not any(end % DEEPGEMM_ROWS for end in self.ends)
 
     def reference(self):
@@ -381,7 +392,7 @@ class Gradient(Problem):
             return lambda: torch._grouped_mm(a, b, self.offsets)
 
         def dense_by_group(copy):
-            """As many results as the groups have, each from as many tokens as they have on average."""
+            """Runs one matmul per group, each with the average number of tokens."""
             length = self.tokens // self.experts // 16 * 16
             parts = [slice(g * length, (g + 1) * length) for g in range(self.experts)]
             pairs = [(copy["a"][:, p].contiguous(), copy["b"].t()[:, p].contiguous().t()) for p in parts]
@@ -407,7 +418,7 @@ class Gradient(Problem):
         }
 
     def least_read(self):
-        """Bytes that have to be read."""
+        """Returns the lower bound of bytes read."""
         return (self.tokens + SCALE_BYTES * self.num_used()) * (self.n + self.k)
 
     def reference(self):
@@ -424,7 +435,7 @@ class Gradient(Problem):
 
 
 def check(problem, contenders):
-    """Drops contenders of fp8moe whose results are wrong; returns the errors of the others."""
+    """Drops fp8moe's contenders with wrong results. Returns the errors of the others."""
     errors = {}
     for name in [name for name in contenders if name.startswith("fp8moe")]:
         error = problem.worst_error(contenders[name][0], problem.copies[0]["y"])
@@ -448,7 +459,7 @@ def drop_unable(problem, contenders):
 
 
 def measure(problem, options, rng):
-    """Prints what every contender takes, and returns it."""
+    """Measures and prints the time of every contender."""
     from timing import burst_us, sustained_us
 
     contenders = problem.contenders(options.tile, options.accumulation)
@@ -470,7 +481,7 @@ def measure(problem, options, rng):
 
 
 def measure_power(contenders, seconds):
-    """Each contender alone under load."""
+    """Measures each contender by itself under load."""
     from power import Meter
 
     meter = Meter()
@@ -478,7 +489,7 @@ def measure_power(contenders, seconds):
 
 
 def show_power(problem, readings):
-    """A table of its own."""
+    """Prints the power figures as a table."""
     flops = problem.flops()
     print("\n| alone | TFLOP/s | busy | W | MHz | pJ/FLOP |\n|---|---|---|---|---|---|")
     for name, reading in readings.items():
@@ -488,7 +499,7 @@ def show_power(problem, readings):
 
 
 def launch_each(problem, options, rng):
-    """Every contender once, for what counts beside this process."""
+    """Launches every contender once, for a profiler."""
     from traffic import launch
 
     contenders = problem.contenders(options.tile, options.accumulation)
@@ -500,7 +511,7 @@ def launch_each(problem, options, rng):
 
 
 def count_bytes():
-    """A table of what this command's contenders move, launched once more under ncu."""
+    """Prints the bytes of this command's contenders, which it launches again under ncu."""
     from traffic import count
 
     found = count([sys.executable, *(argument for argument in sys.argv if argument != "--bytes"), "--once"])
@@ -515,7 +526,7 @@ def count_bytes():
 
 
 def measure_tiles(problem, options, rng):
-    """The times of all tiles."""
+    """Measures all tiles."""
     from timing import sustained_us
 
     prefix = problem.program_name(problem.mode, "fast") + "/m0/"
@@ -528,7 +539,7 @@ def measure_tiles(problem, options, rng):
     times = sustained_us(contenders, options.rounds, rng)
     power = measure_power(contenders, options.power) if options.power else {}
     chosen = times.pop("fp8moe")
-    # The chosen tile is among the others: the better of its two timings counts.
+    # The chosen tile is also one of the candidates, so the better of its two times counts.
     best = min(times, key=times.get)
     row = {"mode": problem.mode, "shape": list(problem.shape), "tiles": times, "chosen": chosen, "alone": power}
     row["regret"] = max(0.0, chosen / times[best] - 1)
@@ -546,12 +557,12 @@ def summarize_tiles(rows):
     print(f"regret of the chosen tile: geometric mean {mean:.1%}, worst {max(regrets):.1%}")
 
 
-# Contenders in the order of the table; choose_columns() drops those that nobody asked for.
+# Contenders in the order of the table. choose_columns() drops those that were not requested.
 COLUMNS = ["fp8moe", "fp8moe promoted", "fp8moe unpadded", "DeepGEMM", "torch", "dense", "dense by group", "torch bf16"]
 
 
 def show(row):
-    """A line of a Markdown table: TFLOP/s under sustained load, and ratios."""
+    """Prints a row of the Markdown table: TFLOP/s under sustained load, and ratios."""
     tokens, n, k, experts, kind = row["shape"]
     cells = [row["mode"], f"{tokens},{n},{k},{experts}", kind]
     for key in ("sustained", "burst"):
@@ -589,7 +600,7 @@ def summarize(rows):
 
 
 def parse_shape(text):
-    """tokens,N,K,experts,groups as in SHAPES."""
+    """Parses tokens,N,K,experts,groups as in SHAPES."""
     *sizes, groups = text.split(",")
     if len(sizes) != 4 or groups not in ("even", "jagged", "skewed", "cuts"):
         raise argparse.ArgumentTypeError(f"expected M,N,K,E,GROUPS such as 24576,4096,2880,10,jagged, found '{text}'")
@@ -597,7 +608,7 @@ def parse_shape(text):
 
 
 def parse_modes(text):
-    """Which problems."""
+    """Parses the names of modes."""
     kinds = {kind.mode: kind for kind in (Forward, Gradient)}
     unknown = [mode for mode in text.split(",") if mode not in kinds]
     if unknown:
@@ -606,8 +617,8 @@ def parse_modes(text):
 
 
 def parse_options():
-    """The options, and the shapes that they name."""
-    # --bytes runs the same command once more without it, as it is written.
+    """Parses the options and returns them with the shapes."""
+    # --bytes runs the same command line again without it.
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
@@ -625,12 +636,12 @@ def parse_options():
     parser.add_argument("--rounds", type=int, default=21, help="blocks of each contender (default: 21)")
     parser.add_argument("--burst", type=int, default=0, metavar="N", help="also N single launches after a pause")
     parser.add_argument(
-        "--power", type=float, default=0, metavar="S", help="also each alone for S seconds: watts, MHz, pJ/FLOP"
+        "--power", type=float, default=0, metavar="S", help="also each by itself for S seconds: watts, MHz, pJ/FLOP"
     )
-    parser.add_argument("--bytes", action="store_true", help="count bytes with ncu instead, and time nothing")
-    parser.add_argument("--once", action="store_true", help="launch each once to be profiled, and time nothing")
-    parser.add_argument("--by-group", action="store_true", help="also a dense matmul for each group's gradient alone")
-    parser.add_argument("--unpadded", action="store_true", help="also the weight gradient of packed groups")
+    parser.add_argument("--bytes", action="store_true", help="count bytes with ncu instead of timing")
+    parser.add_argument("--once", action="store_true", help="launch each once for a profiler instead of timing")
+    parser.add_argument("--by-group", action="store_true", help="also a dense matmul for each group's gradient by itself")
+    parser.add_argument("--unpadded", action="store_true", help="also wgrad with packed groups")
     parser.add_argument(
         "--tile",
         action="append",
@@ -669,7 +680,7 @@ def parse_options():
 
 
 def choose_columns(options):
-    """Drops contenders that nobody asked for, or that are not installed."""
+    """Drops contenders that were not requested or are not installed."""
     takes_deepgemm = options.group_multiple % DEEPGEMM_ROWS == 0
     if takes_deepgemm and not importlib.util.find_spec("deep_gemm"):
         print("no DeepGEMM: Python does not find deep_gemm")

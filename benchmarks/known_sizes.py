@@ -6,8 +6,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Times programs for any number of tokens beside the same programs compiled for the number that they are called with, on
-an NVIDIA GPU: quantizations, and grouped matmuls forward and backward, of 40 shapes.
+"""Times programs with a dynamic number of tokens beside the same programs with a static one, on an
+NVIDIA GPU. The programs are quantizations and grouped matmuls, forward and backward, of 40 shapes.
 
 Without a GPU:
 
@@ -17,8 +17,8 @@ On one:
 
     python3 benchmarks/known_sizes.py build/benchmarks/known_sizes
 
-Both programs are first compared with each other (quantizations, bit for bit) or with float64's (matmuls). Quantizations
-are timed as by sweep.py, matmuls as by grouped_matmul.py.
+Quantizations are first compared with each other bit for bit, matmuls with float64. Timing is as in
+sweep.py and grouped_matmul.py.
 """
 
 import math
@@ -34,7 +34,7 @@ import sweep
 import token_counts
 from prebuilt import load, parse_options
 
-# Tokens, width and groups (which rows are not divided into).
+# Tokens, width and number of groups (rowwise ignores groups).
 QUANTIZATIONS = {
     "jagged_colwise": [
         (512, 2048, 8),
@@ -56,7 +56,7 @@ QUANTIZATIONS = {
     ],
     "rowwise": [(1000, 16384, 1), (16640, 5120, 1), (32768, 1408, 1), (131072, 2048, 1)],
 }
-# Tokens, N, K, experts and how they are divided.
+# Tokens, N, K, experts and kind of groups.
 FORWARD = [
     (512, 4096, 2048, 8, "jagged"),
     (1024, 14336, 4096, 8, "jagged"),
@@ -76,7 +76,7 @@ KNOWN = "_known"
 
 
 def matmul_ir(mode, shape):
-    """The program for any number of tokens, and the one for those that there are."""
+    """Returns the program with a dynamic number of tokens and the one with a static number."""
     tokens, n, k, experts, _ = shape
     name, extent = grouped_matmul.name_of(shape), tokens
     sizes = dict(name=name, n=n, k=k, experts=experts)
@@ -89,7 +89,7 @@ def matmul_ir(mode, shape):
 
 
 def quantizations():
-    """For each shape what runs any number of tokens, and the case of those that there are."""
+    """Yields for each shape the case with a dynamic number of tokens and the static one."""
     for kernel, shapes in QUANTIZATIONS.items():
         for tokens, width, groups in shapes:
             known = sweep.Case(kernel, {"M": tokens, "N": width, "E": groups})
@@ -101,7 +101,7 @@ def build(folder, programs, chip):
     pairs = [(unknown.mlir(), known.mlir()) for unknown, known in quantizations()]
     pairs += [matmul_ir("forward", shape) for shape in FORWARD]
     pairs += [matmul_ir("gradient", shape) for shape in GRADIENT]
-    # Quantizations of one width and number of groups share the program for any number of tokens.
+    # Quantizations with the same width and number of groups share the dynamic program.
     functions = dict.fromkeys(function for pair in pairs for function in pair)
     source = folder / "known_sizes.mlir"
     source.write_text("\n".join([grouped_matmul.ALIASES, *functions]))
@@ -111,7 +111,7 @@ def build(folder, programs, chip):
 
 
 def measure_quantization(artifact, unknown, known, rounds, rng):
-    """Microseconds of both programs."""
+    """Returns the microseconds of both programs."""
     times = sweep.measure_case(artifact, known, [unknown.name, known.name], rounds, rng)
     return [times[unknown.name], times[known.name]]
 

@@ -8,13 +8,15 @@
 # ===------------------------------------------------------------------------===#
 """Compares the time of --fp8moe-optimize-layouts with that of --canonicalize --cse.
 
-Both run on the same generated modules of about 1,000, 10,000 and 100,000 operations, once
-as one function and once as 1,000 functions, with threading off. The operations are the
-layers of a model as a user exports them, each with weights of its own; where a function
-has room for less than a layer, it is a part of one. Parsing and printing are not counted,
-verifying after every pass is. Prints one row per module; the exit status is 1 when the
-largest ratio is over the limit, which is above what a busy machine adds: it is for passes
-whose time grows faster than the module.
+Both run single-threaded on the same generated modules of about 1,000, 10,000 and 100,000
+operations, once as one function and once as 1,000 functions.
+
+The operations are layers of a model as a user exports them, each with its own weights. A small
+function has a part of a layer.
+
+Times include verification after each pass, but not parsing and printing. The script prints one row
+per module. The exit status is 1 if the largest ratio exceeds the limit. The limit allows for a busy
+machine and catches passes whose time grows faster than the module.
 
 usage: layout_pipeline_scaling.py [--opt build/release/bin/fp8moe-opt] [--limit 6.0]
 """
@@ -40,7 +42,7 @@ WEIGHTS_FP8_COL = f"tensor<8x{SIZE}x{SIZE}xf8E4M3FN, #ecol>"
 SCALES = f"tensor<8x{SIZE}xf32>"
 OFFSETS = "tensor<8xi32>"
 
-# At least and at most so many runs of each, as long as all take less than this.
+# Lower and upper bound of runs, as long as all together take less than ENOUGH_S.
 RUNS = (5, 25)
 ENOUGH_S = 6.0
 
@@ -53,11 +55,11 @@ func.func private @keep_mx({WEIGHTS_FP8_COL}, tensor<8x{SIZE}x{SIZE // 32}xf8E8M
 """
 
 
-# Each part of a layer has the number of its operations, and their text.
+# Each part of a layer returns the number of its operations, and their text.
 
 
 def cast(i, x, weights):
-    """A row-wise cast of the tokens, alone."""
+    """A row-wise quantization of the tokens."""
     return 2, x, f"""
   %o{i}, %p{i} = fp8moe.dynamic_quantize {x} along [1] rounding pow2 : {BF16} -> {FP8}, tensor<?xf32>
   func.call @keep_rows(%o{i}, %p{i}) : ({FP8}, tensor<?xf32>) -> ()
@@ -65,7 +67,7 @@ def cast(i, x, weights):
 
 
 def forward(i, x, weights):
-    """Tokens times weights, whose column-major copy is made after their cast."""
+    """Tokens times weights. The column-major copy of the weights is made after their quantization."""
     return 5, f"%y{i}", f"""
   %qx{i}, %sx{i} = fp8moe.dynamic_quantize {x} along [1] rounding pow2 : {BF16} -> {FP8}, tensor<?xf32>
   %sw{i} = fp8moe.scale {weights} along 1 rounding pow2 fp8 f8E4M3FN : {WEIGHTS} -> {SCALES}
@@ -76,7 +78,7 @@ def forward(i, x, weights):
 
 
 def column_wise(i, x, weights):
-    """The gradient's operand: groups of tokens cast through .t().contiguous().t()."""
+    """wgrad's operand: groups of tokens are quantized through .t().contiguous().t()."""
     return 7, x, f"""
   %t{i} = fp8moe.transpose {x} [1, 0] : {BF16} -> {BF16_T_COL}
   %c{i} = fp8moe.contiguous %t{i} : {BF16_T_COL} -> {BF16_T}
@@ -89,7 +91,7 @@ def column_wise(i, x, weights):
 
 
 def mx_weights(i, x, weights):
-    """3D weights cast as a matrix, and copied to per-expert column-major."""
+    """3D weights are quantized as a matrix and copied to per-expert column-major."""
     rows = 8 * SIZE
     return 10, x, f"""
   %m{i} = fp8moe.reshape {weights} : {WEIGHTS} -> tensor<{rows}x{SIZE}xbf16>
@@ -109,7 +111,7 @@ PARTS = (forward, column_wise, mx_weights)
 
 
 def function(number, num_ops):
-    """A function of whole parts with about `num_ops` operations, and their number."""
+    """Returns a function of whole parts with about `num_ops` operations, and their exact number."""
     x, count, body, weights = "%x", 0, [], []
     parts = PARTS if num_ops >= 5 else (cast,)
     for i in itertools.count():
@@ -129,13 +131,13 @@ def function(number, num_ops):
 
 
 def module(num_ops, num_functions):
-    """The text of a module, and the number of its operations."""
+    """Returns the text of a module and the number of its operations."""
     counts, texts = zip(*(function(i, num_ops / num_functions) for i in range(num_functions)))
     return sum(counts), HEADER + "".join(texts) + "}\n"
 
 
 def seconds_in_passes(opt, path, passes):
-    """Times of --mlir-timing without parsing and printing."""
+    """Returns the times of --mlir-timing without parsing and printing."""
     command = [opt, path, "--mlir-disable-threading", "--mlir-timing",
                "--mlir-timing-display=tree", "-o", "/dev/null", *passes]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -144,8 +146,8 @@ def seconds_in_passes(opt, path, passes):
     total = 0.0
     for line in run.stderr.splitlines():
         match = re.match(r"\s+(\d+\.\d+) \(\s*[\d.]+%\)( +)(\S.*)", line)
-        # Rows of the first level, less what is not a pass, and less pipelines that a
-        # pass runs itself, whose time is part of the pass's own.
+        # Rows of the first level are added, except non-passes and pipelines that a pass runs
+        # itself, whose time is part of the pass's.
         if match and len(match[2]) == 2 and match[3] not in (
             "Parser", "Output", "Rest", "Total", "Verifier", "'any' Pipeline"):
             total += float(match[1])
@@ -153,7 +155,9 @@ def seconds_in_passes(opt, path, passes):
 
 
 def compare(opt, path):
-    """Seconds of the layout passes and of upstream's, in turns, the best of several."""
+    """Returns the seconds of the layout passes and of upstream's, run in turns, each the best of
+    several.
+    """
     layouts, upstream = [], []
     begin = time.perf_counter()
     while len(layouts) < RUNS[0] or (len(layouts) < RUNS[1] and time.perf_counter() - begin < ENOUGH_S):

@@ -6,8 +6,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Times dense matmuls of e4m3 with scales of rows and columns beside torch._scaled_mm on an NVIDIA GPU, with fast and with
-promoted accumulation (torch: use_fast_accum). Quantizations are not in it: precision.py times whole layers.
+"""Times dense e4m3 matmuls with rowwise and columnwise scales beside torch._scaled_mm on an NVIDIA
+GPU, with fast and with promoted accumulation (torch: use_fast_accum). Quantization is excluded;
+precision.py times whole layers.
 
 Without a GPU:
 
@@ -17,8 +18,8 @@ On one:
 
     python3 benchmarks/linear.py build/benchmarks/linear
 
-Shapes are the forward matmuls of precision.py's linear layers. Both results are first compared with float32's. timing.py
-says how time is measured.
+Shapes are the forward matmuls of precision.py's linear layers. Results are first compared with
+float32's. timing.py documents the method.
 """
 
 import math
@@ -40,7 +41,7 @@ func.func @{accumulation}_{m}x{n}x{k}(
   return %y : tensor<{m}x{n}xbf16>
 }}
 """
-# For results rounded to bf16, with sums of the tensor cores' precision
+# Tolerance for bf16 results whose sums have the tensor cores' precision
 # (docs/design/grouped-matmul.md).
 TOLERANCE = 8e-3
 
@@ -54,7 +55,7 @@ def build(folder, programs, chip):
 
 
 def measure(artifact, shape, rounds, rng):
-    """Microseconds by contender, or None where a result is wrong."""
+    """Returns microseconds by contender, or None if a result is wrong."""
     import torch
     from timing import copies_beyond_l2, e4m3, sustained_us
 

@@ -6,11 +6,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Times the linear layers of a model's block, forward and backward, that fp8moe.torch.convert has converted, beside torch's in bf16, on an
-NVIDIA GPU; and trains a small dense model with both. Layers that read one tensor are timed together. `all` has every layer in FP8, `chosen`
-each as the compiler has decided for the tokens, by its predicted times.
+"""Times the linear layers of a model's block, forward and backward, on an NVIDIA GPU, and trains a
+small dense model. The layers are converted by fp8moe.torch.convert and compared with torch's bf16.
+Layers that read one tensor are timed together. `all` has every layer in FP8. `chosen` has the
+compiler's decision for each layer by predicted times.
 
-Where the compiler is (with torch, and no GPU), for a folder with programs and decisions:
+On a machine with the compiler and torch (no GPU needed), write programs and decisions to a folder:
 
     python3 benchmarks/linear_layers.py --build build/linear-artifacts
 
@@ -18,10 +19,14 @@ On a machine with a GPU:
 
     FP8MOE_ARTIFACTS=build/linear-artifacts python3 benchmarks/linear_layers.py build/linear-artifacts
 
-Results and gradients are first compared with float32's; nothing is timed where one is off by more than FP8's error. Times are medians in random
-turns, of CUDA graphs (timing.py), and of eager calls in a loop, where the host counts too. With --cpu-check small layers run on the CPU and are
-compared, and nothing is timed. With --host the microseconds of the host are printed for each layer and call, with launches and without (torch_host.py),
-beside torch's own; also with --cpu-check, where only those without launches say anything.
+Results and gradients are first compared with float32's. Nothing is timed if an error exceeds FP8's.
+
+Times are medians of CUDA graphs in random order (timing.py), and of eager calls in a loop, which
+include host time.
+
+--cpu-check compares small layers on the CPU and times nothing. --host prints the host's
+microseconds for each layer and call, with and without launches, beside torch's (torch_host.py).
+With --cpu-check, only those without launches are meaningful.
 """
 
 import argparse
@@ -35,7 +40,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TOKENS = 8192
 TARGET = "sm_90a"
-# Each part reads one tensor: layers as (name, N, K).
+# Each part reads one tensor. Its layers are (name, N, K).
 MODELS = {
     "Llama3 8B": {
         "attention": (("wq", 4096, 4096), ("wk", 1024, 4096), ("wv", 1024, 4096)),
@@ -55,7 +60,7 @@ MODELS = {
     },
 }
 CPU_MODELS = {"small": {"attention": (("wq", 64, 48), ("wk", 32, 48), ("wv", 32, 48)), "output of attention": (("wo", 48, 64),)}}
-# Two roundings of e4m3 in each product.
+# Tolerance: each product has two roundings to e4m3.
 TOLERANCE = 0.06
 
 WIDTH, HIDDEN, HEADS, LAYERS, WINDOW, BATCH = 1024, 2816, 8, 4, 512, 8
@@ -76,7 +81,7 @@ def make_part(shapes, device):
 
 
 def decide(models, target):
-    """{model: {part: {layer: recipe}}}, and a table, by the compiler."""
+    """Returns the compiler's decisions, {model: {part: {layer: recipe}}}, and a table of them."""
     import fp8moe.torch
     import torch
 
@@ -133,7 +138,9 @@ class Part:
         return results, torch.autograd.grad(results, (self.x, *self.layers.parameters()), self.gradients)
 
     def train(self):
-        """As a training step: backward leaves gradients at the leaves. torch.autograd.grad is slower on the host."""
+        """Runs a training step. backward() accumulates gradients in the leaves; torch.autograd.grad
+        is slower on the host.
+        """
         import torch
 
         for leaf in (self.x, *self.layers.parameters()):
@@ -142,7 +149,7 @@ class Part:
 
 
 def error_of(part):
-    """The largest relative error of results and gradients, over float32."""
+    """Returns the largest error of results and gradients relative to float32."""
     found, gradients = part.step()
     x = part.x.detach().float()
     error, grad_x = 0.0, 0
@@ -169,7 +176,7 @@ def eager_us(step, calls=20):
 
 
 def measure(shapes, decided, options, rng):
-    """{contender: (us, eager us)} of a part."""
+    """Returns {contender: (us, eager us)} of a part."""
     import torch
     from timing import sustained_us
 
@@ -193,7 +200,9 @@ def measure(shapes, decided, options, rng):
 
 
 def measure_host(models, options):
-    """Prints the host's microseconds of a layer's call, forward, and forward and backward, of all layers of a model in turn."""
+    """Prints the host's microseconds per layer, forward and with backward. All layers of a model
+    are called in turn.
+    """
     import torch
     from torch_host import no_launches, time_host
 
@@ -250,7 +259,9 @@ TRAINED_SHAPES = ((WIDTH, WIDTH), (WIDTH // 4, WIDTH), (HIDDEN, WIDTH), (WIDTH, 
 
 
 def make_model(width, hidden, heads, layers, device):
-    """A Llama of bytes without position embeddings: attention is causal, which says enough about places for windows this short."""
+    """Returns a Llama over bytes without position embeddings. Causal attention gives enough
+    position information for short windows.
+    """
     import torch
     from torch import nn
     from torch.nn import functional as F
@@ -290,7 +301,9 @@ def make_model(width, hidden, heads, layers, device):
 
 
 def train(model, steps, window, batch, seed):
-    """Losses of steps on windows of this repository's documents; master weights in f32, matmuls under autocast."""
+    """Returns the losses of training on windows of this repository's documents. Master weights are
+    f32, matmuls run under autocast.
+    """
     import torch
 
     device = next(model.parameters()).device
@@ -337,7 +350,7 @@ def main():
     parser.add_argument("folder", nargs="?", type=pathlib.Path, help="the folder that --build wrote")
     parser.add_argument("--build", type=pathlib.Path, metavar="FOLDER", help="write programs and decisions, and exit")
     parser.add_argument("--cpu-check", action="store_true", help="compare small layers on the CPU")
-    parser.add_argument("--host", action="store_true", help="print the host's time of each layer and call, and nothing else")
+    parser.add_argument("--host", action="store_true", help="print only the host's time of each layer and call")
     parser.add_argument("--rounds", type=int, default=11, help="blocks of each contender (default: 11)")
     parser.add_argument("--seed", type=int, default=0, help="seed of tensors and windows (default: 0)")
     options = parser.parse_args()

@@ -6,18 +6,26 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Times a decoder layer of Llama3 8B and of Qwen3-30B-A3B, of transformers and of torchtitan, on one NVIDIA GPU: forward and backward in bf16,
-and converted by one line, `fp8moe.torch.apply(model, plan)`. Then it trains small models of the same classes both ways and compares losses.
+"""Times a decoder layer of Llama3 8B and of Qwen3-30B-A3B, from transformers and from torchtitan,
+on one NVIDIA GPU. Forward and backward run in bf16, and converted by one line,
+`fp8moe.torch.apply(model, plan)`. Then it trains small models of the same classes both ways and
+compares losses.
 
     python3 benchmarks/models.py --prepare build/models            # where the compiler is, once
     FP8MOE_ARTIFACTS=build/models python3 benchmarks/models.py build/models --json build/models.json
 
-Weights are random, and the vocabulary has 256 tokens. `matmuls` are the attention's linear layers and the feed-forward part (with the router,
-for experts) alone; `model` is everything. Outputs and gradients are compared with bf16 first, as signal to noise. Times are medians of blocks
-of eager and of compiled calls in random turns, the host included. Losses are the means of the last 20 steps on windows of this repository's
-documents, with master weights in f32 under autocast. There all matmuls that may be in FP8 are. As two trainings of one seed differ, --seeds
-prints the mean and its standard error. torchtitan (0.3.0) and transformers are left out where they are not installed. --cpu-check runs all of
-it with small sizes on the CPU, and times nothing.
+Weights are random, and the vocabulary has 256 tokens. `matmuls` times only the attention's linear
+layers and the feed-forward part (for experts with the router). `model` times everything.
+
+Outputs and gradients are first compared with bf16 as a signal-to-noise ratio. Times are medians of
+blocks of eager and of compiled calls in random order, host time included.
+
+Losses are means of the last 20 steps on windows of this repository's documents, with f32 master
+weights under autocast. All eligible matmuls are in FP8 there. --seeds prints the mean over seeds
+and its standard error.
+
+torchtitan (0.3.0) and transformers are skipped if they are not installed. --cpu-check runs
+everything with small sizes on the CPU and times nothing.
 """
 
 import argparse
@@ -34,7 +42,7 @@ import sys
 import linear_layers
 
 TOKENS, LENGTH, CALLS = 8192, 2048, 5
-LEAST_DB = 14  # of outputs and gradients behind several FP8 matmuls
+LEAST_DB = 14  # lower bound for outputs and gradients after several FP8 matmuls
 VOCABULARY = 256
 LLAMA = dict(width=4096, hidden=14336, heads=32, kv=8, head=128, layers=1)
 QWEN = dict(width=2048, hidden=768, heads=32, kv=4, head=128, layers=1, experts=128, top=8)
@@ -71,7 +79,9 @@ def make_transformers(size):
 
 
 def make_torchtitan(size):
-    """Its own builders of layers, with its attention that needs no masks of documents."""
+    """Builds a model with torchtitan's own layers and with its attention that needs no document
+    masks.
+    """
     from torchtitan.models import llama3, qwen3
     from torchtitan.models.common import ComplexRoPE, CosSinRoPE, Embedding, Linear
     from torchtitan.models.common.attention import ScaledDotProductAttention
@@ -108,7 +118,7 @@ def make(library, size, device, dtype, seed=0):
 
 
 def list_cases():
-    """(library, model) of what is installed."""
+    """Yields (library, model) for installed libraries."""
     for library in LIBRARIES:
         try:
             importlib.import_module("torchtitan.models.qwen3" if library == "torchtitan" else library)
@@ -120,7 +130,9 @@ def list_cases():
 
 
 def list_plans(library, model, which, options):
-    """By name: recipes by predicted times, and everything in FP8 where that leaves matmuls in bf16. Plans are files where the compiler is not."""
+    """Returns plans by name: one by predicted times, and one with everything in FP8 if the first
+    leaves matmuls in bf16. Without the compiler, plans are read from files.
+    """
 
     def load():
         path, size = options.folder and options.folder / f"{library}, {model}, {which}.json", SIZES[which][model]
@@ -137,7 +149,7 @@ def list_plans(library, model, which, options):
 
 
 def prepare(options):
-    """Writes plans, and the programs that they ask for on an H100 or H200."""
+    """Writes plans and their programs for an H100 or H200."""
     from fp8moe import cache
     from fp8moe.torch._prepare import list_requests
 
@@ -155,7 +167,7 @@ def prepare(options):
 
 
 class Model:
-    """The whole model, a function of tokens."""
+    """The whole model as a function of tokens."""
 
     def __init__(self, model, size, batch, length, generator):
         self.model, self.leaves = model, list(model.parameters())
@@ -188,7 +200,9 @@ class Matmuls:
 
 
 def make_step(part, how, seed):
-    """A forward and backward that leaves gradients at the leaves, as in training, and returns the outputs."""
+    """Returns a forward and backward that leaves gradients in the leaves, as training does, and
+    returns the outputs.
+    """
     run = torch.compile(part.__call__, dynamic=False) if how == "compiled" else part
     call = lambda: list(outputs) if isinstance(outputs := run(*part.inputs), (list, tuple)) else [outputs]  # noqa: E731
     generator = torch.Generator().manual_seed(seed)
@@ -205,7 +219,7 @@ def make_step(part, how, seed):
 
 
 def time_steps(steps, rounds, rng):
-    """Median microseconds by name."""
+    """Returns median microseconds by name."""
     found = {name: [] for name in steps}
     for turn in range(rounds + 1):
         for name in rng.sample(list(steps), len(steps)):
@@ -217,7 +231,7 @@ def time_steps(steps, rounds, rng):
 
 
 def measure(library, model, what, options, rng):
-    """Rows of the table, one for eager and one for compiled calls."""
+    """Returns rows of the table, one for eager and one for compiled calls."""
     which, device, batch, length = ("cpu", "cpu", 2, 32) if options.cpu_check else ("full", "cuda", TOKENS // LENGTH, LENGTH)
     parts, expected, size = {}, None, SIZES[which][model]
     for name, plan in {"bf16": None, **list_plans(library, model, which, options)}.items():
@@ -231,7 +245,7 @@ def measure(library, model, what, options, rng):
             try:
                 step = make_step(part, how, options.seed + 1)
                 results = [tensor.detach().clone() for tensor in (*step(), *(leaf.grad for leaf in part.leaves if leaf.grad is not None))]
-            except Exception as error:  # a library that does not compile shall not end the run
+            except Exception as error:  # a library that fails to compile does not end the run
                 if how == "eager" or options.cpu_check:
                     raise
                 print(f"{library}, {model}, {what}, {name}, compiled, is left out: {type(error).__name__}: {str(error)[:300]}", flush=True)
@@ -239,7 +253,7 @@ def measure(library, model, what, options, rng):
             steps[name], expected = step, expected or results
             if name != "bf16":
                 row[f"{name} dB"] = round(min(find_db(*pair) for pair in zip(results, expected, strict=True)), 1)
-                # A whole model may send a token to another expert, which is no error of a matmul.
+                # A whole model may route a token to another expert, which is no error of a matmul.
                 if what == "matmuls" and not row[f"{name} dB"] >= LEAST_DB:
                     sys.exit(f"{row}: expected at least {LEAST_DB} dB over bf16; nothing is timed")
             del results
@@ -259,7 +273,7 @@ PARTS = {"matmuls": Matmuls, "model": Model}
 
 
 def compare_losses(library, model, options):
-    """A row of the table, once more after each seed."""
+    """Prints a row of the table, updated after each seed."""
     which, device, window, batch = ("cpu", "cpu", 32, 2) if options.cpu_check else ("small", "cuda", linear_layers.WINDOW, linear_layers.BATCH)
     last, losses = min(linear_layers.LAST_STEPS, options.steps), {"bf16": [], "FP8": []}
     for seed in range(options.seed, options.seed + options.seeds):
@@ -284,9 +298,9 @@ def main():
     parser.add_argument("folder", nargs="?", type=pathlib.Path, help="the folder that --prepare wrote")
     parser.add_argument("--prepare", action="store_true", help="write plans and programs for an H100 or H200 to the folder, and exit")
     parser.add_argument("--cpu-check", action="store_true", help="compare small models on the CPU")
-    parser.add_argument("--only", choices=("times", "losses"), help="leave out the others")
-    parser.add_argument("--eager", action="store_true", help="leave torch.compile out")
-    parser.add_argument("--rounds", type=int, default=9, help="blocks of each contender (default: 9); with 0 nothing is timed")
+    parser.add_argument("--only", choices=("times", "losses"), help="run only these")
+    parser.add_argument("--eager", action="store_true", help="skip torch.compile")
+    parser.add_argument("--rounds", type=int, default=9, help="blocks of each contender (default: 9); 0 times nothing")
     parser.add_argument("--steps", type=int, default=linear_layers.STEPS, help=f"steps of training (default: {linear_layers.STEPS})")
     parser.add_argument("--match", type=re.compile, default=re.compile(""), help="only cases whose 'LIBRARY, MODEL' this regular expression finds")
     parser.add_argument("--seed", type=int, default=0, help="seed of weights, inputs and windows (default: 0)")

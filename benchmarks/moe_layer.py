@@ -6,18 +6,20 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Times the matmuls of one MoE layer, forward and backward with all quantization, on an NVIDIA GPU: fp8moe, torchao's
-FP8 grouped matmul (when torchao is installed) and torch's bf16 grouped matmul.
+"""Times the matmuls of one MoE layer with all quantizations, forward and backward, on an NVIDIA
+GPU. Contenders are fp8moe, torchao's FP8 grouped matmul (if installed) and torch's bf16 grouped
+matmul.
 
     python3 benchmarks/moe_layer.py --ir > build/benchmarks/moe_layer.mlir
     fp8moe-compile build/benchmarks/moe_layer.mlir --target=sm_90a -o build/benchmarks/moe_layer
     python3 benchmarks/moe_layer.py build/benchmarks/moe_layer/sm_90a --json build/benchmarks/layer.json
 
-The IR is that of examples/moe_layer.mlir, whose forward and backward each quantize what they read, of
-examples/moe_training.mlir, whose forward hands FP8 over to the backward, and of examples/moe_accumulation.mlir, a
-microbatch of several between which the weights do not change: they are quantized before, which has a column of its own.
-Sizes are those of each shape; the number of tokens stays unknown. All results are first compared with those of bf16,
-from which FP8 may differ by its rounding errors and no more. torch's passes are those of its autograd; timing.py says how time is measured.
+fp8moe runs three examples. In moe_layer.mlir, forward and backward each quantize their inputs. In
+moe_training.mlir, forward saves FP8 tensors for backward. moe_accumulation.mlir is one of several
+microbatches with weights that were quantized before, which has its own column.
+
+Sizes are those of each shape; the number of tokens is dynamic. Results are first compared with bf16
+within FP8's rounding error. torch's passes are its autograd. timing.py documents the method.
 """
 
 import argparse
@@ -39,14 +41,14 @@ SHAPES = [  # tokens, N, K, experts
     (131072, 2048, 7168, 8),
     (65536, 1408, 2048, 64),
 ]
-# The programs of the layer in examples/, and their names here.
+# Programs of the layer in examples/, and their names in the table.
 EXAMPLES = {
     "moe_layer": "fp8moe",
     "moe_training": "handed over",
     "moe_accumulation": "weights kept",
 }
 QUANTIZE_WEIGHTS = "quantizing weights"
-# e4m3 has 3 bits after the leading one: products of two roundings are off by 4% in the mean.
+# e4m3 has 3 mantissa bits: products of two rounded numbers have a mean error of 4%.
 FP8_TOLERANCE = 0.06
 
 
@@ -56,7 +58,7 @@ def name_of(shape):
 
 
 def print_ir(shapes, examples=EXAMPLES):
-    """The functions of the examples once for each shape."""
+    """Prints the functions of the examples once for each shape."""
     aliases, bodies = {}, []
     for example in examples:
         head, body = (ROOT / "examples" / f"{example}.mlir").read_text().split("module {\n", 1)
@@ -64,7 +66,7 @@ def print_ir(shapes, examples=EXAMPLES):
         bodies.append(re.sub(r"@(\w+)\(", rf"@{example}_\1(", body.rstrip().removesuffix("}")))
     print("// Written by benchmarks/moe_layer.py --ir from examples/.\n\n" + "\n".join(aliases))
     functions = "".join(bodies).replace("2048", "K").replace("1408", "N")
-    # Tensors that begin with the number of experts: weights, offsets and the scales of groups.
+    # The number of experts is the first dimension of weights, offsets and scales of groups.
     functions = re.sub(r"\?x(KxN|NxK)", r"Ex\1", functions)
     functions = re.sub(r"\?x([KN])xf32", r"Ex\1xf32", functions).replace("<?xi32>", "<Exi32>")
     for shape in shapes:
@@ -89,8 +91,9 @@ class Layer:
         self.offsets = torch.tensor(ends, dtype=torch.int32, device="cuda")
 
     def ours(self, artifact, example):
-        """The programs of an example, one microbatch. A pass takes what it asks for of x, the weights and of what
-        programs before it return."""
+        """Runs an example's programs on one microbatch. Each program takes its inputs from x, the
+        weights and earlier results.
+        """
         import torch
 
         def program(name):
@@ -126,7 +129,7 @@ class Layer:
         return lambda: program(weights=weights, out=results)
 
     def autograd(self, matmul):
-        """Forward and backward of matmul(x, weights [E, K, N], offsets)."""
+        """Runs forward and backward of matmul(x, weights [E, K, N], offsets)."""
         x, w = self.x.detach().requires_grad_(), self.weights.detach().requires_grad_()
 
         def run():
@@ -139,7 +142,7 @@ class Layer:
 
 
 def torchao_matmul():
-    """torchao's function, or None."""
+    """Returns torchao's function, or None."""
     import timing
     import torch
 
@@ -208,7 +211,7 @@ def main():
     parser.add_argument("artifact", nargs="?", help="folder with the artifact of --ir")
     parser.add_argument("--ir", action="store_true", help="print the IR of all shapes and exit")
     parser.add_argument("--rounds", type=int, default=21, help="timings of each contender (default: 21)")
-    parser.add_argument("--no-torchao", action="store_true", help="leave torchao out, which tunes for half a minute")
+    parser.add_argument("--no-torchao", action="store_true", help="skip torchao, whose tuning takes half a minute")
     parser.add_argument("--seed", type=int, default=0, help="seed of tensors and groups (default: 0)")
     parser.add_argument("--json", help="save all figures here")
     options = parser.parse_args()

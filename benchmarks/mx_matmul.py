@@ -6,9 +6,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Times forward grouped matmuls of e4m3 with e8m0 scales of blocks of 32 on an NVIDIA GPU, beside those of e4m3 with scales of
-rows and columns, those of bf16, and torch._grouped_mm of bf16. Hopper has no scaled matrix instruction: operands are
-dequantized to bf16 first (docs/design/grouped-matmul-hopper.md), which the time of MXFP8 includes.
+"""Times forward grouped matmuls of e4m3 with e8m0 block scales (blocks of 32) on an NVIDIA GPU.
+Compared are e4m3 with rowwise and columnwise scales, bf16, and torch._grouped_mm of bf16. Hopper
+has no scaled matrix instruction, so MXFP8 operands are first dequantized to bf16
+(docs/design/grouped-matmul-hopper.md). The time of MXFP8 includes that.
 
 Without a GPU:
 
@@ -18,7 +19,8 @@ On one:
 
     python3 benchmarks/mx_matmul.py build/benchmarks/mx_matmul
 
-Results of MXFP8 are first compared with f32 sums of the dequantized operands. timing.py says how time is measured.
+MXFP8 results are first compared with f32 sums of the dequantized operands. timing.py documents the
+method.
 """
 
 import math
@@ -27,7 +29,7 @@ import subprocess
 
 from prebuilt import load, parse_options
 
-# Tokens, columns, contraction, experts.
+# Tokens, columns, K, experts.
 SHAPES = [
     (16384, 2048, 7168, 8),
     (16384, 7168, 2048, 8),
@@ -70,7 +72,7 @@ func.func @{name}(
   return %y : tensor<{m}x{n}xbf16>
 }}
 """
-# For results rounded to bf16.
+# Tolerance for results rounded to bf16.
 TOLERANCE = 4e-3
 
 
@@ -92,7 +94,7 @@ def build(folder, programs, chip):
 
 
 def measure(artifact, shape, rounds, rng):
-    """Microseconds by contender, or None where a result is wrong."""
+    """Returns microseconds by contender, or None if a result is wrong."""
     import torch
     from timing import copies_beyond_l2, e4m3, sustained_us
 

@@ -6,19 +6,27 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Times the experts of public models beside TransformerEngine's GroupedLinear, and whole MoE layers beside SonicMoE, forward and backward, on
-one NVIDIA GPU. Peers that are not installed are left out.
+"""Times experts of public models beside TransformerEngine's GroupedLinear, and whole MoE layers
+beside SonicMoE, forward and backward, on one NVIDIA GPU. Peers that are not installed are skipped.
 
     python3 -m fp8moe prepare grouped_mm $(python3 benchmarks/peers.py --sizes) --target=sm_90a -o build/peers
     python3 -m fp8moe prepare moe $(python3 benchmarks/peers.py --layers) --target=sm_90a -o build/peers
     python3 -m fp8moe prepare kept_grouped_mm $(python3 benchmarks/peers.py --sizes) --recipe rowwise --target=sm_90a -o build/peers
     FP8MOE_ARTIFACTS=build/peers python3 benchmarks/peers.py --json build/peers.json
 
-fp8moe is recipe "auto", "fp8moe, FP8" is recipe "rowwise", and "fp8moe, kept" reads weights that were quantized before. Peers cannot be captured in
-CUDA graphs, so calls are queued: each time is the median of nine blocks of five calls, in random turns, from events. Each output and gradient of x is
-compared with torch's in bf16. Peak memory is beside that of inputs and weights. "least" is a whole layer, in FP8 or bf16, whose matmuls take as long as
-dense ones of the same size, and whose other kernels move each operand once at the speed of a copy, all measured in the same run; --least prints these parts, and
-the time of the router, which is not among them. SonicMoE compiles for minutes in its first call. transformer_engine (2.20.2) and sonic-moe (0.1.2, bf16 only) come as wheels.
+"fp8moe" is recipe "auto", "fp8moe, FP8" is recipe "rowwise", and "fp8moe, kept" reads cached
+quantized weights.
+
+The peers cannot be captured in CUDA graphs, so calls are queued: each time is the median of nine
+blocks of five calls in random order, by events. Each output and each gradient of x is compared with
+torch's in bf16. Peak memory excludes inputs and weights.
+
+"least" is a lower bound of a whole layer in FP8 or bf16. Its matmuls take as long as dense ones of
+the same size. Its other kernels move each operand once at the speed of a copy. Both are measured in
+the same run. --least prints these parts, and the router's time, which is not included.
+
+SonicMoE's first call compiles for minutes. transformer_engine (2.20.2) and sonic-moe (0.1.2, bf16
+only) come as wheels.
 """
 
 import argparse
@@ -28,7 +36,7 @@ import re
 import statistics
 import sys
 
-# Rows, hidden, width, experts of one rank.
+# Rows, hidden size, width, experts of one rank.
 EXPERTS = {
     "DeepSeek-MoE-16B, EP 8": (24576, 1408, 2048, 8),
     "Mixtral 8x7B": (16384, 14336, 4096, 8),
@@ -36,7 +44,7 @@ EXPERTS = {
     "Qwen3-235B-A22B, EP 8": (65536, 1536, 4096, 16),
     "DeepSeek-V3, EP 32": (65536, 2048, 7168, 8),
 }
-# Tokens, width, hidden, experts, experts of each token.
+# Tokens, width, hidden size, experts, experts per token.
 LAYERS = {
     "Qwen3-30B-A3B": (8192, 2048, 768, 128, 8),
     "OLMoE": (8192, 2048, 1024, 64, 8),
@@ -49,23 +57,23 @@ LAYERS = {
     "GLM-4.5-Air": (8192, 4096, 1408, 128, 8),
     "Phi-3.5-MoE": (8192, 4096, 6400, 16, 2),
 }
-TOLERANCE = 0.1  # of the norm; TransformerEngine's gradients with scales of whole tensors are 0.093 off
+TOLERANCE = 0.1  # of the norm; TransformerEngine's gradients with tensorwise scales have an error of 0.093
 
 
 def list_sizes():
-    """K,N,E of both matmuls, as `prepare grouped_mm --sizes` takes them."""
+    """Returns K,N,E of both matmuls as options of `prepare grouped_mm`."""
     sizes = [(d, h, e) for _, h, d, e in EXPERTS.values()] + [(d, h, e) for _, d, h, e, _ in LAYERS.values()]
     both = [each for d, h, e in sizes for each in ((d, 2 * h, e), (h, d, e))]
     return " ".join(f"--sizes {k},{n},{e}" for k, n, e in dict.fromkeys(both))
 
 
 def list_layers():
-    """D,H,E of layers, as `prepare moe --sizes` takes them."""
+    """Returns D,H,E of layers as options of `prepare moe`."""
     return " ".join(f"--sizes {d},{h},{e}" for d, h, e in dict.fromkeys((d, h, e) for _, d, h, e, _ in LAYERS.values()))
 
 
 def time_queued(contenders, rng, rounds=9, calls=5):
-    """Microseconds of a call by name."""
+    """Returns microseconds per call by name."""
     found = {name: [] for name in contenders}
     for run in list(contenders.values()) * 3:
         run()
@@ -74,7 +82,7 @@ def time_queued(contenders, rng, rounds=9, calls=5):
             begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             contenders[name]()
             torch.cuda.synchronize()
-            torch.cuda._sleep(20_000_000)  # so that the host is ahead
+            torch.cuda._sleep(20_000_000)  # lets the host queue the whole block
             begin.record()
             for _ in range(calls):
                 contenders[name]()
@@ -85,7 +93,9 @@ def time_queued(contenders, rng, rounds=9, calls=5):
 
 
 def step(function, inputs, gradient):
-    """A forward and backward: the output and the gradients of `inputs`."""
+    """Returns a function that runs forward and backward and returns the output and the gradients of
+    `inputs`.
+    """
     def run():
         y = function()
         return (y, *torch.autograd.grad(y, inputs, gradient))
@@ -103,27 +113,35 @@ def bf16_experts(rows, gate_up, down, offsets):
 
 
 def list_copies(shape, element):
-    """Bytes that each kernel of a layer's forward and backward moves beside matmuls, if these read `element` bytes for a number. Weights are not kept."""
+    """Returns the bytes that each kernel other than matmuls moves in forward and backward.
+    `element` is the bytes of a matmul operand's element. Weights are not cached.
+    """
     tokens, width, hidden, experts, top = shape
     rows, weights = tokens * top, 3 * experts * hidden * width
     sort = combine = (2 * tokens + 2 * rows) * width
-    # FP8 is written along both axes, and weights are read for each of their two forms.
+    # FP8 data are written along both axes. Weights are read once for each of their two forms.
     quantize_weights = [2 * 3 * weights] if element == 1 else []
     activation = [(4 + 2) * rows * hidden, (2 + 4 + 4) * rows * hidden]
     return [*quantize_weights, sort, activation[0], combine, sort, activation[1], combine]
 
 
 def list_matmuls(shape):
-    """Rows, columns and contraction of dense matmuls with as many operations and results as the grouped ones of a forward and backward, and how many matrices the second operand of those has."""
+    """Returns rows, columns and K of dense matmuls with as many FLOPs and results as the grouped
+    ones.
+
+    The last number is that of matrices in the grouped B.
+    """
     tokens, width, hidden, experts, top = shape
     rows = tokens * top
-    length = -(-rows // experts // 16) * 16  # of a group; multiples of 16 bytes are what matmuls of FP8 take
+    length = -(-rows // experts // 16) * 16  # length of a group; FP8 matmuls need multiples of 16
     of_rows = [(rows, 2 * hidden, width), (rows, width, hidden), (rows, hidden, width), (rows, width, 2 * hidden)]
     return [(*size, experts) for size in of_rows] + [(experts * 2 * hidden, width, length, experts), (experts * width, hidden, length, experts)]
 
 
 def measure_matmuls(sizes):
-    """Microseconds of dense matmuls, by size and bytes of an element, in blocks about as long as those of whole layers: the limit of power acts by then."""
+    """Returns the microseconds of dense matmuls by size and bytes per element. Blocks are as long
+    as a whole layer, so that the power limit acts.
+    """
     runs = {}
     one = torch.ones((), device="cuda")
     for m, n, k, _ in sizes:
@@ -135,14 +153,16 @@ def measure_matmuls(sizes):
 
 
 def measure_copy():
-    """Bytes a microsecond."""
+    """Returns the bytes per microsecond of a copy."""
     source = torch.randn(2**29, device="cuda", dtype=torch.bfloat16)
     target = torch.empty_like(source)
     return 4 * source.numel() / time_queued({"copy": lambda: target.copy_(source)}, random.Random(7))["copy"]
 
 
 def find_parts(shape, bytes_per_us):
-    """Microseconds of matmuls and of all else in a layer, in FP8 or in bf16, whichever is faster in all."""
+    """Returns the microseconds of a layer's matmuls and of all else, in FP8 or bf16, whichever is
+    faster in total.
+    """
     sizes = list_matmuls(shape)
     us = measure_matmuls(sizes)
 
@@ -156,13 +176,13 @@ def find_parts(shape, bytes_per_us):
 
 
 def choose(x, router, top):
-    """The experts of each token [T, top], and their chances."""
+    """Returns the experts of each token [T, top] and their probabilities."""
     scores, chosen = torch.topk(x @ router.t(), top, dim=-1)
     return chosen, torch.softmax(scores.float(), -1).to(torch.bfloat16)
 
 
 def make_routing(tokens, width, experts, top):
-    """A router, its gradient, and the order of rows, as every layer here computes them."""
+    """Returns a router, its gradient, and the order of rows, as every layer here computes them."""
     x = torch.randn(tokens, width, device="cuda", dtype=torch.bfloat16).requires_grad_()
     router = torch.randn(experts, width, device="cuda", dtype=torch.bfloat16) * width**-0.5
 
@@ -183,7 +203,7 @@ def print_parts(name, shape, bytes_per_us):
 
 
 def make_weights(experts, hidden, width):
-    """[E, 2 hidden, width] and [E, width, hidden], as transformers has them."""
+    """Returns [E, 2 hidden, width] and [E, width, hidden], as transformers stores them."""
     shapes = (experts, 2 * hidden, width), (experts, width, hidden)
     return [(torch.randn(shape, device="cuda", dtype=torch.bfloat16) * shape[-1] ** -0.5).requires_grad_() for shape in shapes]
 
@@ -269,7 +289,7 @@ def make_layer(shape, _):
 
 
 def print_kernels(run, count, calls=3):
-    """The kernels of a step that take longest."""
+    """Prints the slowest kernels of a step."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         for _ in range(calls):
             run()
@@ -281,7 +301,7 @@ def print_kernels(run, count, calls=3):
 
 
 def find_peak(run):
-    """Bytes that a step takes at most, beside what is there before it."""
+    """Returns the peak bytes of a step beyond the memory in use before it."""
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
     run()
@@ -314,11 +334,11 @@ def measure(name, shape, make, options, rng, bytes_per_us):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", action="store_true", help="print what `python3 -m fp8moe prepare grouped_mm` is to be given")
-    parser.add_argument("--layers", action="store_true", help="print what `python3 -m fp8moe prepare moe` is to be given")
-    parser.add_argument("--kernels", type=int, default=0, metavar="N", help="print the N kernels that take longest in each step of fp8moe")
-    parser.add_argument("--least", action="store_true", help='print what "least" is the sum of, and the time of the router, and measure nothing else')
-    parser.add_argument("--only", default="", metavar="REGEX", help='cases whose "make_experts MODEL" or "make_layer MODEL" has it (default: all)')
+    parser.add_argument("--sizes", action="store_true", help="print the sizes for `python3 -m fp8moe prepare grouped_mm`")
+    parser.add_argument("--layers", action="store_true", help="print the sizes for `python3 -m fp8moe prepare moe`")
+    parser.add_argument("--kernels", type=int, default=0, metavar="N", help="print the N slowest kernels of each step of fp8moe")
+    parser.add_argument("--least", action="store_true", help='print the parts of "least" and the time of the router, and measure nothing else')
+    parser.add_argument("--only", default="", metavar="REGEX", help='cases whose "make_experts MODEL" or "make_layer MODEL" matches (default: all)')
     parser.add_argument("--json", help="save speeds over torch's bf16")
     options = parser.parse_args()
     if options.sizes:

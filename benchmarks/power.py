@@ -5,16 +5,17 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Measures contenders each alone, under load long enough for the card's limit of power to act: microseconds a launch,
-watts, clock, and picojoules an operation.
+"""Measures each contender by itself under load, long enough for the card's power limit to act:
+microseconds per launch, watts, clock, and picojoules per operation.
 
-Under load a large matmul runs at the limit of power, so energy is what decides its speed; a clock says how far the
-limit pushed it. timing.sustained_us measures contenders beside each other instead, at the clock of their mixture.
+A large matmul runs at the power limit, so energy decides its speed; the clock shows how far the
+limit lowered it. timing.sustained_us instead measures contenders in turns, at the clock of their
+mixture.
 
-Power and clocks are NVML's (`pip install nvidia-ml-py`). The driver renews its counter of energy some ten times a
-second, so it is read when it has just changed. A reading may take longer than a block of launches, so launches are
-queued for a longer time than that; for what part of the time the GPU did not wait between blocks says whether that was
-enough.
+NVML gives power and clocks (`pip install nvidia-ml-py`). The driver updates its energy counter
+about ten times a second, so readings are taken right after a change. A reading may take longer than
+a block of launches, so more launches are queued than that. The busy fraction shows whether the GPU
+ever waited between blocks.
 """
 
 import dataclasses
@@ -24,19 +25,19 @@ import time
 import torch
 from timing import estimate_ms, events_ms, make_block
 
-# Load before the measurement: the limit acts after some tenths of a second.
+# Load before the measurement: the power limit acts after some tenths of a second.
 SETTLE_S = 0.3
-# Time of the work that is queued before the host reads the counters: longer than these readings
-# were seen to take.
+# Duration of queued work before the host reads the counters, longer than any reading took.
 AHEAD_S = 0.25
-# Least readings of the counter, so that the time between them is known well enough.
+# Lower bound of counter readings, for a precise time between them.
 LEAST_READINGS = 6
 
 
 @dataclasses.dataclass
 class Reading:
-    """Figures of one contender: microseconds a launch, watts, MHz of the multiprocessors, and the part of the time for which the
-    GPU did not wait for the host between blocks."""
+    """Figures of one contender: microseconds per launch, watts, SM clock in MHz, and the fraction
+    of time that the GPU was not waiting for the host between blocks.
+    """
 
     us: float
     watts: float
@@ -48,7 +49,7 @@ class Reading:
 
 
 class Queue:
-    """Blocks of the same launches, of which those of the next AHEAD_S are queued at each `fill`."""
+    """Blocks of the same launches. Each `fill` queues the work of the next AHEAD_S."""
 
     def __init__(self, functions):
         launch_ms = estimate_ms(functions)
@@ -64,7 +65,9 @@ class Queue:
             self.pairs.append(events_ms(self.block.run))
 
     def timed(self, first, last):
-        """Microseconds a launch of these blocks, and the part of the time that was not between them."""
+        """Returns the microseconds per launch of these blocks, and the fraction of time within
+        them.
+        """
         pairs = self.pairs[first : last + 1]
         passed = pairs[0][0].elapsed_time(pairs[-1][1])
         computed = sum(begin.elapsed_time(end) for begin, end in pairs)
@@ -72,7 +75,7 @@ class Queue:
 
 
 class Meter:
-    """The current GPU's counters."""
+    """The counters of the current GPU."""
 
     def __init__(self):
         try:
@@ -91,7 +94,7 @@ class Meter:
         return self.nvml.nvmlDeviceGetClockInfo(self.handle, self.nvml.NVML_CLOCK_SM)
 
     def measure(self, functions, seconds):
-        """Launches `functions` in turn for at least so many seconds after SETTLE_S."""
+        """Launches `functions` in turn for at least this many seconds after SETTLE_S."""
         queue = Queue(functions)
         self.load(queue, SETTLE_S)
         first = queue.done
@@ -103,7 +106,9 @@ class Meter:
         return Reading(us, (last_j - first_j) / (last_s - first_s), sorted(clocks)[len(clocks) // 2], busy)
 
     def load(self, queue, seconds, least_changes=0):
-        """For so many seconds and changes of the energy: all clocks, and when the energy was renewed to what."""
+        """Runs for this many seconds and energy updates. Returns all clocks, and the times and
+        values of the updates.
+        """
         clocks, changes = [], []
         end = time.perf_counter() + seconds
         queue.fill()

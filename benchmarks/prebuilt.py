@@ -5,7 +5,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Options and set-up of benchmarks whose programs one machine compiles and another one, with a GPU, measures."""
+"""Options and setup of benchmarks that are compiled on one machine and measured on another one with
+a GPU.
+"""
 
 import argparse
 import pathlib
@@ -16,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def parse_options(description, build, rounds, has_tiles=False):
-    """The options; with --build it builds, by `build(folder, programs, chip)`, and exits."""
+    """Parses the options. With --build, builds by `build(folder, programs, chip)` and exits."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?", type=pathlib.Path, help="the folder that --build wrote")
     parser.add_argument("--build", type=pathlib.Path, metavar="FOLDER", help="write and compile the programs, and exit")
@@ -25,7 +27,7 @@ def parse_options(description, build, rounds, has_tiles=False):
     parser.add_argument("--rounds", type=int, default=rounds, help=f"blocks of each contender (default: {rounds})")
     parser.add_argument("--seed", type=int, default=0, help="seed of operands (default: 0)")
     if has_tiles:
-        parser.add_argument("--all", action="store_true", help="print the time of every tile, too")
+        parser.add_argument("--all", action="store_true", help="also print the time of every tile")
     options = parser.parse_args()
     if options.build:
         build(options.build, options.bin, options.target)
@@ -36,7 +38,9 @@ def parse_options(description, build, rounds, has_tiles=False):
 
 
 def load(options, warmup_s):
-    """The artifact on the first GPU, and a generator of random numbers; torch has the seed. Prints what measures."""
+    """Returns the artifact on the first GPU and a random generator, seeds torch, and prints the
+    device.
+    """
     sys.path[:0] = [str(ROOT / "python-bindings")]
     import timing
     import torch

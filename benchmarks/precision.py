@@ -6,8 +6,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Times matmuls of dense layers and of experts in bf16 and in FP8, quantizations included, on an NVIDIA GPU, and says how
-often each policy of fp8moe-select-precision picks the faster one and how much time it loses to an oracle.
+"""Times matmuls of dense layers and of experts in bf16 and in FP8, with quantizations, on an NVIDIA
+GPU. It scores each policy of fp8moe-select-precision: how often it picks the faster precision, and
+how much time it loses to an oracle.
 
 Without a GPU (programs of all shapes, and what each policy decides about them):
 
@@ -17,11 +18,14 @@ On one:
 
     python3 benchmarks/precision.py build/benchmarks/precision --json build/benchmarks/precision.json
 
-Each shape is a linear layer or a layer of experts (torch's weights, [N, K] or [E, N, K]) in three uses: forward, the
-gradient of its input, that of its weights. Every matmul is by itself: what it quantizes or copies it shares with none.
-bf16 is that of fp8moe, which the decision is about; torch's (matmul, _grouped_mm) stands beside it, and a second score says
-what the policies would be worth if bf16 was torch's. Results are first compared with torch's bf16. timing.py says how
-time is measured.
+Each shape is a linear layer or a layer of experts (torch's weights, [N, K] or [E, N, K]) in three
+uses: forward, dgrad and wgrad. Each matmul is measured by itself and shares no quantization or
+copy.
+
+bf16 is fp8moe's, which the decision is about. torch's (matmul, _grouped_mm) is measured, too, and a
+second score uses it as the baseline.
+
+Results are first compared with torch's bf16. timing.py documents the method.
 """
 
 import argparse
@@ -36,9 +40,10 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 USES = ("forward", "dgrad", "wgrad")
 POLICIES = ("cost", "torchao", "all", "none")
-# tokens, N, K, experts; 0 experts: a linear layer. No model is calibrated on them.
+# Tokens, N, K, experts; 0 experts is a linear layer. No model is calibrated on these shapes.
 SHAPES = [
-    # Llama3 70B: wq, wk or wv, w1, w2; at TP = 8 wo, w1, w2, wk or wv, output (wq is wk or wv of all).
+    # Llama3 70B: wq, wk or wv, w1, w2. At TP = 8: wo, w1, w2, wk or wv, output; its wq has the size
+    # of the full wk or wv.
     (8192, 8192, 8192, 0),
     (8192, 1024, 8192, 0),
     (8192, 28672, 8192, 0),
@@ -58,7 +63,7 @@ SHAPES = [
     (4096, 576, 7168, 0),
     (4096, 24576, 1536, 0),
     (16384, 18432, 7168, 0),
-    # Small, narrow, short.
+    # Small, narrow and short shapes.
     (16384, 256, 256, 0),
     (16384, 512, 512, 0),
     (16384, 1024, 1024, 0),
@@ -94,7 +99,7 @@ SHAPES = [
 ]
 # Times that differ by less are a draw: either choice is right.
 DRAW = 1.05
-# e4m3 has 3 bits after the leading one: products of two roundings are off by 4% in the mean.
+# e4m3 has 3 mantissa bits: products of two rounded numbers have a mean error of 4%.
 TOLERANCE = {"fp8": 0.06, "bf16": 0.01}
 
 
@@ -106,7 +111,7 @@ def name_of(shape):
 # Building
 # ===----------------------------------------------------------------------===#
 
-# Inputs and the matmul of each use; {p} is the decision.
+# Inputs and the matmul of each use. {p} is the precision decision.
 LINEAR = {
     "forward": """%x: tensor<{m}x{k}xbf16> {{fp8moe.name = "x"}}, %w: tensor<{n}x{k}xbf16> {{fp8moe.name = "w"}})
     -> (tensor<{m}x{n}xbf16> {{fp8moe.name = "y"}}) {{
@@ -163,7 +168,9 @@ PRECISION = re.compile(r'precision <(fp8|bf16), "([\dx]+)", (\w+), bf16_ns = (\d
 
 
 def build(folder, programs, chip, shapes):
-    """Writes the artifact of both precisions, and decisions.json: for each policy and matmul what it decides."""
+    """Writes the artifact of both precisions, and decisions.json with each policy's decision for
+    each matmul.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     questions = folder / "questions.mlir"
     questions.write_text(module_ir(shapes, ["undecided"]))
@@ -190,7 +197,7 @@ def build(folder, programs, chip, shapes):
 
 
 class Problem:
-    """One matmul: operands, contenders."""
+    """Operands and contenders of one matmul."""
 
     def __init__(self, artifact, shape, use, rng):
         import torch
@@ -235,7 +242,7 @@ class Problem:
         return {**both, "torch": [self.torchs(copy) for copy, _ in self.copies]}
 
     def errors(self, contenders):
-        """Relative errors to torch's bf16; infinite where a number is missing."""
+        """Returns relative errors to torch's bf16, or infinity if a number is missing."""
         reference = contenders["torch"][0]().float()
         y, norm = self.copies[0][1], reference.norm().item()
         errors = {}
@@ -248,7 +255,7 @@ class Problem:
 
 
 def measure(artifact, shape, use, rounds, rng):
-    """A row, or None where a result is wrong or a contender refuses."""
+    """Returns a row, or None if a result is wrong or a contender refuses."""
     from timing import sustained_us
 
     problem = Problem(artifact, shape, use, rng)
@@ -266,7 +273,9 @@ def measure(artifact, shape, use, rounds, rng):
 
 
 def score(rows, decisions, baseline):
-    """{policy: (matmuls that are no draw, right ones of these, time over the oracle's)}."""
+    """Returns {policy: (matmuls that are no draw, correct choices among these, time over the
+    oracle's)}.
+    """
     scores = {}
     for policy in POLICIES:
         clear = right = 0
@@ -284,8 +293,9 @@ def score(rows, decisions, baseline):
 
 
 def show(rows, decisions):
-    """A line for each shape: for each use measured us in FP8 and bf16 (torch's), their ratio, the predicted one, and what
-    is decided against what is faster."""
+    """Prints a row for each shape. Each use has measured us in FP8 and bf16 (torch's), measured and
+    predicted ratio, and whether the decision was right.
+    """
     print("per use: FP8 us, bf16 us (torch's); bf16/FP8 measured, predicted; C, T: cost or torchao is FP8; ! cost is wrong")
     for shape in dict.fromkeys(row["shape"] for row in rows):
         cells = []
@@ -340,7 +350,7 @@ def main():
     import timing
     import torch
 
-    timing.WARMUP_S = 0.25  # there are three contenders for each of many matmuls, none of them long
+    timing.WARMUP_S = 0.25  # three contenders for each of many matmuls, all of them short
     rng = random.Random(options.seed)
     torch.manual_seed(options.seed)
     artifact = timing.load(options.folder / timing.chip())

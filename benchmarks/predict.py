@@ -6,13 +6,14 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Prints what the compiler predicts for one MoE layer, forward and backward with all quantization, without a GPU, and the
-least time that memory and matrix cores of the data sheet leave: the roofline.
+"""Prints the compiler's predictions for one MoE layer, forward and backward with all quantizations,
+without a GPU. Beside them is the lower bound from the data sheet's memory bandwidth and FLOP/s: the
+roofline.
 
     PYTHONPATH=build/release/python .venv/bin/python benchmarks/predict.py --chips gfx942,gfx950
 
-The shapes are those of moe_layer.py, with tokens known. A prediction is only as good as what the target's model rests on,
-which is printed as well; for chips that nobody ran that is figures of data sheets and public measurements.
+Shapes are those of moe_layer.py with static tokens. The output says on what each target's model is
+based. Chips that were never measured use data sheets and published measurements.
 """
 
 import argparse
@@ -25,7 +26,7 @@ import moe_layer
 
 import fp8moe
 
-# GB/s and dense TFLOP/s in FP8, as vendors' data sheets have them: H200 (SXM, without sparsity), MI300X, MI355X.
+# GB/s and dense FP8 TFLOP/s of data sheets: H200 (SXM, without sparsity), MI300X, MI355X.
 Peak = collections.namedtuple("Peak", "name gigabytes teraflops")
 PEAKS = {
     "sm_90a": Peak("H200", 4800, 1979),
@@ -35,7 +36,7 @@ PEAKS = {
 
 
 def program(shape):
-    """The layer of moe_layer.py with a known number of tokens."""
+    """Returns the layer of moe_layer.py with a static number of tokens."""
     text = io.StringIO()
     with contextlib.redirect_stdout(text):
         moe_layer.print_ir([shape], ["moe_layer"])
@@ -43,14 +44,16 @@ def program(shape):
 
 
 def tile_of(decision):
-    """`kind rows x columns` of a tile, or of the last of several alternatives."""
+    """Returns `kind rows x columns` of a tile, or of the last of several alternatives."""
     tile = decision.get("tile") or decision["tiles"][-1]["tile"]
     size = "x".join(str(tile[key]) for key in ("rows", "columns") if key in tile)
     return f"{tile['kind']} {size}".strip()
 
 
 def rows(shape, chip):
-    """For each operation of the layer its name, tile, predicted microseconds, and the least of memory and of multiplying."""
+    """Yields each operation's name, tile, predicted microseconds, and lower bounds by memory and by
+    multiplication.
+    """
     report = fp8moe.compile(fp8moe.ir.Module.parse(program(shape)), chip, tokens=shape[0]).report
     print(f"\n{chip} ({PEAKS[chip].name}): {report.target(chip)['evidence']}")
     traffic = {
@@ -85,7 +88,7 @@ def print_layer(shape, chip):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--chips", default="gfx942,gfx950", help=f"chips, of {', '.join(PEAKS)} (default: %(default)s)")
-    parser.add_argument("--shapes", type=int, default=len(moe_layer.SHAPES), help="the first so many (default: all)")
+    parser.add_argument("--shapes", type=int, default=len(moe_layer.SHAPES), help="number of shapes, from the first one (default: all)")
     options = parser.parse_args()
     chips = options.chips.split(",")
     for chip in chips:

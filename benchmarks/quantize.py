@@ -6,31 +6,34 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===------------------------------------------------------------------------===#
-"""Times the quantize kernels of fp8moe on an NVIDIA GPU, beside a copy of as many
-bytes (the ceiling), torchao's Triton kernels (when torchao is installed) and what
-torch.compile makes of the same computation, in one run. Inputs are fresh random
-numbers in random jagged groups, every result is checked bit for bit against torch
-first, and timing.py says how time is measured.
+"""Times the quantize kernels of fp8moe on an NVIDIA GPU. Peers in the same run are torchao's Triton
+kernels (if installed) and torch.compile of the same computation. A copy of as many bytes is the
+upper bound of speed. Inputs are random numbers in random jagged groups. Every result is first
+compared bit for bit with torch. timing.py documents the method.
 
     python3 benchmarks/quantize.py --ir > build/benchmarks/quantize.mlir
     fp8moe-compile build/benchmarks/quantize.mlir --target=sm_90a -o build/benchmarks/quantize
     python3 benchmarks/quantize.py build/benchmarks/quantize/sm_90a \
         --json build/benchmarks/quantize.json --plot build/benchmarks/quantize.png
 
-Widths and numbers of experts are known to the compiler, numbers of tokens are not, as
-in a model. With the artifact of benchmarks/quantize.mlir, whose sizes are all dynamic,
-its programs are timed instead. With one that `fp8moe-compile --sweep` made, every legal tile
-is checked and timed, too, beside the one that was chosen. What another compiler, or another
-version of this one, made of the same programs is timed with --beside in the same run.
+Widths and numbers of experts are static and numbers of tokens dynamic, as in a model. The artifact
+of benchmarks/quantize.mlir, with only dynamic sizes, can be timed instead. With an artifact of
+`fp8moe-compile --sweep`, every legal tile is checked and timed beside the chosen one. --beside
+times another compiler's artifact of the same programs in the same run.
 
-Bytes are the least possible: two read and one written per element, or two written where
-rows and columns are asked for, and a scale for every 32 in the MX cases, for each line of
-a square block, too; the f32 scales of FP8 are not counted. `scale` reads two bytes per
-element, `quantize` takes scales that are there, and `dequantize` and `mx_dequantize` read
-one byte and write two. `mx_scale_tiles` moves scales alone, from rows to tiles.
-torchao's to_mx, compiled by torch, leaves scales in rows; ours are in the tiles of 128x4
-that tensor cores read, but for `mx_linear`. The fraction is that of the copy's speed. Rows and columns
-of one tensor are also timed `one by one`, from a launch for each.
+Bytes are the lower bound: two read and one written per element, or two written for rows and
+columns. MX cases add a scale for every 32 elements, for square blocks in each of their rows and
+columns. f32 scales of FP8 are not counted.
+
+`scale` reads two bytes per element, `quantize` takes given scales, and `dequantize` and
+`mx_dequantize` read one byte and write two. `mx_scale_tiles` copies scales from row-major to
+blocked.
+
+torchao's to_mx, compiled by torch, writes row-major scales. fp8moe's are in the 128x4 tiles that
+tensor cores read, except in `mx_linear`.
+
+The fraction is relative to the copy's speed. Rows and columns of one tensor are also timed `one by
+one`, with a launch for each.
 """
 
 import argparse
@@ -47,7 +50,7 @@ DEVICE = "cuda"
 
 
 def make_inputs(case, rng):
-    """The arguments by name."""
+    """Returns the arguments by name."""
     import torch
 
     import timing
@@ -56,12 +59,12 @@ def make_inputs(case, rng):
         return torch.randn(*shape, device=DEVICE, dtype=torch.bfloat16)
 
     def e8m0(*shape):
-        """Scales of numbers that bf16 has, too."""
+        """Returns e8m0 scales whose values bf16 can represent."""
         return torch.randint(100, 150, shape, device=DEVICE, dtype=torch.uint8).view(torch.float8_e8m0fnu)
 
     if case.tokens is None:
         experts, k, n = case.sizes
-        # FP8 weights have each expert column-major.
+        # FP8 weights are column-major per expert.
         return {"x": normal(experts, k, n) if case.is_mx else normal(experts, n, k).transpose(-2, -1)}
     width, inputs = case.sizes[0], {}
     for name in case.inputs:
@@ -94,19 +97,19 @@ def make_inputs(case, rng):
 
 
 def run_parts(parts, inputs, out):
-    """Both pairs of results one by one, from [(case, program)]."""
+    """Computes both pairs of results one by one, from [(case, program)]."""
     for (case, program), (q, s) in zip(parts, (("q", "s"), ("q1", "s1"))):
         program(**{name: inputs[name] for name in case.inputs}, out={"q": out[q], "s": out[s]})
 
 
 def check(case, program, parts, inputs):
-    """The results, and how many of their bytes are wrong."""
+    """Returns the results and the number of wrong bytes."""
     import torch
 
     from quantize_reference import differences, expect
 
     result = program(**inputs)
-    # A single result comes without its name.
+    # A single result is a tensor without a name.
     out = {case.outputs[0]: result} if isinstance(result, torch.Tensor) else result._asdict()
     expected = expect(case, list(inputs.values()), out)
     wrong = differences(out, expected)
@@ -117,7 +120,9 @@ def check(case, program, parts, inputs):
 
 
 def can_run(peer, case, function, inputs):
-    """A peer that fails, in whatever way its compiler does, is said and left out."""
+    """Returns whether a peer runs. A failing peer is reported and skipped, whatever exception its
+    compiler raises.
+    """
     try:
         function(*inputs.values())
     except Exception as error:
@@ -127,7 +132,9 @@ def can_run(peer, case, function, inputs):
 
 
 def check_tiles(case, artifact, names, inputs):
-    """The programs of tiles that are right, by what their names add to `case`'s, and how many are not."""
+    """Returns the programs of correct tiles by the suffix of their names, and the number of wrong
+    ones.
+    """
     right, failures = {}, 0
     for name in names:
         program, tile = artifact.program(name), name.split("/", 1)[1]
@@ -191,7 +198,7 @@ def show_summary(rows):
 
 
 def plot(rows, path):
-    """Fractions of the copy's speed, a group of bars for each case."""
+    """Plots fractions of the copy's speed, a group of bars for each case."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -224,7 +231,7 @@ def read_shape(text):
 
 
 def list_programs(folder):
-    """Names of the programs in an artifact."""
+    """Returns the names of the programs in an artifact."""
     manifest = json.loads((pathlib.Path(folder) / "manifest.json").read_text())
     return {program["name"] for program in manifest["programs"]}
 
@@ -233,14 +240,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("artifact", nargs="?", help="folder with the compiled programs")
     parser.add_argument("--ir", action="store_true", help="print the programs to compile")
-    parser.add_argument("--only", default="", help="cases with one of these, after commas, in their kernel's name (default: all)")
+    parser.add_argument("--only", default="", help="cases whose kernel's name contains one of these, separated by commas (default: all)")
     parser.add_argument(
         "--shape", action="append", type=read_shape, help="TOKENS,WIDTH,GROUPS: kernels of jagged groups, instead of all cases; repeatable"
     )
     parser.add_argument(
-        "--more-tokens", type=int, default=0, metavar="N", help="added to the tokens of each case that has any: 1 makes the pitches of columns odd"
+        "--more-tokens", type=int, default=0, metavar="N", help="added to the tokens of each case with tokens: 1 makes column pitches odd"
     )
-    parser.add_argument("--rounds", type=int, default=9, help="timings of each contender (default: 9); 0 only checks the results, once")
+    parser.add_argument("--rounds", type=int, default=9, help="timings of each contender (default: 9); 0 only checks the results")
     parser.add_argument("--seed", type=int, default=0, help="seed of inputs and groups (default: 0)")
     parser.add_argument("--peers", default="torchao,torch.compile", help="default: torchao,torch.compile")
     parser.add_argument("--beside", help="folder of the same programs by another compiler, checked and timed in the same run")
@@ -265,7 +272,7 @@ def main():
     import torch
     from quantize_peers import find_peers
 
-    # Groups do not depend on how often anything is timed, nor on what else is.
+    # Groups depend neither on the number of timings nor on the other contenders.
     rng, order = random.Random(options.seed), random.Random(options.seed)
     torch.manual_seed(options.seed)
     artifact = timing.load(options.artifact)

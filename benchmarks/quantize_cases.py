@@ -12,26 +12,26 @@ import math
 PAD = 128
 MX_BLOCK = 32
 
-# Tokens, width, and numbers of groups: activations of current MoE models.
+# Tokens and width, and numbers of groups: activations of current MoE models.
 JAGGED = [(16640, 5120), (32768, 7168), (131072, 2048)]
 GROUPS = [1, 8, 16, 64]
 BOTH_GROUPS = [8, 16, 64]
 # One group has 90% of the rows.
 SKEWED_GROUPS = 16
-# Tokens and two widths that share groups.
+# Tokens, and two widths with the same groups.
 DUAL = (16640, (5120, 8192), 16)
-# Numbers of groups of the MX cases; none of them divides the tokens evenly.
+# Numbers of groups of the MX cases. None of them divides the tokens evenly.
 MX_GROUPS = [None, 16]
-# Groups of the casts by given scales.
+# Number of groups of casts with given scales.
 CAST_GROUPS = 16
 # Experts, K, N.
 WEIGHTS = [(1, 5120, 8192), (16, 5120, 8192), (64, 2048, 7168), (128, 2048, 1408)]
-# Experts whose forms are made together of what shared memory holds.
+# Expert weights whose two forms one kernel computes in shared memory.
 SMALL_WEIGHTS = [(64, 2048, 1408), (64, 1408, 2048), (128, 2048, 768), (128, 768, 2048), (32, 2880, 2880), (8, 2048, 4096)]
-# Weights of MX, the most bytes last: those of 64 experts are 5 GiB.
+# MX weights, the largest last: 64 experts are 5 GiB.
 MX_WEIGHTS = [(1, 8192, 5120), (4, 8192, 5120), (16, 2048, 1408), (128, 2048, 1408), (16, 8192, 5120), (64, 8192, 5120)]
 
-# The axes along which blocks of 32 lie, in the order of the results.
+# The axes of blocks of 32, in the order of the results.
 MX_AXES = {
     "mx_rows": [1],
     "mx_columns": [0],
@@ -44,11 +44,11 @@ MX_AXES = {
     "mx_square_both": [1, 2],
 }
 MX_DEQUANTIZE_AXIS = {"mx_dequantize_rows": 1, "mx_dequantize_columns": 0}
-# Scales of rows, or of the columns of each group.
+# Casts with rowwise scales, and with columnwise scales of groups.
 CASTS = ("scale", "quantize", "dequantize")
 JAGGED_CASTS = ("jagged_scale", "jagged_quantize", "jagged_dequantize")
 
-# Bytes of an element that is read and of those that are written.
+# Bytes read and written per element.
 ELEMENT_BYTES = {
     "rowwise_and_colwise": 4,
     "weights_forward_and_dgrad": 4,
@@ -59,7 +59,7 @@ ELEMENT_BYTES = {
     "jagged_scale": 2,
     "mx_scale_tiles": 0,
 }
-# Bytes of scales of a block: read, written, or both.
+# Bytes of scales per block: read, written, or both.
 BLOCK_BYTES = {"mx_both": 2, "mx_weights_both": 2, "mx_square_both": 2, "mx_scale_tiles": 2}
 
 E4M3 = "!fp8moe.e4m3"
@@ -67,12 +67,12 @@ E8M0 = "f8E8M0FNU"
 COLUMNS = "#fp8moe.strided<[1, 0]>"
 PADDED = f"#fp8moe.strided<[1, 0], groups<dim = 0, pad = {PAD}>>"
 EXPERT_COLUMNS = "#fp8moe.strided<[0, 2, 1]>"
-# Padding of the scales of groups of rows, by the axis of their blocks.
+# Padding of scales of groups, by the axis of the blocks.
 MX_GROUP_PADDING = {1: "groups<dim = 0, pad = 128>", 0: "groups<dim = 1, pad = 4>"}
 
 
 class Case:
-    """A kernel on one shape. `sizes` are the widths and experts that the compiler knows."""
+    """A kernel with one shape. `sizes` are the static widths and experts."""
 
     def __init__(self, kernel, tokens, sizes, groups=None, kind="cuts"):
         self.kernel, self.tokens, self.sizes, self.groups, self.kind = kernel, tokens, sizes, groups, kind
@@ -113,7 +113,7 @@ class Case:
 
     @property
     def outputs(self):
-        """Names of the results, in pairs of data and scales where there are both."""
+        """Names of the results, in pairs of data and scales."""
         if self.kernel.startswith("dual_") or "_and_" in self.kernel or self.kernel.endswith("_both"):
             return ["q", "s", "q1", "s1"]
         if "dequantize" in self.kernel or self.kernel == "mx_scale_tiles":
@@ -124,7 +124,7 @@ class Case:
 
     @property
     def parts(self):
-        """The cases that compute the same one by one: the first q and s, the second q1 and s1."""
+        """Cases that compute the same one by one: first q and s, then q1 and s1."""
         if self.kernel == "mx_both":
             return [Case(kernel, self.tokens, self.sizes, self.groups, self.kind) for kernel in ("mx_rows", "mx_columns")]
         if self.kernel == "weights_forward_and_dgrad":
@@ -149,7 +149,7 @@ GROUPED = (
 
 
 def cases_of(shapes):
-    """The kernels of jagged groups for shapes (tokens, width, groups)."""
+    """Returns the kernels of jagged groups for shapes (tokens, width, groups)."""
     return [
         Case(kernel, tokens, [width], groups)
         for tokens, width, groups in shapes
@@ -198,18 +198,18 @@ def tensor(shape, element, layout=""):
 
 
 class Function:
-    """Operations, one line each, between arguments and results; each is named."""
+    """A function's arguments, operations (a line each) and results, all by name."""
 
     def __init__(self, case):
         self.case, self.arguments, self.results, self.lines = case, {}, {}, []
-        # Operations on groups name them after their input, or after their axis.
+        # Operations name their groups after the input or after the axis.
         self.groups = f" groups(%offsets : {tensor([case.groups], 'i32')})" if case.groups else ""
 
     def take(self, name, kind):
         self.arguments[name] = kind
 
     def apply(self, text, inputs, results):
-        """An operation on arguments, whose results, {name: type}, are those of the function."""
+        """Adds an operation on arguments. Its results, {name: type}, become the function's."""
         self.lines.append(f"  {', '.join('%' + name for name in results)} = fp8moe.{text}")
         types = ", ".join(self.arguments[name] for name in inputs)
         self.lines.append(f"      : {types} -> {', '.join(results.values())}")
@@ -228,14 +228,14 @@ class Function:
 
 
 def data_and_scales(data, scales):
-    """Results of an operation: all data, then all scales."""
+    """Returns the results of an operation: all data, then all scales."""
     names = [f"{i or ''}" for i in range(len(data))]
     return {"q" + i: kind for i, kind in zip(names, data)} | {"s" + i: kind for i, kind in zip(names, scales)}
 
 
 def emit_fp8(function, case):
     for i, width in enumerate(case.sizes):
-        # A second tensor only in the dual case.
+        # The dual case has a second tensor.
         x = f"x{i or ''}"
         function.take(x, tensor(["?", width], "bf16", COLUMNS if "column_major_input" in case.kernel else ""))
         columns = tensor(["?", width], E4M3, PADDED if "padded" in case.kernel else COLUMNS), tensor([case.groups, width], "f32")
@@ -263,13 +263,15 @@ def emit_fp8_weights(function, case):
 
 
 def scale_shape(shape, axis):
-    """docs/reference/semantics.md: the other dimensions in order, and the blocks last."""
+    """Returns the shape of scales (docs/reference/semantics.md): the other dimensions in order,
+    then the blocks.
+    """
     size = shape[axis]
     return [*shape[:axis], *shape[axis + 1 :], size if size == "?" else -(-size // MX_BLOCK)]
 
 
 def emit_mx(function, case):
-    """Data is contiguous along its blocks, as a matmul wants it; scales are in tiles, or linear."""
+    """Data are contiguous along the blocks, as a matmul reads them. Scales are blocked or linear."""
     shape = ["?", *case.sizes] if case.tokens else case.sizes
     function.take("x", tensor(shape, "bf16"))
     across = EXPERT_COLUMNS if len(shape) == 3 else COLUMNS
@@ -285,7 +287,9 @@ def emit_mx(function, case):
 
 
 def emit_mx_dequantize(function, case):
-    """Bytes of tiles do not tell the number of tokens, so scales are in rows."""
+    """The byte count of blocked scales does not determine the number of tokens, so scales are
+    row-major.
+    """
     axis, shape = MX_DEQUANTIZE_AXIS[case.kernel], ["?", *case.sizes]
     function.take("q", tensor(shape, E4M3, "" if axis == 1 else COLUMNS))
     function.take("s", tensor(scale_shape(shape, axis), E8M0))
@@ -299,7 +303,7 @@ def emit_mx_scale_tiles(function, case):
 
 
 def emit_cast(function, case):
-    """Along rows, or along the columns of groups; FP8 data is contiguous along them."""
+    """Casts along rows, or along the columns of groups. FP8 data are contiguous along them."""
     (width,) = case.sizes
     axis = 0 if case.groups else 1
     x, q = tensor(["?", width], "bf16"), tensor(["?", width], E4M3, COLUMNS if case.groups else "")
@@ -320,7 +324,7 @@ def emit_cast(function, case):
 
 
 def emit_ir(case):
-    """The function of a case."""
+    """Returns the IR of a case's function."""
     function = Function(case)
     if case.kernel in MX_AXES:
         emit_mx(function, case)

@@ -43,8 +43,9 @@ def torchao_kernels():
 
 
 def torchao_mx_kernels():
-    """Quantizations of whole tensors, as to_mx knows no groups, and with scales in rows. Both axes are two calls. It has no square
-    blocks."""
+    """Returns torchao's MX quantizations. to_mx has no groups and no square blocks and writes
+    row-major scales. Both axes are two calls.
+    """
     try:
         from torchao.prototype.mx_formats.config import ScaleCalculationMode
         from torchao.prototype.mx_formats.mx_tensor import to_dtype, to_mx
@@ -88,7 +89,7 @@ def torchao_mx_kernels():
 
 
 def find_peers(names):
-    """{peer: {kernel: function}} of those asked for that are there."""
+    """Returns {peer: {kernel: function}} of the requested peers that are installed."""
     peers = {}
     if "torchao" in names:
         peers["torchao"] = torchao_kernels()
@@ -100,5 +101,7 @@ def find_peers(names):
 
 
 def has_peer(case, kernels):
-    """The MX functions of others read no groups, or read them on the host."""
+    """Returns whether a peer has this kernel. Other libraries' MX functions have no groups, or read
+    them on the host.
+    """
     return case.kernel in kernels and not (case.is_mx and case.groups)

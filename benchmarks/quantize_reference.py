@@ -5,7 +5,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===------------------------------------------------------------------------===#
-"""The kernels of quantize.py by docs/reference/semantics.md, in torch; and the results of a case to compare with."""
+"""The kernels of quantize.py in torch, by docs/reference/semantics.md, and the expected results of
+a case.
+"""
 
 import timing
 import torch
@@ -18,7 +20,7 @@ EPSILON = 1e-12
 
 
 def pow2_scale(amax):
-    """Division in f64, rounded to f32, rounded down to a power of two."""
+    """Divides in f64, rounds to f32, then rounds down to a power of two."""
     scale = (FP8_MAX / amax.double().clamp(min=EPSILON)).float()
     return (scale.view(torch.int32) & 0x7F800000).view(torch.float32)
 
@@ -71,7 +73,7 @@ def jagged(x, ends):
 
 
 def pad_groups(q, ends, out_rows):
-    """Rows of `q` with each group at a multiple of PAD, zeros between."""
+    """Returns the rows of `q` with each group at a multiple of PAD and zeros between."""
     padded = torch.zeros(out_rows, q.shape[1], dtype=torch.uint8, device=q.device)
     source, start, place = q.view(torch.uint8), 0, 0
     for end in ends.tolist():
@@ -87,7 +89,7 @@ def pad_groups(q, ends, out_rows):
 
 
 def mx_scale(amax):
-    """The bytes of mode rceil, and the factors that quantize."""
+    """Returns the scale bytes of mode rceil, and the factors that quantize."""
     bits = (amax * (1 / FP8_MAX)).view(torch.int32)
     exponent, mantissa = bits >> 23, bits & 0x7FFFFF
     byte = exponent + (mantissa > torch.where(exponent == 0, 1 << 22, 0))
@@ -95,22 +97,25 @@ def mx_scale(amax):
 
 
 def mx_lines(x):
-    """Data and scale bytes along the last dimension, whose last block may be short."""
+    """Quantizes along the last dimension, whose last block may be short. Returns data and scale
+    bytes.
+    """
     blocks = torch.nn.functional.pad(x.float(), (0, -x.shape[-1] % MX_BLOCK)).unflatten(-1, (-1, MX_BLOCK))
     byte, factor = mx_scale(blocks.abs().amax(-1))
     return quantize(blocks, factor.unsqueeze(-1)).flatten(-2)[..., : x.shape[-1]], byte
 
 
 def mx_tiles(byte):
-    """Matrices of scale bytes in tiles of 128x4, one after the other."""
+    """Returns matrices of scale bytes in 128x4 tiles, one after the other."""
     byte = torch.nn.functional.pad(byte, (0, -byte.shape[-1] % 4, 0, -byte.shape[-2] % 128))
-    # Rows of tiles, rows of a tile in two dimensions, columns of tiles, columns of a tile.
+    # Dimensions: rows of tiles, a tile's rows in two dimensions, columns of tiles, a tile's
+    # columns.
     split = byte.unflatten(-2, (-1, 4, 32)).unflatten(-1, (-1, 4))
     return split.movedim(-2, -4).transpose(-3, -2).flatten()
 
 
 def padded_rows(x, ends):
-    """The rows that scales of groups have room for."""
+    """Returns the number of rows for which padded scales have room."""
     return -(-(x.shape[0] + len(ends) * (PAD - 1)) // PAD) * PAD
 
 
@@ -144,7 +149,7 @@ def mx_linear_columns(x):
 
 
 def mx_square(x):
-    """Blocks of 32x32: data, and the bytes of the lines of each block along its columns and along its rows."""
+    """Quantizes blocks of 32x32. Returns data, and each block's scale bytes per column and per row."""
     k, n = x.shape[-2:]
     padded = torch.nn.functional.pad(x.float(), (0, -n % MX_BLOCK, 0, -k % MX_BLOCK))
     blocks = padded.unflatten(-1, (-1, MX_BLOCK)).unflatten(-3, (-1, MX_BLOCK))
@@ -160,7 +165,7 @@ def mx_square_both(x):
 
 
 def mx_factor(byte):
-    """2^(b-127) for bytes from 1 to 254."""
+    """Returns 2^(b-127) for bytes from 1 to 254."""
     return (byte.view(torch.uint8).int() << 23).view(torch.float32).repeat_interleave(MX_BLOCK, -1)
 
 
@@ -176,7 +181,8 @@ def mx_dequantize_columns(q, byte):
 # Results of a case
 # ===-----------------------------------------------------------------------===#
 
-# Functions of the inputs in the order of Case.inputs; their values are in that of Case.outputs.
+# Functions of the inputs in the order of Case.inputs. They return values in the order of
+# Case.outputs.
 REFERENCE = {
     "rowwise": lambda x: along(x, 1),
     "weights_forward": lambda x: along(x, 1),
@@ -208,10 +214,10 @@ REFERENCE = {
 
 
 def expect(case, inputs, results):
-    """The outputs by name, to compare with `results` bit for bit."""
+    """Returns the expected outputs by name, which `results` must match bit for bit."""
     kernel = "jagged_colwise" if case.kernel == "jagged_colwise_padded" else case.kernel
     if case.is_mx and case.tokens is None:
-        # Expert by expert: of all of them at once, f32 intermediates would not fit.
+        # Experts are computed one by one, as f32 intermediates of all would not fit.
         (x,) = inputs
         values = [torch.cat(parts) for parts in zip(*(REFERENCE[kernel](expert) for expert in x.split(1)))]
     else:
@@ -222,7 +228,7 @@ def expect(case, inputs, results):
 
 
 def differences(results, expected):
-    """How many bytes differ."""
+    """Returns the number of bytes that differ."""
     return sum(
         int((results[name].contiguous().view(torch.uint8) != value.contiguous().view(torch.uint8)).sum())
         for name, value in expected.items()

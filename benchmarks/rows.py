@@ -6,9 +6,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-------------------------------------------------------------------------===#
-"""Times sorted tokens and SwiGLU, quantized along both axes, on a GPU. One program computes the rows in its kernels; two others
-write them and quantize them. Results are compared bit for bit first, and a copy of as many bytes as have to move is timed beside
-them. Sizes are those of a layer of Qwen3-30B-A3B with 8192 tokens.
+"""Times gathered tokens and SwiGLU, quantized along both axes, on a GPU. One program computes the
+rows in its quantize kernels. Two others write the rows first. Results are first compared bit for
+bit. A copy of the least number of bytes is timed, too. Sizes are those of a layer of Qwen3-30B-A3B
+with 8192 tokens.
 
     fp8moe-compile benchmarks/rows.mlir --target=sm_90a -o build/rows
     python3 benchmarks/rows.py build/rows/sm_90a
@@ -28,7 +29,7 @@ TOKENS, PER_TOKEN, EXPERTS, WIDTH, HIDDEN = 8192, 8, 128, 2048, 768
 
 
 def make_inputs():
-    """Tokens that a router has dealt to experts, at random."""
+    """Returns tokens that a random router has assigned to experts."""
     rows = TOKENS * PER_TOKEN
     experts = torch.randn(TOKENS, EXPERTS, device="cuda").topk(PER_TOKEN).indices.flatten()
     sorted_experts, slots = torch.sort(experts, stable=True)
@@ -43,7 +44,9 @@ def make_inputs():
 
 
 def count_bytes(name, width):
-    """Bytes that are read and written once: tokens or both halves, rows in FP8 twice and once more to make columns of them."""
+    """Returns the least bytes read and written: tokens or both halves, FP8 rows twice, and once
+    more to make columns of them.
+    """
     rows = TOKENS * PER_TOKEN
     read = 2 * TOKENS * WIDTH if name == "sorted" else 2 * rows * 2 * HIDDEN
     return read + 3 * rows * width

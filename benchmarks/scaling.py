@@ -6,7 +6,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Times training steps on 1, 2, 4 and 8 GPUs (those that are there) in bf16 and in FP8. Each GPU has as many tokens.
+"""Times training steps on 1, 2, 4 and 8 GPUs (as available) in bf16 and in FP8, with equally many
+tokens on each GPU.
 
     python3 benchmarks/scaling.py --json build/scaling.json
     python3 benchmarks/scaling.py --models dsv3 --modes ep --gpus 2 --compile
@@ -27,8 +28,9 @@
     fp8 wire    experts, and tokens and gradients as they travel
     fp8 linear  experts and linear layers
 
-Routing is even: each expert gets as many tokens, and a token travels to as many GPUs as its experts allow. On one GPU the experts are those
-of transformers. A case runs in processes of its own. A case that fails is a row with the reason.
+Routing is even: each expert gets equally many tokens, and each token goes to the same number of
+GPUs. On one GPU the experts are those of transformers. Each case runs in its own processes. A
+failed case is a row with the reason.
 
     tokens/s         of all GPUs
     scaling          tokens/s of a GPU, over those on the fewest GPUs
@@ -38,7 +40,8 @@ of transformers. A case runs in processes of its own. A case that fails is a row
     idle %           nothing runs
     waits a layer    how often the host waits for the device in a step, for each layer
 
-A rank that comes first waits within the kernels of NCCL. So the profile is that of the rank with the least communication.
+A rank that arrives first waits inside NCCL's kernels. The profile is therefore that of the rank
+with the least communication.
 """
 
 import argparse
@@ -60,7 +63,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODES = {"ep": [], "ep_fsdp": ["--data=fsdp"], "ddp": ["--ep=1"], "fsdp": ["--ep=1", "--data=fsdp"]}
 PRECISIONS = {"bf16": ("bf16", "bf16"), "fp8": ("fp8moe", "bf16"), "fp8 wire": ("fp8moe", "fp8"), "fp8 linear": ("fp8moe", "bf16")}
 WAITS = ("cudaStreamSynchronize", "cudaEventSynchronize")  # `wait` and the profiler synchronize the device
-# Parts of a step by names of kernels; the first one that fits.
+# Parts of a step by regular expressions of kernel names. The first match counts.
 PARTS = {
     "communication": "^nccl",
     "matmuls of experts": "grouped_matmul|cutlass",
@@ -73,7 +76,9 @@ Case = collections.namedtuple("Case", "model mode precision gpus")
 
 
 def make_config(model, experts, toy, layers=1):
-    """A model of transformers; `experts` is how many ranks share the experts."""
+    """Returns a configuration of transformers. `experts` is the number of ranks that share the
+    experts.
+    """
     import train_moe
     import transformers
 
@@ -100,7 +105,9 @@ def make_config(model, experts, toy, layers=1):
 
 
 def balance(module, arguments, number):
-    """Routes evenly, as random routers do not: a token goes to k experts at equal distances, and the next one to those beside them."""
+    """Makes routing even, as random routers are not. A token goes to k experts at equal distances,
+    and the next token to their neighbours.
+    """
     import torch
 
     x, index, weights = arguments
@@ -110,7 +117,7 @@ def balance(module, arguments, number):
 
 
 def parse_settings(case, options):
-    """The options of examples/train_moe.py that a case stands for."""
+    """Returns the options of examples/train_moe.py for a case."""
     import torch
     import train_moe
 
@@ -129,7 +136,7 @@ def parse_settings(case, options):
 
 
 def make_step(case, settings, options):
-    """A function that runs one step, how many tokens it has, and how many layers."""
+    """Returns a function that runs one step, its number of tokens and its number of layers."""
     import torch
     import train_moe
 
@@ -138,7 +145,7 @@ def make_step(case, settings, options):
     config = make_config(case.model, settings.ep, options.toy, options.layers)
     model = train_moe.make_model(PRECISIONS[case.precision][0], config, 0, settings)
     for parameter in model.parameters():
-        parameter.data = parameter.data.bfloat16()  # routers of DeepSeek-V3, too, as FSDP2 wants one type
+        parameter.data = parameter.data.bfloat16()  # DeepSeek-V3's routers, too, as FSDP2 needs one type
     layers = len(model.model.layers)
     if case.precision == "fp8 linear":
         fp8moe.torch.convert(model, recipe="rowwise", filter=lambda _, name: "layers" in name)
@@ -169,7 +176,7 @@ def make_step(case, settings, options):
 
 
 def measure(case, options):
-    """The figures of this rank."""
+    """Returns the figures of this rank."""
     import torch
 
     step, tokens, layers = make_step(case, parse_settings(case, options), options)
@@ -199,7 +206,9 @@ def wait(options):
 
 
 def profile(step, layers, options, case):
-    """Parts of profiled steps, of their own time, which is longer than that of others."""
+    """Returns the parts of profiled steps, relative to their own duration, which profiling
+    lengthens.
+    """
     import torch
 
     steps = 3
@@ -230,7 +239,7 @@ def profile(step, layers, options, case):
 
 
 def find_shares(kernels, us):
-    """Percents of a time, of kernels (name, start, end)."""
+    """Returns percentages of a duration, from kernels (name, start, end)."""
     spans = [[(start, end) for name, start, end in kernels if name.startswith("nccl") == is_nccl] for is_nccl in (True, False)]
     communication, compute, both = cover(spans[0]), cover(spans[1]), cover(spans[0] + spans[1])
     shares = {"communication %": communication, "exposed %": both - compute, "idle %": us - both}
@@ -238,7 +247,7 @@ def find_shares(kernels, us):
 
 
 def cover(spans):
-    """The time in which any of them is."""
+    """Returns the total time that the spans cover."""
     total, end = 0.0, float("-inf")
     for first, last in sorted(spans):
         total += max(0.0, last - max(first, end))
@@ -247,7 +256,7 @@ def cover(spans):
 
 
 def work(case, rank, folder, options, result):
-    """Sends the figures of a rank, or why there are none, and when."""
+    """Sends a rank's figures, or its error, with the time."""
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(case.gpus))
     import torch
 
@@ -257,7 +266,7 @@ def work(case, rank, folder, options, result):
         backend = "gloo" if options.toy else "nccl"
         torch.distributed.init_process_group(backend, init_method=f"file://{folder}/store", rank=rank, world_size=case.gpus)
         row = measure(case, options)
-        torch.distributed.barrier()  # nobody leaves while another one still talks
+        torch.distributed.barrier()  # no rank leaves while another one communicates
     except Exception as error:
         result.send((time.monotonic(), f"rank {rank}: {type(error).__name__}: {error}"))
         return
@@ -269,7 +278,7 @@ def work(case, rank, folder, options, result):
 
 
 def list_cases(options):
-    """One GPU has no mode. Tokens travel where experts are divided."""
+    """Yields the cases. A single GPU has no mode. Only modes with divided experts send tokens."""
     for count in options.gpus or find_counts(options):
         for model, mode, precision in itertools.product(options.models, options.modes if count > 1 else [""], options.precisions):
             if precision != "fp8 wire" or mode.startswith("ep"):
@@ -283,8 +292,10 @@ def find_counts(options):
 
 
 def run_case(case, options):
-    """The row of a case, whose ranks are processes of its own: whatever becomes of them, the next case finds none."""
-    fork = multiprocessing.get_context("fork")  # the children find everything imported
+    """Returns the row of a case. Its ranks are separate processes, so that no failure affects the
+    next case.
+    """
+    fork = multiprocessing.get_context("fork")  # children inherit all imports
     ranks, readers, found = [], {}, None
     with tempfile.TemporaryDirectory() as folder:
         try:
@@ -305,7 +316,7 @@ def run_case(case, options):
 
 
 def collect(readers, ranks, timeout):
-    """Returns what all ranks have sent, or why one has not; the first reason is the cause of the others."""
+    """Returns the messages of all ranks, or the first error, which caused the others."""
     end, found = time.monotonic() + timeout, []
     while readers:
         ready = multiprocessing.connection.wait(list(readers), max(0.0, end - time.monotonic()))
@@ -326,7 +337,9 @@ def collect(readers, ranks, timeout):
 
 
 def summarize(found):
-    """The figures of the slowest rank, and the profile of the one for which others wait."""
+    """Returns the figures of the slowest rank, and the profile of the rank that the others wait
+    for.
+    """
     row = dict(min(found, key=lambda one: one.get("communication %", 0.0)))
     row["ms/step"] = max(one["ms/step"] for one in found)
     tokens = sum(one["tokens"] for one in found)
@@ -337,7 +350,7 @@ def summarize(found):
 
 
 def add_ratios(rows):
-    """Scaling over the fewest GPUs of the same model (one GPU has no mode), and the gain over bf16."""
+    """Adds the scaling over the fewest GPUs of the same model, and the gain over bf16."""
     for row in rows:
         alike = [other for other in rows if other["model"] == row["model"] and other.get("tokens/s")]
         same = [o for o in alike if o["precision"].split()[0] == row["precision"].split()[0] and o["mode"] in ("", row["mode"])]
@@ -355,7 +368,7 @@ def parse():
     parser.add_argument("--models", nargs="+", choices=("example", "qwen3", "dsv3"), default=["example", "qwen3", "dsv3"])
     parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES))
     parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=["bf16", "fp8", "fp8 wire"])
-    parser.add_argument("--gpus", nargs="+", type=int, help="how many (default: those of 1, 2, 4 and 8 that are there)")
+    parser.add_argument("--gpus", nargs="+", type=int, help="numbers of GPUs (default: the available ones of 1, 2, 4 and 8)")
     parser.add_argument("--layers", type=int, default=1, help="layers of qwen3 and dsv3 (default: 1, where the host's time for all else counts most)")
     parser.add_argument("--tokens", type=int, default=8192, help="tokens of each GPU, a multiple of 2048 (default: 8192)")
     parser.add_argument("--steps", type=int, default=5, help="steps of each of three measurements (default: 5)")
@@ -364,11 +377,11 @@ def parse():
     parser.add_argument("--compile", action="store_true", help="compile layers")
     parser.add_argument("--graphs", action="store_true", help="with --compile: replay layers as CUDA graphs; with several GPUs, with --capacity")
     parser.add_argument("--capacity", type=float, metavar="F", help="room for F times what even routing sends (default: any number of tokens)")
-    parser.add_argument("--kernels", type=int, default=0, metavar="N", help="add milliseconds of parts, and of the N kernels that take longest")
+    parser.add_argument("--kernels", type=int, default=0, metavar="N", help="add milliseconds of parts and of the N slowest kernels")
     parser.add_argument("--traces", metavar="FOLDER", help="save a timeline of each case here, for chrome://tracing")
     parser.add_argument("--toy", action="store_true", help="small models on the CPU, with gloo")
     parser.add_argument("--json", help="save all figures here")
-    parser.add_argument("--join", nargs="+", help="outputs of processes of one run, whose rows make the table instead")
+    parser.add_argument("--join", nargs="+", help="join the --json outputs of several processes to one table instead")
     return parser.parse_args()
 
 

@@ -6,8 +6,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Times dense matmuls of few tiles, of bf16 and of e4m3 (with fast and with promoted accumulation), beside torch.mm and
-torch._scaled_mm on an NVIDIA GPU: the contraction is cut into parts (splits, docs/design/grouped-matmul-hopper.md).
+"""Times dense matmuls with few tiles beside torch.mm and torch._scaled_mm on an NVIDIA GPU, in bf16
+and in e4m3 (with fast and promoted accumulation). K is split into parts (splits,
+docs/design/grouped-matmul-hopper.md).
 
 Without a GPU:
 
@@ -17,8 +18,9 @@ On one:
 
     python3 benchmarks/splits.py build/benchmarks/splits
 
-Each shape is compiled with the tile that the model chooses, and with those of CANDIDATES, which show what whole tiles cost
-(`whole`). Operands of bf16_gradient lie as those of a weight gradient do, others as those of a forward matmul. Results are first compared with float64's, and two runs bit for bit. timing.py says how time is measured.
+Each shape is compiled with the model's tile and with those of CANDIDATES. `whole` is the best
+without splitting. Operands of bf16_gradient have the layouts of wgrad, others those of forward.
+Results are first compared with float64's, and two runs bit for bit. timing.py documents the method.
 """
 
 import itertools
@@ -28,7 +30,8 @@ import subprocess
 
 from prebuilt import load, parse_options
 
-# Rows, columns and contraction. Weight gradients (outputs, inputs, tokens): routers, latent projections, shared experts.
+# Rows, columns and K. wgrad (outputs, inputs, tokens) of routers, latent projections and shared
+# experts.
 GRADIENTS = [
     (256, 256, 16384),
     (512, 512, 16384),
@@ -40,7 +43,7 @@ GRADIENTS = [
     (576, 7168, 16384),
     (2048, 2048, 16384),
 ]
-# These layers forward (tokens, outputs, inputs), and few tokens.
+# Forward of these layers (tokens, outputs, inputs), and few tokens.
 FORWARD = [
     (512, 7168, 7168),
     (4096, 576, 7168),
@@ -84,7 +87,7 @@ CASES = [
     *itertools.product(["fast", "promoted"], [*GRADIENTS, *FORWARD]),
 ]
 KINDS = list(dict.fromkeys(kind for kind, _ in CASES))
-# For results rounded to bf16; those of e4m3 with sums of the tensor cores' precision
+# Tolerances for bf16 results. e4m3 sums have the tensor cores' precision
 # (docs/design/grouped-matmul.md).
 TOLERANCES = {"bf16_gradient": 3e-3, "bf16": 3e-3, "fast": 8e-3, "promoted": 3e-3}
 
@@ -94,13 +97,15 @@ def name_of(kind, shape, candidate=None):
 
 
 def candidates_of(kind, shape):
-    """Few tiles or few parts: more blocks than three waves of a large chip only add traffic."""
+    """Yields tiles with few parts in all: more blocks than three waves of a large chip only add
+    traffic.
+    """
     m, n, _ = shape
     for rows, columns, stages, schedule, splits in CANDIDATES:
         if kind == "promoted":
             if columns == 256:
                 continue
-            # Half of the registers are for the sums; no warpgroup waits for the other.
+            # The sums take half of the registers, so no warpgroup waits for the other.
             rows, stages, schedule = 64, 4, "independent"
         if splits == 1 or math.ceil(m / rows) * math.ceil(n / columns) * splits <= 3 * 132:
             yield rows, columns, stages, schedule, splits
@@ -132,7 +137,7 @@ def build(folder, programs, chip):
 
 
 def operands_of(kind, shape):
-    """Named inputs of the programs, and torch's matmul of them."""
+    """Returns named inputs of the programs, and torch's matmul of them."""
     import torch
 
     m, n, k = shape
@@ -151,7 +156,7 @@ def operands_of(kind, shape):
 
 
 def measure(artifact, kind, shape, rounds, rng):
-    """Microseconds by contender, or None where a result is wrong."""
+    """Returns microseconds by contender, or None if a result is wrong."""
     import torch
     from timing import copies_beyond_l2, sustained_us
 

@@ -6,27 +6,25 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===------------------------------------------------------------------------===#
-"""Measures every legal tile of quantize kernels on a list of shapes, on an NVIDIA
-GPU, and says how much time the tile that the compiler chose loses to the best one
-(its regret), per shape, in the geometric mean, and at worst.
+"""Measures every legal tile of quantize kernels on a list of shapes, on an NVIDIA GPU. It prints
+how much slower the compiler's choice is than the best tile (its regret), per shape, as a geometric
+mean, and at worst.
 
     python3 benchmarks/sweep.py write > build/sweep.mlir
     fp8moe-compile build/sweep.mlir --target=sm_90a --sweep --optimize-layouts=false -o build/sweep
     python3 benchmarks/sweep.py measure build/sweep/sm_90a --json build/sweep.json
     python3 benchmarks/sweep.py show build/sweep.json
 
-All sizes but the lengths of groups are known to the compiler. Groups are uneven: each
-has 0.5 to 1.5 times the average, unless the shape names another kind of
-timing.random_ends ("groups": "cuts"). The shapes that judge the model are those of
-sweep_shapes.json; nobody may calibrate it on them. Those to calibrate it on are in
-calibration_shapes.json (--shapes); `cases` writes what was measured on them as the
-table that the unit tests of lib/Kernels compare with:
+All sizes except group lengths are static. Groups are uneven: each has 0.5 to 1.5 times the average,
+unless the shape names a kind of timing.random_ends ("groups": "cuts"). sweep_shapes.json judges the
+model, which must not be calibrated on it. calibration_shapes.json is for calibration (--shapes).
+`cases` writes its measurements as the table that unit tests of lib/Kernels compare with:
 
     python3 benchmarks/sweep.py cases build/calibration.json > unittests/Kernels/Quantize/MeasuredTiles.inc
 
-Candidates are timed in CUDA graphs of several launches, which take turns between
-buffers that together exceed the L2 cache; a round times every candidate once, in
-random order. Before that, the bits of each are compared with those of the others.
+Candidates are timed in CUDA graphs of several launches, which rotate through buffers larger than
+the L2 cache. A round times every candidate once, in random order. Before that, all candidates'
+results are compared bit for bit.
 """
 
 import argparse
@@ -39,10 +37,9 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "python-bindings"))
 
-# Buffers of a case take at least so many bytes together: more than twice the L2
-# cache of every GPU so far.
+# Lower bound of a case's buffers in bytes: more than twice the L2 cache of every GPU so far.
 ROTATED_BYTES = 160 << 20
-# A timed graph runs about so long, so that the clock's resolution does not matter.
+# Duration of a timed graph, far above the clock's resolution.
 GRAPH_US = 400
 
 COLUMN_MAJOR = "#fp8moe.strided<[1, 0]>"
@@ -50,10 +47,10 @@ EXPERT_COLUMN_MAJOR = "#fp8moe.strided<[0, 2, 1]>"
 
 
 class Case:
-    """One kernel of one shape."""
+    """One kernel with one shape."""
 
     def __init__(self, kernel, sizes, kind="jagged"):
-        """`kind` is that of groups, which the program does not know."""
+        """`kind` is the kind of groups, which the program does not depend on."""
         self.kernel, self.sizes, self.kind = kernel, sizes, kind
         self.jagged = kernel.startswith("jagged")
         self.name = "_".join([kernel] + [f"{k}{v}" for k, v in sizes.items()])
@@ -64,7 +61,7 @@ class Case:
         return tuple(self.sizes[k] for k in keys)
 
     def layouts(self):
-        """Encodings of input and output."""
+        """Returns the encodings of input and output."""
         return {
             "jagged_colwise": ("", COLUMN_MAJOR),
             "jagged_colwise_column_major_input": (COLUMN_MAJOR, COLUMN_MAJOR),
@@ -99,7 +96,7 @@ class Case:
         )
 
     def inputs(self, rng):
-        """x in the layout of the kernel, and the ends of uneven groups."""
+        """Returns x in the kernel's layout, and the ends of uneven groups."""
         import torch
 
         import timing
@@ -132,12 +129,14 @@ def describe(tile):
 
 
 def select_fields(kind, fields):
-    """The fields that tell the tiles of one layout apart; single passes have one number of threads, and take single columns or 128 bytes."""
+    """Returns the fields that distinguish tiles of one layout. Single-pass tiles have one number of
+    threads.
+    """
     return {"kind": kind, "columns": int(fields.get("columns", 1)), "threads": int(fields.get("threads", 0))}
 
 
 def read_tile(name):
-    """The tile that a candidate's name gives."""
+    """Returns the tile in a candidate's name."""
     kind, *fields = name.split("/")[2].split(",")
     return select_fields(kind, dict(field.split("=") for field in fields))
 
@@ -147,7 +146,7 @@ def decided_tile(decision):
 
 
 def read_candidates(folder):
-    """For each case its candidates' programs, and what the compiler said of each program."""
+    """Returns for each case its candidates' programs, and the compiler's decision for each program."""
     manifest = json.loads((pathlib.Path(folder) / "manifest.json").read_text())
     decisions = {decision["program"]: decision for decision in manifest["decisions"]}
     candidates = {}
@@ -160,7 +159,7 @@ def read_candidates(folder):
 
 
 def capture(program, sets, names, launches):
-    """A graph of so many launches, taking turns between sets of buffers."""
+    """Returns a graph of this many launches, which rotates through sets of buffers."""
     import torch
 
     graph = torch.cuda.CUDAGraph()
@@ -183,7 +182,7 @@ def time_once(run):
 
 
 def measure_case(artifact, case, candidates, rounds, rng):
-    """Median microseconds of a launch of each candidate."""
+    """Returns the median microseconds of a launch of each candidate."""
     import torch
 
     names = ("x", "offsets")
@@ -298,7 +297,7 @@ def show(options):
 
 
 def show_cases(options):
-    """The measured tiles as initializers of C++."""
+    """Prints the measured tiles as C++ initializers."""
     works = {
         "jagged_colwise": "jaggedOuterTransposing({M}, {N}, {E})",
         "jagged_colwise_column_major_input": "jaggedInner({M}, {N}, {E})",

@@ -5,15 +5,16 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Times contenders on one GPU so that nobody has an advantage: NVIDIA's, or AMD's where torch is built for ROCm.
-CUDA_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES choose among several.
+"""Times contenders on one GPU fairly: NVIDIA's, or AMD's with torch for ROCm. CUDA_VISIBLE_DEVICES
+and HIP_VISIBLE_DEVICES choose the GPU.
 
-* Sustained: blocks of launches, interleaved in random order without a pause, so that all contenders meet the same
-  power limit. A block is a CUDA graph where capture works, so that the host's speed does not count.
-* Burst: one launch after the GPU has been idle, when it may clock as high as it can.
+* Sustained: blocks of launches run in random order without pauses, so that the power limit acts on
+  all contenders.
+  A block is a CUDA graph if capture works, so that host time does not count.
+* Burst: one launch runs after the GPU was idle, when its clock may be highest.
 
-A contender is a list of functions that launch the same work on different memory; they take turns, so that what one
-launch left in the L2 cache does not serve the next.
+A contender is a list of functions that launch the same work on different memory. They take turns,
+so that no launch finds the data of another one in the L2 cache.
 """
 
 import pathlib
@@ -22,28 +23,29 @@ import time
 
 import torch
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "python-bindings"))  # behind an installed package
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "python-bindings"))  # after an installed package
 
-# A block lasts about this long: many times what an event or a graph launch costs.
+# Duration of a block: many times the cost of an event or a graph launch.
 BLOCK_MS = 5.0
 # Work before the first timing: the power limit acts after some tenths of a second.
 WARMUP_S = 0.5
-# Longest block that is captured; a capture holds the memory of all of its launches' temporaries.
+# Upper bound of captured launches, as a capture keeps the temporaries of all its launches.
 MAX_LAUNCHES = 256
-# A contender whose launch takes longer than this is timed least often: its median needs no more.
+# Slower contenders get the fewest timings, which suffice for their median.
 SLOW_MS = 10.0
 LEAST_ROUNDS = 3
-# Copies are of a multiple of this: others may be slower for no reason of memory (20,736,000 bytes take 18.7 us on an H100,
-# 20,738,048 take 15.7), so that they are no ceiling.
+# Copies are multiples of this size. Others may be slower for reasons other than memory, so they
+# would be no upper bound. For example, 20,736,000 bytes take 18.7 us on an H100, but 20,738,048
+# bytes take 15.7 us.
 COPY_BYTES = 4096
 # Idle time before a burst.
 IDLE_S = 0.06
-# Cycles that the GPU waits before a burst, so that all of it is queued when it begins.
+# Cycles that the GPU waits before a burst, so that the whole burst is queued.
 QUEUE_CYCLES = 100_000
 
 
 def load(artifact):
-    """An artifact, by its folder, on torch's GPU."""
+    """Loads an artifact from its folder on torch's GPU."""
     import fp8moe.runtime
 
     vendor = "hip" if torch.version.hip else "cuda"
@@ -51,14 +53,14 @@ def load(artifact):
 
 
 def chip():
-    """The compiler's name of that GPU."""
+    """Returns the compiler's name of torch's GPU."""
     from fp8moe.torch._grouped_mm import chip_of
 
     return chip_of("cuda", torch.cuda.current_device())
 
 
 def e4m3():
-    """The type that !fp8moe.e4m3 is there."""
+    """Returns the torch type that !fp8moe.e4m3 is on this GPU."""
     from fp8moe.torch._grouped_mm import e4m3_of
 
     return e4m3_of("cuda", torch.cuda.current_device())
@@ -69,12 +71,12 @@ def l2_bytes():
 
 
 def copies_beyond_l2(nbytes):
-    """How many copies of buffers of so many bytes are three times the L2 cache together; at most 16."""
+    """Returns how many copies of buffers of this size make three times the L2 cache; at most 16."""
     return max(1, min(16, -(-3 * l2_bytes() // max(nbytes, 1))))
 
 
 def copy_halves(nbytes, copies=1):
-    """`copies` pairs (target, source): to copy one to the other moves about `nbytes` in all."""
+    """Returns pairs (target, source). Copying one moves about `nbytes` in all."""
     half = -(-nbytes // (2 * COPY_BYTES)) * COPY_BYTES
     buffers = [torch.randint(0, 255, (half,), device="cuda", dtype=torch.uint8) for _ in range(2 * copies)]
     return list(zip(buffers[::2], buffers[1::2]))
@@ -89,7 +91,7 @@ def events_ms(run):
 
 
 class Block:
-    """`launches` launches of a contender."""
+    """A number of launches of a contender."""
 
     def __init__(self, functions, launches, is_slow=False):
         self.launches = launches
@@ -120,7 +122,7 @@ class Block:
 
 
 def estimate_ms(functions):
-    """About how long one launch takes, after the first one, which may compile."""
+    """Returns the approximate duration of a launch after the first one, which may compile."""
     functions[0]()
     pairs = [events_ms(functions[-1]) for _ in range(2)]
     torch.cuda.synchronize()
@@ -133,9 +135,10 @@ def estimate_ms(functions):
 
 
 def make_block(functions, launch_ms, slow_ms=SLOW_MS):
-    """A block of about BLOCK_MS, or of one launch where that takes longer than `slow_ms`."""
+    """Returns a block of about BLOCK_MS, or of a single launch if that is slower than `slow_ms`."""
     launches = round(BLOCK_MS / max(launch_ms, 1e-3))
-    # Whole turns through the copies; what takes longer than the cache remembers needs none.
+    # A block has whole rounds through the copies. Launches longer than the cache's memory need only
+    # one.
     turns = max(1, min(launches, MAX_LAUNCHES) // len(functions))
     is_slow = launch_ms > slow_ms
     return Block(functions, 1 if is_slow else turns * len(functions), is_slow)
@@ -154,8 +157,9 @@ def warm_up(blocks):
 
 
 def sustained_us(contenders, rounds, rng, slow_ms=SLOW_MS):
-    """Median microseconds of a launch of each contender, {name: [functions]}; those that take longer than `slow_ms` are
-    timed least often."""
+    """Returns the median microseconds of a launch of each contender, {name: [functions]}.
+    Contenders slower than `slow_ms` get the fewest timings.
+    """
     blocks = make_blocks(contenders, slow_ms)
     pairs = {name: [] for name in blocks}
     warm_up({name: block for name, block in blocks.items() if not block.is_slow})
@@ -172,7 +176,7 @@ def sustained_us(contenders, rounds, rng, slow_ms=SLOW_MS):
 
 
 def burst_us(contenders, rounds, rng):
-    """Median microseconds of one launch of each contender, each after a pause."""
+    """Returns the median microseconds of one launch of each contender, each after a pause."""
     blocks = {name: Block(functions[:1], 1) for name, functions in contenders.items()}
     pairs = {name: [] for name in blocks}
     for _ in range(rounds):
@@ -188,8 +192,11 @@ def burst_us(contenders, rounds, rng):
 
 
 def random_ends(rows, groups, kind, rng, multiple=1):
-    """Random group ends, multiples of `multiple` but for the last, as a list. `even` groups differ by at most
-    `multiple`, `jagged` ones by up to 3 times, those of `skewed` by orders of magnitude; `cuts` are drawn uniformly."""
+    """Returns random group ends as a list. All but the last are multiples of `multiple`.
+
+    `even` groups differ by at most `multiple`, `jagged` ones by a factor of up to 3, `skewed` ones
+    by orders of magnitude. `cuts` are drawn uniformly.
+    """
     if kind == "cuts":
         ends = sorted(rng.randrange(rows + 1) for _ in range(groups - 1)) + [rows]
     else:

@@ -6,16 +6,15 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===------------------------------------------------------------------------===#
-"""Measures what it costs that the compiler does not know the number of tokens: one
-artifact is run with 512 to 262144 of them. Each program is compared with every legal
-tile, of which none is best for all numbers; the program itself chooses among its
-kernels at run time. Prints the regret for every number of tokens. On an NVIDIA GPU:
+"""Measures the cost of a dynamic number of tokens: one artifact runs with 512 to 262144 tokens.
+Each program chooses among its kernels at run time. It is compared with every legal tile, of which
+none is best for all numbers. The table has the regret for each number of tokens. On an NVIDIA GPU:
 
     python3 benchmarks/token_counts.py write > build/token_counts.mlir
     fp8moe-compile build/token_counts.mlir --target=sm_90a --sweep --optimize-layouts=false -o build/token_counts
     python3 benchmarks/token_counts.py measure build/token_counts/sm_90a
 
-Groups and timing are those of sweep.py.
+Groups and timing are as in sweep.py.
 """
 
 import argparse
@@ -41,14 +40,14 @@ SHAPES = [
 
 
 class Dynamic(sweep.Case):
-    """A kernel for any number of tokens; `tokens` of them when it is run."""
+    """A kernel with a dynamic number of tokens, which runs with `tokens`."""
 
     def __init__(self, kernel, width, groups, tokens=None, kind="jagged"):
         super().__init__(kernel, {"M": tokens, "N": width, "E": groups}, kind)
         self.name = f"{kernel}_N{width}_E{groups}"
 
     def mlir(self):
-        # A number that occurs nowhere else stands for the unknown one.
+        # A number that occurs nowhere else stands for the dynamic size.
         stand_in = 987654321
         self.sizes["M"] = stand_in
         return super().mlir().replace(str(stand_in), "?")
@@ -90,7 +89,7 @@ def main():
     action.add_argument("artifact")
     action.add_argument("--rounds", type=int, default=9, help="timings of each program (default: 9)")
     action.add_argument("--seed", type=int, default=0, help="seed of inputs and groups (default: 0)")
-    action.add_argument("--tokens", type=int, nargs="+", default=TOKENS, help="numbers of them")
+    action.add_argument("--tokens", type=int, nargs="+", default=TOKENS, help="numbers of tokens")
     action.add_argument("--kind", default="jagged", help="kind of groups, as in timing.py (default: jagged)")
     action.add_argument("--json", help="save all times here")
     options = parser.parse_args()

@@ -5,20 +5,25 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""DeepGEMM's bf16 grouped matmuls (https://github.com/deepseek-ai/DeepGEMM) as torch_layer.py compares them: a function with
-gradients that torch.compile takes. Its tiles of rows lie in one group, and its K-grouped matmul adds to float32 and is told the
-sizes of groups by the host: it is given those, zeros to add to, and what it returns is cast to bf16."""
+"""DeepGEMM's bf16 grouped matmuls (https://github.com/deepseek-ai/DeepGEMM) for torch_layer.py, as
+a differentiable function that torch.compile accepts.
+
+Each of its row tiles lies in one group. Its K-grouped matmul takes group sizes from the host and
+adds to float32. It gets these sizes and zeros here, and the result is cast to bf16.
+"""
 
 import functools
 import importlib.util
 
-# Rows that groups are multiples of.
+# Groups must be multiples of this number of rows.
 ROWS = 128
 M_GROUPED, K_GROUPED = "m_grouped_bf16_gemm_nt_contiguous", "k_grouped_bf16_gemm_tn_contiguous"
 
 
 def why_not(multiple):
-    """The reason that keeps it from taking part where groups are multiples of so many rows, or None."""
+    """Returns the reason why DeepGEMM cannot run with groups that are multiples of this number, or
+    None.
+    """
     if not importlib.util.find_spec("deep_gemm"):
         return "Python does not find deep_gemm"
     if multiple % ROWS:
@@ -31,7 +36,7 @@ def why_not(multiple):
 
 
 def name():
-    """Name of the contender, which says where torch helps out."""
+    """Returns the contender's name, which mentions the parts that torch does."""
     import deep_gemm
 
     return "DeepGEMM bf16" if hasattr(deep_gemm, K_GROUPED) else "DeepGEMM bf16, K-grouped torch"
@@ -39,8 +44,11 @@ def name():
 
 @functools.lru_cache(maxsize=None)
 def operators():
-    """Operators, so that graphs hold them: x [M, K] by weights [E, N, K], or by a view of [E, K, N], and the gradient of weights
-    [E, N, K]."""
+    """Registers operators, so that graphs contain them.
+
+    They compute x [M, K] by weights [E, N, K], or by a view of [E, K, N], and the gradient of
+    weights [E, N, K].
+    """
     import deep_gemm
     import torch
 
@@ -68,7 +76,9 @@ def operators():
 
 
 def make_matmul(ends, device):
-    """The grouped matmul of x [M, K] and weights [E, K, N], dense as [E, N, K], for groups that end there."""
+    """Returns the grouped matmul of x [M, K] and weights [E, K, N] (dense as [E, N, K]) for groups
+    with these ends.
+    """
     import torch
 
     m_grouped, k_grouped = operators()

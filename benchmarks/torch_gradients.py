@@ -6,8 +6,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Times the gradients that recipe "forward_only" of fp8moe.torch leaves in bf16 (docs/users/pytorch.md), beside torch's grouped matmul and
-the passes that make zero what it leaves undefined: rows of no group, and experts without tokens.
+"""Times the gradients that recipe "forward_only" of fp8moe.torch computes in bf16
+(docs/users/pytorch.md), beside torch's grouped matmul. torch also needs passes that zero what it
+leaves undefined: remainder rows, and experts without tokens.
 
     python3 benchmarks/torch_gradients.py
 
@@ -17,7 +18,8 @@ Without the compiler on the machine, prepare artifacts on another one, and name 
       python3 -m fp8moe prepare grouped_mm --sizes=$sizes --recipe forward_only --target=sm_90a -o FOLDER
     done
 
-Groups end at random rows. Both are first compared with each other. timing.py says how time is measured.
+Groups end at random rows. Both results are first compared with each other. timing.py documents the
+method.
 """
 
 import argparse
@@ -28,7 +30,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Tokens, K, N, experts.
 SHAPES = [(32768, 2048, 1536, 128), (16384, 7168, 2048, 8), (16384, 2048, 1408, 64)]
-# The difference of two roundings of one sum to bf16.
+# Tolerance: two roundings of one sum to bf16 may differ.
 TOLERANCE = 4e-3
 
 

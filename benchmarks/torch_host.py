@@ -6,15 +6,17 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""How long eager calls of fp8moe.torch keep the host, beside torch's own of the same kind: what `torch_layer.py --host`
-measures. Two of them are operators of one quantization each: a plain kernel, and a single-pass one, which takes a
-workspace, tensor maps and a cooperative launch. This compiles them where the measurement has no compiler:
+"""Measures the host time of eager fp8moe.torch calls beside torch's own, for `torch_layer.py
+--host`. Two contenders are operators of one quantization each: a plain kernel, and a single-pass
+kernel with a workspace, tensor maps and a cooperative launch. This command compiles them for a
+machine without the compiler:
 
     python3 benchmarks/torch_host.py --target=sm_90a -o FOLDER
 
-A row is a contender's time until the call returns, and the same without launches: the runtime is replaced by a function
-that does nothing, so what is left is Python, torch's allocations and autograd. The difference is the runtime's and the
-driver's, on a CPU the kernels' too. Microseconds are those of a host: the last columns are over torch's own in the same run.
+Each contender has two times until the call returns: with launches, and with the runtime replaced by
+a function that does nothing. The latter consists of Python, torch's allocations and autograd. The
+difference is the runtime and the driver, on a CPU also the kernels. Microseconds depend on the
+host, so the last columns are relative to torch's own in the same run.
 """
 
 import argparse
@@ -27,7 +29,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CALLS = 20
-# Rows of each expert: few, so that the host is what takes time.
+# Rows per expert, few enough that host time dominates.
 ROWS = 16
 WIDTH, GROUPS = 512, 8
 PLAIN, SINGLE_PASS = "quantize, plain", "quantize, single-pass"
@@ -59,7 +61,7 @@ def quantize_request(chip):
 
 @contextlib.contextmanager
 def no_launches():
-    """Known calls of all operators return without having done anything."""
+    """Lets cached calls of all operators return without launching."""
     from fp8moe.torch import _ops
 
     programs = [program for op in _ops._ops.values() for program in op._programs.values()]
@@ -86,12 +88,13 @@ def through_dispatcher():
 
 
 def time_host(contenders, rounds, rng, device):
-    """Times the functions of {(what, who): function} in random turns: for each the microseconds until a call returns, [least, median]
-    over the rounds."""
+    """Times the functions of {(what, who): function} in random order. Returns for each the
+    microseconds until a call returns, [minimum, median].
+    """
     import torch
 
     found = {name: [] for name in contenders}
-    for turn in range(rounds + 1):  # the first one warms up
+    for turn in range(rounds + 1):  # the first round warms up
         for name in rng.sample(list(contenders), len(contenders)):
             run = contenders[name]
             if device == "cuda":
@@ -105,7 +108,7 @@ def time_host(contenders, rounds, rng, device):
 
 
 def quantize_contenders(device):
-    """{(PLAIN or SINGLE_PASS, who): function}."""
+    """Returns {(PLAIN or SINGLE_PASS, who): function}."""
     import torch
 
     import fp8moe
@@ -133,8 +136,9 @@ def quantize_contenders(device):
 
 
 def step_contenders(what, functions, x, parameters):
-    """{(what, who): function}, forward and with backward, for {who: function of x, weights and offsets}. Parameters are
-    [experts, out, in]."""
+    """Returns {(what, who): function}, forward and with backward, for {who: function of x, weights
+    and offsets}. Parameters are [experts, out, in].
+    """
     import torch
 
     from fp8moe.torch import quantize_weights
@@ -165,14 +169,16 @@ def make_parameter(device, *sizes):
 
 
 def grouped_mm_contenders(shape, functions, device):
-    """Steps of one grouped matmul; `shape` is (tokens, hidden, width of the model, experts), and they have ROWS tokens an expert."""
+    """Returns steps of one grouped matmul. `shape` is (tokens, hidden, width, experts), but each
+    expert has ROWS tokens.
+    """
     _, hidden, width, experts = shape
     x = make_parameter(device, experts * ROWS, hidden)
     return step_contenders("grouped_mm", functions, x, [make_parameter(device, experts, width, hidden)])
 
 
 def experts_contenders(shape, functions, device):
-    """Steps of a whole layer; `shape` as above."""
+    """Returns steps of a whole layer with the same `shape`."""
     _, hidden, width, experts = shape
     sizes = [(experts, 2 * hidden, width), (experts, width, hidden)]
     x = make_parameter(device, experts * ROWS, width)
@@ -180,12 +186,14 @@ def experts_contenders(shape, functions, device):
 
 
 def with_ours(function, others):
-    """All contenders of a table: ours in all ways, and others."""
+    """Returns all contenders of a table: fp8moe's variants, and others."""
     return {"fp8moe": function, "fp8moe, kept": function, f"fp8moe, {DISPATCHER}": function, **others}
 
 
 def measure(shape, matmuls, layers, rounds, rng, device):
-    """Prints a table of all contenders, ours and {who: grouped matmul} and {who: experts} of others, and returns its rows."""
+    """Prints a table of all contenders and returns its rows. `matmuls` and `layers` are {who:
+    function} of other libraries.
+    """
     import fp8moe.torch
 
     contenders = {
@@ -221,7 +229,7 @@ def main():
     parser.add_argument("--target", required=True, metavar="CHIP", help="compile the quantizations for this chip")
     parser.add_argument("-o", dest="output", required=True, metavar="FOLDER", help="a folder for FP8MOE_ARTIFACTS")
     options = parser.parse_args()
-    sys.path.append(str(ROOT / "python-bindings"))  # behind an installed package, which may have the compiler
+    sys.path.append(str(ROOT / "python-bindings"))  # after an installed package, which may contain the compiler
     from fp8moe import cache
 
     print(cache.put(quantize_request(options.target), options.output))

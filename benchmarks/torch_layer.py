@@ -6,29 +6,37 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Times the feed-forward network of a layer's experts, forward and backward under torch.compile: fp8moe.torch.experts,
-torchao's FP8 grouped matmul (when torchao is installed) and torch's bf16 grouped matmul, all but the first with the same
-SwiGLU between them. "fp8moe, both forms" quantizes weights once in each step, for both directions; "fp8moe, kept" is a
-microbatch that finds them quantized by an earlier one. With --group-multiple=128
-DeepGEMM's bf16 grouped matmul is one more, where deep_gemm is installed (torch_deepgemm.py).
+"""Times the feed-forward network of a layer's experts under torch.compile, forward and backward.
+Contenders are fp8moe.torch.experts, torchao's FP8 grouped matmul (if installed) and torch's bf16
+grouped matmul. All but the first use the same SwiGLU.
+
+"fp8moe, both forms" quantizes weights once per step for both directions. "fp8moe, kept" is a
+microbatch with cached quantized weights. With --group-multiple=128, DeepGEMM's bf16 grouped matmul
+joins if it is installed (torch_deepgemm.py).
 
     python3 -m fp8moe prepare grouped_mm $(python3 benchmarks/torch_layer.py --sizes) --target=sm_90a -o build/torch_layer
     python3 -m fp8moe prepare kept_grouped_mm $(python3 benchmarks/torch_layer.py --sizes) --target=sm_90a -o build/torch_layer
     FP8MOE_ARTIFACTS=build/torch_layer python3 benchmarks/torch_layer.py --json build/torch_layer.json
 
-Where the compiler is installed too, only the last command is needed. Outputs and gradients of all contenders are first
-compared with float64, group by group; nothing is timed where one has less than the least signal-to-noise ratio. Times are medians in
-random turns (timing.py); tensors are larger than the L2 cache. Peak memory is what a step needs beside its inputs, kept
-weights among them: outputs, gradients and what is between. Host time is that of one grouped matmul, eager, with few rows, until the call returns.
+With the compiler installed, only the last command is needed.
 
-With --cpu-check a small layer runs on the CPU and is compared, and nothing is timed.
+Outputs and gradients of all contenders are first compared with float64, group by group. Nothing is
+timed if a signal-to-noise ratio is too low. Times are medians in random order (timing.py), and
+tensors exceed the L2 cache.
 
-With --host only the host time of eager calls is measured, on a GPU or, with tensors so small that kernels take little of it, on the
-CPU (torch_host.py): of operators of one quantization, of a grouped matmul and of the whole layer, also with kept weights, and through
-torch's dispatcher, which code takes that is traced or looked at (fp8moe.torch goes past it elsewhere).
+Peak memory is that of a step without its inputs, cached weights included: outputs, gradients and
+intermediates. Host time is that of one eager grouped matmul with few rows until the call returns.
 
-With --first-step only the first step is timed, compiled, of a process that finds in the caches, ours and Inductor's, what a process
-before it has compiled: from when it imports fp8moe.torch, or does not, until the device is done. It takes the first shape.
+--cpu-check compares a small layer on the CPU and times nothing.
+
+--host only measures the host time of eager calls, on a GPU, or on the CPU with tiny tensors
+(torch_host.py). It covers operators of one quantization, a grouped matmul, and the whole layer,
+also with cached weights. It also covers torch's dispatcher, which traced code takes; otherwise
+fp8moe.torch bypasses it.
+
+--first-step only times the first compiled step of a process that finds warm caches, fp8moe's and
+Inductor's. The time begins before fp8moe.torch is imported and ends when the device is done. It
+uses the first shape.
 """
 
 import argparse
@@ -52,23 +60,24 @@ SHAPES = [  # tokens, hidden, width of the model, experts
     (131072, 2048, 7168, 8),
 ]
 CPU_SHAPES = [(96, 48, 64, 4)]
-# torchao needs groups, and torch rows, that are multiples of so many elements.
+# torchao needs groups, and torch rows, that are multiples of this many elements.
 MULTIPLE = 16
 RESULTS = ("y", "grad x", "grad gate_up", "grad down")
-# e4m3 has 3 bits after the leading one: a product of two roundings is off by 4% in the mean. A gradient has seen four.
+# e4m3 has 3 mantissa bits: a product of two rounded numbers has a mean error of 4%. A gradient
+# passes four such products.
 LEAST_SQNR_DB = 18.0
 HOST_CPU_SHAPE = (32, 16, 16, 2)
 GIB = 2.0**30
 
 
 def sizes_of(shape):
-    """K, N and E of both grouped matmuls."""
+    """Returns K, N and E of both grouped matmuls."""
     _, hidden, width, experts = shape
     return [(width, 2 * hidden, experts), (hidden, width, experts)]
 
 
 class Layer:
-    """The tensors of a layer; in memory its weights are dense [experts, out, in]."""
+    """The tensors of a layer. Its weights are dense as [experts, out, in]."""
 
     def __init__(self, shape, device, rng, multiple=MULTIPLE):
         import torch
@@ -86,8 +95,9 @@ class Layer:
         self.offsets = torch.tensor(self.ends, dtype=torch.int32, device=device)
 
     def step(self, experts, prepare=lambda weights: weights, in_step=False):
-        """A function that runs forward and backward, with weights as `prepare` gives them before or in each step, and returns
-        RESULTS."""
+        """Returns a function that runs forward and backward and returns RESULTS. `prepare`
+        transforms the weights once, or in each step with `in_step`.
+        """
         import torch
 
         compiled = torch.compile(experts, dynamic=False)
@@ -102,7 +112,7 @@ class Layer:
         return run
 
     def exact(self, g):
-        """Group g in float64: its rows, and RESULTS for them and for its expert."""
+        """Returns group g in float64: its rows, and RESULTS for them and for its expert."""
         import torch
 
         rows = slice(self.ends[g - 1] if g else 0, self.ends[g])
@@ -112,7 +122,9 @@ class Layer:
         return rows, (y.detach(), *torch.autograd.grad(y, inputs, self.grad_y[rows].double()))
 
     def sqnr_db(self, contenders):
-        """Signal over quantization noise of RESULTS, {name: [dB]}, from {name: results}."""
+        """Returns the signal-to-quantization-noise ratios of RESULTS, {name: [dB]}, from {name:
+        results}.
+        """
         signal = [0.0] * len(RESULTS)
         noise = {name: [0.0] * len(RESULTS) for name in contenders}
         for g in range(len(self.ends)):
@@ -134,7 +146,7 @@ def swiglu(h):
 
 
 def experts_of(matmul):
-    """The result of fp8moe.torch.experts, with another grouped matmul."""
+    """Returns a function like fp8moe.torch.experts with another grouped matmul."""
     return lambda x, gate_up, down, offsets: matmul(swiglu(matmul(x, gate_up, offsets)), down, offsets)
 
 
@@ -145,7 +157,7 @@ def bf16_matmul(x, weights, offsets):
 
 
 def matmuls(options):
-    """The grouped matmul of each contender."""
+    """Returns the grouped matmul of each contender."""
     import fp8moe.torch
     from moe_layer import torchao_matmul
 
@@ -165,7 +177,9 @@ def peak_gib(run):
 
 
 def host_us(shape, contenders, rounds, rng):
-    """Median microseconds until one call of a grouped matmul returns, and with its backward, {name: [us, us]}."""
+    """Returns the median microseconds until a grouped matmul returns, and with its backward, {name:
+    [us, us]}.
+    """
     import torch_host
 
     found = torch_host.time_host(torch_host.grouped_mm_contenders(shape, contenders, "cuda"), rounds, rng, "cuda")
@@ -173,7 +187,7 @@ def host_us(shape, contenders, rounds, rng):
 
 
 def measure_host(options, rng):
-    """The rows of torch_host.measure, for a small layer."""
+    """Returns the rows of torch_host.measure for a small layer."""
     import torch
     import torch_host
 
@@ -188,7 +202,7 @@ def measure_host(options, rng):
 
 
 def print_kernels(name, run):
-    """The kernels of a step by their time."""
+    """Prints the kernels of a step by their time."""
     import torch
 
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
@@ -203,7 +217,7 @@ def print_kernels(name, run):
 
 
 def measure(shape, options, rng):
-    """The figures of a shape: {"shape", "contenders": {name: figures}}."""
+    """Returns the figures of a shape: {"shape", "contenders": {name: figures}}."""
     import torch
 
     import fp8moe.torch
@@ -244,7 +258,7 @@ def measure(shape, options, rng):
 
 
 def measure_first_steps(shape, options):
-    """Seconds of the first step of a second process, {name: seconds}."""
+    """Returns the seconds of the first step of a second process, {name: seconds}."""
     names = ["fp8moe", "torch bf16"] if options.no_torchao else ["fp8moe", "torchao fp8", "torch bf16"]
     command = [sys.executable, __file__, f"--seed={options.seed}", f"--only={shape[0]}"]
     if options.cpu_check:
@@ -261,7 +275,7 @@ def measure_first_steps(shape, options):
 
 
 def take_first_step(name, shape, options, rng):
-    """The work of one of these processes."""
+    """Runs in one of these processes."""
     import torch
 
     device = "cpu" if options.cpu_check else "cuda"
@@ -302,12 +316,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", action="store_true", help="print the --sizes of `python -m fp8moe prepare` and exit")
     parser.add_argument("--cpu-check", action="store_true", help="compare a small layer on the CPU")
-    parser.add_argument("--host", action="store_true", help="only time the host, on the CPU where there is no GPU")
+    parser.add_argument("--host", action="store_true", help="only time the host, on the CPU if there is no GPU")
     parser.add_argument("--first-step", action="store_true", help="only time the first step of a second process")
     parser.add_argument("--first-step-of", metavar="NAME", help=argparse.SUPPRESS)
-    parser.add_argument("--only", type=int, nargs="+", metavar="TOKENS", help="only shapes with so many tokens")
+    parser.add_argument("--only", type=int, nargs="+", metavar="TOKENS", help="only shapes with these numbers of tokens")
     parser.add_argument("--rounds", type=int, default=21, help="timings of each contender (default: 21)")
-    parser.add_argument("--no-torchao", action="store_true", help="leave torchao out, which tunes for minutes")
+    parser.add_argument("--no-torchao", action="store_true", help="skip torchao, whose tuning takes minutes")
     parser.add_argument(
         "--group-multiple",
         type=int,
@@ -315,7 +329,7 @@ def main():
         metavar="N",
         help=f"tokens of a group are a multiple of N, itself one of {MULTIPLE} (default: {MULTIPLE}); with 128, DeepGEMM takes part",
     )
-    parser.add_argument("--profile", action="store_true", help="print the kernels of each contender, too")
+    parser.add_argument("--profile", action="store_true", help="also print the kernels of each contender")
     parser.add_argument("--seed", type=int, default=0, help="seed of tensors and groups (default: 0)")
     parser.add_argument("--json", help="save all figures here")
     options = parser.parse_args()
@@ -330,7 +344,7 @@ def main():
     if options.sizes:
         return print(" ".join(dict.fromkeys(f"--sizes={K},{N},{E}" for shape in shapes for K, N, E in sizes_of(shape))))
 
-    sys.path.append(str(ROOT / "python-bindings"))  # behind an installed package, which may have the compiler
+    sys.path.append(str(ROOT / "python-bindings"))  # after an installed package, which may contain the compiler
     import torch
     import torch_deepgemm
 

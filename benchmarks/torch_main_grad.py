@@ -6,19 +6,21 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Times a microbatch of a layer's experts whose gradients of weights are added to buffers of f32, forward and backward in
-eager code with weights that were quantized for the whole step: by the matmul as it writes them (`main_grads` of
-fp8moe.torch.experts), as gradients in bf16 that are added afterwards, and so for torch's bf16 grouped matmul (its SwiGLU compiled).
+"""Times a microbatch of a layer's experts in eager code, forward and backward, with cached
+quantized weights. Weight gradients are added to f32 buffers. The matmul adds them itself
+(`main_grads` of fp8moe.torch.experts), or bf16 gradients are added afterwards. torch's bf16 grouped
+matmul is the peer (its SwiGLU is compiled).
 
     python3 -m fp8moe prepare kept_grouped_mm $(python3 benchmarks/torch_layer.py --sizes) --target=sm_90a -o build/main_grad
     python3 -m fp8moe prepare add_grad_weights $(python3 benchmarks/torch_layer.py --sizes) --target=sm_90a -o build/main_grad
     FP8MOE_ARTIFACTS=build/main_grad python3 benchmarks/torch_main_grad.py --json build/main_grad.json
 
-Where the compiler is installed too, only the last command is needed. Results and sums of two microbatches are first compared with float64, expert by
-expert; nothing is timed where one has less than the least signal-to-noise ratio. Times are medians in random turns (timing.py);
-tensors are larger than the L2 cache. Peak memory is what a microbatch needs beside its inputs, kept weights and buffers.
+With the compiler installed, only the last command is needed. Results and sums of two microbatches
+are first compared with float64, expert by expert. Nothing is timed if a signal-to-noise ratio is
+too low. Times are medians in random order (timing.py), and tensors exceed the L2 cache. Peak memory
+is that of a microbatch without its inputs, cached weights and buffers.
 
-With --cpu-check a small layer runs on the CPU and is compared, and nothing is timed.
+--cpu-check compares a small layer on the CPU and times nothing.
 """
 
 import argparse
@@ -33,14 +35,16 @@ from torch_layer import CPU_SHAPES, LEAST_SQNR_DB, ROOT, SHAPES, Layer, bf16_mat
 
 
 def make_totals(layer):
-    """Buffers of f32 that lie as the weights do."""
+    """Returns f32 buffers in the layout of the weights."""
     import torch
 
     return [torch.zeros_like(weights, dtype=torch.float32) for weights in (layer.gate_up, layer.down)]
 
 
 def make_steps(layer):
-    """{name: (a microbatch, which returns y and the gradient of x, its buffers)}."""
+    """Returns {name: (a function that runs a microbatch and returns y and the gradient of x, its
+    buffers)}.
+    """
     import torch
 
     import fp8moe.torch
@@ -53,7 +57,7 @@ def make_steps(layer):
 
     def in_place(totals):
         y = fp8moe.torch.experts(layer.x, *kept, layer.offsets, main_grads=totals)
-        # All gradients, as backward() asks for; that of x is not kept from one microbatch to the next.
+        # backward() computes all gradients. The gradient of x is not accumulated over microbatches.
         layer.x.grad = None
         y.backward(layer.grad_y)
         return y.detach(), layer.x.grad
@@ -91,7 +95,7 @@ def measure(shape, options, rng):
     results = {}
     for name, (step, totals) in steps.items():
         step()
-        # Half of the sum of two equal gradients is each of them.
+        # Both gradients are equal, so half of the sum is each of them.
         results[name] = (*step(), *(total / 2 for total in totals))
     for name, ratios in layer.sqnr_db(results).items():
         figures[name]["sqnr_db"] = ratios
@@ -122,7 +126,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=9, help="timings of each contender (default: 9)")
     parser.add_argument("--seed", type=int, default=0, help="seed of inputs and groups (default: 0)")
     parser.add_argument("--json", help="save the table here")
-    parser.add_argument("--cpu-check", action="store_true", help="compare on the CPU, and time nothing")
+    parser.add_argument("--cpu-check", action="store_true", help="compare on the CPU and time nothing")
     options = parser.parse_args()
     try:
         import torch
@@ -130,7 +134,7 @@ def main():
         parser.error("needs PyTorch")
     if not options.cpu_check and not torch.cuda.is_available():
         parser.error("torch sees no GPU; --cpu-check compares on the CPU")
-    sys.path.append(str(ROOT / "python-bindings"))  # behind an installed package, which may have the compiler
+    sys.path.append(str(ROOT / "python-bindings"))  # after an installed package, which may contain the compiler
     rng = random.Random(options.seed)
     torch.manual_seed(options.seed)
     device = "CPU" if options.cpu_check else torch.cuda.get_device_name()

@@ -10,8 +10,9 @@
 
     python3 benchmarks/torch_permute.py --json build/torch_permute.json
 
-`forward` is both ways, `with backward` the gradients of tokens and of routing weights too. Results are first compared with float64. Times
-are medians in random turns (timing.py). No kernel of the compiler runs. With --cpu-check a small case is compared, and nothing is timed.
+`forward` permutes and unpermutes; `with backward` adds the gradients of tokens and routing weights.
+Results are first compared with float64. Times are medians in random order (timing.py). No kernel of
+the compiler runs. --cpu-check compares a small case and times nothing.
 """
 
 import argparse
@@ -31,7 +32,7 @@ TOLERANCE = 0.01  # of roundings to bf16
 
 
 def make_inputs(shape, device):
-    """Tokens, experts, routing weights and a gradient."""
+    """Returns tokens, experts, routing weights and a gradient."""
     import torch
 
     tokens, width, k, experts = shape
@@ -48,7 +49,7 @@ def there_and_back(x, experts, weights, count):
 
 
 def check(shape, name, results, inputs):
-    """Each token comes back times the sum of its weights."""
+    """Checks that each token comes back times the sum of its weights."""
     x, _, weights, gradient = (tensor.detach().double() if tensor.is_floating_point() else tensor for tensor in inputs)
     total = weights.sum(1, keepdim=True)
     exact = x * total, gradient * total, (gradient * x).sum(1, keepdim=True).expand_as(weights)
@@ -59,7 +60,7 @@ def check(shape, name, results, inputs):
 
 
 def measure(shape, options, rng):
-    """Microseconds of each contender."""
+    """Returns the microseconds of each contender."""
     import torch
 
     device = "cpu" if options.cpu_check else "cuda"
@@ -96,7 +97,7 @@ def main():
     parser.add_argument("--seed", type=int, default=0, help="seed of tokens and experts (default: 0)")
     parser.add_argument("--json", help="save all figures here")
     options = parser.parse_args()
-    sys.path.append(str(ROOT / "python-bindings"))  # behind an installed package
+    sys.path.append(str(ROOT / "python-bindings"))  # after an installed package
     import torch
 
     rng = random.Random(options.seed)

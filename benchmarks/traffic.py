@@ -5,12 +5,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===-----------------------------------------------------------------------===#
-"""Counts the bytes that launches read from memory, write to it and load into multiprocessors.
+"""Counts the bytes that launches read from memory, write to it and load into SMs.
 
-The counters are those of Nsight Compute (`ncu`, of the CUDA Toolkit), which runs a command of its own. So a benchmark
-has two halves: `count` runs it once more under ncu, and there it calls `launch` for each contender. ncu empties the L2
-cache before each kernel. What a kernel leaves in that cache is not yet written, so results of some 50 MB seem to cost
-nothing.
+Nsight Compute (`ncu`, of the CUDA Toolkit) counts them, and it must start the process. A benchmark
+therefore has two halves: `count` runs it again under ncu, where it calls `launch` for each
+contender. ncu empties the L2 cache before each kernel. Results that are still in that cache are not
+written yet, so about 50 MB of results appear free.
 """
 
 import contextlib
@@ -23,20 +23,21 @@ import shutil
 import subprocess
 import tempfile
 
-# Counters of ncu by the fields of Traffic. Bytes that multicasts deliver count once for each
-# multiprocessor.
+# Counters of ncu by the fields of Traffic. Bytes of a multicast count once for each SM.
 METRICS = {
     "read": "dram__bytes_read.sum",
     "written": "dram__bytes_write.sum",
     "loaded": "l1tex__m_xbar2l1tex_read_bytes.sum",
 }
-# Around the name of a contender in what ncu prints of a kernel's NVTX ranges.
+# These enclose a contender's name in the NVTX ranges that ncu prints for a kernel.
 BEGIN, END = "contender/", "/end"
 
 
 @dataclasses.dataclass
 class Traffic:
-    """One contender, all its kernels together: bytes from memory, to memory, and into multiprocessors."""
+    """Bytes of one contender, summed over its kernels: read from memory, written to memory, and
+    loaded into SMs.
+    """
 
     read: float = 0
     written: float = 0
@@ -44,7 +45,7 @@ class Traffic:
 
 
 def launch(name, run):
-    """Runs a contender, which has run before, such that `count`, in the process above, finds its kernels."""
+    """Runs a warmed-up contender so that `count`, in the parent process, finds its kernels."""
     import torch
 
     torch.cuda.synchronize()
@@ -54,7 +55,7 @@ def launch(name, run):
 
 @contextlib.contextmanager
 def profiled():
-    """ncu counts the kernels that start in here."""
+    """A context in which ncu counts the kernels that start."""
     import torch
 
     torch.cuda.profiler.start()
@@ -66,7 +67,7 @@ def profiled():
 
 
 def count(command):
-    """The traffic of every contender that `command` launches, by name."""
+    """Returns the traffic of every contender that `command` launches, by name."""
     ncu = shutil.which("ncu")
     if not ncu:
         raise SystemExit("error: ncu is not on the PATH: it counts bytes, and is part of the CUDA Toolkit")
@@ -86,7 +87,9 @@ def count(command):
 
 
 def parse(text):
-    """The output of ncu as CSV, behind messages of its own: a line of names, one of units, and each kernel."""
+    """Parses ncu's CSV output, which follows its messages: a row of names, a row of units, then the
+    kernels.
+    """
     start = text.find('"ID",')
     if start < 0:
         return {}
