@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// From IR to numbers through the files: what the writer says, the runtime must
-// understand, and the entry of a kernel must pass its parameters.
+// Tests the path from IR to numbers through files. The runtime must accept the
+// writer's manifest, and a kernel's entry must pass its parameters.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,7 +30,7 @@ using namespace mlir::fp8moe;
 
 namespace {
 
-/// y[i] = 3 * x[i * stride] + n, through a workspace.
+/// Computes y[i] = 3 * x[i * stride] + n through a workspace.
 constexpr const char *source = R"(
 llvm.func @scale(%x: !llvm.ptr, %stride: i64, %t: !llvm.ptr, %n: i64) {
   %c0 = llvm.mlir.constant(0 : i64) : i64
@@ -101,7 +101,7 @@ protected:
     OwningOpRef<ModuleOp> module =
         parseSourceString<ModuleOp>(source, &mlirContext);
     ASSERT_TRUE(module);
-    // Twice, because the linker in this process has global state.
+    // Links twice, because the linker in this process has global state.
     for (int i = 0; i < 2; ++i)
       ASSERT_TRUE(
           succeeded(writeArtifact(*module, *lookupTarget("cpu"), dir,

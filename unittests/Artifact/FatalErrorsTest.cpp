@@ -19,7 +19,7 @@ using namespace mlir::fp8moe;
 
 namespace {
 
-/// The errors of `action` as code generation.
+/// Returns the errors of `action`, run as code generation.
 std::string getErrors(function_ref<LogicalResult()> action) {
   MLIRContext context;
   std::string errors;
@@ -38,8 +38,7 @@ TEST(FatalErrors, BecomeDiagnostics) {
         std::string("code generation failed: ") + reason);
 }
 
-/// The inner failure is over when the outer one comes, and its errors are
-/// reported, too.
+/// An inner failure ends before the outer one, and both report their errors.
 TEST(FatalErrors, MayBeInsideOfEachOther) {
   EXPECT_EQ(getErrors([]() -> LogicalResult {
               EXPECT_EQ(getErrors([]() -> LogicalResult {
@@ -51,7 +50,7 @@ TEST(FatalErrors, MayBeInsideOfEachOther) {
             "code generation failed: outer");
 }
 
-/// The next crash would print what is on it.
+/// Otherwise the next crash would print stale entries.
 TEST(FatalErrors, LeaveNoStackTrace) {
   const void *before = llvm::SavePrettyStackState();
   getErrors([]() -> LogicalResult {

@@ -22,7 +22,7 @@ using namespace mlir::fp8moe;
 
 namespace {
 
-/// Two kernels with a variable each, and one that is declared for all.
+/// Two kernels with a variable each, and a shared declaration.
 constexpr const char *separable = R"(
   target triple = "nvptx64-nvidia-cuda"
   @dynamic = external addrspace(3) global [0 x i8]
@@ -102,7 +102,7 @@ TEST_F(KernelPartsTest, OneKernelIsNotTakenApart) {
   EXPECT_EQ(countParts("define ptx_kernel void @only() { ret void }"), 0u);
 }
 
-/// Each part would have a variable of its own.
+/// In separate parts, each kernel would get its own copy of the variable.
 TEST_F(KernelPartsTest, KernelsThatShareAVariableStayTogether) {
   const std::string third = R"(
     define ptx_kernel void @third() {

@@ -18,8 +18,8 @@ using namespace mlir::fp8moe;
 
 namespace {
 
-/// The output of ptxas of CUDA 13 for two kernels, the first of which calls a
-/// function that was not inlined.
+/// Output of CUDA 13's ptxas for two kernels. The first one calls a function
+/// that was not inlined.
 constexpr const char *ptxasLog = R"(ptxas info    : 0 bytes gmem
 ptxas info    : Compiling entry function 'first' for 'sm_90a'
 ptxas info    : Function properties for first
@@ -72,7 +72,7 @@ TEST(HsacoResources, RefusesWhatIsNoCodeObject) {
   EXPECT_TRUE(failed(readHsacoResources("", loc)));
   EXPECT_NE(message.find("is no ELF file"), std::string::npos) << message;
   EXPECT_TRUE(failed(readHsacoResources(std::string(64, '\x7f'), loc)));
-  // A header that promises sections which are not there.
+  // The header declares sections beyond the end of the file.
   std::string truncated = "\x7f"
                           "ELF\2\1\1";
   truncated.resize(64);
@@ -95,7 +95,7 @@ TEST(PtxasTest, SpillingKernelsKeepFewerBlocks) {
   a.spills = 16;
   EXPECT_TRUE(leaveMoreRegisters(ptx, {a, ab}));
   EXPECT_TRUE(leaveMoreRegisters(ptx, {a, ab}));
-  // One block is the least.
+  // One resident block is the least.
   EXPECT_FALSE(leaveMoreRegisters(ptx, {a, ab}));
   EXPECT_EQ(ptx, ".visible .entry a(\n)\n.maxntid 128\n.minnctapersm 1\n{}\n"
                  ".visible .entry ab(\n)\n.maxntid 128\n.minnctapersm 2\n{}\n");

@@ -41,7 +41,7 @@ void expectContains(const std::string &text, const char *part) {
       << text;
 }
 
-/// A context whose diagnostics are collected.
+/// A context that collects diagnostics.
 class CompilerTest : public testing::Test {
 protected:
   void SetUp() override {

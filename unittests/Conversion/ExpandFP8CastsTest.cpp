@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 //
-// Runs the expansion on constants, folds what it built, and compares the result
-// with LLVM's own conversion: every code of every format, and the f32 patterns
+// Runs the expansion on constants, folds the result, and compares it with
+// LLVM's conversion. Inputs are every code of every format, and f32 values
 // around each rounding boundary.
 //
 //===----------------------------------------------------------------------===//
@@ -44,8 +44,8 @@ protected:
             Float8E5M2FNUZType::get(&context)};
   }
 
-  /// Casts constants with `OpTy`, expands the cast, folds it, and returns the
-  /// constants that are left.
+  /// Casts constants with `OpTy`, expands and folds the cast, and returns the
+  /// resulting constants.
   template <typename OpTy>
   SmallVector<APFloat> cast(ArrayRef<APFloat> inputs, FloatType source,
                             FloatType target) {
@@ -82,13 +82,13 @@ protected:
   MLIRContext context;
 };
 
-/// The code that the pass gives NaN in a format.
+/// Returns the code that the pass uses for NaN in a format.
 uint64_t canonicalNaN(FloatType format) {
   return isa<Float8E4M3FNUZType, Float8E5M2FNUZType>(format) ? 0x80 : 0x7F;
 }
 
-/// Patterns of f32 that decide how `format` rounds: every value of the format,
-/// every midpoint of neighbours, and the f32 values next to both.
+/// Returns the f32 values that decide how `format` rounds: each value of the
+/// format, each midpoint of neighbours, and the f32 values next to both.
 SmallVector<APFloat> boundaryPatterns(FloatType format) {
   SmallVector<APFloat> patterns;
   auto addBits = [&](uint32_t bits) {
@@ -111,7 +111,7 @@ SmallVector<APFloat> boundaryPatterns(FloatType format) {
     if (std::isfinite(value) && std::isfinite(next))
       addBits(llvm::bit_cast<uint32_t>((value + next) / 2));
   }
-  // One step above the largest value lies the last midpoint.
+  // The last midpoint is beyond the largest value.
   bool losesInfo;
   APFloat largest = APFloat::getLargest(format.getFloatSemantics());
   largest.convert(APFloat::IEEEsingle(), APFloat::rmNearestTiesToEven,

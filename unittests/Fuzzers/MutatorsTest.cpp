@@ -42,8 +42,8 @@ func.func @cast(%x: tensor<8x64xf32>) -> tensor<64x8xf32> {
 
 static constexpr unsigned kSeeds = 500;
 
-/// How many of the texts that `change` makes the parser, and with `verifies`
-/// the verifier, takes.
+/// Returns how many of the texts that `change` makes are accepted by the
+/// parser, and with `verifies` also by the verifier.
 template <typename Change>
 static unsigned countAccepted(bool verifies, Change change) {
   mlir::DialectRegistry registry;

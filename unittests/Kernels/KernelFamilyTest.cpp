@@ -31,7 +31,7 @@ protected:
     context.loadDialect<FP8MoEDialect, func::FuncDialect>();
   }
 
-  /// Row-major along the rows that are reduced, from a column-major input too.
+  /// A row-major output reduced along rows. The input may be column-major.
   QuantizeWork jagged(bool fromRows) {
     QuantizeWork work;
     work.context = &context;
@@ -45,7 +45,7 @@ protected:
     return work;
   }
 
-  /// The families of a work's candidates, in their order.
+  /// Returns the families of a work's candidates, in order.
   std::vector<std::string> rankFamilies(const KernelWork &work,
                                         StringRef chip) {
     std::vector<std::string> names;
@@ -91,7 +91,7 @@ TEST_F(KernelFamilyTest, EveryTileHasOneFamily) {
   }
 }
 
-/// Quantizes along one axis, but has no tiles.
+/// A family that quantizes along one axis but has no tiles.
 class OtherQuantizeFamily : public KernelFamily {
 public:
   StringRef getName() const override { return "other"; }
@@ -104,7 +104,7 @@ public:
   bool isGeneral() const override { return false; }
 };
 
-/// The class of a family does not follow from its work.
+/// The class of a family is independent of the class of its work.
 TEST_F(KernelFamilyTest, FamiliesOfOneWorkMayHaveOtherClasses) {
   OtherQuantizeFamily other;
   EXPECT_FALSE(isa<AxisQuantizeFamily>(static_cast<KernelFamily &>(other)));
@@ -164,8 +164,8 @@ TEST_F(KernelFamilyTest, EveryGPUHasGeneralFamiliesForQuantizations) {
   }
 }
 
-/// Kernels whose schedule follows from strides cost what they move, and more
-/// where that is transposed.
+/// Kernels whose design follows from strides cost the bytes that they move, and
+/// more if they transpose.
 TEST_F(KernelFamilyTest, ConversionsCostTheirBytes) {
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(
       R"(func.func @f(%x: tensor<4096x4096xbf16>, %q: tensor<4096x4096xf8E4M3FN>,
@@ -209,7 +209,7 @@ TEST_F(KernelFamilyTest, ConversionsCostTheirBytes) {
   });
 }
 
-/// Along both axes the input is read once where a kernel does so.
+/// For both axes, the input is read once if a kernel supports that.
 TEST_F(KernelFamilyTest, BlocksAlongBothAxesReadOnce) {
   constexpr int64_t kElements = 4096 * 4096;
   auto getBytes = [&](StringRef layout) {
@@ -233,12 +233,13 @@ TEST_F(KernelFamilyTest, BlocksAlongBothAxesReadOnce) {
   };
   constexpr int64_t kScales = 2 * kElements / 32;
   EXPECT_EQ(getBytes(""), 4 * kElements + kScales);
-  // No dimension is known to be contiguous: each axis has a kernel.
+  // No dimension is known to be contiguous, so each axis has a kernel.
   EXPECT_GT(getBytes(", #fp8moe.strided<[0, 1], strides = [?, ?]>"),
             4 * kElements + kScales);
 }
 
-/// The table's answers about operations, on a chip and on one without matmuls.
+/// Tests the table's answers about operations, on a chip with matmuls and on
+/// one without.
 TEST_F(KernelFamilyTest, ProblemsKnowTheirOperations) {
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(
       R"(func.func @f(%x: tensor<256x128xbf16>, %ends: tensor<2xi32>,

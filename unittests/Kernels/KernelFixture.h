@@ -19,7 +19,7 @@
 
 namespace mlir::fp8moe {
 
-/// An empty gpu.module, for kernels of a chip.
+/// An empty gpu.module for kernels of a chip.
 class KernelFixture : public ::testing::Test {
 protected:
   explicit KernelFixture(llvm::StringRef chip = "sm_90a")
@@ -45,7 +45,7 @@ protected:
   gpu::GPUModuleOp kernels;
 };
 
-/// A kernel of 128 threads with one pointer, to build into.
+/// A kernel of 128 threads with one pointer, for building into.
 class BuilderFixture : public KernelFixture {
 protected:
   explicit BuilderFixture(llvm::StringRef chip = "sm_90a")
@@ -66,7 +66,7 @@ protected:
     return constant.getSExtValue();
   }
 
-  /// The operations of a type, in their order.
+  /// Returns the operations of a type, in order.
   template <typename Op> SmallVector<Op> getAll() {
     SmallVector<Op> found;
     b.getKernel().walk([&](Op op) { found.push_back(op); });

@@ -16,7 +16,7 @@
 
 namespace mlir::fp8moe {
 
-/// Lowers functions by the rows that a test puts into its table.
+/// Lowers functions by the rows that a test adds to its table.
 class ProgramFixture : public KernelFixture {
 protected:
   ProgramFixture() { context.loadDialect<FP8MoEDialect, func::FuncDialect>(); }
@@ -27,7 +27,7 @@ protected:
     cache.emplace(*module, target);
   }
 
-  /// The program of a function, or none.
+  /// Returns the program of a function, or null.
   plan::ProgramOp lower(StringRef name) {
     auto func = module->lookupSymbol<func::FuncOp>(name);
     FailureOr<PlanSignature> signature = PlanSignature::create(func, name);

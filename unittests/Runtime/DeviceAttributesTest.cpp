@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// On a driver that says what a test tells it to.
+// Uses a mock driver whose attributes the test sets.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,9 +21,9 @@ namespace {
 constexpr int mebi = 1 << 20;
 constexpr int refused = -1;
 
-/// Program "choose": input x [M, 1024] of bf16, kernel "fits" where M rows have
-/// at most half of the bytes of the L2 cache, kernel "rest" elsewhere. Each
-/// gets x and the value `attribute`.
+/// Program "choose" has input x [M, 1024] of bf16. Kernel "fits" runs if M rows
+/// have at most half of the L2 cache's bytes, else kernel "rest". Each gets x
+/// and the value `attribute`.
 json makeProgram(const char *attribute) {
   json program = json::parse(R"({
     "name": "choose",
@@ -49,7 +49,7 @@ json makeProgram(const char *attribute) {
 
 class DeviceAttributesTest : public GpuMockTest {
 protected:
-  /// Loads a program on a card; the driver refuses what is negative.
+  /// Loads a program on a card. The driver refuses negative attributes.
   void loadOn(int l2Bytes, int kilohertz, int bits, const json &program,
               const Vendor &vendor = cuda) {
     load(vendor, makeManifest(program, &vendor == &hip ? "rocdl" : "nvvm",
@@ -62,7 +62,7 @@ protected:
     loadOn(bytes, 3201000, 6144, makeProgram("l2_bytes"));
   }
 
-  /// The kernel that runs for so many rows, or the message.
+  /// Returns the kernel that runs for this number of rows, or the message.
   std::string choose(int64_t rows) {
     ResolvedCall call(artifact->program(), {{{rows, 1024}, {1024, 1}}});
     if (call.status != FP8MOE_OK)
@@ -79,7 +79,7 @@ protected:
 };
 
 TEST_F(DeviceAttributesTest, AnotherCardTakesTheOtherAlternative) {
-  // Half of an H200's cache are 15360 rows of 2 KiB, of an H100's 12800.
+  // Half of an H200's cache is 15360 rows of 2 KiB, of an H100's 12800.
   loadWithL2(60 * mebi);
   EXPECT_EQ(choose(12801), "fits");
   EXPECT_EQ(choose(15360), "fits");
@@ -131,7 +131,7 @@ TEST_F(DeviceAttributesTest, WhatTheDriverRefuses) {
             "the driver, or compile with tiles that do not depend on it");
   loadWithL2(0);
   expectContains(choose(1), "cache: found 0, expected at least 1; programs");
-  // An attribute that no program asks for may be refused.
+  // An attribute that no program uses may be refused.
   loadOn(50 * mebi, refused, refused, makeProgram("l2_bytes"));
   EXPECT_EQ(choose(1), "fits");
   loadOn(50 * mebi, refused, 5120, makeProgram("memory_bandwidth"));

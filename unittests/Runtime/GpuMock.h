@@ -17,7 +17,7 @@
 
 namespace fp8moe::runtime::test {
 
-/// One vendor's mock driver.
+/// A vendor's mock driver.
 struct Vendor {
   const char *device, *variable, *library;
 };
@@ -38,8 +38,8 @@ public:
   void reset(int major, int minor, int launchResult = 0) {
     get<void(int, int, int)>("mock_reset")(major, minor, launchResult);
   }
-  /// The attributes of the card; the driver refuses a negative number. Those of
-  /// an H200 are the default.
+  /// Sets the card's attributes, by default those of an H200. The driver
+  /// refuses to report negative ones.
   void setCard(int l2Bytes, int memoryKilohertz, int busBits) {
     get<void(int, int, int)>("mock_set_card")(l2Bytes, memoryKilohertz,
                                               busBits);
@@ -63,7 +63,7 @@ inline const json cubinAndPtx = {
     {{"file", "kernels.ptx"}, {"format", "ptx"}}};
 inline const json hsaco = {{{"file", "kernels.hsaco"}, {"format", "hsaco"}}};
 
-/// The manifest of an artifact with one program.
+/// Returns the manifest of an artifact with one program.
 inline json makeManifest(const json &program, const char *kind = "nvvm",
                          const char *minRuntime = "0.1.0") {
   bool isCuda = std::string(kind) == "nvvm";
@@ -80,7 +80,7 @@ inline json makeManifest(const json &program, const char *kind = "nvvm",
 
 class GpuMockTest : public ::testing::Test {
 protected:
-  /// Loads an artifact whose files hold these texts.
+  /// Loads an artifact whose files have these contents.
   void load(const Vendor &vendor, const json &manifest,
             const std::string &cubin = "CUBIN") {
     driver = std::make_unique<MockDriver>(vendor);

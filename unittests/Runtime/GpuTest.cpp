@@ -15,7 +15,7 @@ using namespace fp8moe::runtime::test;
 
 namespace {
 
-/// Program "scale": kernel (x, M) on a grid of ceildiv(M, 128) x 2.
+/// Program "scale" has kernel (x, M) on a grid of ceildiv(M, 128) x 2.
 json makeGpuManifest(const char *chip, const char *kind, json binaries) {
   json program = json::parse(R"({
     "name": "scale",
@@ -41,7 +41,7 @@ json makeGpuManifest(const char *chip, const char *kind, json binaries) {
 
 class GpuTest : public GpuMockTest {
 protected:
-  /// Runs on `x` elements in a made-up stream.
+  /// Runs on `m` elements in a made-up stream.
   fp8moe_status run(int64_t m) {
     ResolvedCall call(artifact->program(), {{{m}, {}}});
     EXPECT_EQ(call.status, FP8MOE_OK) << call.error;
@@ -56,7 +56,7 @@ TEST_F(GpuTest, CudaRunsTheCubin) {
   ASSERT_EQ(artifact->status, FP8MOE_OK) << artifact->error;
   EXPECT_STREQ(fp8moe_artifact_binary(artifact->get()), "kernels.cubin");
   ASSERT_EQ(run(300), FP8MOE_OK) << fp8moe_last_error();
-  // The caller's context is left as it was.
+  // The caller's context is unchanged.
   EXPECT_EQ(driver->currentContext(), nullptr);
   artifact.reset();
   EXPECT_EQ(driver->log(),
@@ -105,11 +105,11 @@ TEST_F(GpuTest, EmptyGridLaunchesNothing) {
 }
 
 TEST_F(GpuTest, PtxIsTheFallback) {
-  // The driver refuses the cubin.
+  // The driver refuses the cubin, so the PTX is used.
   load(cuda, makeGpuManifest("sm_90", "nvvm", cubinAndPtx), "bad CUBIN");
   ASSERT_EQ(artifact->status, FP8MOE_OK) << artifact->error;
   EXPECT_STREQ(fp8moe_artifact_binary(artifact->get()), "kernels.ptx");
-  // A cubin for 9.0 on a device with 10.0 is not even tried.
+  // A cubin for 9.0 is not tried on a device with 10.0.
   driver->reset(10, 0);
   reload(cuda);
   EXPECT_STREQ(fp8moe_artifact_binary(artifact->get()), "kernels.ptx");
@@ -164,14 +164,15 @@ TEST_F(GpuTest, NoDriver) {
   EXPECT_EQ(none.status, FP8MOE_NOT_FOUND);
   expectContains(none.error, "cannot open the cuda driver that "
                              "FP8MOE_CUDA_DRIVER names: /nonexistent");
-  // A library that is no driver.
+  // The library is not a driver.
   ::setenv(cuda.variable, FP8MOE_MOCK_HIP, /*overwrite=*/1);
   LoadedArtifact other(folder.path(), "cuda:0");
   EXPECT_EQ(other.status, FP8MOE_UNSUPPORTED);
   expectContains(other.error, "the cuda driver has no cuInit");
 }
 
-/// As torch's wheels for ROCm have it: beside torch, where no loader looks.
+/// torch's ROCm wheels put the library next to torch, where the loader does not
+/// look.
 TEST_F(GpuTest, TakesTheLoadedDriver) {
   std::string copy = folder.path() + "/libamdhip64.so.7";
   std::ifstream from(FP8MOE_MOCK_HIP, std::ios::binary);
@@ -218,7 +219,7 @@ TEST_F(GpuTest, GridLimits) {
 }
 
 TEST_F(GpuTest, HipThreadLimit) {
-  // x is limited by 2^32 threads of 256 each, y by 65535.
+  // x is limited to 2^32 threads of 256 each, y to 65535.
   json manifest = makeGpuManifest("gfx942", "rocdl", hsaco);
   manifest["programs"][0]["launches"].erase(1);
   load(hip, manifest);

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Tensor maps, clusters, cooperative and programmatic launches, properties of
-// the device and alignment of addresses, on a driver that records its calls and
+// Tests tensor maps, clusters, cooperative and programmatic launches, device
+// attributes and alignment of addresses. The mock driver records its calls and
 // has three multiprocessors.
 //
 //===----------------------------------------------------------------------===//
@@ -18,8 +18,8 @@ using namespace fp8moe::runtime::test;
 
 namespace {
 
-/// Program "copy": input x [M, N] with free strides, and one launch of kernel
-/// `tma` on a tensor map of its first 64 columns, `x` and M.
+/// Program "copy" has input x [M, N] with dynamic strides. It launches kernel
+/// `tma` with a tensor map of the first 64 columns, `x` and M.
 json makeCopyProgram() {
   return json::parse(R"({
     "name": "copy",
@@ -51,8 +51,8 @@ protected:
     ASSERT_EQ(artifact->status, FP8MOE_OK) << artifact->error;
   }
 
-  /// Runs on x [m, n] with this pitch at an address; returns what the driver
-  /// did, or the message.
+  /// Runs on x [m, n] with this pitch at an address. Returns the driver's log,
+  /// or the message.
   std::string run(uintptr_t address, int64_t m, int64_t n, int64_t pitch) {
     ResolvedCall call(artifact->program(), {{{m, n}, {pitch, 1}}});
     if (call.status != FP8MOE_OK)
@@ -65,7 +65,7 @@ protected:
     return driver->log().substr(before);
   }
 
-  /// The message when the manifest is refused.
+  /// Returns the message of a refused manifest.
   std::string refuse(const json &manifest, const Vendor &vendor = cuda) {
     load(vendor, manifest);
     EXPECT_EQ(artifact->status, FP8MOE_INVALID_ARTIFACT);
@@ -79,14 +79,15 @@ TEST_F(LaunchTest, TensorMap) {
             "cooperative 1 map type 9 at 0x1010 64/64 100/16*160 swizzle 3 "
             "promotion 3 launch tma grid 3 1 1 block 128 1 1 shared 1024 "
             "stream (nil) args 0x1000 100\n");
-  // The hardware knows no empty dimension; nobody reads this element.
+  // Hardware has no empty dimension, so the map has one element, which is not
+  // read.
   expectContains(run(0x1008, 0, 72, 80), "at 0x10 1/64 1/16*32 ");
-  // With one row its stride is of no interest.
+  // With one row, its stride does not matter.
   expectContains(run(0x1000, 1, 72, 7), "64/64 1/16*32 ");
 }
 
-// The hardware faults on a map that does not begin in memory, even if copies
-// are outside of it.
+// Hardware faults on a map with an invalid base address, even if all copies are
+// out of bounds.
 TEST_F(LaunchTest, TensorMapOfNothingBeginsInAnotherBuffer) {
   json program = makeCopyProgram();
   json y = json::parse(R"({"role": "input", "name": "y", "dtype": "I32",
@@ -113,7 +114,7 @@ TEST_F(LaunchTest, TensorMapThatTheHardwareLacks) {
                     "below 2^40");
   EXPECT_EQ(run(0x1000, 2, 70, 80),
             where + "it ends after 304 bytes, but the buffer has 300");
-  // The driver's own refusal.
+  // The driver refuses this map itself.
   json program = makeCopyProgram();
   json &map = program["tensor_maps"][0];
   map["sizes"] = {64, 1, 1, 1, 1};
@@ -128,7 +129,7 @@ TEST_F(LaunchTest, SkippedLaunchesNeedNoTensorMap) {
   json program = makeCopyProgram();
   program["launches"][0]["when"] = {{"value", 3}};
   loadProgram(program);
-  // Neither the address nor the pitch would do.
+  // Neither the address nor the pitch is aligned, but nothing is launched.
   EXPECT_EQ(run(0x1002, 100, 72, 77), "");
   expectContains(run(0x1040, 100, 72, 77), "the stride of dimension 1");
   expectContains(run(0x1040, 100, 72, 80), "launch tma");
@@ -152,7 +153,7 @@ TEST_F(LaunchTest, AlignmentChoosesTheLaunchAndArguments) {
             std::string("launch fast") + rest + "0x1040 100\n");
   EXPECT_EQ(run(0x1020, 7, 72, 80),
             std::string("launch slow") + rest + "0x1020 7\n");
-  // A description is of aligned addresses.
+  // `describe` assumes aligned addresses.
   ResolvedCall call(artifact->program(), {{{7, 72}, {80, 1}}});
   json launches = call.describe()["launches"];
   ASSERT_EQ(launches.size(), 1u);
@@ -194,7 +195,7 @@ TEST_F(LaunchTest, CooperativeLaunchMustFit) {
       run(0x1000, 100, 72, 80),
       "program 'copy', kernel 'tma': the 7 blocks of a cooperative launch "
       "must be resident at once, but 6 fit on the device");
-  // Without waiting for each other, they may be any number.
+  // Non-cooperative blocks may have any number.
   program["launches"][0]["cooperative"] = false;
   program["launches"][0]["cluster"] = {1, 7, 1};
   loadProgram(program);
@@ -208,7 +209,7 @@ TEST_F(LaunchTest, Clusters) {
   loadProgram(program);
   expectContains(run(0x1000, 100, 72, 80),
                  "cooperative 1 cluster 4 1 1 map type");
-  // Two clusters fit.
+  // Two clusters fit the device.
   program["launches"][0]["grid"][0] = 12;
   loadProgram(program);
   expectContains(run(0x1000, 100, 72, 80), "the 12 blocks of a cooperative "
@@ -248,7 +249,7 @@ TEST_F(LaunchTest, HipLaunchesCooperatively) {
   expectContains(run(0x1000, 100, 72, 80), "but 6 fit on the device");
 }
 
-/// HIP runs a cooperative launch at once, and the graph would miss it.
+/// HIP runs a cooperative launch immediately instead of capturing it.
 TEST_F(LaunchTest, HipGraphsCaptureNoCooperativeLaunch) {
   json program = makeCopyProgram();
   program.erase("tensor_maps");
@@ -312,7 +313,7 @@ TEST_F(LaunchTest, MalformedManifests) {
   expect("/values/2/args/0", "warps",
          "expected one of 'multiprocessors', 'l2_bytes', 'memory_bandwidth'");
   expect("/values/3/args/1", 48, "expected a power of two");
-  // Values that depend on addresses come too late for these.
+  // These entries must not depend on addresses, which are known later.
   json late = {{"value", 5}};
   expect("/launches/0/grid/0", late,
          "launches[0].grid[0]: value 5 depends on addresses, which are not "

@@ -16,7 +16,7 @@ using namespace fp8moe::runtime::test;
 
 namespace {
 
-/// Loads a manifest with one change and expects its refusal.
+/// Loads a manifest with one change and expects a refusal.
 void refuse(const std::function<void(json &)> &change,
             const std::string &message,
             fp8moe_status status = FP8MOE_INVALID_ARTIFACT) {
@@ -204,7 +204,7 @@ TEST(ManifestTest, DamagedText) {
     return LoadedArtifact(folder.path(), "cpu").error;
   };
   ASSERT_EQ(load(text), "");
-  // Cut anywhere, it is refused and nothing crashes.
+  // Every truncated manifest is refused without a crash.
   for (size_t length = 0; length < text.size(); length += 13)
     EXPECT_NE(load(text.substr(0, length)), "") << length;
   expectContains(load(text.substr(0, 100)),
@@ -213,7 +213,7 @@ TEST(ManifestTest, DamagedText) {
   expectContains(load("[]"), "top level: expected an object");
   expectContains(load(R"({"schema": 1, "schema": 1})"),
                  "the key \"schema\" appears twice");
-  // However deep it is nested, the stack does not end before the text does.
+  // Deep nesting must not overflow the stack.
   for (size_t depth : {100, 100000, 1000000}) {
     std::string opened(depth, '['), closed(depth, ']');
     for (const std::string &nested :
@@ -230,7 +230,7 @@ TEST(ManifestTest, AnyByteMayBeWrong) {
   folder.writeManifest(makeCpuManifest({makeTwiceProgram()}));
   std::ifstream file(folder.path() + "/manifest.json");
   std::string text((std::istreambuf_iterator<char>(file)), {});
-  // Loading either works or fails with a message; it never crashes.
+  // Loading works or fails with a message, but never crashes.
   for (size_t i = 0; i < text.size(); ++i)
     for (char byte : {'9', '"'}) {
       std::string damaged = text;
@@ -271,7 +271,7 @@ std::string readAll(const std::string &path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// One file is taken from its bytes, another is missing.
+/// One file is given in memory, another is missing.
 TEST(ManifestTest, FilesInMemory) {
   std::string manifest, kernels;
   {

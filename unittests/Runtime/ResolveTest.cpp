@@ -25,7 +25,7 @@ protected:
     ASSERT_EQ(artifact->status, FP8MOE_OK) << artifact->error;
   }
 
-  /// The three numbers that the sizes program computes for that input.
+  /// Returns the three numbers that the sizes program computes for that input.
   std::vector<int64_t> evaluate(json values, json results,
                                 ResolvedCall::Input input) {
     TestArtifact folder;
@@ -41,14 +41,14 @@ protected:
     return {args[1], args[2], args[3]};
   }
 
-  /// The result of binary operation `op` for two numbers.
+  /// Returns the result of binary operation `op` for two numbers.
   int64_t apply(const char *op, int64_t a, int64_t b) {
     return evaluate({{{"op", op}, {"args", {a, b}}}}, {{{"value", 0}}, 0, 0},
                     {{1, 1}, {}})
         .at(0);
   }
 
-  /// The error of resolving the loaded program.
+  /// Returns the error of resolving the loaded program.
   std::string refuse(const std::vector<ResolvedCall::Input> &inputs,
                      fp8moe_status status = FP8MOE_INVALID_ARGUMENT) {
     ResolvedCall call(artifact->program(), inputs);
@@ -131,7 +131,7 @@ TEST_F(ResolveTest, SizesOfBuffersOverflow) {
                  "input 'x': the number of elements overflows 64 bits");
   expectContains(refuse({{{big, 4}, {4, 1}}}, FP8MOE_OUT_OF_RANGE),
                  "input 'x': its size overflows 64 bits");
-  // 2^61 elements of 4 bytes.
+  // 2^61 elements of 4 bytes overflow.
   expectContains(refuse({{{big / 2, 1}, {1, 1}}}, FP8MOE_OUT_OF_RANGE),
                  "its size overflows 64 bits");
 }
@@ -163,8 +163,7 @@ TEST_F(ResolveTest, NegativeSizes) {
 }
 
 TEST_F(ResolveTest, OutputsMustNotOverlapThemselves) {
-  // A buffer of 4x8 elements of which all lie at one address would be one
-  // element.
+  // With zero strides, the 4x8 elements of a buffer would be one element.
   auto resolve = [](std::vector<int64_t> shape, std::vector<int64_t> strides) {
     json program = makeSizesProgram(json::array(), {0, 0, 0});
     program["buffers"].push_back({{"role", "workspace"},
@@ -182,7 +181,7 @@ TEST_F(ResolveTest, OutputsMustNotOverlapThemselves) {
   EXPECT_EQ(resolve({4, 8}, {8, 1}), "");
   EXPECT_EQ(resolve({4, 8}, {1, 4}), "");
   EXPECT_EQ(resolve({4, 8}, {16, 2}), "");
-  // Strides of dimensions without neighbours do not matter.
+  // Strides of dimensions with at most one element do not matter.
   EXPECT_EQ(resolve({1, 8}, {0, 1}), "");
   EXPECT_EQ(resolve({0, 8}, {0, 0}), "");
   expectContains(resolve({4, 8}, {0, 0}), "lets elements overlap");
@@ -228,7 +227,7 @@ TEST_F(ResolveTest, InputsAreChecked) {
 
 TEST_F(ResolveTest, StridesThatDoNotMatter) {
   load(makeTwiceProgram());
-  // One row, and no element at all.
+  // One row, and tensors without elements.
   for (ResolvedCall::Input input : {ResolvedCall::Input{{1, 3}, {77, 1}},
                                     {{1, 3}, {-3, 1}},
                                     {{0, 3}, {0, 0}}}) {
@@ -239,7 +238,7 @@ TEST_F(ResolveTest, StridesThatDoNotMatter) {
 }
 
 TEST_F(ResolveTest, InputsMustAgree) {
-  // A second input whose extent must be ceildiv(dim 0 of the first, 32).
+  // The extent of the second input must be ceildiv(dim 0 of the first, 32).
   json program =
       makeSizesProgram({{{"op", "dim"}, {"args", {0, 0}}},
                         {{"op", "ceildiv"}, {"args", {{{"value", 0}}, 32}}}},
@@ -271,7 +270,7 @@ TEST_F(ResolveTest, Requirements) {
   EXPECT_EQ(ResolvedCall(artifact->program(), {{{5, 3}, {8, 1}}}).status,
             FP8MOE_OK);
   EXPECT_EQ(refuse({{{5, 3}, {}}}), "program 'sizes': stride 0 must be whole");
-  // With one row or no element the stride does not matter.
+  // With one row or no elements, the stride does not matter.
   EXPECT_EQ(ResolvedCall(artifact->program(), {{{1, 3}, {7, 1}}}).status,
             FP8MOE_OK);
   EXPECT_EQ(ResolvedCall(artifact->program(), {{{5, 0}, {7, 1}}}).status,

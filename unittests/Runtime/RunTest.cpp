@@ -21,7 +21,7 @@ struct Free {
 };
 template <typename T> using Memory = std::unique_ptr<T[], Free>;
 
-/// Memory at a multiple of 256.
+/// Returns memory aligned to 256 bytes.
 template <typename T> Memory<T> allocate(size_t count) {
   size_t bytes = (count * sizeof(T) + 255) / 256 * 256;
   return Memory<T>(static_cast<T *>(std::aligned_alloc(256, bytes)));
@@ -42,7 +42,7 @@ protected:
   std::unique_ptr<LoadedArtifact> artifact;
 };
 
-/// Runs a call of the program "twice" with `m` rows and checks the result.
+/// Runs a call of program "twice" with `m` rows and checks the result.
 void checkTwice(const fp8moe_program *program, int64_t m) {
   ResolvedCall call(program, {{{m, 3}, {}}});
   ASSERT_EQ(call.status, FP8MOE_OK) << call.error;
@@ -210,7 +210,7 @@ TEST_F(RunTest, BadPointers) {
                  "too close to the end of memory");
   const void *inputs[] = {base};
   void *outputs[] = {base + 48};
-  // Adjacent is not overlapping.
+  // Adjacent buffers do not overlap.
   EXPECT_EQ(fp8moe_call_run(call.get(), inputs, outputs, nullptr, 0, nullptr),
             FP8MOE_OK);
   EXPECT_EQ(fp8moe_call_run(call.get(), inputs, outputs, nullptr, 0, base),
@@ -249,7 +249,7 @@ TEST_F(RunTest, InPlace) {
                  "have as a whole");
 }
 
-/// An output that lies otherwise than its input is in nobody's place.
+/// An output with other strides than its input cannot overwrite it.
 TEST_F(RunTest, NotInPlaceWithOtherStrides) {
   json twice = makeTwiceProgram();
   twice["buffers"][1]["may_overwrite"] = 0;
@@ -319,8 +319,8 @@ TEST_F(RunTest, WorkspaceIsSliced) {
 }
 
 TEST_F(RunTest, LaunchesAreSkipped) {
-  // Only the second launch remains: the first has a false condition, the third
-  // an empty grid.
+  // Only the second launch runs. The first has a false condition, the third an
+  // empty grid.
   json program =
       makeSizesProgram({{{"op", "dim"}, {"args", {0, 0}}},
                         {{"op", "lt"}, {"args", {{{"value", 0}}, 5}}}},

@@ -43,19 +43,19 @@ private:
   std::string folder;
 };
 
-/// A manifest for the CPU with these programs.
+/// Returns a CPU manifest with these programs.
 json makeCpuManifest(json programs);
 
-/// One program "twice" of the kernel `twice`: input x [M, 3] row-major F32 with
-/// a free M, output y of the same shape, column-major.
+/// Returns program "twice" with kernel `twice`. Input x is [M, 3] row-major F32
+/// with a dynamic M. Output y has the same shape and is column-major.
 json makeTwiceProgram();
 
-/// A program "sizes" without inputs' data of interest: input x [free, free] F32
-/// with free strides, the given values, and output "out" of 3 I64, to which
-/// kernel `store` writes `results`.
+/// Returns program "sizes", which ignores its input's data. Input x is F32
+/// [free, free] with dynamic strides. Kernel `store` writes `results`, computed
+/// from `values`, to output "out" of 3 I64.
 json makeSizesProgram(json values, json results);
 
-/// Unloads at the end of its scope.
+/// A loaded artifact, unloaded at the end of its scope.
 class LoadedArtifact {
 public:
   explicit LoadedArtifact(const std::string &path, const char *device = "cpu");
@@ -67,14 +67,14 @@ public:
   std::string error;
   fp8moe_artifact *get() const { return artifact; }
 
-  /// The first program.
+  /// Returns the first program.
   const fp8moe_program *program() const;
 
 private:
   fp8moe_artifact *artifact = nullptr;
 };
 
-/// Destroys the call at the end of its scope.
+/// A resolved call, destroyed at the end of its scope.
 class ResolvedCall {
 public:
   struct Input {

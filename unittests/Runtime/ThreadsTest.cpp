@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Threads load, resolve, describe, run and unload at once, on artifacts of
-// their own and on one that they share. ThreadSanitizer sees the races in it
-// (scripts/test.sh tsan); without it the tests check results and messages.
+// Threads load, resolve, describe, run and unload concurrently, on their own
+// artifacts and on a shared one. ThreadSanitizer finds data races
+// (scripts/test.sh tsan). Without it, the tests check results and messages.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +25,7 @@ namespace {
 constexpr int numThreads = 6;
 constexpr int numRounds = 8;
 
-/// Runs `body(thread)` in all threads, which begin together.
+/// Runs `body(thread)` in all threads, which start together.
 template <typename Body> void inThreads(Body body) {
   std::atomic<int> waiting = numThreads;
   std::vector<std::thread> threads;
@@ -39,7 +39,7 @@ template <typename Body> void inThreads(Body body) {
     thread.join();
 }
 
-/// A failure has the message of this thread's `index`, not of another's.
+/// Checks that a failure's message has this thread's `index`.
 void checkMessage(const fp8moe_program *program, size_t index) {
   EXPECT_EQ(fp8moe_program_input(program, index), nullptr);
   expectContains(fp8moe_last_error(), "input " + std::to_string(index));
@@ -60,12 +60,12 @@ protected:
   TestArtifact folder;
 };
 
-/// Runs a call of "twice" with `m` rows, with memory of its own.
+/// Runs a call of "twice" with `m` rows in its own memory.
 void runTwice(const fp8moe_call *call, int64_t m, float first) {
   std::vector<float> in(m * 3), out(m * 3);
   for (int64_t i = 0; i < m * 3; ++i)
     in[i] = first + float(i);
-  // The program asks for no more than the alignment of its elements.
+  // The program only requires the alignment of its elements.
   const void *inputs[] = {in.data()};
   void *outputs[] = {out.data()};
   ASSERT_EQ(fp8moe_call_run(call, inputs, outputs, nullptr, 0, nullptr),
@@ -115,8 +115,8 @@ TEST_F(CpuThreadsTest, OneArtifactAndOneCall) {
 }
 
 TEST_F(CpuThreadsTest, CallsOutliveTheirArtifact) {
-  // One thread's unload gives the last handle back while the others' calls run,
-  // and the last of them frees the kernels.
+  // One thread unloads the artifact while other threads' calls run. The last
+  // call frees the kernels.
   for (int round = 0; round < numRounds; ++round) {
     auto artifact = std::make_unique<LoadedArtifact>(folder.path());
     ASSERT_EQ(artifact->status, FP8MOE_OK) << artifact->error;
@@ -156,9 +156,9 @@ TEST_F(CpuThreadsTest, DamagedAndWholeArtifacts) {
 // GPUs
 //===----------------------------------------------------------------------===//
 
-/// Program "copy": x [M] and two launches, whose second asks for much shared
-/// memory and, on CUDA, has a tensor map of x [M, 64] with M decided in each
-/// run by the address.
+/// Returns program "copy" with x [M] and two launches. The second launch needs
+/// much shared memory. On CUDA it has a tensor map of x [M, 64], whose
+/// alignment conditions depend on the address of each run.
 json makeGpuManifest(bool isCuda) {
   json program = json::parse(R"({
     "name": "copy",
@@ -207,7 +207,7 @@ protected:
     ASSERT_EQ(artifact->status, FP8MOE_OK) << artifact->error;
   }
 
-  /// Runs a call with `m` rows at an address that tells the threads apart.
+  /// Runs a call with `m` rows at an address that identifies the thread.
   void run(const fp8moe_call *call, int t) {
     const void *inputs[] = {getAddress(t)};
     ASSERT_EQ(fp8moe_call_run(call, inputs, nullptr, nullptr, 0, nullptr),
@@ -222,12 +222,13 @@ protected:
     run(call.get(), t);
   }
 
-  /// Odd threads have an address that is less aligned.
+  /// Odd threads have a less aligned address.
   static void *getAddress(int t) {
     return reinterpret_cast<void *>(uintptr_t(t + 1) * 0x10000 + t % 2 * 16);
   }
 
-  /// The lines of the driver's log that begin so or, with `part`, contain it.
+  /// Returns the number of log lines that begin with `prefix` and contain
+  /// `part`.
   size_t count(const std::string &prefix, const std::string &part = "") {
     size_t number = 0;
     std::istringstream log(driver->log());
@@ -237,7 +238,8 @@ protected:
     return number;
   }
 
-  /// Each thread launched `times` times, with its own address and values.
+  /// Checks that each thread launched `times` times, with its own address and
+  /// values.
   void expectLaunches(size_t times, const std::vector<int> &rows) {
     for (int t = 0; t < numThreads; ++t) {
       std::ostringstream plain, wide;

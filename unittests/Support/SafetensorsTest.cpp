@@ -42,7 +42,7 @@ protected:
     writeBytes(bytes + header + std::string(dataBytes, 'x'));
   }
 
-  /// The error of opening the file; empty when there is none.
+  /// Returns the error of opening the file, or an empty string.
   std::string open() {
     std::string error;
     return SafetensorsFile::open(path, error) ? "" : error;
@@ -103,7 +103,7 @@ TEST_F(SafetensorsTest, RoundTrip) {
   EXPECT_EQ(file->find("none")->bytes, 0u);
   EXPECT_EQ(file->find("absent"), nullptr);
 
-  // A copy of the file keeps the data.
+  // A copy of the object keeps the data alive.
   SafetensorsFile copy = *file;
   file.reset();
   EXPECT_EQ(std::memcmp(copy.find("x")->data, bf16, sizeof(bf16)), 0);
@@ -168,7 +168,7 @@ TEST_F(SafetensorsTest, TruncatedFiles) {
 }
 
 TEST_F(SafetensorsTest, BadHeaders) {
-  EXPECT_NE(open(), ""); // no such file
+  EXPECT_NE(open(), ""); // the file does not exist
   writeBytes(std::string(8, '\xff'));
   expectError("more than the format's limit");
   writeFile("{", 0);
@@ -245,8 +245,8 @@ TEST_F(SafetensorsTest, OverlapsAndHoles) {
 }
 
 TEST_F(SafetensorsTest, FilesOver4GiB) {
-  // Sparse, so that it takes no space: a tensor of 2^32 + 1 bytes, then
-  // another.
+  // A sparse file takes no space. It has a tensor of 2^32 + 1 bytes, then
+  // another one.
   constexpr uint64_t large = (uint64_t(1) << 32) + 1;
   std::string header =
       R"({"big": {"dtype": "U8", "shape": [4294967297], "data_offsets": [0, 4294967297]},

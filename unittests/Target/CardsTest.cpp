@@ -28,7 +28,7 @@ TEST(Cards, ListsEachOnce) {
   EXPECT_EQ(lookupCard(""), nullptr);
 }
 
-/// NAME of "(did you mean 'NAME'?)", or nothing.
+/// Returns NAME of "(did you mean 'NAME'?)", or an empty string.
 std::string getMeaning(llvm::StringRef text) {
   return text.split("did you mean '").second.split("'").first.str();
 }
@@ -51,7 +51,7 @@ TEST(Cards, UnknownNamesMeanTheNearest) {
   EXPECT_EQ(meansTarget("MI355X"), "gfx950");
   EXPECT_EQ(meansTarget("CPU"), "cpu");
   EXPECT_EQ(meansTarget("cpu_fnuz"), "cpu-fnuz");
-  // Another number is another chip.
+  // A name with another number is another chip.
   EXPECT_EQ(meansTarget("sm_80"), "");
   EXPECT_EQ(meansTarget("gfx90a"), "");
 }

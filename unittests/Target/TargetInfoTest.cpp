@@ -26,7 +26,7 @@ TEST(TargetInfo, ListsEveryChipOnce) {
 TEST(TargetInfo, LookupMatchesExactly) {
   ASSERT_NE(lookupTarget("gfx942"), nullptr);
   EXPECT_EQ(lookupTarget("gfx942")->chip, "gfx942");
-  // Near misses are refused: a similar chip is a different one.
+  // Similar names are refused, as a similar chip is a different one.
   EXPECT_EQ(lookupTarget("sm_90"), nullptr);
   EXPECT_EQ(lookupTarget("GFX942"), nullptr);
   EXPECT_EQ(lookupTarget(""), nullptr);
@@ -115,7 +115,7 @@ TEST(TargetInfo, EveryGPUHasCompleteFigures) {
     EXPECT_EQ(info.l2.bytes % info.l2.dies, 0);
     EXPECT_GT(info.clockMHz, 0);
     EXPECT_GT(*info.calibration->fp8TFlops, *info.calibration->bf16TFlops);
-    // A copy cannot be faster than the memory.
+    // A copy cannot be faster than the peak memory bandwidth.
     EXPECT_LT(*info.calibration->copyBandwidth, info.peakMemoryBandwidth);
   }
 }

@@ -36,7 +36,8 @@ protected:
     return *StridedLayout::get(type(text));
   }
 
-  /// The type of `input` reshaped to `shape`; null when bytes would move.
+  /// Returns the type of `input` reshaped to `shape`, or null if bytes would
+  /// move.
   RankedTensorType reshape(StringRef input, ArrayRef<int64_t> shape) {
     RankedTensorType source = type(input);
     std::optional<StridedLayout> result =
@@ -46,7 +47,7 @@ protected:
     return result->getType(shape, source.getElementType());
   }
 
-  /// Runs of a reshape as (input dimensions, result dimensions).
+  /// Returns the runs of a reshape as (input dimensions, result dimensions).
   std::optional<SmallVector<std::pair<int64_t, int64_t>>>
   runs(ArrayRef<int64_t> input, ArrayRef<int64_t> result) {
     std::optional<SmallVector<ReshapeRun>> found = matchReshape(input, result);
@@ -92,10 +93,10 @@ TEST_F(LayoutAlgebra, ComposesPermutationsLikeTransposes) {
 }
 
 TEST_F(LayoutAlgebra, PermutesOrdersWithTheirDimensions) {
-  // Row-major [E, K, N] seen as [E, N, K] is per-expert column-major.
+  // Row-major [E, K, N] viewed as [E, N, K] is column-major per expert.
   EXPECT_EQ(permuteOrder({0, 1, 2}, {0, 2, 1}), Sizes({0, 2, 1}));
-  // Orders permute as strides do: the outermost dimension of the view is the
-  // one that shows the outermost dimension of the source.
+  // Orders permute as strides do. The view's outermost dimension is the
+  // source's outermost one.
   Sizes shape = {4, 5, 6}, order = {2, 0, 1}, permutation = {1, 2, 0};
   EXPECT_EQ(permute(computeStrides(shape, order), permutation),
             computeStrides(permute(shape, permutation),
@@ -136,7 +137,7 @@ TEST_F(LayoutAlgebra, StridesFollowShapeAndOrder) {
   EXPECT_EQ(computeStrides({4, kDynamic, 6}, {0, 1, 2}),
             Sizes({kDynamic, 6, 1}));
   EXPECT_EQ(computeStrides({4, kDynamic, 6}, {1, 0, 2}), Sizes({6, 24, 1}));
-  // An empty dimension counts as 1.
+  // An empty dimension counts as 1 in strides.
   EXPECT_EQ(computeStrides({4, 0, 6}, {0, 1, 2}), Sizes({6, 6, 1}));
   EXPECT_EQ(computeStrides({2, kMax, 2}, {0, 1, 2}), Sizes({kDynamic, 2, 1}));
   EXPECT_EQ(computeStrides({}, {}), Sizes());
@@ -188,16 +189,16 @@ TEST_F(LayoutAlgebra, StridesThatAreDenseAreDense) {
   EXPECT_TRUE(
       layout("tensor<4x8xf32, #fp8moe.strided<[0, 1], strides = [8, 1]>>")
           .dense);
-  // The outermost size does not matter.
+  // The outermost size does not affect density.
   EXPECT_TRUE(
       layout("tensor<?x8xf32, #fp8moe.strided<[0, 1], strides = [8, 1]>>")
           .dense);
-  // Nor does the stride of one row.
+  // The stride of a single row does not affect density.
   StridedLayout oneRow =
       layout("tensor<1x8xf32, #fp8moe.strided<[0, 1], strides = [?, 1]>>");
   EXPECT_TRUE(oneRow.dense);
   EXPECT_EQ(oneRow.strides, Sizes({8, 1}));
-  // An unknown size may differ from an unknown stride.
+  // A dynamic size may differ from a dynamic stride.
   EXPECT_FALSE(
       layout("tensor<4x?xf32, #fp8moe.strided<[0, 1], strides = [?, 1]>>")
           .dense);
@@ -244,7 +245,7 @@ TEST_F(LayoutAlgebra, ComparesLayoutsByPlace) {
       "tensor<4x8xf32, #fp8moe.strided<[0, 1], groups<dim = 0, pad = 2>>>"));
   EXPECT_FALSE(same("tensor<4x8xf32>", "tensor<?x8xf32>"));
   EXPECT_FALSE(same("tensor<4x8xf32>", "tensor<4x8xi32>"));
-  // Two unknown strides may differ.
+  // Two dynamic strides may differ.
   EXPECT_FALSE(
       same("tensor<4x8xf32, #fp8moe.strided<[0, 1], strides = [?, 1]>>",
            "tensor<4x8xf32, #fp8moe.strided<[0, 1], strides = [?, 1], "
@@ -354,7 +355,7 @@ TEST_F(LayoutAlgebra, TwoUnknownSizesCanBeAmbiguous) {
   EXPECT_FALSE(
       isAmbiguousReshape({kDynamic, kDynamic, 8}, {kDynamic, kDynamic, 2, 4}));
   EXPECT_FALSE(isAmbiguousReshape({kDynamic, 4, 8}, {kDynamic, 8}));
-  // A dimension of size 1 makes no difference.
+  // A dimension of size 1 does not make a reshape ambiguous.
   EXPECT_FALSE(
       isAmbiguousReshape({kDynamic, 1, kDynamic}, {kDynamic, kDynamic}));
   EXPECT_FALSE(
@@ -373,11 +374,11 @@ TEST_F(LayoutAlgebra, ReshapesExpertsToRowsAndBack) {
             type("tensor<2048x8xf32>"));
   EXPECT_EQ(reshape("tensor<2048x8xf32>", {64, 32, 8}),
             type("tensor<64x32x8xf32>"));
-  // With each expert column-major, the rows of all are not adjacent.
+  // With each expert column-major, rows of different experts are not adjacent.
   EXPECT_EQ(
       reshape("tensor<64x32x8xf32, #fp8moe.strided<[0, 2, 1]>>", {2048, 8}),
       RankedTensorType());
-  // Experts and columns are.
+  // Experts and columns are adjacent in this order.
   EXPECT_EQ(
       reshape("tensor<8x64x32xf32, #fp8moe.strided<[1, 2, 0]>>", {8, 2048}),
       type("tensor<8x2048xf32, #fp8moe.strided<[1, 0]>>"));
@@ -403,7 +404,7 @@ TEST_F(LayoutAlgebra, ReshapesExplicitStrides) {
                     {4, 8, 5}),
             type("tensor<4x8x5xf32, #fp8moe.strided<[0, 1, 2], "
                  "strides = [128, 16, 2]>>"));
-  // There is a gap after each expert, or there may be.
+  // Each expert is followed by a gap, or may be.
   EXPECT_EQ(reshape("tensor<4x8x5xf32, #fp8moe.strided<[0, 1, 2], "
                     "strides = [256, 16, 2]>>",
                     {32, 5}),
@@ -426,7 +427,7 @@ TEST_F(LayoutAlgebra, ReshapedStridesAreLegal) {
                     {1, kDynamic, 8}),
             type("tensor<1x?x8xf32, #fp8moe.strided<[0, 1, 2], "
                  "strides = [?, ?, 2]>>"));
-  // The outer stride of a split would depend on the unknown size.
+  // The outer stride of a split would depend on the dynamic size.
   EXPECT_EQ(reshape("tensor<?x48xf32, #fp8moe.strided<[0, 1], "
                     "strides = [64, 1]>>",
                     {8, kDynamic, 48}),
@@ -436,7 +437,7 @@ TEST_F(LayoutAlgebra, ReshapedStridesAreLegal) {
                     {kDynamic, 8, 48}),
             type("tensor<?x8x48xf32, #fp8moe.strided<[0, 1, 2], "
                  "strides = [512, 64, 1]>>"));
-  // Empty ones count as 1.
+  // Empty dimensions count as 1.
   EXPECT_EQ(
       reshape("tensor<0xf32, #fp8moe.strided<[0], strides = [2]>>", {0, 0}),
       type("tensor<0x0xf32, #fp8moe.strided<[0, 1], strides = [2, 2]>>"));
@@ -451,9 +452,9 @@ TEST_F(LayoutAlgebra, AlignmentSurvivesWherePitchesAreMultiples) {
   StringRef aligned = "tensor<8x?xbf16, #fp8moe.strided<[0, 1], align = 16>>";
   EXPECT_EQ(align(aligned, {2, 4, kDynamic}), 16);
   EXPECT_EQ(align(aligned, {8, kDynamic, 4}), 16);
-  // The pitch would be a fourth of the unknown size.
+  // The pitch would be a fourth of the dynamic size.
   EXPECT_EQ(align(aligned, {8, 4, kDynamic}), 0);
-  // The unknown stride of the innermost dimension is no pitch.
+  // A dynamic stride of the innermost dimension is no pitch.
   EXPECT_EQ(align("tensor<8x16xbf16, #fp8moe.strided<[0, 1], strides = [?, ?], "
                   "align = 16>>",
                   {8, 4, 4}),

@@ -7,9 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 //
-// Types and sizes that operations compute for their results: types from
-// operands, and sizes from the sizes of operands, compared with numbers worked
-// out by hand.
+// Types and sizes that operations compute for their results, from the types and
+// sizes of operands. They are compared with values that were computed by hand.
 //
 //===----------------------------------------------------------------------===//
 
@@ -56,7 +55,7 @@ protected:
     return module->getBody()->addArgument(type(text), loc);
   }
 
-  /// The types that `OpTy` infers for its results; none on failure.
+  /// Returns the types that `OpTy` infers for its results, or none on failure.
   template <typename OpTy>
   SmallVector<Type> infer(ValueRange operands, ArrayRef<NamedAttribute> attrs) {
     DictionaryAttr dictionary = builder.getDictionaryAttr(attrs);
@@ -72,8 +71,8 @@ protected:
     return types;
   }
 
-  /// Parses a function with one operation of the dialect, gives its arguments
-  /// the sizes `arguments`, and returns those of the results.
+  /// Parses a function with one operation of the dialect. Returns the sizes of
+  /// its results for arguments with the sizes `arguments`.
   std::optional<SmallVector<Shape>> resultSizes(StringRef text,
                                                 ArrayRef<Shape> arguments) {
     OwningOpRef<ModuleOp> source =
@@ -222,7 +221,7 @@ TEST_F(Operations, SizesOfReshapes) {
     })",
                         {{60, 8}}),
             Shapes({{3, 5, 4, 8}}));
-  // No rows at all.
+  // There are no rows.
   EXPECT_EQ(resultSizes(R"(
     func.func @f(%x: tensor<?x8xf32>) {
       %0 = fp8moe.reshape %x : tensor<?x8xf32> -> tensor<?x16x8xf32>
@@ -230,7 +229,7 @@ TEST_F(Operations, SizesOfReshapes) {
     })",
                         {{0, 8}}),
             Shapes({{0, 16, 8}}));
-  // One of the parts is empty, so that nothing can be divided by it.
+  // One part is empty, and a division by it must not happen.
   EXPECT_EQ(resultSizes(R"(
     func.func @f(%x: tensor<?xf32>) {
       %0 = fp8moe.reshape %x : tensor<?xf32> -> tensor<0x?xf32>
@@ -260,7 +259,7 @@ TEST_F(Operations, SizesOfCopies) {
 }
 
 TEST_F(Operations, SizesOfPaddedCopies) {
-  // round_up(100 + 8 * 15, 16) = 224
+  // The padded extent is round_up(100 + 8 * 15, 16) = 224.
   EXPECT_EQ(resultSizes(R"(
     func.func @f(%x: tensor<?x8xf32>, %ends: tensor<?xi32>) {
       %0 = fp8moe.relayout %x groups(%ends : tensor<?xi32>) : tensor<?x8xf32>
@@ -345,7 +344,7 @@ TEST_F(Operations, SizesOfFusedQuantizations) {
     })",
                         {{5, 8}}),
             Shapes({{5, 8}, {5, 8}, {5}, {8}}));
-  // Only the data of the jagged axis is padded: round_up(100 + 3 * 127, 128) =
+  // Only the data of the jagged axis are padded: round_up(100 + 3 * 127, 128) =
   // 512.
   EXPECT_EQ(resultSizes(R"(
     func.func @f(%x: tensor<?x?xf32>, %ends: tensor<?xi32>) {
@@ -383,7 +382,7 @@ TEST_F(Operations, SizesOfMXScalesAlongBothAxes) {
 }
 
 TEST_F(Operations, SizesOfJaggedMXScales) {
-  // P = round_up(1000 + 4 * 127, 128) = 1536
+  // The padded extent is round_up(1000 + 4 * 127, 128) = 1536.
   EXPECT_EQ(resultSizes(R"(
     func.func @f(%x: tensor<?x80xf32>, %ends: tensor<?xi32>) {
       %0:2 = fp8moe.mx_quantize %x along [1] mode rceil groups(%ends : tensor<?xi32>)
@@ -393,7 +392,7 @@ TEST_F(Operations, SizesOfJaggedMXScales) {
     })",
                         {{1000, 80}, {4}}),
             Shapes({{1000, 80}, {1536, 3}}));
-  // Columns: P / 32 = 48
+  // The padded number of block columns is 1536 / 32 = 48.
   EXPECT_EQ(resultSizes(R"(
     func.func @f(%x: tensor<?x80xf32>, %ends: tensor<?xi32>) {
       %0:2 = fp8moe.mx_quantize %x along [0] mode rceil groups(%ends : tensor<?xi32>)

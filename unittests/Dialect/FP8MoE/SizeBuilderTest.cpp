@@ -35,14 +35,14 @@ protected:
     return cast<RankedTensorType>(parseType(text, &context));
   }
 
-  /// Sizes as numbers; what is not a constant is kDynamic.
+  /// Returns sizes as numbers. Non-constants are kDynamic.
   SmallVector<int64_t> constants(ArrayRef<OpFoldResult> sizes) {
     return llvm::map_to_vector(sizes, [](OpFoldResult size) {
       return getConstantIntValue(size).value_or(ShapedType::kDynamic);
     });
   }
 
-  /// How many operations other than constants were created.
+  /// Returns the number of created operations other than constants.
   int64_t numOperations() {
     return llvm::count_if(*module->getBody(), [](Operation &op) {
       return !isa<arith::ConstantOp>(op);
@@ -136,7 +136,7 @@ TEST_F(SizeBuilderTest, EmptyDimensionsCountAsOneInStrides) {
   EXPECT_EQ(constants(size.denseStrides(type("tensor<4x0x6xf32>"), sizes)),
             SmallVector<int64_t>({6, 6, 1}));
 
-  // The outermost size is not needed, an inner one is compared with 1.
+  // The outermost size is not needed. An inner one is compared with 1.
   SmallVector<OpFoldResult> unknownRows = {unknown, size.constant(8)};
   EXPECT_EQ(constants(size.denseStrides(type("tensor<?x8xf32>"), unknownRows)),
             SmallVector<int64_t>({8, 1}));

@@ -42,7 +42,7 @@ protected:
   Value unknown;
 };
 
-/// Every operation once.
+/// Uses every operation once.
 template <typename T> T computeAll(const T &a, const T &b, const T &c) {
   T sum = ceilDiv(a, b) + alignTo(b, c) * 3 - a / c + a % b;
   return minOf(maxOf(sum, c), a * b) +
@@ -61,7 +61,7 @@ TEST_F(SizeMathTest, AgreesWithNumbers) {
         computeAll(known(c), known(b), known(a)).getKnown();
     EXPECT_EQ(other, computeAll(c, b, a)) << c << " " << b << " " << a;
   }
-  // Conditions are constants; sizes leave nothing.
+  // Conditions become constants, and sizes create no operations.
   for (Operation &op : *module->getBody())
     EXPECT_TRUE(isa<arith::ConstantOp>(op));
 }
@@ -97,7 +97,7 @@ TEST_F(SizeMathTest, CreatesOperationsOnUnknownSizes) {
   EXPECT_EQ(less.getPredicate(), arith::CmpIPredicate::slt);
   EXPECT_EQ(less.getLhs(), unknown);
 
-  // The order of operands is that of the expression.
+  // Operands keep the order of the expression.
   auto difference = cast<arith::SubIOp>(defines(5 - size));
   EXPECT_EQ(getConstantIntValue(difference.getLhs()), 5);
   EXPECT_EQ(difference.getRhs(), unknown);
@@ -122,7 +122,7 @@ TEST_F(SizeMathTest, LeavesErrorsToTheHost) {
 }
 
 TEST_F(SizeMathTest, NumbersKeepWhereOperationsGo) {
-  // 4 is a number of the model, 1 a size: their product is a size too.
+  // 4 is a number of the model and 1 a size, so their product is a size.
   HostSize size = 4 * known(1) + std::numeric_limits<int64_t>::max();
   EXPECT_EQ(size.getKnown(), std::nullopt);
   EXPECT_TRUE(size.getValue(builder).getDefiningOp<arith::AddIOp>());

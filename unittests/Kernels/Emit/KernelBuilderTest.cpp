@@ -91,7 +91,7 @@ TEST_F(KernelBuilderTest, KernelsShareTheSymbolOfDynamicMemory) {
     KernelBuilder b(module->getLoc(), kernels, name, signature, target);
     auto address = b.getDynamicShared().getDefiningOp<LLVM::AddressOfOp>();
     ASSERT_TRUE(address);
-    // A second time in one kernel, too.
+    // A second call in the same kernel returns the same global.
     EXPECT_EQ(
         b.getDynamicShared().getDefiningOp<LLVM::AddressOfOp>().getGlobalName(),
         address.getGlobalName());

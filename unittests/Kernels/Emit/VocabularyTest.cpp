@@ -39,7 +39,7 @@ public:
   }
 };
 
-/// A number that no pass knows, alike in all lanes or not.
+/// Returns a number that no pass knows, uniform over lanes or not.
 Value getWord(KernelBuilder &b, int64_t index = 0) {
   return b.load(b.getI32Type(), b.offsetBytes(b.getPointer(0), 4 * index), 4);
 }
@@ -59,7 +59,7 @@ void expectLowered(StringRef chip, function_ref<Value(KernelBuilder &)> build,
   }
 }
 
-/// The two chips of AMD must agree.
+/// Expects the parts on both AMD chips.
 void expectOnAMD(function_ref<Value(KernelBuilder &)> build,
                  ArrayRef<StringRef> parts) {
   for (StringRef chip : {"gfx942", "gfx950"})
@@ -85,7 +85,7 @@ TEST(VocabularyTest, AtomicWords) {
                       "llvm.fence syncscope(\"agent\") acq_rel"});
 }
 
-/// Five steps in a warp, six in a wavefront.
+/// A scan takes five steps in a warp and six in a wavefront.
 TEST(VocabularyTest, Scans) {
   for (auto [chip, steps] : {std::pair("sm_90a", 5), std::pair("gfx942", 6)}) {
     Lowering lowering(chip);

@@ -19,7 +19,7 @@
 
 namespace mlir::fp8moe {
 
-/// Makes sizes of a host plan, to compare a model with its other instantiation.
+/// Makes sizes of a host program, to compare a model's two instantiations.
 class HostSizes {
 public:
   HostSizes() : builder(UnknownLoc::get(&context), &context) {
@@ -35,11 +35,11 @@ public:
     return HostSize(builder, module->getBody()->addArgument(
                                  builder.getIndexType(), builder.getLoc()));
   }
-  /// Operations that were created so far.
+  /// Returns the number of operations created so far.
   int64_t countOperations() {
     return std::distance(module->getBody()->begin(), module->getBody()->end());
   }
-  /// From 1 to `most`, the same in every run.
+  /// Returns a number from 1 to `most`, the same in every run.
   int64_t draw(int64_t most) {
     return static_cast<int64_t>(random() % most) + 1;
   }

@@ -18,7 +18,7 @@ namespace {
 
 Cost time(int64_t picoseconds) { return {0, picoseconds, 0, 0, 0}; }
 
-/// Random factors over one, two or three of the variables.
+/// Returns random factors over one, two or three of the variables.
 MinSumProblem randomProblem(std::mt19937 &rng, unsigned numVariables,
                             unsigned numFactors) {
   auto pick = [&](unsigned limit) { return rng() % limit; };
@@ -54,7 +54,7 @@ TEST(MinSum, ComparesMembersInOrder) {
 }
 
 TEST(MinSum, ProducerAndConsumerAgree) {
-  // The consumer prefers 1 by more than the producer prefers 0.
+  // The consumer's preference for 1 is stronger than the producer's for 0.
   MinSumProblem problem;
   auto producer = problem.addVariable(2), consumer = problem.addVariable(2);
   problem.addFactor({producer}, {time(1), time(2)});
@@ -87,7 +87,8 @@ TEST(MinSum, IsExactOnRandomProblems) {
 }
 
 TEST(MinSum, CutProblemsStayConsistent) {
-  // With no room for tables the result is a guess, but its cost is its own.
+  // Without room for tables the result is a heuristic, but the returned cost
+  // must match it.
   std::mt19937 rng(20261122);
   for (int i = 0; i < 200; ++i) {
     MinSumProblem problem = randomProblem(rng, 6, 8);
@@ -101,8 +102,8 @@ TEST(MinSum, CutProblemsStayConsistent) {
 }
 
 TEST(MinSum, SharedChoicesStayApart) {
-  // Sixteen choices that every link of a chain may share: each link depends on
-  // one of them, and the chain's links do not depend on each other.
+  // Each link of a chain depends on one of sixteen shared choices, and links do
+  // not depend on each other.
   MinSumProblem problem;
   std::vector<unsigned> shared(16), links;
   for (unsigned &variable : shared) {
@@ -172,7 +173,7 @@ TEST(MinSum, SeparatedRandomTablesSumUp) {
 }
 
 TEST(MinSum, LongChainsTakeLinearTime) {
-  // A chain of 100,000 variables; a quadratic elimination would not finish.
+  // A chain of 100,000 variables. A quadratic elimination would not finish.
   MinSumProblem problem;
   constexpr unsigned length = 100000;
   for (unsigned i = 0; i < length; ++i) {

@@ -21,14 +21,15 @@ int64_t count(llvm::StringRef chip, int64_t threads, int64_t registers,
                              *lookupTarget(chip));
 }
 
-/// 102 registers take the room of 104, so that a SIMD holds four waves of 512
-/// registers, and four SIMDs three blocks of five waves. All registers together
-/// would be enough for a fourth.
+/// 102 registers are allocated as 104, so a SIMD with 512 registers holds four
+/// waves, and four SIMDs hold three blocks of five waves. All registers
+/// together would suffice for a fourth block.
 TEST(OccupancyTest, EachPartitionHasRegistersOfItsOwn) {
   EXPECT_EQ(count("gfx950", 320, 102), 3);
   EXPECT_EQ(count("gfx942", 256, 128), 4);
   EXPECT_EQ(count("gfx942", 256, 129), 3);
-  // 65536 registers, of which a scheduler has a quarter: 21 warps of 96.
+  // Each of four schedulers has a quarter of 65536 registers, which is 5 warps
+  // of 96.
   EXPECT_EQ(count("sm_90a", 128, 96), 5);
   EXPECT_EQ(count("sm_90a", 96, 96), 6);
 }
@@ -41,10 +42,10 @@ TEST(OccupancyTest, WhatDoesNotFit) {
 }
 
 TEST(OccupancyTest, ThreadsAndSharedMemoryAreLimitsToo) {
-  // A kernel without registers, as nobody says how many it has.
+  // The kernel's number of registers is unknown.
   EXPECT_EQ(count("gfx942", 256, 0), 8);
   EXPECT_EQ(count("sm_90a", 128, 16), 16);
-  // A block of 113 KiB takes 114.
+  // A block of 113 KiB takes 114 KiB.
   EXPECT_EQ(count("sm_90a", 128, 16, 113 << 10), 2);
   EXPECT_EQ(count("gfx942", 256, 16, 33 << 10), 1);
 }

@@ -16,7 +16,7 @@ using namespace mlir::fp8moe;
 
 namespace {
 
-/// A tile for some numbers of rows, and one that takes the rest.
+/// Lowers to a tile for some numbers of rows, and to one for the rest.
 LogicalResult lowerToTwoTiles(Operation *op, ProgramLowering &lowering) {
   BufferView input = lowering.getView(op->getOperand(0));
   BufferView output = *lowering.createResult(op->getResult(0));
@@ -54,7 +54,7 @@ LogicalResult lowerToTwoTiles(Operation *op, ProgramLowering &lowering) {
                      lowering);
 }
 
-/// Whether a constant of this value takes part in `value`.
+/// Returns whether `value` depends on a constant of this value.
 bool dependsOn(Value value, int64_t constant) {
   if (getConstantIntValue(value) == constant)
     return true;
@@ -82,7 +82,7 @@ TEST_F(LowerChoiceTest, KernelsThatLeaveSomethingRunInTheirRange) {
   ASSERT_TRUE(program);
   auto launches = llvm::to_vector(program.getOps<plan::LaunchOp>());
   ASSERT_EQ(launches.size(), 2u);
-  // The other one runs where the first did not, for whatever reason.
+  // The second tile runs whenever the first one did not, for any reason.
   for (plan::LaunchOp launch : launches)
     for (int64_t bound : {1000, 9000})
       EXPECT_TRUE(dependsOn(launch.getCondition(), bound));

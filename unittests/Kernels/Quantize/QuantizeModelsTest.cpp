@@ -35,7 +35,8 @@ TEST(QuantizeModelsTest, MeanLengthsOnTheHostAreThoseOfTheCompiler) {
   EXPECT_EQ(computeMeanLength<int64_t>(/*jagged=*/false, 17, 4), 17);
 }
 
-/// Tensors of experts 4 x rows 100 x columns 32, quantized along the rows.
+/// Returns tensors of experts 4 x rows 100 x columns 32, quantized along the
+/// rows.
 static QuantizeTensors<int64_t> getExperts() {
   static constexpr int64_t kSizes[] = {4, 100, 32};
   static constexpr int64_t kInput[] = {3200, 32, 1};
@@ -61,7 +62,7 @@ TEST(QuantizeModelsTest, SizesOfAQuantization) {
   EXPECT_EQ(sizes.scaleSegment, 32);
   EXPECT_EQ(sizes.scaleParallel, 1);
 
-  // Scales alone have no output, one slice nothing besides its rows.
+  // `scale` has no output strides. A single slice only has its rows.
   tensors.outputStrides = {};
   sizes = getQuantizeSizes(tensors, /*axis=*/1, QuantizeDims());
   EXPECT_EQ(sizes.segments, 1);
@@ -159,7 +160,7 @@ TEST_F(QuantizeTileModelsTest, RemainderRowsAreOneMoreSegment) {
   EXPECT_EQ(count(QuantizeKind::Outer, 64, true), 4 * 16);
   EXPECT_EQ(count(QuantizeKind::Inner, 8, false), 375);
   EXPECT_EQ(count(QuantizeKind::Inner, 8, true), 500);
-  // They are zeroed only: many strips of them make a work tile.
+  // Remainder rows are only zeroed, so a work tile has many of their columns.
   auto countResident = [&](bool withRemainder) {
     return register_resident::countWorkTiles<int64_t>(
         getResident(8), /*segments=*/3, /*columns=*/1000, withRemainder);

@@ -60,7 +60,7 @@ QuantizeWork jaggedInner(int64_t rows, int64_t columns, int64_t groups) {
 QuantizeWork jaggedOuter(int64_t rows, int64_t columns, int64_t groups) {
   return jagged(rows, columns, groups, /*fromRows=*/false, /*toRows=*/false);
 }
-/// A scale for each row of a row-major tensor: its rows are the slices.
+/// One scale for each row of a row-major tensor.
 QuantizeWork rowwise(int64_t tokens, int64_t width) {
   QuantizeWork work = createWork();
   work.rows = width;
@@ -69,8 +69,8 @@ QuantizeWork rowwise(int64_t tokens, int64_t width) {
   return work;
 }
 
-/// The weights of the data gradient: a scale for each of `k` rows of `n`, which
-/// lie apart in the input.
+/// Weights for dgrad: one scale for each of `k` rows of `n`, which are strided
+/// in the input.
 QuantizeWork weightsOuterTransposing(int64_t experts, int64_t k, int64_t n) {
   QuantizeWork work = createWork();
   work.segments = experts;
@@ -82,11 +82,11 @@ QuantizeWork weightsOuterTransposing(int64_t experts, int64_t k, int64_t n) {
 }
 
 /// Microseconds of a tile on one NVIDIA H200: bf16 to e4m3, medians of
-/// interleaved CUDA-event timings, all results equal bit for bit. Groups are of
-/// 0.5 to 1.5 times the mean size if no kind is named, those of strips of equal
-/// size.
+/// interleaved CUDA-event timings, all results equal bit for bit. Groups have
+/// 0.5 to 1.5 times the mean size if no kind is named. Those of outer
+/// reductions have equal sizes.
 struct MeasuredTile {
-  /// Threads are 0 where a family has one number of them.
+  /// Threads are 0 if a family has only one number of them.
   int64_t columns, threads;
   double time;
   StringRef kind = "two_pass";
@@ -104,7 +104,7 @@ struct MeasuredTile {
 struct MeasuredCase {
   QuantizeWork work;
   std::vector<MeasuredTile> tiles;
-  /// The kind of the groups (benchmarks/timing.py).
+  /// The kind of groups (benchmarks/timing.py).
   StringRef groups = "jagged";
 };
 const MeasuredCase measuredCases[] = {
@@ -269,8 +269,8 @@ std::string describe(const QuantizeWork &work) {
          " in " + std::to_string(work.segments);
 }
 
-/// The kernel for both axes of works whose scales are any numbers: at most one
-/// family, in one launch.
+/// Returns the single-launch kernel for both axes of works without power-of-two
+/// scales, if any. At most one family has one.
 std::optional<BothAxesAlternative> findBothAxes(ArrayRef<QuantizeWork> works,
                                                 const TargetInfo &target) {
   SmallVector<BothAxesAlternative> alternatives =
@@ -300,7 +300,8 @@ TEST(QuantizeTilesTest, BothAxesAreNearTheMeasured) {
         << tokens << "x" << width << " in " << groups << " groups";
     EXPECT_LT(both->tile.cost.time, estimateApart(works, target).time);
   }
-  // Groups of 33 MB are not worth it, but who asks for the tile gets it.
+  // Groups of 33 MB are not faster with this tile, but an explicit request gets
+  // it.
   QuantizeWork works[] = {jaggedOuterTransposing(131072, 2048, 16),
                           rowwise(131072, 2048)};
   std::optional<BothAxesAlternative> both = findBothAxes(works, target);
@@ -308,9 +309,8 @@ TEST(QuantizeTilesTest, BothAxesAreNearTheMeasured) {
   EXPECT_FALSE(mayBeInRange(both->range, works[0], target));
 }
 
-/// The bound that a program asks of its card equals, on the card that the
-/// target describes, the bound that decides where the number of tokens is
-/// known: 30 MiB on an H200.
+/// A program's bound, computed from its card, equals the bound for a static
+/// number of tokens if the card is the target's: 30 MiB on an H200.
 TEST(QuantizeTilesTest, BothAxesTakeThePartOfTheCacheThatIsUsable) {
   const TargetInfo &target = getTarget("sm_90a");
   QuantizeWork works[] = {jaggedOuterTransposing(16640, 5120, 16),
@@ -344,7 +344,7 @@ TEST(QuantizeTilesTest, BothAxesNeedRowsThatFit) {
   EXPECT_TRUE(find(2048, 2048, "sm_90a"));
   // The output is stored in vectors.
   EXPECT_FALSE(find(2048, 2052, "sm_90a"));
-  // No whole pieces, and too long for four.
+  // Partial vectors, and rows that are too long for four stages.
   EXPECT_FALSE(find(2044, 2048, "sm_90a"));
   EXPECT_FALSE(find(16384, 16384, "sm_90a"));
   EXPECT_FALSE(find(2048, 2048, "sm_100a"));
@@ -360,8 +360,8 @@ TEST(QuantizeTilesTest, BothAxesNeedRowsThatFit) {
   }
 }
 
-/// A measured bandwidth changes times, and nothing else: it must not enable a
-/// kernel whose registers nobody counted.
+/// A measured bandwidth changes times only. It must not enable a kernel whose
+/// registers were never counted.
 TEST(QuantizeTilesTest, BandwidthDoesNotDecideWhatRuns) {
   for (StringRef chip : {"sm_100a", "gfx942", "gfx950"}) {
     const TargetInfo &target = getTarget(chip);
@@ -391,8 +391,8 @@ TEST(QuantizeTilesTest, BandwidthDoesNotDecideWhatRuns) {
   }
 }
 
-/// Kernels that hold jagged groups need many more registers with LLVM than with
-/// ptxas, those that hold short slices fewer.
+/// Register-resident kernels of jagged groups need many more registers with
+/// LLVM than with ptxas. Kernels of short rows need fewer.
 TEST(QuantizeTilesTest, ResidentBlocksFollowTheChipsRegisters) {
   auto countBlocks = [](const QuantizeWork &work, StringRef chip) {
     for (const QuantizeTileCost &entry :
@@ -402,13 +402,14 @@ TEST(QuantizeTilesTest, ResidentBlocksFollowTheChipsRegisters) {
         return tile.getBlocks();
     return int64_t(0);
   };
-  // 65536 / (128 * 128) and 131072 / (128 * 128).
+  // Resident blocks are 65536 / (128 * 128) and 131072 / (128 * 128).
   EXPECT_EQ(countBlocks(rowwise(16384, 16384), "sm_90a"), 4);
   EXPECT_EQ(countBlocks(rowwise(16384, 16384), "gfx942"), 8);
-  // 65536 / (128 * 64) and 131072 / (128 * 48), of at most 2048 threads.
+  // Resident blocks are 65536 / (128 * 64) and 131072 / (128 * 48), with at
+  // most 2048 threads.
   EXPECT_EQ(countBlocks(rowwise(16384, 2048), "sm_90a"), 8);
   EXPECT_EQ(countBlocks(rowwise(16384, 2048), "gfx942"), 16);
-  // 65536 / (128 * 96) and 131072 / (128 * 160).
+  // Resident blocks are 65536 / (128 * 96) and 131072 / (128 * 160).
   EXPECT_EQ(countBlocks(jaggedInner(16640, 5120, 8), "sm_90a"), 5);
   EXPECT_EQ(countBlocks(jaggedInner(16640, 5120, 8), "gfx942"), 6);
 }
@@ -434,8 +435,8 @@ TEST(QuantizeTilesTest, ChoicesAreNearTheBestMeasured) {
   EXPECT_LE(std::exp(logRatios / std::size(measuredCases)), 1.05);
 }
 
-/// How far predictions are from measurements, for every tile. Very uneven
-/// groups are only chosen for.
+/// Bounds the error of each tile's prediction. Very uneven groups only test the
+/// choice.
 TEST(QuantizeTilesTest, PredictionsAreNearTheMeasured) {
   for (const MeasuredCase &measured : measuredCases) {
     if (measured.groups != "jagged")
@@ -452,8 +453,8 @@ TEST(QuantizeTilesTest, PredictionsAreNearTheMeasured) {
   }
 }
 
-// Sizes that no device holds are verified elsewhere; the model must only
-// survive them.
+// No device holds such sizes, and other code refuses them. The model must not
+// overflow.
 TEST(QuantizeTilesTest, HugeSizesDoNotOverflow) {
   constexpr int64_t sizes[] = {0,
                                1,

@@ -17,7 +17,8 @@ namespace {
 
 class GridBarrierTest : public BuilderFixture {};
 
-/// Loops carry the state, and warps that do not take part have one too.
+/// Loops carry the state, so warps that do not take part need a state of the
+/// same type.
 TEST_F(GridBarrierTest, StatesHaveTheSameTypes) {
   GridBarrier barrier(b, b.getPointer(0), b.i32(0), b.i32(132), b.i32(0));
   GridBarrierState none = barrier.createNoState();

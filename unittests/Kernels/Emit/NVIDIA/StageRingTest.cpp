@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Positions in a ring fold to constants when the count is one, so what a kernel
-// computes can be compared with what it should.
+// Positions in a ring fold to constants if the counter is one. The kernel's
+// arithmetic can therefore be compared with expected values.
 //
 //===----------------------------------------------------------------------===//
 
@@ -58,8 +58,8 @@ TEST_F(StageRingTest, BeforeIsThePositionSomeStagesEarlier) {
     }
 }
 
-/// A producer passes round 0 at once and later waits for the releases of the
-/// round before; a consumer waits for the fill of its own round.
+/// In round 0 a producer does not wait; later it waits for releases of the
+/// previous round. A consumer waits for the fill of its own round.
 TEST_F(StageRingTest, WaitsForTheRightPhase) {
   StageRing ring(b, "ring", b.getDynamicShared(), 4);
   for (int64_t round : {0, 1, 2}) {
@@ -73,8 +73,8 @@ TEST_F(StageRingTest, WaitsForTheRightPhase) {
   EXPECT_EQ(parities, (SmallVector<int64_t>{1, 0, 0, 1, 1, 0}));
 }
 
-/// A stage is empty when it was released in the round before. With fewer stages
-/// before, in round 0, nothing was filled there.
+/// A stage was released in the previous round. With fewer earlier stages in
+/// round 0, nothing was filled there, so the wait passes.
 TEST_F(StageRingTest, WaitsForAnEarlierRelease) {
   StageRing ring(b, "ring", b.getDynamicShared(), 4);
   for (int64_t count : {1, 2, 6, 7})
@@ -86,7 +86,7 @@ TEST_F(StageRingTest, WaitsForAnEarlierRelease) {
   EXPECT_EQ(parities, (SmallVector<int64_t>{1, 1, 1, 0, 0, 1, 0, 1}));
 }
 
-/// mbarriers are where they are with all stages.
+/// The mbarriers stay at the places that they have with all stages.
 TEST_F(StageRingTest, UsesTheFirstStages) {
   StageRing ring(b, "ring", b.getDynamicShared(), 5),
       three(b, "three", b.getDynamicShared(), 3);

@@ -36,7 +36,7 @@ TEST_F(WarpRolesTest, NumberWithinTheRole) {
   }
 }
 
-/// The order of the code is not that of the warps.
+/// The order of the roles' code may differ from the order of the warps.
 TEST_F(WarpRolesTest, OrderOfTheCode) {
   SmallVector<int64_t> built;
   auto note = [&](int64_t role) {

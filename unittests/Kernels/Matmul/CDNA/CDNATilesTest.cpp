@@ -72,8 +72,8 @@ TEST(CDNATiles, SharedMemoryHoldsTwoStages) {
   EXPECT_EQ(getCDNAMatmulConfig(128, 128, getMI300X()).getSharedBytes(), 32768);
 }
 
-/// Lines whose blocks begin with groups go through registers, shifted, with a
-/// word more for each chunk.
+/// In K-grouped matmuls with block scales, rows pass through registers and are
+/// shifted, with an additional word per 16 bytes.
 TEST(CDNATiles, GroupsOfBlocksAreShifted) {
   MatmulWork work = mGrouped(2048, 7168, 131072, 8);
   work.groupedDim = GroupedDim::K;
@@ -96,8 +96,8 @@ TEST(CDNATiles, GroupsOfBlocksAreShifted) {
   }
 }
 
-/// Words of MN-major operands are packed on their way to shared memory, which
-/// is not hidden altogether; masks at both ends beside one need registers.
+/// MN-major operands are transposed on their way to shared memory, which is not
+/// completely hidden. Masks at both ends need registers, too.
 TEST(CDNATiles, TransposedOperandsTakeTimeAndRegisters) {
   MatmulWork work = mGrouped(2048, 7168, 32768, 8);
   work.groupedDim = GroupedDim::K;
@@ -118,7 +118,8 @@ TEST(CDNATiles, TransposedOperandsTakeTimeAndRegisters) {
   EXPECT_EQ(choose(one, getMI355X()).rows, 128);
 }
 
-/// Half of a tile's rows are too few for 512 threads of 16 bytes each.
+/// A tile with few rows has too little to load for 512 threads of 16 bytes
+/// each.
 TEST(CDNATiles, WideTilesAreForLongStages) {
   auto hasWide = [](const TargetInfo &target) {
     return llvm::any_of(rankMfmaTiles(mGrouped(16384, 4096, 4096, 8), target),
@@ -140,8 +141,8 @@ TEST(CDNATiles, SmallGroupsHaveSmallTiles) {
     EXPECT_LT(choose(mGrouped(4096, 1408, 2048, 64), *target).rows, 256);
 }
 
-/// Predictions stay below what dense matmuls of the vendor reach, and are no
-/// order of magnitude off.
+/// Predictions stay below the vendor's dense matmuls, and within an order of
+/// magnitude of them.
 TEST(CDNATiles, PredictionsAreBoundedByDenseMatmuls) {
   MatmulWork work = mGrouped(65536, 8192, 4096, 8);
   EXPECT_LT(getTeraflops(work, getMI300X()), 1273);
@@ -150,7 +151,7 @@ TEST(CDNATiles, PredictionsAreBoundedByDenseMatmuls) {
   EXPECT_GT(getTeraflops(work, getMI355X()), 2000);
 }
 
-/// Memory bounds few rows of many experts.
+/// Few rows of many experts are bound by memory.
 TEST(CDNATiles, WeightsBoundFewRows) {
   MatmulWork work = mGrouped(256, 4096, 4096, 64);
   MfmaTileCost tile = chooseCandidate(rankMfmaTiles(work, getMI300X()));

@@ -32,7 +32,7 @@ MatmulWork mGrouped(int64_t rows, int64_t columns, int64_t contraction,
   work.groups = groups;
   return work;
 }
-/// Sizes named as those of the M-grouped matmul: the result of a group is
+/// Sizes have the names of the M-grouped matmul: the result of a group is
 /// [columns, contraction].
 MatmulWork gradient(int64_t rows, int64_t columns, int64_t contraction,
                     int64_t groups) {
@@ -46,10 +46,10 @@ TEST(MatmulWorkTest, UnknownTokensAreManyAndUnknownWidthsAreNot) {
   MatmulWork rows = withNominalSizes(mGrouped(kUnknown, kUnknown, 64, 1));
   EXPECT_EQ(rows.rows, 16384);
   EXPECT_EQ(rows.columns, 4096);
-  // Each group has some tokens.
+  // Each group is assumed to have some tokens.
   EXPECT_EQ(withNominalSizes(gradient(kUnknown, 64, 64, 32)).contraction,
             32768);
-  // A dense weight gradient is an M-grouped matmul that contracts tokens.
+  // A dense wgrad is an M-grouped matmul that contracts tokens.
   MatmulWork dense = mGrouped(kUnknown, 64, kUnknown, 1);
   dense.contractsTokens = true;
   dense = withNominalSizes(dense);
@@ -96,7 +96,7 @@ std::vector<MeasuredCase> getMeasuredCases() {
 }
 
 /// Microseconds of every tile on the same chip, 2026-11-22, in the order of
-/// `kSweptTiles`. `grouped_matmul.py --sweep` measures them, for these shapes.
+/// `kSweptTiles`. `grouped_matmul.py --sweep` measures them for these shapes.
 struct SweptCase {
   MatmulWork work;
   std::array<double, 20> microseconds;
@@ -115,7 +115,7 @@ constexpr std::array<std::tuple<WgmmaSchedule, int64_t, int64_t>, 20>
                  {kCooperative, 256, 128}, {kCooperative, 256, 160}}};
 
 std::vector<SweptCase> getSweptCases() {
-  // The contraction of a gradient is padded to 128 in memory.
+  // K of a gradient is padded to multiples of 128 in memory.
   auto padded = [](int64_t tokens, int64_t groups) {
     return llvm::alignTo(tokens + groups * 127, 128);
   };
@@ -269,7 +269,7 @@ TEST(HopperTilesTest, CandidatesFitTheTarget) {
             HopperMatmulMemory::get(config, work.isMGrouped(), work.promoted);
         EXPECT_LE(memory.total, getH200().sharedMemoryPerBlock);
         EXPECT_GE(config.stages, 2);
-        // Every operand and box begins where a swizzle may begin.
+        // Every operand and box begins where a swizzle pattern may begin.
         EXPECT_EQ(config.columns * 128 % 1024, 0);
         EXPECT_EQ(memory.b % 1024, 0);
         EXPECT_EQ(memory.staging % 1024, 0);
@@ -280,7 +280,7 @@ TEST(HopperTilesTest, CandidatesFitTheTarget) {
     }
 }
 
-/// Boxes of 64 columns bring an operand that is contiguous along them.
+/// A box of an N-major operand has 64 columns.
 TEST(HopperTilesTest, InnermostColumnsComeInBoxes) {
   MatmulWork work = mGrouped(16384, 2048, 1408, 64);
   work.a = work.b = MatrixElement::BF16;
@@ -294,7 +294,8 @@ TEST(HopperTilesTest, InnermostColumnsComeInBoxes) {
     EXPECT_EQ(tile.config.columns % 64, 0);
 }
 
-/// TMA adds f32, so only bf16 addends take registers beside the accumulators.
+/// TMA adds f32 sums, so only bf16 addends take registers beside the
+/// accumulators.
 TEST(HopperTilesTest, AddendsThatAreLoadedTakeRegisters) {
   auto hasWide = [](int64_t resultBytes) {
     MatmulWork work = gradient(33792, 4096, 7168, 8);
@@ -310,9 +311,10 @@ TEST(HopperTilesTest, AddendsThatAreLoadedTakeRegisters) {
   EXPECT_FALSE(hasWide(/*resultBytes=*/2));
 }
 
-/// bf16, us on an H200 (2026-11-26): the first product 58 with 128x160, 96
-/// tiles for 132 multiprocessors, and 51 with 128x144, 128 tiles; the second
-/// one 92 with 128x256, 112 tiles, and 80 with 128x112 or 128x224.
+/// bf16 on an H200 (2026-11-26), on 132 multiprocessors. The first product
+/// takes 58 us with 128x160 (96 tiles) and 51 us with 128x144 (128 tiles). The
+/// second takes 92 us with 128x256 (112 tiles) and 80 us with 128x112 or
+/// 128x224.
 TEST(HopperTilesTest, WidthsFillSingleWavesOfDenseMatmuls) {
   auto countTiles = [](int64_t rows, int64_t columns, int64_t contraction) {
     MatmulWork work = mGrouped(rows, columns, contraction, 1);
@@ -330,11 +332,11 @@ TEST(HopperTilesTest, WidthsFillSingleWavesOfDenseMatmuls) {
   EXPECT_NEAR(wide / std::ceil(wide), 1, 0.05);
 }
 
-/// TFLOP/s with promoted accumulation on an H100 (2026-11-27), 128x192, 128x160
-/// and 128x128 cooperative, and 128x128 independent: the first shape 1188,
-/// 1005, 1117 and 1074; the second, whose columns are not near a multiple of
-/// 192, 1058, 1129, 1120 and 1092; the third, of few stages, 849, 821, 893 and
-/// 920.
+/// TFLOP/s with promoted accumulation on an H100 (2026-11-27), with cooperative
+/// 128x192, 128x160 and 128x128, and with independent 128x128. The first shape
+/// has 1188, 1005, 1117 and 1074. The second, whose columns are not near a
+/// multiple of 192, has 1058, 1129, 1120 and 1092. The third, of few stages,
+/// has 849, 821, 893 and 920.
 TEST(HopperTilesTest, PromotedSumsShareWideTiles) {
   auto choose = [](MatmulWork work) {
     work.promoted = true;
@@ -352,8 +354,8 @@ TEST(HopperTilesTest, PromotedSumsShareWideTiles) {
   EXPECT_EQ(apart.columns, 128);
 }
 
-/// Blocks are not through with four rows of 52 tiles at once, with those of 16
-/// they are.
+/// One wave of blocks does not cover four rows of 52 tiles, but it covers four
+/// rows of 16 tiles.
 TEST(HopperTilesTest, WideResultsHaveHigherBands) {
   auto getRaster = [](MatmulWork work, bool promoted) {
     work.promoted = promoted;
@@ -365,8 +367,8 @@ TEST(HopperTilesTest, WideResultsHaveHigherBands) {
   EXPECT_EQ(getRaster(mGrouped(131072, 2048, 7168, 8), false), 4);
 }
 
-/// Adding products in f32 makes no matmul faster. (Shared tiles of either were
-/// measured apart, so one of them may be predicted so.)
+/// Promoted accumulation is never predicted to be faster. (Tiles of both were
+/// measured separately, so a single one may be.)
 TEST(HopperTilesTest, PromotionCostsTime) {
   for (MatmulWork work :
        {mGrouped(131072, 2048, 7168, 8), mGrouped(65536, 1408, 2048, 64),
@@ -381,9 +383,9 @@ TEST(HopperTilesTest, PromotionCostsTime) {
   }
 }
 
-/// Rows of 2880 bytes straddle lines of 128 bytes of the L2 cache: half as many
-/// again are read, which tiles of 128x128 feel. On an H100 those took 577 us,
-/// and 128x160 488 us (2026-11-25).
+/// Rows of 2880 bytes straddle 128-byte lines of the L2 cache, so 1.5 times as
+/// many lines are read. Tiles of 128x128 slow down most: on an H100 they took
+/// 577 us, and 128x160 took 488 us (2026-11-25).
 TEST(HopperTilesTest, StraddledLinesAskForLargerTiles) {
   auto getTime = [](int64_t columns, int64_t contraction) {
     MatmulWork work = mGrouped(24576, 4096, contraction, 10);
@@ -400,7 +402,7 @@ TEST(HopperTilesTest, StraddledLinesAskForLargerTiles) {
   MatmulWork work = mGrouped(24576, 4096, 2880, 10);
   SmallVector<WgmmaTileCost> tiles = rankWgmmaTiles(work, getH200());
   EXPECT_EQ(chooseCandidate(tiles).config.columns, 160);
-  // Rows that are padded to lines straddle none.
+  // Rows that are padded to whole lines straddle none.
   work.pitchA = work.pitchB = 2944;
   tiles = rankWgmmaTiles(work, getH200());
   EXPECT_EQ(chooseCandidate(tiles).config.columns, 128);
@@ -455,7 +457,7 @@ TEST(HopperTilesTest, AlternativesLoseLittleForAnyNumberOfRows) {
                    tile.config.columns == alternative.config.columns;
           });
         };
-        // The host compares the time of the tiles only.
+        // The host compares only the times of the tiles.
         const WgmmaTileCost *chosen = nullptr;
         for (const WgmmaTileCost &alternative : alternatives) {
           const WgmmaTileCost &tile = find(alternative);

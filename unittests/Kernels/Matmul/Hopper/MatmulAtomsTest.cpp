@@ -19,8 +19,8 @@ using namespace mlir::fp8moe;
 
 namespace {
 
-/// The address bits that a swizzle of the hardware combines: bits 4 and up are
-/// XORed with bits 7 and up (PTX ISA, "Swizzling modes").
+/// Returns the hardware's swizzled address: bits 4 and up are XORed with bits 7
+/// and up (PTX ISA, "Swizzling modes").
 int64_t swizzleAddress(int64_t address, int64_t rowBytes) {
   int64_t bits = rowBytes / kSwizzleChunkBytes - 1;
   return address ^ (((address >> 7) & bits) << 4);
@@ -51,8 +51,7 @@ TEST(SwizzleTest, EveryChunkHasAPlaceOfItsOwn) {
   }
 }
 
-/// Threads that read one column of 16 bytes from eight rows must not meet in a
-/// bank.
+/// Threads that read a 16-byte column of eight rows must use different banks.
 TEST(SwizzleTest, EightRowsAreInEightPlaces) {
   Swizzle swizzle = Swizzle::get(128);
   for (int64_t chunk = 0; chunk < 8; ++chunk) {
@@ -66,16 +65,16 @@ TEST(SwizzleTest, EightRowsAreInEightPlaces) {
 TEST(WgmmaDescriptorTest, HoldsItsFields) {
   uint64_t bits = getWgmmaDescriptorBits();
   EXPECT_EQ(bits & kDescriptorAddressMask, 0u);
-  // Eight rows of 128 bytes lie between groups of rows.
+  // Groups of eight rows are eight rows of 128 bytes apart.
   EXPECT_EQ(bits >> 32 & 0x3FFF, 1024u >> 4);
   EXPECT_EQ(bits >> 49 & 7, 0u) << "base offset of aligned operands";
   EXPECT_EQ(bits >> 62, 1u) << "128-byte swizzle";
 }
 
-/// Every element of a transposed operand is where the descriptor says: the
-/// hardware adds offsets of the canonical layout (PTX ISA, in units of 16
-/// bytes: columns (8, n) at (1, LBO), contraction (8, k) at (8, SBO)) and
-/// swizzles the address; copies put boxes of 64 columns one after the other.
+/// Checks the address of every element of a transposed operand. The hardware
+/// adds offsets of the canonical layout (PTX ISA, in units of 16 bytes: columns
+/// (8, n) at (1, LBO), contraction (8, k) at (8, SBO)) and swizzles the
+/// address. Copies store boxes of 64 columns one after the other.
 TEST(WgmmaDescriptorTest, FindsTransposedOperands) {
   constexpr int64_t kBoxRows = 64, kBoxBytes = kBoxRows * kSwizzleRowBytes;
   uint64_t bits = getMNMajorDescriptorBits(kBoxBytes);

@@ -37,7 +37,7 @@ TEST(MatmulWavesTest, OneGroupHasOneCase) {
   config.rows = config.columns = 128;
   // 9 tiles along the rows, 4 along the columns.
   EXPECT_EQ(countDoubledWaves<int64_t>(config, 1025, 512, 1, 12), 2 * 3);
-  // With several groups the last tiles are half full, more or less.
+  // With several groups, the last tiles are assumed to be half full.
   EXPECT_EQ(countDoubledWaves<int64_t>(config, 1024, 128, 12, 1), 13 + 15);
 }
 

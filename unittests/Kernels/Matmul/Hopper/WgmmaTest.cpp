@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Descriptors fold to constants when addresses are, so what a kernel computes
-// can be compared with what it should.
+// Descriptors fold to constants if addresses are constants. The kernel's
+// arithmetic can therefore be compared with expected values.
 //
 //===----------------------------------------------------------------------===//
 

@@ -19,8 +19,8 @@ using namespace mlir::fp8moe;
 
 namespace {
 
-/// Both forms of the weights of experts, whose scales are powers of two: the
-/// quantizations along columns and along rows.
+/// Returns the quantizations of expert weights along columns and along rows,
+/// with power-of-two scales.
 std::array<QuantizeWork, 2> createExperts(int64_t experts, int64_t lines,
                                           int64_t width) {
   static MLIRContext context;
@@ -55,7 +55,7 @@ std::optional<BothAxesAlternative> findRescaled(ArrayRef<QuantizeWork> works,
   return std::nullopt;
 }
 
-/// In microseconds on one NVIDIA H100, 2026-11-26.
+/// Microseconds on one NVIDIA H100, 2026-11-26.
 struct MeasuredExperts {
   int64_t experts, lines, width;
   double time;
@@ -74,7 +74,7 @@ TEST(WeightsBothAxesTest, RescaledWeightsAreNearTheMeasured) {
     EXPECT_FALSE(rescaled->range);
     EXPECT_NEAR(rescaled->tile.cost.time / 1e6, time, 0.1 * time)
         << experts << " experts of " << lines << "x" << width;
-    // Other scales round differently, and a row must be whole chunks.
+    // Other scales round differently, and a row must be whole 16-byte vectors.
     auto others = works;
     others[0].powerOfTwo = others[1].powerOfTwo = false;
     EXPECT_TRUE(getAlternatives(others, h100).empty());
@@ -84,8 +84,8 @@ TEST(WeightsBothAxesTest, RescaledWeightsAreNearTheMeasured) {
   }
 }
 
-/// Columns that do not lie whole chunks apart would be stored byte by byte,
-/// unless accesses may begin anywhere.
+/// A column pitch that is no multiple of 16 would need byte stores, unless
+/// accesses may be misaligned.
 TEST(WeightsBothAxesTest, ColumnsLieWholeChunksApart) {
   for (const TargetInfo &target : knownTargets())
     for (int64_t lines : {1408, 1400, 1401}) {

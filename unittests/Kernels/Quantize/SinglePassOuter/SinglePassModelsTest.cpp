@@ -17,7 +17,7 @@ using namespace mlir::fp8moe;
 
 namespace {
 
-/// Sizes of experts 4 x rows 100 x columns 32 that lie dense.
+/// Returns dense sizes of experts 4 x rows 100 x columns 32.
 QuantizeSizes<int64_t> getExperts() {
   QuantizeSizes<int64_t> sizes{};
   sizes.segments = 4;
@@ -39,7 +39,7 @@ bool mayRunOuter(const QuantizeSizes<int64_t> &sizes, int64_t inputBytes = 2,
 TEST(SinglePassModelsTest, TensorMapsAskForAlignedPitches) {
   QuantizeSizes<int64_t> sizes = getExperts();
   EXPECT_TRUE(mayRunOuter(sizes));
-  // 8 bytes are not the 16 that tensor maps take, in either dimension.
+  // TMA needs strides of 16 bytes, and 8 bytes are refused in either dimension.
   sizes.inReduction = 36;
   EXPECT_FALSE(mayRunOuter(sizes));
   EXPECT_TRUE(mayRunOuter(sizes, /*inputBytes=*/4));
@@ -78,7 +78,7 @@ TEST(SinglePassModelsTest, PanelsOnTheHostAreThoseOfTheCompiler) {
   EXPECT_EQ(sizes.countOperations(), 0);
 }
 
-/// The numbers that the kernel gives to the tiles of a panel's columns, of a
+/// Returns the number of work tiles that the kernel uses for a panel of a
 /// segment that begins `begin` rows into its first tile (Producer.cpp).
 int64_t countOnDevice(int64_t length, int64_t begin, bool jagged,
                       int64_t spanLog, int64_t blocks, int64_t stages) {
@@ -94,15 +94,15 @@ int64_t countOnDevice(int64_t length, int64_t begin, bool jagged,
   return (spans << spanLog) * panels;
 }
 
-// The scratch has a slot for each: blocks write to it.
+// Blocks write to one slot per work tile, so the workspace must have enough.
 TEST(SinglePassModelsTest, JaggedTilesHaveNoMoreNumbersThanCounted) {
   constexpr int64_t kSegments = 100;
   for (int64_t length = 1; length < 30000; length += length < 5000 ? 1 : 61)
     for (int64_t begin : {0, 31})
       for (int64_t blocks : {1, 2, 3, 14, 132})
         for (int64_t stages : {5, 6, 7, 8, 9, 10, 13})
-          // With one segment, rounding up leaves room that each of many does
-          // not have.
+          // With one segment, rounding up leaves room that many segments do not
+          // have each.
           for (int64_t segments : {int64_t(1), kSegments})
             ASSERT_LE(segments * countOnDevice(length, begin, /*jagged=*/true,
                                                single_pass_outer::kSpanLog,
