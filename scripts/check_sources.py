@@ -19,21 +19,22 @@ MAX_LINES = 800
 MAX_LIBRARY_LINES = 600
 LIBRARY = {"lib", "include", "tools"}
 LEFTOVERS = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
-# Lines of comments, docstrings and help texts that begin without their subject.
+# Lines of comments, docstrings and help texts that do not begin with their subject.
 NO_SUBJECT = re.compile(
     r"\s*((///?|#|\*)\s+|\"\"\")(What|Those|That of|The same|Of|Who|Whose|Else|Nobody|Whoever)\b"
     r"|.*\bhelp=f?\"(what|those|that of|of|who|whose)\b"
 )
 INCLUDE = re.compile(r'\s*#?\s*include\s+"([^"]+)"')
 
-# A folder of lib/ and that of the same name in include/fp8moe/ are one: lib/Kernels and
-# include/fp8moe/Kernels are Kernels. Includes between those in and below these form no cycle.
+# A folder of lib/ and the one of the same name in include/fp8moe/ count as one: lib/Kernels and
+# include/fp8moe/Kernels are Kernels. Includes between these folders must not form a cycle.
 LAYERS = ("Transforms", "Conversion", "Kernels", "Target", "Dialect")
-# Folders that are for the chips of all vendors, but for those below them with such a name.
+# Folders for the chips of all vendors, except subfolders with a vendor's name.
 NEUTRAL = ("Transforms", "Conversion/FP8MoEToGPU", "Kernels", "Dialect/FP8MoE")
-# A quantization that reads by tensor maps is for one vendor; its folder is called after its tile.
+# SinglePassOuter is for NVIDIA only, as it reads by tensor maps. Its folder has the name of its
+# tile.
 VENDOR = {"NVIDIA", "AMD", "Hopper", "Blackwell", "CDNA", "CDNA3", "CDNA4", "SinglePassOuter"}
-# Tables by chip of what was measured: they name chips, and the cards and compilers it was measured on.
+# Calibration tables name chips, and the cards and compilers of the measurements.
 CALIBRATION = re.compile(r"\wCalibration\.(h|cpp)$")
 VENDOR_WORDS = re.compile(
     r"NVVM|nvvm|NVPTX|nvgpu|ROCDL|rocdl|AMDGPU|amdgcn|[wW]gmma|mfma|MFMA|tcgen05|[mM][bB]arrier"
@@ -42,18 +43,19 @@ VENDOR_WORDS = re.compile(
     r"|setmaxnreg|cp\.async"
 )
 
-# Tiles are named after the instructions of one vendor.
+# Tiles have the names of one vendor's instructions.
 TILES = ("FP8MoETiles.td", "FP8MoEEnums.td", "Tile.cpp")
 # Descriptions of operations and passes name chips in examples.
 EXAMPLE = re.compile(r'target<"|\bExample, for \w+|^ +\S+\.mlir:\d+:\d+: error: ')
-# Exceptions from these two rules while something is moved. An entry that is not needed is an error
-# too.
+# Exceptions from these two rules during a migration. An unnecessary entry is an error, too.
 NOT_YET_EDGES = set()
 NOT_YET_NEUTRAL = set()
 
 
 def source_files():
-    """The files that git tracks or would track; without git, all but build products."""
+    """Returns the files that git tracks or would track. Without git, returns all files except build
+    products.
+    """
     command = ["git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard"]
     try:
         names = subprocess.run(command, check=True, capture_output=True, text=True).stdout
@@ -106,7 +108,7 @@ def check_leftovers(files, args):
 
 
 def check_subjects(files, args):
-    """Comments, docstrings and help texts begin with their subject."""
+    """Checks that comments, docstrings and help texts begin with their subject."""
     for path in files:
         if path.suffix not in CODE | {".def"}:
             continue
@@ -116,7 +118,7 @@ def check_subjects(files, args):
 
 
 def lines_outside_fences(text):
-    """Numbered lines, those of fenced blocks left out."""
+    """Yields numbered lines outside of fenced blocks."""
     fence = None
     for number, line in enumerate(text.splitlines(), 1):
         match = re.match(r"\s*(```+|~~~+)", line)
@@ -129,7 +131,9 @@ def lines_outside_fences(text):
 
 
 def anchors_of(text):
-    """Anchors that GitHub lets links name: a heading in lower case without punctuation, numbered where it comes again."""
+    """Returns the anchors that GitHub gives to headings: lower case without punctuation, numbered
+    if repeated.
+    """
     anchors = set(re.findall(r"<a (?:id|name)=\"([^\"]+)\"", text))
     for _, line in lines_outside_fences(text):
         if match := re.match(r"#{1,6} +(.*?)[ #]*$", line):
@@ -141,7 +145,7 @@ def anchors_of(text):
 
 
 def links_of(text):
-    """The targets of links with the numbers of their lines; code has none."""
+    """Yields the targets of links with their line numbers. Code has no links."""
     for number, line in lines_outside_fences(text):
         prose = re.sub(r"(`+)(?!`).+?(?<!`)\1(?!`)", "code", line)
         for target in re.findall(r"\]\(\s*<?([^\s)>]*)[^)]*\)|^ {0,3}\[[^\]]+\]:\s+(\S+)", prose):
@@ -149,7 +153,9 @@ def links_of(text):
 
 
 def check_links(files, args):
-    """Links between README.md, CONTRIBUTING.md, docs and READMEs of lib, and from there to other files."""
+    """Checks links between README.md, CONTRIBUTING.md, docs and READMEs of lib, and from there to
+    other files.
+    """
     for page in files:
         if page.suffix != ".md" or page.parent != ROOT and not {ROOT / "docs", ROOT / "lib"} & set(page.parents):
             continue
@@ -165,7 +171,7 @@ def check_links(files, args):
 
 
 def get_folder(path):
-    """Where a source is: X/Y for lib/X/Y and include/fp8moe/X/Y, and nothing for others."""
+    """Returns the folder of a source: X/Y for lib/X/Y and include/fp8moe/X/Y, else nothing."""
     parts = path.relative_to(ROOT).parent.parts
     if parts[:2] == ("include", "fp8moe"):
         return "/".join(parts[2:])
@@ -173,13 +179,15 @@ def get_folder(path):
 
 
 def is_source_of(path, folders):
-    """Whether it is in or below one of `folders`."""
+    """Returns whether the file is in or below one of `folders`."""
     below = tuple(f"{folder}/" for folder in folders)
     return path.suffix in (".cpp", ".h", ".td") and f"{get_folder(path)}/".startswith(below)
 
 
 def find_included(path, name):
-    """The file that `#include "NAME"` in `path` means; nothing if it is LLVM's or generated."""
+    """Returns the file that `#include "NAME"` in `path` means, or nothing for LLVM's and generated
+    headers.
+    """
     for base in (path.parent, ROOT / "include", ROOT / "lib"):
         if (base / name).is_file():
             return (base / name).resolve()
@@ -187,7 +195,7 @@ def find_included(path, name):
 
 
 def find_edges(files):
-    """The pairs of folders of which one includes the other, each with an example FILE:LINE."""
+    """Returns the pairs of folders of which one includes the other, each with an example FILE:LINE."""
     edges = {}
     for path in files:
         if not is_source_of(path, LAYERS):
@@ -203,7 +211,7 @@ def find_edges(files):
 
 
 def find_path(edges, start, end):
-    """The folders of the shortest way from `start` to `end`, or nothing."""
+    """Returns the folders on the shortest path from `start` to `end`, or nothing."""
     paths = {start: [start]}
     queue = collections.deque([start])
     while queue and end not in paths:
@@ -221,8 +229,8 @@ def check_include_cycles(files, args):
         if (source, target) not in edges or not find_path(edges, target, source):
             yield f"{source} -> {target} is in no cycle; take it out of NOT_YET_EDGES"
     edges = {edge: example for edge, example in edges.items() if edge not in NOT_YET_EDGES}
-    # From the end of an edge back to its beginning. One edge of each shortest cycle is given up
-    # before the next one is looked for.
+    # Each shortest path from the end of an edge back to its beginning is a cycle. One edge of each
+    # reported cycle is removed before the next search.
     while ways := [way for a, b in sorted(edges) if (way := find_path(edges, b, a))]:
         cycle = min(ways, key=len)
         cycle = list(zip([cycle[-1], *cycle], cycle))
@@ -232,8 +240,10 @@ def check_include_cycles(files, args):
 
 
 def check_hidden_edges(files, args):
-    """In Kernels a function is defined in the folder that declares it. Otherwise folders know of each other without an
-    include that check_include_cycles sees. The table of families is in the folder above, and may.
+    """Checks that a function in Kernels is defined in the folder that declares it.
+
+    Otherwise folders depend on each other without an include that check_include_cycles sees. The
+    table of families, in the folder above, is exempt.
     """
     texts = {path: path.read_text() for path in files if is_source_of(path, ["Kernels"]) and path.suffix in (".cpp", ".h")}
     declared = collections.defaultdict(set)

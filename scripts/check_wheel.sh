@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Checks a wheel on a machine that has Python and nothing else of what the project needs: installs it, runs the example and the
-# tools, and compares artifacts with those of the build. scripts/test_wheels.sh runs it in minimal Debian roots.
+# Checks a wheel on a machine with nothing but Python: installs it, runs the example and the tools,
+# and compares artifacts with those of the build. scripts/test_wheels.sh runs it in minimal Debian
+# roots.
 #
 # usage: scripts/check_wheel.sh PYTHON DIST EXPECTED
 #
-# DIST is a folder with wheels, of which pip takes the one that fits. EXPECTED has the artifacts of examples/moe_backward.mlir
-# for sm_90a, gfx942, gfx950 and cpu, and ptxas-version, that of the ptxas which made them.
+# DIST is a folder with wheels, from which pip takes the fitting one. EXPECTED has the build's
+# artifacts of examples/moe_backward.mlir for sm_90a, gfx942, gfx950 and cpu, and the version of
+# ptxas in ptxas-version.
 
 set -euo pipefail
 
@@ -13,7 +15,7 @@ ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 CHIPS=(sm_90a gfx942 gfx950 cpu)
 python="$1" dist="$2" expected="$3"
 
-# measure NAME COMMAND...: a line with the seconds that the command took.
+# measure NAME COMMAND...: runs the command and prints its seconds.
 measure() {
   local name="$1" begin="$EPOCHREALTIME"
   shift

@@ -27,20 +27,20 @@ shorten() {
   awk -v width="$1" '{ print length($0) <= width ? $0 : substr($0, 1, 12) "..." substr($0, length($0) - width + 16) }'
 }
 
-# follow LOG: shows the last line of LOG while the script lives: in one place of a
-# terminal, elsewhere as a line from time to time.
+# follow LOG: shows the last line of LOG while the script runs. A terminal shows it in place, other
+# outputs get a line from time to time.
 follow() {
   local log="$1" pause="${FP8MOE_PROGRESS_SECONDS:-20}" width=100 line
   if [[ -t 1 ]]; then
-    # A line that wraps would not be overwritten.
+    # A wrapped line could not be overwritten.
     width=$(($(tput cols 2>/dev/null || echo 80) - 12))
     pause=1
   fi
-  # A reader of the script's output does not wait for a sleep that is left over.
+  # Readers of the script's output must not wait for this sleep.
   while sleep "$pause" >/dev/null 2>&1 && kill -0 "$$" 2>/dev/null; do
-    # A bar of progress writes its line again and again.
+    # A progress bar rewrites its line.
     line="$(tail -n 1 "$log" 2>/dev/null | tr '\r' '\n' | grep -v '^$' | tail -n 1 | shorten "$width" || true)"
-    # Nothing was written yet: sudo may be asking for a password.
+    # Before the log has output, sudo may be asking for a password.
     [[ -n "$line" ]] || continue
     if [[ -t 1 ]]; then
       printf '\r\033[K[%4ds]   %s' "$SECONDS" "$line"
@@ -50,8 +50,8 @@ follow() {
   done
 }
 
-# logged LOG COMMAND...: runs the command with its output in LOG, whose last line is
-# shown meanwhile. The result is that of the command, or of `die` in it.
+# logged LOG COMMAND...: runs the command with its output in LOG and shows LOG's last line
+# meanwhile. Returns the command's status, or that of `die` in it.
 logged() {
   local log="$1" status=0 follower
   shift
@@ -66,8 +66,8 @@ logged() {
   return "$status"
 }
 
-# interruptible COMMAND...: Ctrl-C ends it where it has a process group of its own, as
-# `timeout` has, and no interrupt of the terminal would reach it.
+# interruptible COMMAND...: lets Ctrl-C end a command with its own process group, such as `timeout`,
+# which the terminal's interrupt does not reach.
 interruptible() {
   local command
   "$@" &
@@ -76,7 +76,7 @@ interruptible() {
   wait "$command"
 }
 
-# quietly LOG COMMAND...: the same, and the script ends with the end of LOG when the
+# quietly LOG COMMAND...: like `logged`, but prints the end of LOG and ends the script if the
 # command fails.
 quietly() {
   local log="$1"
@@ -87,7 +87,7 @@ quietly() {
   fi
 }
 
-# as_root COMMAND...: the command as root, for packages of Debian.
+# as_root COMMAND...: runs the command as root, to install Debian packages.
 as_root() {
   if [[ $EUID -eq 0 ]]; then
     "$@"
@@ -98,8 +98,8 @@ as_root() {
   fi
 }
 
-# is_usable_ptxas PATH: an executable of CUDA 12.8 or later, which know the PTX of
-# the newest target.
+# is_usable_ptxas PATH: whether it is an executable of CUDA 12.8 or later, which supports the newest
+# target's PTX.
 is_usable_ptxas() {
   local version
   [[ -x "$1" ]] || return 1
@@ -108,8 +108,8 @@ is_usable_ptxas() {
   ((${major:-0} > 12 || (${major:-0} == 12 && ${minor:-0} >= 8)))
 }
 
-# find_ptxas PATH...: prints the first usable one of $FP8MOE_PTXAS, PATH's, that of
-# /usr/local/cuda, and the arguments; prints nothing when there is none.
+# find_ptxas PATH...: prints the first usable ptxas, if any, of $FP8MOE_PTXAS, PATH, /usr/local/cuda
+# and the arguments.
 find_ptxas() {
   local candidate
   for candidate in "${FP8MOE_PTXAS:-}" "$(command -v ptxas || true)" \
@@ -131,7 +131,7 @@ use_ptxas() {
   fi
 }
 
-# use_preset NAME: what is configured and built from now on.
+# use_preset NAME: selects the preset that later functions configure and build.
 use_preset() {
   PRESET="$1"
   BUILD="$ROOT/build/$PRESET"

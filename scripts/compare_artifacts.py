@@ -6,21 +6,22 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Compiles every program for every target with two builds, with layout passes and without, and compares all that they
-write: kernels.ptx, kernels.hsaco and kernels.so, manifest.json key by key, and the diagnostics, which are all there is
-where a target refuses a program. ptxas is left out, as cubins follow from PTX.
+"""Compiles every program for every target with two builds, with and without layout passes, and
+compares the outputs: kernels.ptx, kernels.hsaco and kernels.so, manifest.json key by key, and
+diagnostics. Refused programs only have diagnostics. ptxas does not run, as cubins follow from PTX.
 
     git worktree add /tmp/before HEAD~1         # and build it there
     scripts/compare_artifacts.py /tmp/before/build/release build/release
 
-A difference has a name, with which it is printed and looked up in the file of --allow:
+Each difference has a name, which is printed and looked up in the file of --allow:
 
     examples/moe_layer.mlir gfx942 optimize-layouts=true manifest.json:decisions
 
-Results are kept in the work folder by compiler, program and options, so a second run with one new build takes half the
-time. A build is compared with itself, or with one of the same bytes, by compiling everything twice: what differs then
-is not the same in every run. The last line counts the differences that --allow does not list, and those that it does;
-the exit status is 1 if there is one of the former, and 2 when the arguments are wrong.
+The work folder caches results by compiler, program and options, so a run with one new build takes
+half the time. Comparing a build with itself compiles everything twice, which finds nondeterminism.
+
+The last line counts differences that --allow lists and others. The exit status is 1 if there are
+others, and 2 if the arguments are wrong.
 """
 
 import argparse
@@ -40,7 +41,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAMS = ("examples/*.mlir", "benchmarks/*.mlir", "test/Integration/programs/*.mlir")
-# These print programs; they need no GPU and no torch for it.
+# These scripts print programs. They need no GPU and no torch for that.
 WRITERS = (
     "benchmarks/quantize.py --ir",
     "benchmarks/grouped_matmul.py --ir",
@@ -49,7 +50,8 @@ WRITERS = (
     "benchmarks/sweep.py write",
     "benchmarks/ablation.py write",
 )
-# Writes no code, but what the compiler looks for: a cubin that begins as one, and a log that names every kernel.
+# A stand-in for ptxas. It writes what the compiler checks: the beginning of a cubin, and a log that
+# names every kernel.
 STAND_IN_PTXAS = r"""#!/bin/sh
 while [ $# -gt 0 ]; do
   case "$1" in
@@ -68,13 +70,13 @@ def digest(*parts):
 
 
 class Compiler:
-    """fp8moe-compile of a build. `run` tells two runs of the same bytes apart."""
+    """fp8moe-compile of a build. `run` distinguishes two runs of the same binary."""
 
     def __init__(self, build, work, run=""):
         self.build, self.results = build.resolve(), work / "results"
         self.path = self.build / "bin" / "fp8moe-compile"
         self.digest = digest(self.path.read_bytes()) + run
-        # One that is only missing in PATH is found elsewhere.
+        # A tool that is missing in PATH is found elsewhere.
         self.ptxas = work.resolve() / "ptxas"
         work.mkdir(parents=True, exist_ok=True)
         self.ptxas.write_text(STAND_IN_PTXAS)
@@ -86,7 +88,7 @@ class Compiler:
         return [line.split()[0] for line in lines if line.strip()]
 
     def compile(self, program, *options):
-        """The folder with what the compiler writes and its `diagnostics`, from an earlier run if there was one."""
+        """Returns the folder with the compiler's outputs and its `diagnostics`, cached if possible."""
         folder = self.results / digest(self.digest, program, program.read_bytes(), *options)[:24]
         if folder.exists():
             return folder
@@ -94,7 +96,7 @@ class Compiler:
         scratch = Path(tempfile.mkdtemp(prefix="running-", dir=self.results))
         result = subprocess.run(
             [self.path, program.name, *options, "-o", scratch],
-            cwd=program.parent,  # diagnostics name the file without a folder
+            cwd=program.parent,  # diagnostics then name the file without a folder
             env={**os.environ, "FP8MOE_PTXAS": str(self.ptxas)},
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -102,12 +104,12 @@ class Compiler:
         text = result.stderr.decode(errors="replace")
         text = text.replace(str(scratch), "OUTPUT").replace(str(self.build), "BUILD")
         (scratch / "diagnostics").write_text(text + (f"exit {result.returncode}\n" if result.returncode else ""))
-        # A run that a signal ended may have been short of memory: the next run tries again.
+        # A compiler that a signal ended may have run out of memory. Its result is not cached.
         return scratch.rename(folder) if result.returncode >= 0 else scratch
 
 
 def flatten(value, depth=3, path=""):
-    """JSON as lines, each after the names of what it is in; with depth 3, buffers and launches have a line each."""
+    """Yields JSON as lines with their keys. With depth 3, buffers and launches have a line each."""
     if depth and isinstance(value, dict):
         for key, child in value.items():
             yield from flatten(child, depth - 1, f"{path}/{key}")
@@ -120,7 +122,7 @@ def flatten(value, depth=3, path=""):
 
 
 def describe_code(path):
-    """Instructions, notes and symbols of a binary; nothing where LLVM's tools are missing."""
+    """Returns the instructions, notes and symbols of a binary, or nothing without LLVM's tools."""
     text = ""
     for name, *options in (
         ("llvm-objdump", "--disassemble", "--no-leading-addr", "--no-show-raw-insn"),
@@ -135,12 +137,12 @@ def describe_code(path):
 
 
 def show_difference(old, new):
-    """The first lines that differ, as a unified diff; nothing when all lines are the same."""
+    """Returns the first different lines as a unified diff, or nothing if all lines are equal."""
     old, new = old.splitlines(), new.splitlines()
     if old == new:
         return []
     same = next((i for i, (a, b) in enumerate(zip(old, new)) if a != b), min(len(old), len(new)))
-    # Comparing whole files would take minutes where they have little in common.
+    # A diff of whole, very different files would take minutes.
     window = slice(max(same - 2, 0), same + 100)
     lines = [line[:SHOWN_CHARACTERS] for line in difflib.unified_diff(old[window], new[window], n=2, lineterm="")]
     return [f"@@ line {same + 1} @@", *lines[3:][:SHOWN_LINES]] + ["..."] * (len(lines) > SHOWN_LINES + 3)
@@ -150,7 +152,7 @@ def compare_manifests(old, new):
     manifests = [json.loads(text) for text in (old, new)]
     for manifest in manifests:
         for binary in manifest.get("binaries", []):
-            binary.pop("xxh3", None)  # the binaries are compared themselves
+            binary.pop("xxh3", None)  # the binaries are compared directly
     for key in dict.fromkeys([*manifests[0], *manifests[1]]):
         texts = ["\n".join(flatten(manifest[key])) if key in manifest else "" for manifest in manifests]
         if lines := show_difference(*texts):
@@ -170,12 +172,12 @@ def compare_files(name, old, new, rename):
     texts = [describe_code(path) for path in (old, new)]
     if lines := show_difference(*map(rename, texts)):
         yield name, lines
-    elif texts[0] == texts[1]:  # otherwise the renames explain it
+    elif texts[0] == texts[1]:  # otherwise the renames explain the difference
         yield name, ["the bytes differ" + (", but no instruction, note or symbol" if texts[0] else "")]
 
 
 def compare_folders(old, new, rename):
-    """Differences between two results: names of files or of keys, each with lines to show."""
+    """Yields differences between two results: names of files or keys, with lines to show."""
     old, new = ({path.name: path for path in folder.rglob("*") if path.is_file()} for folder in (old, new))
     for name in sorted({*old, *new}):
         if name in old and name in new:
@@ -186,20 +188,20 @@ def compare_folders(old, new, rename):
 
 
 def read_lines(path):
-    """The lines of a file, if there is one, without comments and empty ones."""
+    """Returns the lines of a file, if given, without comments and empty lines."""
     lines = [line.split("#")[0].strip() for line in path.read_text().splitlines()] if path else []
     return [line for line in lines if line]
 
 
 def make_rename(pairs):
-    """A function that replaces whole words in a text."""
+    """Returns a function that replaces whole words in a text."""
     words = dict(pairs)
     pattern = re.compile(rf"(?<!\w)({'|'.join(map(re.escape, words))})(?!\w)")
     return lambda text: pattern.sub(lambda match: words[match[0]], text) if words else text
 
 
 def collect_programs(files, work):
-    """The programs by name: those that are given, or all of the repository."""
+    """Returns the programs by name: the given ones, or all of the repository."""
     paths = [path.resolve() for path in files] or [path for glob in PROGRAMS for path in sorted(ROOT.glob(glob))]
     programs = {str(path.relative_to(ROOT) if ROOT in path.parents else path): path for path in paths}
     for writer in WRITERS if not files else ():
@@ -217,9 +219,9 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter, allow_abbrev=False)
     add = parser.add_argument
     add("old", metavar="OLD_BUILD", type=Path, help="a build folder, with bin/fp8moe-compile")
-    add("new", metavar="NEW_BUILD", type=Path, help="the one to compare it with")
-    add("files", metavar="FILE", type=Path, nargs="*", help="programs (default: all that there are)")
-    add("--targets", metavar="A,B", help="only these (default: all that the old compiler lists)")
+    add("new", metavar="NEW_BUILD", type=Path, help="the build to compare with")
+    add("files", metavar="FILE", type=Path, nargs="*", help="programs (default: all of the repository)")
+    add("--targets", metavar="A,B", help="only these targets (default: all of the old compiler)")
     add("--renames", metavar="FILE", type=Path, help="lines OLD NEW: whole words to replace on both sides")
     add("--allow", metavar="FILE", type=Path, help="lines with names of differences; * stands for any characters")
     add("--jobs", metavar="N", type=int, default=os.cpu_count(), help="compilers at once (default: %(default)s)")

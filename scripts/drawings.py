@@ -9,7 +9,7 @@
 """Draws docs/images/*.svg: a chain before and after the passes, layouts, the ring of a kernel, the timeline of a layer.
 
     scripts/drawings.py            # write them
-    scripts/drawings.py --check    # say which differ
+    scripts/drawings.py --check    # report differences only
 """
 
 import json
@@ -26,7 +26,9 @@ BLUE, ORANGE, GREEN, WHITE = COLORS[0], COLORS[1], COLORS[2], "#ffffff"
 
 
 def chain():
-    """examples/moe_backward.mlir as `fp8moe-compile --target=sm_90a --report` describes it for 16384 tokens."""
+    """Draws examples/moe_backward.mlir as `fp8moe-compile --target=sm_90a --report` describes it
+    for 16384 tokens.
+    """
     canvas = Canvas(900, 330, "The quantizations of a backward pass before and after the passes")
     canvas.text(20, 28, "as written: 5 launches, 475 MiB moved", size=15)
     canvas.text(20, 222, "after the passes: 2 launches, 195 MiB moved", size=15)
@@ -72,7 +74,7 @@ def grid(canvas, x, y, rows, columns, size, color_of, label_of):
 
 
 def layouts():
-    """Numbers are places in memory."""
+    """Draws layouts. Numbers are positions in memory."""
     tints = ["#c9e2ee", "#f7dcc4", "#cfe3d8"]
     canvas = Canvas(900, 420, "Layouts: strided, padded groups, blocked scales")
     canvas.text(20, 28, "strided<[0, 1]>: row-major", size=14)
@@ -116,7 +118,7 @@ def layouts():
 
 
 def ring():
-    """Roles and barriers of lib/Kernels/Matmul/Hopper."""
+    """Draws the roles and barriers of lib/Kernels/Matmul/Hopper."""
     canvas = Canvas(900, 330, "The ring of stages of a Hopper matmul kernel")
     canvas.box(20, 120, 150, 70, "producer warp\nwait empty\nissue TMA copies", BLUE, WHITE)
     canvas.text(20, 40, "shared memory of one CTA: a ring of S stages, each with a tile of A and a tile of B", size=14)
@@ -142,7 +144,7 @@ def ring():
 
 
 def timeline():
-    """Kernels of a forward and a backward in their order, from the profile in benchmarks/results."""
+    """Draws the kernels of forward and backward in order, from the profile in benchmarks/results."""
     profile = json.loads((ROOT / "benchmarks/results/h100/layer_profile.json").read_text())
     canvas = Canvas(900, 270, "The timeline of a layer: quantizations and matmuls")
     canvas.text(20, 26, f"forward | backward of one layer, part of the kernels' time, {profile['card']}, {profile['date']}", size=14)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs commands as on a machine that has nothing: in a minimal Debian root made by debootstrap in a folder, with a clone of
-# the committed HEAD at the place that this checkout has. Without commands these are the two of the README.
+# Runs commands as on a fresh machine: in a minimal Debian root made by debootstrap, with a clone of
+# the committed HEAD at the path of this checkout. The default commands are those of README.md.
 #
 # usage: scripts/fresh_root.sh [OPTION...] [COMMAND...]     (default: scripts/quickstart.sh scripts/test.sh)
 #   --suite NAME       the Debian release: bookworm (default), trixie
@@ -13,13 +13,12 @@
 #   --quiet            print what the commands print, and why there is no root
 #   --help             print this
 #
-# It needs root, debootstrap, the right to mount (unshare), and some 8 GiB below $TMPDIR. Packages
-# come from the places, through the proxies and with the certificates that apt and pip of this
-# machine use. Mounts are seen by the commands only, and gone with them. CI and FP8MOE_TEST_SEED are
-# passed on; other variables are not.
+# It needs root, debootstrap, permission to mount (unshare), and about 8 GiB below $TMPDIR. Packages
+# come from the mirrors, proxies and certificates of this machine's apt and pip. Mounts are private
+# to the commands. Only the variables CI and FP8MOE_TEST_SEED are passed on.
 #
-# The exit status is 0 when all commands passed, 1 when one failed (the last line says which), 2 for a wrong option, and 3
-# when there is no root to run them in.
+# The exit status is 0 if all commands passed and 1 if one failed (the last line says which). It is
+# 2 for a wrong option and 3 if no root could be made.
 
 set -euo pipefail
 
@@ -72,7 +71,7 @@ parse_options() {
   [[ ${#commands[@]} -gt 0 ]] || commands=(scripts/quickstart.sh scripts/test.sh)
 }
 
-# check_fetched PATH: refuses what is not in the checkout, and what would replace all of it, or its history.
+# check_fetched PATH: refuses paths outside of the checkout, the whole checkout, and its history.
 check_fetched() {
   [[ -n "$1" && "$1" != /* && "/$1/" != */../* && "$(realpath -ms "$ROOT/$1")" != "$ROOT" ]] ||
     stop 2 "--fetch takes a path inside the checkout, not '$1'"
@@ -90,13 +89,13 @@ check_requirements() {
     stop 3 "this system does not let unshare make a mount namespace (a container without CAP_SYS_ADMIN?)"
 }
 
-# find_source LABEL: where apt of this machine has Debian's packages of that label from.
+# find_source LABEL: prints the mirror of this machine's apt for Debian packages with that label.
 find_source() {
   { apt-get indextargets --format '$(ORIGIN)|$(LABEL)|$(REPO_URI)' 'Identifier: Packages' 2>/dev/null || true; } |
     awk -F'|' -v label="$1" '$1 == "Debian" && $2 == label && !found++ { print $3 }'
 }
 
-# The proxy of apt serves debootstrap too, which reads only the environment.
+# debootstrap uses apt's proxy, too, but reads only the environment.
 use_proxy_of_apt() {
   command -v apt-config >/dev/null || return 0
   local proxy=
@@ -104,8 +103,8 @@ use_proxy_of_apt() {
   [[ -z "$proxy" || "$proxy" == DIRECT ]] || export http_proxy="${http_proxy:-$proxy}"
 }
 
-# enter_namespaces COMMAND...: runs the command with mounts and processes of its own, which end with it. In the background,
-# so that a signal ends this script at once.
+# enter_namespaces COMMAND...: runs the command in its own mount and process namespaces, which end
+# with it. It runs in the background, so that a signal ends this script at once.
 enter_namespaces() {
   local status=0
   unshare --mount --propagation private --pid --fork --kill-child "$@" </dev/null &
@@ -122,7 +121,7 @@ make_root() {
     stop 3 "apt of this machine has no Debian sources; name them with --mirror and --security"
   use_proxy_of_apt
   say "making a minimal $suite"
-  # git and ca-certificates are what cloning takes.
+  # Cloning needs git and ca-certificates.
   enter_namespaces debootstrap --variant=minbase --include=ca-certificates,git \
     "$suite" "$tree" "$mirror" >"$work/debootstrap.log" 2>&1 || {
     tail -n 20 "$work/debootstrap.log" >&2
@@ -130,7 +129,7 @@ make_root() {
   }
 }
 
-# Gives the root what reaching packages takes on this machine.
+# Copies this machine's settings for package downloads to the root.
 copy_settings() {
   printf 'deb %s %s main\n' "$mirror" "$suite" "$mirror" "$suite-updates" "$security" "$suite-security" >"$tree/etc/apt/sources.list"
   if command -v apt-config >/dev/null; then
@@ -141,13 +140,13 @@ copy_settings() {
   for file in /etc/resolv.conf /etc/hosts /etc/pip.conf "$CERTIFICATES"; do
     [[ ! -f "$file" ]] || cp -L "$file" "$tree$file"
   done
-  # Folders of this machine that are named in these files are ignored by pip with a warning.
+  # pip warns about and ignores folders of this machine in these files.
   for file in "${XDG_CONFIG_HOME:-$HOME/.config}/pip/pip.conf" "$HOME/.pip/pip.conf"; do
     [[ ! -f "$file" ]] || install -D -m 644 "$file" "$tree/root/.config/pip/pip.conf"
   done
 }
 
-# Copies the files that --copy names.
+# Copies the files of --copy to the root.
 copy_files() {
   local entry from to
   for entry in "${copied[@]}"; do
@@ -158,7 +157,7 @@ copy_files() {
   done
 }
 
-# The whole environment of the commands, one NAME=VALUE a line.
+# Prints the environment of the commands, one NAME=VALUE a line.
 list_environment() {
   printf '%s\n' HOME=/root LANG=C.UTF-8 TERM=dumb PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
   [[ ! -f "$tree$CERTIFICATES" ]] || printf '%s\n' "SSL_CERT_FILE=$CERTIFICATES" "PIP_CERT=$CERTIFICATES"
@@ -204,7 +203,7 @@ run_commands() {
   done
 }
 
-# A file that is replaced stays until all that comes instead lies beside it.
+# An old file is removed only after its whole replacement was copied next to it.
 fetch_files() {
   local path target beside
   for path in "${fetched[@]}"; do
@@ -222,16 +221,16 @@ fetch_files() {
   done
 }
 
-# The first process of the commands' namespace takes all others with it, and unshare, which ignores signals, ends when all
-# are gone.
+# Ending the first process of the namespace ends all others. unshare ignores signals and then ends,
+# too.
 stop_commands() {
   local first=
-  read -r first <"/proc/$child/task/$child/children" || true # There is no end of line.
+  read -r first <"/proc/$child/task/$child/children" || true # the file has no final newline
   kill -KILL ${first:-"$child"}
   wait "$child"
 }
 
-# Nothing is mounted where this sees it; --one-file-system is for what nobody foresaw.
+# No mounts are visible here. --one-file-system guards against unforeseen ones.
 finish() {
   [[ -z "$child" ]] || stop_commands 2>/dev/null || true
   if ((keep)) && [[ -d "$tree" ]]; then
@@ -260,5 +259,5 @@ main() {
   [[ -z "$failure" ]]
 }
 
-# One command, so that a change of this file does not reach a script that runs.
+# A single command, so that editing this file does not affect a running script.
 main "$@"; exit

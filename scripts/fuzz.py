@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs the fuzz targets, fp8moe-*-fuzzer, on a number of inputs.
 
-Writes seeds for each target from the tests, examples and benchmarks, and gives them to libFuzzer (docs/design/fuzzing.md).
-A find is written to RESULTS/fuzz-finds, and its command to reproduce it is printed; the exit status is 1 then.
-RESULTS/fuzz.xml has a JUnit case for each target.
+Writes seeds for each target from the tests, examples and benchmarks, and runs libFuzzer on them
+(docs/design/fuzzing.md). A find is written to RESULTS/fuzz-finds. The command that reproduces it is
+printed, and the exit status is 1. RESULTS/fuzz.xml has a JUnit case for each target.
 """
 
 import argparse
@@ -22,25 +22,28 @@ import xml.etree.ElementTree as ElementTree
 from concurrent.futures import ThreadPoolExecutor
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-# The share of inputs of each target. An input of the compiler costs most.
+# The share of inputs of each target. Inputs of the compiler take longest.
 SHARES = {"ir": 0.16, "pipeline": 0.06, "manifest": 0.4, "safetensors": 0.38}
-# One input may use so many seconds and so much memory, on a machine that may be busy.
+# Upper bounds of seconds and memory per input, on a machine that may be busy.
 LIMITS = ["-timeout=60", "-rss_limit_mb=4096", "-len_control=0"]
-# Modules with more programs are only read in parts: dozens of kernels take as long as a hang.
+# Modules with more programs are only used in parts, as dozens of kernels take as long as a hang.
 MOST_PROGRAMS = 2
-# Seeds of a target in the suite, rather short ones, as each is read once before any is changed.
+# Upper bound of a target's seeds. Each is read once before any is mutated, so short ones are
+# preferred.
 MOST_SEEDS = 400
-# Options of fp8moe-opt in tests that are no passes, and passes that only tests have.
+# Options of fp8moe-opt that are not passes, and test-only passes.
 NO_PASSES = "split-input|verify-diag|allow-|mlir-|emit-bytecode|remark|test-"
-# Pieces of JSON, for libFuzzer's mutators: numbers at the edges of what sizes and indices can be, and structure.
+# JSON fragments for libFuzzer's mutators: edge cases of sizes and indices, and structure.
 PIECES = [str(sign * 2**bits - less) for bits in (0, 8, 16, 31, 32, 62, 63, 64) for sign in (1, -1) for less in (0, 1)]
 PIECES += ["1.0e+400", "null", "true", "[]", "{}", '{"value": 0}', '{"dim": [0, 0]}', '{"stride": [0, 0]}']
-# The only binary of all manifests, which fp8moe-manifest-fuzzer has.
+# The binary of every manifest; fp8moe-manifest-fuzzer provides it.
 BINARY = {"file": "kernels", "xxh3": "3356b483afc5064e"}
 
 
 def split_modules(text):
-    """Yields the modules of a test without comments, and each program of a module for any target."""
+    """Yields the modules of a test without comments, and each program of a target-independent
+    module.
+    """
     program = re.compile(r"^( *)func\.func @.*?^\1}\n", flags=re.MULTILINE | re.DOTALL)
     for part in re.split(r"^// -----.*\n", text, flags=re.MULTILINE):
         part = re.sub(r"^\s*//.*\n|\s+//.*$", "", part, flags=re.MULTILINE).strip() + "\n"
@@ -54,7 +57,7 @@ def split_modules(text):
 
 
 def find_pipelines(text):
-    """Yields the pipelines that the RUN lines of a test give to fp8moe-opt."""
+    """Yields the pipelines in the fp8moe-opt commands of a test's RUN lines."""
     commands = re.findall(r"RUN:(.*)", re.sub(r"\\\n.*?RUN:", "", text))
     for command in commands:
         command = command.split("|")[0]
@@ -72,12 +75,14 @@ def find_pipelines(text):
 
 
 def make_manifests(build, folder):
-    """Yields manifests of small programs for each kind of target, with BINARY in place of their binaries."""
+    """Yields manifests of small programs for each kind of target, with BINARY instead of their
+    binaries.
+    """
     for path in [*sorted(ROOT.glob("test/Tools/fp8moe-run/*.mlir")), ROOT / "examples" / "moe_backward.mlir"]:
         for chip in ("cpu", "sm_90a", "gfx942"):
             command = [build / "bin" / "fp8moe-compile", path, f"--target={chip}", "-o", folder]
             if subprocess.run(command, capture_output=True).returncode:
-                continue  # no ptxas, or an operation that the chip lacks
+                continue  # ptxas is missing, or the chip lacks an operation
             manifest = json.loads((folder / chip / "manifest.json").read_text())
             for binary in manifest["binaries"]:
                 binary.update(BINARY)
@@ -100,34 +105,36 @@ def make_safetensors():
 
 
 def make_seeds_of_compiler(seeds):
-    """Adds modules to those of `ir`, and modules with a pipeline to those of `pipeline`."""
+    """Adds modules to the seeds of `ir`, and modules with a pipeline to those of `pipeline`."""
     for directory in ("test", "examples", "benchmarks"):
         for path in sorted((ROOT / directory).rglob("*.mlir")):
             text = path.read_text()
             modules = list(split_modules(text))
             seeds["ir"].update((f"// cpu lower\n{module}", None) for module in modules)
-            # Each module is read by one pipeline at least, and each pipeline reads one.
+            # Every module gets a pipeline, and every pipeline a module.
             pipelines = list(find_pipelines(text))
             for i in range(max(len(pipelines), len(modules)) if pipelines and modules else 0):
                 seeds["pipeline"][f"// {pipelines[i % len(pipelines)]}\n{modules[i % len(modules)]}"] = None
 
 
 def sample(seeds, number):
-    """MOST_SEEDS of the seeds, each the shorter of two."""
+    """Returns at most MOST_SEEDS of the seeds, each the shorter one of a random pair."""
     random.Random(number).shuffle(seeds)
     pairs = zip(seeds[:MOST_SEEDS], seeds[MOST_SEEDS : 2 * MOST_SEEDS])
     return [min(pair, key=len) for pair in pairs] if len(seeds) >= 2 * MOST_SEEDS else seeds[:MOST_SEEDS]
 
 
 def write_dictionary(folder, path):
-    """Writes PIECES and the names in the seeds of JSON in a folder as a dictionary of libFuzzer."""
+    """Writes a dictionary for libFuzzer: PIECES, and the names in a folder's JSON seeds."""
     names = set().union(*(re.findall(rb'"[A-Za-z_0-9]+"', seed.read_bytes()) for seed in folder.iterdir()))
     words = [*PIECES, *sorted(name.decode() for name in names)]
     path.write_text("".join('"' + word.replace('"', '\\"') + '"\n' for word in words))
 
 
 def write_seeds(names, build, folder, choose):
-    """Writes those seeds of each target that `choose` returns to folder/TARGET, and dictionaries to folder/TARGET.dict."""
+    """Writes the seeds of each target that `choose` returns to folder/TARGET, and dictionaries to
+    folder/TARGET.dict.
+    """
     seeds = {name: {} for name in SHARES}
     if "ir" in names or "pipeline" in names:
         make_seeds_of_compiler(seeds)
@@ -147,9 +154,10 @@ def write_seeds(names, build, folder, choose):
 
 
 def keep_addresses():
-    """The beginning of a command whose addresses are those of the last run, where the machine allows that.
+    """Returns a command prefix that disables address randomization, if the machine allows it.
 
-    LLVM hashes pointers, and what is covered depends on that: without threads a seed gives the same inputs then.
+    LLVM hashes pointers, which affects coverage. Without randomization and threads, a seed gives
+    the same inputs.
     """
     command = ["setarch", "-R"]
     allowed = shutil.which(command[0]) and subprocess.run([*command, "true"], capture_output=True).returncode == 0
@@ -157,19 +165,21 @@ def keep_addresses():
 
 
 def to_xml(text):
-    """Text without control characters, which XML has not."""
+    """Returns text without control characters, which XML does not allow."""
     return re.sub(r"[^ -~\n]", "?", text)
 
 
 def describe_find(log, written):
-    """The first lines of libFuzzer's stack, and of the input that it wrote."""
+    """Returns the beginning of libFuzzer's stack and of the input that it wrote."""
     stack = [line for line in log.splitlines() if re.match(r" +#\d+ ", line)][:15]
     content = written.read_text(errors="replace").splitlines()[:40] if written else []
     return to_xml("\n".join([*stack, *(line[:400] for line in content)]))
 
 
 def run_target(name, args, seeds):
-    """Runs one target; returns its log and, where it has a find, what that is, how it is read again and its input."""
+    """Runs one target. Returns its log and, after a find, its description, the command that
+    reproduces it, and its input.
+    """
     finds = args.results / "fuzz-finds"
     count = len(list((seeds / name).iterdir()))
     target = args.build / "bin" / f"fp8moe-{name}-fuzzer"
@@ -177,7 +187,7 @@ def run_target(name, args, seeds):
     if (dictionary := seeds / f"{name}.dict").exists():
         command.append(f"-dict={dictionary}")
     command += [f"-artifact_prefix={finds}/{name}-", "-print_final_stats=1", seeds / name]
-    # libFuzzer adds what it finds new to the first folder.
+    # libFuzzer adds new inputs to the first folder.
     with tempfile.TemporaryDirectory() as scratch:
         command.insert(-1, scratch)
         run = subprocess.run(command, env={**os.environ, "TMPDIR": scratch}, capture_output=True, errors="replace")

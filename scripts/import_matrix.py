@@ -2,9 +2,9 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Uses fp8moe beside other libraries that carry LLVM, in one process each: every library before and after fp8moe, all of them in
-several orders, with the symbols of all libraries global, and in a child after fork. Libraries that are not installed are named
-and left out. The status is 1 where a process fails.
+"""Uses fp8moe together with other libraries that contain LLVM, in separate processes: each library
+before and after fp8moe, all in several orders, with global symbols, and in a forked child.
+Libraries that are not installed are named and skipped. The exit status is 1 if a process fails.
 
 usage: scripts/import_matrix.py      (by a Python with fp8moe's wheel; PYTHONPATH may add folders with the others)
 """
@@ -16,7 +16,7 @@ import subprocess
 import sys
 from typing import List, Sequence
 
-#: What to import of each library, and statements that run its LLVM or load it at least.
+#: For each library an import, and statements that run or at least load its LLVM.
 LIBRARIES = {
     "triton": "import triton._C.libtriton",
     "torch": "import torch; torch.ones(2).sum()",

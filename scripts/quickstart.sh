@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The main job, end to end: sets up, builds, compiles examples/moe_backward.mlir for
-# an NVIDIA GPU, an AMD GPU and the CPU, runs the CPU artifact on random jagged input,
-# compares every output with an independent NumPy reference, and prints the report.
+# Runs the main workflow: sets up, builds, and compiles examples/moe_backward.mlir for an NVIDIA
+# GPU, an AMD GPU and the CPU. It runs the CPU artifact on random jagged input, compares every
+# output with an independent NumPy reference, and prints the report.
 #
 # usage: scripts/quickstart.sh [--help] [TOKENS]     (default: 5000 tokens)
 

@@ -25,7 +25,7 @@ import safetensors_io  # noqa: E402
 
 
 def reference(inputs, kind):
-    """Results of the example, by name."""
+    """Returns the expected results of the example by name."""
     grad, activations, offsets = (inputs[name] for name in ("grad_out", "activations", "offsets"))
     rowwise = oracle.dynamic_quantize(grad, [1], kind, pow2=True)
     grad_colwise = oracle.jagged_dynamic_quantize(grad, offsets, [0], kind, pow2=True)

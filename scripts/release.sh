@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Makes all files of a release in build/dist, with checksums, and checks them: a wheel for each Python, the wheel of the runtime
-# and the sdist. The version is that of python-bindings/fp8moe/__init__.py, and CHANGELOG.md begins with it and a date.
+# Makes and checks all files of a release in build/dist, with checksums: a wheel for each Python,
+# the runtime wheel and the sdist. The version is that of python-bindings/fp8moe/__init__.py.
+# CHANGELOG.md must begin with it and a date.
 #
 # usage: scripts/release.sh [--help] [--reuse] PYTHON...
 #
-# PYTHON and --reuse are those of scripts/wheel.sh: for a release Pythons 3.10, 3.11 and 3.12. Nothing is uploaded, and what
-# installs the wheels on other machines is scripts/test_wheels.sh.
+# PYTHON and --reuse are passed to scripts/wheel.sh. A release has Pythons 3.10, 3.11 and 3.12.
+# Nothing is uploaded. scripts/test_wheels.sh installs the wheels on other machines.
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -22,7 +23,7 @@ check_version() {
   [[ -z "$(git status --porcelain)" ]] || die "the working tree differs from the last commit: commit first"
 }
 
-# The sdist has the files of the commit, so it builds what the commit does.
+# The sdist contains the committed files.
 check_sdist() {
   local folder="$ROOT/build/dist-sdist"
   rm -rf "$folder"
@@ -32,7 +33,7 @@ check_sdist() {
   diff -r --exclude=PKG-INFO "$folder/git" "$folder/fp8moe-$version" || die "the sdist differs from the commit"
 }
 
-# check_wheel FILE: its version, and the programs that it has.
+# check_wheel FILE: checks the version and the programs of a wheel.
 check_wheel() {
   local listed
   listed="$("$ROOT/build/dist-tools/bin/python" -m zipfile -l "$1" | awk '{ print $1 }')"

@@ -9,11 +9,11 @@
 """Writes docs/results/, its plots and the table of README.md from benchmarks/results/CARD/TOPIC.json.
 
     scripts/results.py                                    # write all pages
-    scripts/results.py --check                            # say which pages differ
+    scripts/results.py --check                            # report differences only
     scripts/results.py --add build/auto.json h200/experts --date 2026-11-29
 
---add replaces the rows of a topic by what a benchmark saved with --json, and keeps title, text and commands. Keys of
-nested objects become columns such as "us fp8moe".
+--add replaces the rows of a topic by a benchmark's --json output, and keeps title, text and
+commands. Keys of nested objects become columns such as "us fp8moe".
 """
 
 import argparse
@@ -32,16 +32,16 @@ sys.path.pop()  # the folder has a `torch`, too
 
 DATA, PAGES, IMAGES = ROOT / "benchmarks/results", ROOT / "docs/results", ROOT / "docs/images/results"
 
-# Pages, and the order of topics in them: from whole models to single kernels.
+# Pages, and the order of their topics: from whole models to single kernels.
 CARDS = {"h200": "NVIDIA H200", "h100": "NVIDIA H100", "amd": "AMD, predicted", "host": "Host and compiler"}
 TOPICS = """experts models model_losses linear_layers experts_torchao peers moe_layers experts_kept train_moe scaling capacity train_ranks main_grad moe_layer layer_profile layer grouped_matmul deepgemm energy matmul_tiles
  linear mx_matmul gradient_sums bf16_gradients precision policies quantize mx_quantize mx_experts casts permute
  host_calls eager_calls compile layout_passes""".split()
 
-# FP8 TFLOP/s without sparsity and bytes a second, of data sheets.
+# FP8 FLOP/s without sparsity and bytes per second, from data sheets.
 ROOFS = {"h200": (1979e12, 4.8e12), "h100": (1979e12, 3.35e12)}
 
-# The table of README.md: layers, file, and the value that begins a row.
+# The table of README.md: layers, topic, and the first value of the row.
 HEADLINES = [
     ("Linear layers of Llama3 8B, 8192 tokens", "linear_layers", "Llama3 8B, sum"),
     ("Experts of 14 models, mean of 126 cases", "experts", None),
@@ -56,7 +56,7 @@ BEGIN, END = "<!-- results: written by scripts/results.py -->\n", "<!-- results 
 
 
 class Result:
-    """Output of one benchmark on one card."""
+    """The output of one benchmark on one card."""
 
     def __init__(self, path):
         self.path, self.card, self.topic = path, path.parent.name, path.stem
@@ -89,7 +89,7 @@ def table(columns, rows):
 
 
 def pivot(result):
-    """Columns become the values of the second name; a letter says what was chosen."""
+    """Makes the values of the second name columns. A letter marks the choice."""
     row, column, value, choice = result.about["pivot"]
     letters = {"bf16": " b", "mixed": " m"}
     lines = collections.defaultdict(dict)
@@ -129,7 +129,7 @@ def plot_bars(result):
 
 
 def color_of(label):
-    """The color of the contender that a bar's label names; other bars are fp8moe's."""
+    """Returns the color of the contender in a bar's label. Other bars are fp8moe's."""
     contenders = {"torchao": COLORS[1], "torch": GREY}
     return next((color for name, color in contenders.items() if name in label), COLORS[0])
 
@@ -151,7 +151,7 @@ def plot_lines(result):
 
 
 def intensity(mode, shape):
-    """Operations of a grouped FP8 matmul for each byte that it must move once; results are bf16."""
+    """Returns the FLOPs of a grouped FP8 matmul per byte that it must move. Results are bf16."""
     m, n, k, experts = map(int, shape.split(","))
     moved = m * k + experts * n * k + 2 * m * n if mode == "forward" else m * k + m * n + 2 * experts * n * k
     return 2 * m * n * k / moved
@@ -204,7 +204,7 @@ NOTE = "<!-- Written by scripts/results.py from benchmarks/results: change the J
 
 
 def write_pages(results):
-    """{path: text} of everything that is generated."""
+    """Returns {path: text} of all generated files."""
     files = {}
     for card, title in CARDS.items():
         lines = [f"# {title}\n", NOTE, "Compare ratios within one table: absolute figures move from machine to machine.\n"]
@@ -235,7 +235,9 @@ def index(results):
 
 
 def headline_gains(result, key):
-    """Speeds over bf16 of the row that begins with `key`, by contender; a contender may have a row or a column of its own."""
+    """Returns speeds over bf16 of the row that begins with `key`, by contender, which may be rows
+    or columns.
+    """
     rows = [row for row in result.rows if row[0] == key]
     if "contender" in result.columns:
         us, over = ({row[1]: row[result.columns.index(name)] for row in rows} for name in ("us", "over bf16"))
@@ -246,7 +248,9 @@ def headline_gains(result, key):
 
 
 def headline_cells(result, key, peers):
-    """The gain over bf16, and over the faster form of each peer; without a key the mean of all rows is meant."""
+    """Returns the gain over bf16, and over the faster form of each peer. Without a key, returns the
+    means of all rows.
+    """
     if not result:
         return [""] * (1 + len(peers))
     if not key:
@@ -276,7 +280,7 @@ def flatten(value, prefix=""):
 
 
 def add(saved, topic, date):
-    """Puts what a benchmark saved in place of a topic's rows."""
+    """Replaces a topic's rows by a benchmark's saved output."""
     path = DATA / f"{topic}.json"
     about = json.loads(path.read_text()) if path.exists() else {"title": path.stem, "commands": []}
     data = json.loads(pathlib.Path(saved).read_text())
@@ -287,7 +291,7 @@ def add(saved, topic, date):
 
 
 def encode(about):
-    """JSON with a line for each row."""
+    """Returns JSON with one line per row."""
     head = json.dumps({key: value for key, value in about.items() if key != "rows"}, indent=1, ensure_ascii=False)[:-2]
     rows = ",\n".join("  " + json.dumps(row, ensure_ascii=False) for row in about["rows"])
     return f'{head},\n "rows": [\n{rows}\n ]\n}}\n'

@@ -6,13 +6,15 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Writes a kernel family that compiles and runs, for an operation on one matrix that has no kernel yet.
+"""Writes a kernel family that compiles and runs, for an operation on one matrix without a kernel.
 
     scripts/scaffold.py Gelu GeluOp
 
-makes lib/Kernels/Gelu with model, kernel, launch and README, a test in test/Kernels/Gelu, and the rows of Families.def.
-The kernel copies the operand in chunks of 16 bytes, whatever its layout: its step `compute` is what remains to be
-written. The operation is declared, lowered to loops and tested before (CONTRIBUTING.md, "Adding an operation").
+It writes lib/Kernels/Gelu with model, kernel, launch and README, a test in test/Kernels/Gelu, and
+rows of Families.def.
+The kernel copies the operand 16 bytes at a time, for any layout. Its function `compute` remains to
+be written. The operation must exist before, with its lowering to loops and its tests
+(CONTRIBUTING.md, "Adding an operation").
 """
 
 import argparse
@@ -238,7 +240,7 @@ func.func @f(%x: tensor<?x64xbf16>) -> tensor<?x64xbf16> {
 
 
 def find_mnemonic(root, op):
-    """The name of an operation whose class is `op`; none where no .td file declares it."""
+    """Returns the mnemonic of the operation with class `op`, or nothing if no .td file declares it."""
     for path in sorted((root / "include").rglob("*.td")):
         if found := re.search(rf"^def FP8MoE_{op}\b[^{{]*?\"(\w+)\"", path.read_text(), flags=re.MULTILINE):
             return found.group(1)
@@ -251,7 +253,7 @@ def make_banner(file, what):
 
 
 def add_rows(table, name):
-    """Adds rows behind the last ones of their kind."""
+    """Adds rows after the last ones of their kind."""
     text = table.read_text()
     for kind in ("FP8MOE_OPS", "FP8MOE_FAMILY"):
         last = list(re.finditer(rf"^{kind}\(\w+\)\n", text, flags=re.MULTILINE))[-1].end()

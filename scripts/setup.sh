@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Installs what building and testing fp8moe needs on Debian 12 or later: system
-# packages with apt, Python packages in .venv. Does nothing, quickly and silently,
-# when everything is there. Nothing but a minimal system is expected; git and
-# ca-certificates, which cloning took, are not installed again.
+# Installs the packages that building and testing fp8moe needs on Debian 12 or later: system
+# packages by apt, Python packages in .venv. It is quick and silent if everything is installed. A
+# minimal system suffices; git and ca-certificates are needed for cloning already.
 #
 # usage: scripts/setup.sh [--help]
 
@@ -14,8 +13,8 @@ if [[ "${1:-}" == --help ]]; then
 fi
 [[ $# -eq 0 ]] || die "unknown argument '$1'; there is only --help"
 
-# Where releases name a package differently, an entry has all names, best first; the first one that
-# apt knows is installed. Packages that they only recommend are left out.
+# If releases name a package differently, an entry has all names, best first. The first one that apt
+# knows is installed, without recommended packages.
 PACKAGES=(
   ccache
   clang-$LLVM_VERSION
@@ -39,9 +38,8 @@ PACKAGES=(
   zlib1g-dev
 )
 
-# Packages without which everything else works: AMD kernels that call mathematical functions are
-# linked with ROCm's device libraries. Debian 12 has them for its own LLVM, Debian 13 for LLVM 17;
-# LLVM reads the bitcode of older releases.
+# Optional packages: ROCm's device libraries, for AMD kernels that call mathematical functions.
+# Debian 12 has them for its own LLVM, Debian 13 for LLVM 17; LLVM reads bitcode of older releases.
 OPTIONAL_PACKAGES=(
   "rocm-device-libs rocm-device-libs-17"
 )
@@ -55,7 +53,7 @@ is_installed() {
 
 is_known_to_apt() { [[ -n "$(apt-cache madison "$1" 2>/dev/null)" ]]; }
 
-# find_first TEST NAME...: prints the first name for which TEST holds, if there is one.
+# find_first TEST NAME...: prints the first name for which TEST succeeds, if any.
 find_first() {
   local test="$1" name
   shift
@@ -67,7 +65,7 @@ find_first() {
   done
 }
 
-# Appends to `missing` the entries of which no package is installed.
+# Appends to `missing` the entries without an installed package.
 find_missing() {
   local entry
   missing=()
@@ -87,7 +85,7 @@ install_packages() {
   find_missing "${OPTIONAL_PACKAGES[@]}"
   [[ ${#required[@]} -eq 0 && ${#missing[@]} -eq 0 ]] && return
 
-  # Nothing but an optional package that apt does not know costs no update.
+  # A missing optional package that apt does not know is no reason for an update.
   if [[ ${#required[@]} -gt 0 ]]; then
     quietly "$ROOT/build/apt-update.log" as_root apt-get update
   fi
@@ -115,8 +113,7 @@ install_packages() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${wanted[@]}"
 }
 
-# The wanted packages are written to .venv/installed.txt once they are installed, so
-# that an unchanged list costs nothing.
+# .venv/installed.txt records installed packages, so that an unchanged list needs no work.
 install_python_packages() {
   local wanted
   wanted="$(cat "$ROOT/test/requirements.txt")"
@@ -131,8 +128,8 @@ install_python_packages() {
   local pip=("$VENV/bin/python" -m pip install --disable-pip-version-check -q)
   quietly "$ROOT/build/pip.log" "${pip[@]}" -r "$ROOT/test/requirements.txt"
   if [[ "$wanted" == *"$PTXAS_WHEEL"* ]]; then
-    # Only ptxas is wanted, not the CUDA toolkit that the wheel depends on. Without
-    # it everything works, but PTX is not assembled: that is no reason to stop.
+    # Only ptxas is needed, not the wheel's dependency on the CUDA toolkit. Without it PTX is not
+    # assembled, which is not fatal.
     if ! logged "$ROOT/build/pip-ptxas.log" "${pip[@]}" --no-deps "$PTXAS_WHEEL"; then
       say "no ptxas: '$PTXAS_WHEEL' could not be installed (see build/pip-ptxas.log); PTX will not be assembled"
       return

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Makes build/torch-env, an environment with PyTorch and its clients for the tests of
-# fp8moe.torch. The package itself never needs them. Does nothing, quickly and silently,
-# when everything is there. scripts/setup.sh and Python's package index are needed. Where torch cannot be installed the
-# last line says why.
+# Makes build/torch-env, an environment with PyTorch and its clients for the tests of fp8moe.torch.
+# The package itself does not need them. It is quick and silent if everything is installed. It needs
+# scripts/setup.sh and Python's package index. If torch cannot be installed, the last line gives the
+# reason.
 #
 # usage: scripts/setup_torch.sh [--help]
 #
-# A CPU build of torch is taken where the configured indexes have one. FP8MOE_TORCH
-# is another requirement for pip, such as torch==2.12.0. torch.compile needs a C++ compiler: g++ is installed where there is
-# none, or CXX names another.
+# A CPU build of torch is preferred if the configured indexes have one. FP8MOE_TORCH is another
+# requirement for pip, such as torch==2.12.0. torch.compile needs a C++ compiler: g++ is installed
+# if there is none, unless CXX names one.
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -21,14 +21,14 @@ fi
 TORCH_ENV="$ROOT/build/torch-env"
 PYTHON="$TORCH_ENV/bin/python"
 OLDEST=2.10
-# Clients that are tested where they can be installed; the tests of absent ones are skipped and say
-# so.
+# Clients that are tested if they can be installed. Tests of missing ones are skipped with a
+# message.
 CLIENTS=(transformers torchao triton accelerate)
 
 has() { "$PYTHON" -c "import $1" 2>/dev/null; }
 
-# find_torch: prints what pip shall install. pip takes a local version such as 2.13.0+cpu
-# only by its whole name.
+# find_torch: prints the requirement for pip. pip installs a local version such as 2.13.0+cpu only
+# by its full name.
 find_torch() {
   local newest
   if [[ -n "${FP8MOE_TORCH:-}" ]]; then
@@ -44,7 +44,7 @@ find_torch() {
   fi
 }
 
-# cannot WHAT LOG: ends with pip's or apt's own words.
+# cannot WHAT LOG: ends with pip's or apt's message.
 cannot() {
   tail -n 20 "$2" >&2
   die "$1 cannot be installed ($(grep -m 1 -E '^(E|ERROR):' "$2" || true)); the whole output is in $2"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds the site of the documents in build/site: HTML with navigation, search, and a light and a dark look. A warning or a
-# dead link is an error. Python's package index is needed the first time, for build/docs-env.
+# Builds the site of the documents in build/site: HTML with navigation, search, and a light and a
+# dark theme. Warnings and dead links are errors. The first run needs Python's package index, for
+# build/docs-env.
 #
 # usage: scripts/site.sh [--help]
 

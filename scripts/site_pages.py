@@ -5,8 +5,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------===#
-"""Copies README.md and docs/ to build/site-pages as mkdocs takes them: README.md is the start page, files of the repository
-that pages link to become pages below source/, and the references of C and Python are written from headers and docstrings.
+"""Copies README.md and docs/ to build/site-pages for mkdocs.
+
+README.md is the start page. Repository files that pages link to become pages below source/. The C
+and Python references are written from headers and docstrings.
 """
 
 import ast
@@ -29,12 +31,12 @@ PYTHON = {
 
 
 def slug(title, separator):
-    """Anchors as those of GitHub, which links in pages have."""
+    """Returns an anchor by GitHub's rules, which links in pages use."""
     return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", separator)
 
 
 def place_of(path):
-    """Where a file of the repository is in the site; `path` is relative to the root."""
+    """Returns the place of a repository file in the site. `path` is relative to the root."""
     if path in MOVED:
         return MOVED[path]
     if path.startswith("docs/"):
@@ -43,7 +45,7 @@ def place_of(path):
 
 
 def relink(text, page, wanted):
-    """Links between pages as they lie in the site; files of the repository are added to `wanted`."""
+    """Rewrites links for the site. Linked repository files are added to `wanted`."""
 
     def replace(match):
         target, mark, anchor = match[2].partition("#")
@@ -66,7 +68,7 @@ def write(place, text):
 
 
 def source_page(path):
-    """A file of the repository with its name as the title; of a folder, its list."""
+    """Returns a page of a repository file with its name as the title, or of a folder's list."""
     file = ROOT / path
     if file.is_dir():
         names = sorted(inner.relative_to(file).as_posix() for inner in file.rglob("*") if inner.is_file() and "__pycache__" not in inner.parts)
@@ -75,7 +77,7 @@ def source_page(path):
 
 
 def c_page():
-    """Each header: its comment as prose, and its sections as code."""
+    """Returns the page of C headers: comments as prose, sections as code."""
     lines = ["# C API\n"]
     for header in sorted((ROOT / "include/fp8moe-c").glob("*.h")):
         text = header.read_text()
@@ -93,7 +95,7 @@ def c_page():
 
 
 def public_names(name):
-    """`package.*` is what the package says that it has."""
+    """Returns the names of `package.*`, as the package lists them."""
     if not name.endswith(".*"):
         return [name]
     package = name.removesuffix(".*")
@@ -121,7 +123,8 @@ def main():
     for page in sorted(pages):
         text = (ROOT / page).read_text()
         if page.endswith("Dialect.md"):
-            # The site has a list of the page's headings: operations and attributes, without the parts of each.
+            # The site has a list of each page's headings, which should not contain the parts of
+            # operations and attributes.
             text = re.sub(r"^#### (\w+:)$", r"**\1**", text.replace("[TOC]\n", ""), flags=re.MULTILINE)
         write(place_of(page), relink(text, page, wanted))
     for path in sorted(wanted - pages):

@@ -12,21 +12,24 @@ import pathlib
 import sys
 import xml.etree.ElementTree as ElementTree
 
-# Failures listed per suite: enough to see what they have in common.
+# Upper bound of listed failures per suite.
 MAX_LISTED = 30
-# Lines of the report of the first failure of a suite. The results of a fresh root may be gone when somebody asks.
+# Lines of the first failure's report per suite, as the results of a fresh root may be deleted
+# later.
 MAX_REPORTED = 60
 
 
 def describe_failure(element):
-    """The first line of a failure's message, and the last lines of its report."""
+    """Returns the first line of a failure's message and the last lines of its report."""
     message = next(iter((element.get("message") or "").splitlines()), "")
     report = (element.text or "").strip("\n").splitlines()
     return message[:500], report[-MAX_REPORTED:]
 
 
 def read_suite(path):
-    """Yields (test name, outcome, reason) for each test of one JUnit file; a failure's reason is describe_failure's."""
+    """Yields (test name, outcome, reason) for each test of a JUnit file. A failure's reason is its
+    description.
+    """
     for case in ElementTree.parse(path).getroot().iter("testcase"):
         parts = (case.get("classname"), case.get("name"))
         name = "::".join(part for part in parts if part)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Sets up, builds, and runs every test that this machine can run. What is skipped is
-# listed with the reason. The last line is `N passed, N failed, N skipped`; the exit
-# status is not zero when a test failed, or when none ran.
+# Sets up, builds, and runs every test that this machine can run. Skipped tests are listed with the
+# reason. The last line is `N passed, N failed, N skipped`. The exit status is nonzero if a test
+# failed or none ran.
 #
 # usage: scripts/test.sh [--help] [SUITE...]     (default: all)
 #
@@ -19,7 +19,7 @@
 #                                 build/torch-env (scripts/setup_torch.sh), after all others; skipped, with
 #                                 the reason, where torch cannot be installed
 #
-# A suite of the build in build/asan alone is asan-unit, asan-lit, asan-numerics or asan-python.
+# To run one suite on build/asan, name asan-unit, asan-lit, asan-numerics or asan-python.
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -56,7 +56,7 @@ wants_any() {
 
 RESULTS="$ROOT/build/test-results"
 
-# build_preset NAME TARGET...: configures and builds, and tests what was built.
+# build_preset NAME TARGET...: configures and builds. Later suites test that build.
 build_preset() {
   use_preset "$1"
   shift
@@ -68,16 +68,16 @@ build_preset() {
   export FP8MOE_BUILD_DIR="$BUILD"
 }
 
-# disturb_memory: glibc fills memory that it gives out and takes back with this value, so that who reads it does not find
-# zeros or what was there.
+# disturb_memory: glibc fills allocated and freed memory with this value, so that reads of
+# uninitialized memory do not find zeros or old data.
 disturb_memory() {
   export MALLOC_PERTURB_="${MALLOC_PERTURB_:-$((RANDOM % 255 + 1))}"
   say "MALLOC_PERTURB_=$MALLOC_PERTURB_"
 }
 
-# run_suite NAME COMMAND...: runs a test runner that writes $RESULTS/NAME.xml. A
-# failure is reported with the output at once and counted from the XML at the end; a
-# runner that hangs leaves no XML, which counts as a failure too.
+# run_suite NAME COMMAND...: runs a test runner that writes $RESULTS/NAME.xml. A failing runner's
+# output is shown at once, and the XML gives the final counts. A runner that hangs leaves no XML,
+# which counts as a failure.
 run_suite() {
   local name="$1" start="$SECONDS"
   shift
@@ -99,16 +99,17 @@ run_lit() {
   run_suite "$1" "$VENV/bin/python" "$LLVM_BIN/lit" -v --xunit-xml-output "$RESULTS/$1.xml" "$BUILD/test"
 }
 
-# run_pytest NAME [-n N] FOLDER...: with -n, files of tests run in N processes. TEST_PYTHON
-# runs them where it is set.
+# run_pytest NAME [-n N] FOLDER...: runs pytest, with -n in N processes by test file. TEST_PYTHON
+# replaces the interpreter if it is set.
 run_pytest() {
-  # A test that hangs says where it is.
+  # A hanging test prints its stack.
   local name="$1" options=(-q -p no:cacheprovider --dist loadfile -o faulthandler_timeout=600) python="${TEST_PYTHON:-$VENV/bin/python}"
   shift
   if [[ "$PRESET" == asan ]]; then
     python="$BUILD/bin/fp8moe-python"
     options+=(-p sanitizer_plugin)
-    # A report ends its process, with what pytest has captured of it: it goes to a file.
+    # A sanitizer report ends the process together with pytest's captured output, so it goes to a
+    # file.
     local -x PYTHONPATH="$ROOT/test/sanitizers" ASAN_OPTIONS="log_path=$RESULTS/$name.report"
   fi
   run_suite "$name" "$python" -m pytest "${options[@]}" --junit-xml "$RESULTS/$name.xml" "$@"
@@ -125,7 +126,7 @@ run_pytest() {
 
 run_numerics() {
   local folders=(test/Integration)
-  # Comparisons of compilations, scripts and documents say nothing more under a sanitizer.
+  # Comparisons of compilations, scripts and documents gain nothing from a sanitizer.
   if [[ "$PRESET" == asan ]]; then
     folders+=(--ignore=test/Integration/test_{determinism,emitted_tensor,public_models}.py)
   else
@@ -134,7 +135,8 @@ run_numerics() {
   run_pytest "$1" -n "$(nproc)" "${folders[@]}"
 }
 
-# skip_suite NAME REASON: results of one test that was skipped, since a suite without any counts as failed.
+# skip_suite NAME REASON: writes results with one skipped test, as a suite without tests counts as
+# failed.
 skip_suite() {
   say "the $1 tests are skipped: $2"
   "$VENV/bin/python" - "$@" "$RESULTS/$1.xml" <<'END'
@@ -151,12 +153,12 @@ END
 
 run_torch() {
   local log="$RESULTS/setup-torch.log"
-  # The last line that it prints says why it could not.
+  # The last line of its output gives the reason.
   if ! "$ROOT/scripts/setup_torch.sh" 2>&1 | tee "$log"; then
     skip_suite torch "$(tail -n 1 "$log" | sed 's/^error: //')"
     return
   fi
-  # Inductor uses all processors by itself. Some tests of the runtime need torch, too.
+  # Inductor uses all processors itself. Some tests of the runtime need torch, too.
   TEST_PYTHON="$ROOT/build/torch-env/bin/python" run_pytest torch -n 2 --show-capture=no python-bindings/tests/{pytorch,test_runtime.py}
 }
 
@@ -172,7 +174,7 @@ if wants_any "${ORDINARY[@]}" checks; then
   if wants lit; then run_lit lit; fi
   if wants numerics; then run_numerics numerics; fi
   if wants python; then run_pytest python -n "$(nproc)" python-bindings/tests --ignore=python-bindings/tests/test_wheel.py; fi
-  # By itself, as it builds in the folder that others use.
+  # This suite runs alone, as it builds in the folder that others use.
   if wants wheel; then run_pytest wheel python-bindings/tests/test_wheel.py; fi
   unset MALLOC_PERTURB_
 fi
@@ -188,9 +190,9 @@ if wants_any "${ASAN[@]}"; then
   if wants asan-python; then run_pytest asan-python -n "$(nproc)" python-bindings/tests; fi
 fi
 if wants fuzz; then
-  # In a run of all suites the targets are there already.
+  # In a run of all suites, the targets were built already.
   build_preset asan fp8moe-fuzzers fp8moe-compile
-  # A fixed seed begins with the same inputs every time; what they cover decides on later ones.
+  # A fixed seed begins with the same inputs every time. Their coverage determines later ones.
   seed="${FP8MOE_FUZZ_SEED:-20261122}"
   say "FP8MOE_FUZZ_SEED=$seed"
   run_suite fuzz "$VENV/bin/python" scripts/fuzz.py --seed="$seed" "$RESULTS"

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Installs the wheels of build/dist (scripts/wheel.sh) on a machine without a compiler or LLVM: a minimal Debian in a folder, in
-# which a user without rights runs scripts/check_wheel.sh with each Python.
+# Installs the wheels of build/dist (scripts/wheel.sh) on a machine without a compiler or LLVM. In a
+# minimal Debian root, an unprivileged user runs scripts/check_wheel.sh with each Python.
 #
 # usage: scripts/test_wheels.sh [--help] [SUITE [PYTHON...]]     (default: bookworm, with its own Python)
 #
-# SUITE is a Debian release; `testing` has the newest Python. PYTHON is `debian`, for the release's own, or the folder of a
-# Python, such as ~/.pyenv/versions/3.12.1, which the machine gets. It takes what scripts/fresh_root.sh takes, and the build in
-# build/release, whose artifacts are compared.
+# SUITE is a Debian release; `testing` has the newest Python. PYTHON is `debian`, for the release's
+# own, or the folder of a Python such as ~/.pyenv/versions/3.12.1, which is copied to the machine.
+# It has the requirements of scripts/fresh_root.sh and needs build/release, whose artifacts are
+# compared.
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -30,7 +31,8 @@ make_expected() {
   "$ptxas" --version | sed -n 's/.*, V//p' >"$EXPECTED/ptxas-version"
 }
 
-# Lines of shell for the machine: what a Python of Debian or of a folder needs, and a user with this machine's settings of pip.
+# Prints shell commands for the machine: packages that the Python needs, and a user with this
+# machine's pip settings.
 PREPARE='
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -qq >/dev/null
@@ -45,7 +47,8 @@ commands="set -e; $PREPARE"
 for python in "${pythons[@]}"; do
   place=/usr
   if [[ "$python" != debian ]]; then
-    # At the same place, which the library of a shared Python is named by; a user passes the folders above it.
+    # The path stays, as a shared Python library is found by it. The user gets access to the folders
+    # above.
     place="$(realpath "$python")"
     copies+=(--copy "$place")
     commands+="folder=$place; until [[ \$folder == / ]]; do chmod o+x \$folder; folder=\$(dirname \$folder); done"$'\n'

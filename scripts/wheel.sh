@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# Makes the files of a release in build/dist: a wheel for each Python, one of the runtime, and the sdist.
+# Makes the wheels and the sdist of a release in build/dist: a wheel for each Python and one of the
+# runtime.
 #
 # usage: scripts/wheel.sh [--help] [--reuse] [PYTHON...]     (default: the Python of .venv)
 #
-# With --reuse wheels are built in build/release, whose objects differ in how they are linked alone.
-# PYTHON is an interpreter with pip and its headers. One of 3.12 or later makes a wheel for all later ones (cp312-abi3), an
-# older one for itself. A wheel holds the compiler with LLVM, and needs glibc 2.34 where it is installed (manylinux_2_34).
-# The last lines name each file and its size; a wheel that needs another library or is over 40 MB is an error.
+# --reuse builds wheels in build/release, whose objects only differ in how they are linked. PYTHON
+# is an interpreter with pip and headers. Python 3.12 or later makes a wheel for all later versions
+# (cp312-abi3), an older one only for itself. A wheel contains the compiler with LLVM and needs
+# glibc 2.34 (manylinux_2_34). The last lines name each file and its size. A wheel that needs
+# another library or exceeds 40 MB is an error.
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -30,7 +32,7 @@ DIST="$ROOT/build/dist"
 LOGS="$ROOT/build/dist-logs"
 TOOLS="$ROOT/build/dist-tools"
 
-# make_wheel PYTHON: a wheel in build/dist by pip, with the objects of earlier wheels.
+# make_wheel PYTHON: makes a wheel in build/dist by pip and reuses objects of earlier wheels.
 make_wheel() {
   local raw="$ROOT/build/dist-raw" log settings=(--config-settings build-dir="$ROOT/build/wheel")
   log="$LOGS/wheel-$("$1" -c 'import sys; print(*sys.version_info[:2], sep=".")').log"
@@ -41,11 +43,12 @@ make_wheel() {
   say "building the wheel of $1"
   quietly "$log" "$1" -m pip wheel "$ROOT" --no-deps -w "$raw" --disable-pip-version-check \
     "${settings[@]}"
-  # auditwheel refuses what the platform does not promise.
+  # auditwheel refuses libraries that the platform does not guarantee.
   quietly "$log.audit" "$TOOLS/bin/python" -m auditwheel repair --plat "$PLATFORM" -w "$DIST" "$raw"/*.whl
 }
 
-# Zig's compiler brings the headers of any glibc and a C++ library, so that the runtime needs no more than glibc 2.17.
+# Zig's compiler has the headers of any glibc and a C++ library, so the runtime only needs glibc
+# 2.17.
 make_runtime_wheel() {
   local raw="$ROOT/build/dist-raw" log="$LOGS/wheel-runtime.log" prefix="$TOOLS/headers" language
   say "building the wheel of the runtime"
@@ -54,7 +57,7 @@ make_runtime_wheel() {
     printf '#!/bin/sh\nexec "%s" %s -target x86_64-linux-gnu.2.17 "$@"\n' "$TOOLS/bin/python-zig" "$language" >"$TOOLS/bin/zig-$language"
     chmod +x "$TOOLS/bin/zig-$language"
   done
-  # Only these headers of /usr/include: the others belong to this machine's glibc.
+  # Only these headers of /usr/include are used. The others belong to this machine's glibc.
   rm -rf "$raw" "$prefix"
   mkdir -p "$prefix/include" "$prefix/share/cmake"
   cp -r /usr/include/nlohmann /usr/include/xxh*.h "$prefix/include"
@@ -65,7 +68,7 @@ make_runtime_wheel() {
   quietly "$log.audit" "$TOOLS/bin/python" -m auditwheel repair --plat "$RUNTIME_PLATFORM" -w "$DIST" "$raw"/*.whl
 }
 
-# check_sizes: a line for each file; the status is 1 where a wheel is too large.
+# check_sizes: prints a line for each file and fails if a wheel is too large.
 check_sizes() {
   local file bytes most status=0
   for file in "$DIST"/*; do
