@@ -1,11 +1,11 @@
-// The matmuls of a mixture-of-experts layer of DeepSeek-V3, forward and backward: 8 of its 256 experts, those of one of
-// 32 GPUs, each of hidden size 2048, and the shared expert. Which of them are worth FP8 is open: every matmul has a name
-// and `undecided`, and the compiler decides.
+// The matmuls of a mixture-of-experts layer of DeepSeek-V3, forward and backward: 8 of its 256
+// experts, as on one of 32 GPUs, each of hidden size 2048, and the shared expert. Every matmul has
+// a name and the decision `undecided`: the compiler decides which are worth FP8.
 //
 //   fp8moe-compile examples/dsv3_moe.mlir --target=sm_90a --tokens=32768 -o out --report
 //
-// Weights are as transformers holds them: [E, N, K], gate and up projection in one. Tokens are sorted by expert, and
-// `offsets` holds the end row of each expert's group.
+// Weights are [E, N, K], as transformers stores them, with gate and up projection in one. Tokens
+// are sorted by expert, and `offsets` has the end row of each expert's group.
 
 #columns = #fp8moe.strided<[1, 0]>
 #expert_columns = #fp8moe.strided<[0, 2, 1]>
@@ -69,7 +69,7 @@ module {
     return %grad_x, %grad_down_proj : tensor<?x2048xbf16>, tensor<8x7168x2048xbf16>
   }
 
-  // The shared expert sees every token.
+  // Every token goes to the shared expert.
   func.func @shared_in_forward(
       %x: tensor<?x7168xbf16> {fp8moe.name = "x"},
       %gate_proj: tensor<2048x7168xbf16> {fp8moe.name = "gate_proj"},

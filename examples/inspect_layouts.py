@@ -8,7 +8,7 @@ import fp8moe
 from fp8moe import ir, ops
 
 parser = argparse.ArgumentParser(description=__doc__)
-parser.add_argument("chip", nargs="?", default="sm_90a", choices=fp8moe.targets(), help="for which it decides (default: sm_90a)")
+parser.add_argument("chip", nargs="?", default="sm_90a", choices=fp8moe.targets(), help="chip for which the layouts are chosen (default: sm_90a)")
 CHIP = parser.parse_args().chip
 COLUMN_MAJOR = ir.StridedEncoding([1, 0])
 

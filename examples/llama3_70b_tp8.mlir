@@ -1,19 +1,19 @@
-// The linear layers of Llama3 70B as one of eight GPUs has them (tensor parallelism), forward and backward, with
-// weights as torch.nn.Linear holds them: [N, K]. Which of them are worth FP8 is open: every matmul has a name and
-// `undecided`, and the compiler decides.
+// The linear layers of Llama3 70B on one of eight GPUs (tensor parallelism), forward and backward.
+// Weights are [N, K], as in torch.nn.Linear. Every matmul has a name and the decision `undecided`:
+// the compiler decides which are worth FP8.
 //
 //   fp8moe-compile examples/llama3_70b_tp8.mlir --target=sm_90a --tokens=8192 -o out --report
-//       a table of what each takes in bf16 and in FP8, and why it was chosen
+//       a table of the time of each in bf16 and in FP8, with the reason of the decision
 //   fp8moe-opt examples/llama3_70b_tp8.mlir --fp8moe-attach-target=chip=sm_90a --fp8moe-select-precision=tokens=8192
-//       the decisions in the IR, where they can be edited, before anything comes of them
+//       the decisions in the IR, which can be edited before the compiler follows them
 //
-// Hidden size 8192, 64 heads and 8 of keys and values of 128, feed-forward size 28672, 128256 words; each GPU has an
-// eighth of N in wq, wk, wv, w1, w3 and output, and an eighth of K in wo and w2.
+// Hidden size 8192, 64 heads and 8 key-value heads of 128, feed-forward size 28672, 128256 words.
+// Each GPU has an eighth of N in wq, wk, wv, w1, w3 and output, and an eighth of K in wo and w2.
 
 #columns = #fp8moe.strided<[1, 0]>
 
 module {
-  // One input: its quantization serves all that are FP8.
+  // The layers share their input, so those in FP8 share its quantization.
   func.func @attention_in_forward(
       %x: tensor<?x8192xbf16> {fp8moe.name = "x"},
       %wq: tensor<1024x8192xbf16> {fp8moe.name = "wq"},
@@ -34,7 +34,7 @@ module {
     return %wq_y, %wk_y, %wv_y : tensor<?x1024xbf16>, tensor<?x128xbf16>, tensor<?x128xbf16>
   }
 
-  // Gradients of the one input add up.
+  // The gradients of the shared input are added.
   func.func @attention_in_backward(
       %x: tensor<?x8192xbf16> {fp8moe.name = "x"},
       %grad_wq_y: tensor<?x1024xbf16> {fp8moe.name = "grad_wq_y"},
@@ -154,7 +154,7 @@ module {
     return %grad_x, %grad_w2 : tensor<?x3584xbf16>, tensor<8192x3584xbf16>
   }
 
-  // The last layer: recipes mostly keep it in bf16, by its name.
+  // The last layer. Recipes usually exclude it from FP8 by its name.
   func.func @output_forward(
       %x: tensor<?x8192xbf16> {fp8moe.name = "x"},
       %output: tensor<16032x8192xbf16> {fp8moe.name = "output"})

@@ -1,16 +1,16 @@
-// The matmuls of one MoE layer where several microbatches make a step, in the shapes of
-// moe_layer.mlir: weights change once a step, so they are quantized once a step.
+// The matmuls of one MoE layer for steps of several microbatches, in the shapes of moe_layer.mlir.
+// Weights change once a step, so they are quantized once a step.
 //
 //   quantize_weights   W along K and along N     once, when the optimizer is done
 //   forward            y, x per group and column    for each microbatch
 //   backward           grad_x and grad_W            for each microbatch
 //   add_grad_weights   grad_W alone, added in f32 to that of the microbatches before
 //
-// The sum may lie where the sum so far does: callers of add_grad_weights pass one buffer as both.
+// The sum may overwrite the earlier one: callers of add_grad_weights may pass one buffer as both.
 //
-// Gradient accumulation and the microbatches of a pipeline both read the same weights several
-// times. What is held meanwhile is one byte for each weight and direction, as much as bf16; where
-// there is only one microbatch, moe_training.mlir does the same work in two programs.
+// Gradient accumulation and pipeline parallelism read the same weights several times. The quantized
+// weights take one byte per weight and direction, together as much as bf16. For a single
+// microbatch, moe_training.mlir does the same work in two programs.
 //
 // Try it:
 //   fp8moe-compile examples/moe_accumulation.mlir --target=cpu -o out
@@ -20,7 +20,7 @@
 //   fp8moe-run out/cpu --program=backward --random=1 --tokens=100 \
 //     --shape x_columns=640x2048 --shape x_scales=4x2048 --shape weights_n=4x2048x1408 \
 //     --shape weights_n_scales=4x2048 --shape offsets=4
-// (100 rows in 4 groups have room for 640, which the forward prints.)
+// (With padding, 100 rows in 4 groups need up to 640 rows, which the forward prints.)
 
 #expert_column_major = #fp8moe.strided<[0, 2, 1]>
 #padded = #fp8moe.strided<[1, 0], groups<dim = 0, pad = 128>>

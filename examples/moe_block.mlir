@@ -1,27 +1,27 @@
-// A whole MoE layer behind its router in FP8: one program for the forward, one for the
-// backward. Sizes are those of Qwen3-30B-A3B: hidden size 2048, 128 experts of 768, 8192
-// tokens with 8 experts each. How many rows an expert gets is known only at run time.
+// A whole MoE layer in FP8, except its router: one program for forward, one for backward. Sizes are
+// those of Qwen3-30B-A3B: hidden size 2048, 128 experts of 768, 8192 tokens with 8 experts each.
+// The number of rows per expert is known only at run time.
 //
 //   h = x[rows] gate_up[g],  a = silu(h[:, :768]) * h[:, 768:],  y = a down[g]
 //
-// `rows` has for each row, sorted by expert, the number of its token, and `offsets` the
-// end row of each expert's group. The caller sums a token's rows of y with the weights
-// of its router; a row of `grad_y` is the gradient of that sum, times the weight.
+// Rows are sorted by expert. `rows` has each row's token, and `offsets` the end row of each
+// expert's group. The caller sums the rows of y of each token, weighted by its router. A row of
+// `grad_y` is the gradient of that sum times the weight.
 //
-// Sorted tokens and activations are never in memory in bf16: kernels that quantize them
-// compute them, and both axes come from one read. The forward keeps h and what the
-// gradients of weights read, FP8 columns of each expert. The compiler chooses all layouts:
+// Gathered tokens and activations are never in memory in bf16: the quantize kernels compute them
+// and read their input once for both axes. Forward saves h and the FP8 columns for wgrad. The
+// compiler chooses all layouts:
 //
 //   fp8moe-opt examples/moe_block.mlir --fp8moe-attach-target=chip=sm_90a \
 //     --fp8moe-settle-layouts
 //
-// Every kernel with its bytes and time, beside the least that the layer can take:
+// Every kernel with its bytes and time, beside the layer's lower bound:
 //
 //   fp8moe-compile examples/moe_block.mlir --target=sm_90a --report -o out
 
 #columns = #fp8moe.strided<[0, 2, 1]>
-// Groups of contracted rows begin at multiples of 128, so there are up to 128 * 127 more.
-// The layout is the caller's, as one program writes it and the other one reads it.
+// Groups of contracted rows begin at multiples of 128, which adds up to 128 * 127 rows. Both
+// programs use this tensor, so its layout is part of their interface.
 #padded = #fp8moe.strided<[1, 0], align = 16, groups<dim = 0, pad = 128>>
 #padded_t = #fp8moe.strided<[0, 1], align = 16, groups<dim = 1, pad = 128>>
 
@@ -39,7 +39,7 @@ module {
           tensor<81792x768x!fp8moe.e4m3, #padded> {fp8moe.name = "a_columns"},
           tensor<128x768xf32> {fp8moe.name = "a_scales"}) {
 
-    // Sorted tokens, along rows for this matmul and along columns for the backward.
+    // Gathered tokens: rows for this matmul, columns for the backward.
     %x_sorted = fp8moe.gather_rows %x rows(%rows : tensor<65536xi32>)
         : tensor<8192x2048xbf16> -> tensor<65536x2048xbf16>
     %xq, %xs = fp8moe.dynamic_quantize %x_sorted along [1] rounding pow2
@@ -88,7 +88,7 @@ module {
           tensor<128x1536x2048xbf16> {fp8moe.name = "grad_gate_up"},
           tensor<128x2048x768xbf16> {fp8moe.name = "grad_down"}) {
 
-    // Through down: to the activations, and to the weights.
+    // The backward of down: gradients of the activations and of the weights.
     %gq, %gs = fp8moe.dynamic_quantize %grad_y along [1] rounding pow2
         : tensor<65536x2048xbf16> -> tensor<65536x2048x!fp8moe.e4m3>, tensor<65536xf32>
     %gc, %gcs = fp8moe.jagged_dynamic_quantize %grad_y
@@ -110,7 +110,7 @@ module {
         : tensor<2048x81792x!fp8moe.e4m3, #padded_t>,
           tensor<81792x768x!fp8moe.e4m3, #padded> -> tensor<128x2048x768xbf16>
 
-    // Through SwiGLU and gate_up.
+    // The backward of SwiGLU and gate_up.
     %grad_h = fp8moe.swiglu_gradient %grad_a, %h
         : tensor<65536x768xbf16>, tensor<65536x1536xbf16> -> tensor<65536x1536xbf16>
     %hq, %hs = fp8moe.dynamic_quantize %grad_h along [1] rounding pow2

@@ -7,17 +7,17 @@
 // an [E, N, K] parameter). Tokens are sorted by expert, and `offsets` holds the end row
 // of each expert's group.
 //
-// Every operand is quantized along the dimension that its matmul contracts, so that
-// the scales come out of the sum. Six different quantizations:
+// Every operand is quantized along its contracted dimension, so that the scales can be applied
+// after the sum. There are six quantizations:
 //
 //   y       = x  W        contracts K   x rowwise,            W along K
 //   grad_x  = dy W^T      contracts N   dy rowwise,           W along N
 //   grad_W  = dy^T x      contracts M   dy, x per group and column
 //
-// Nothing here says how the quantized tensors lie in memory, and every type below is
-// plain row-major: the compiler makes each quantization write what its matmul reads.
-// On NVIDIA that is the contracted dimension contiguous, and groups of contracted rows
-// that begin at multiples of 128. No copy and no padding kernel remains; see
+// No quantized tensor has a layout below; every type is row-major. The compiler lets each
+// quantization write the layout that its matmul reads. On NVIDIA, the contracted dimension is
+// contiguous, and groups of contracted rows begin at multiples of 128. No copy and no padding
+// kernel remains; see
 //
 //   fp8moe-compile examples/moe_layer.mlir --target=sm_90a --emit=tensor
 //
@@ -73,8 +73,8 @@ module {
           tensor<?x1408x2048x!fp8moe.e4m3, #expert_column_major>
         -> tensor<?x2048xbf16>
 
-    // The gradient of the weights: for each group a sum over its tokens. One scale per
-    // group and feature, so that a group with large gradients costs others nothing.
+    // wgrad: for each group a sum over its tokens. There is one scale per group and feature, so a
+    // group with large gradients costs the other groups no precision.
     %gc, %gcs = fp8moe.jagged_dynamic_quantize %grad_y groups(%offsets : tensor<?xi32>)
         along [0] rounding pow2
         : tensor<?x1408xbf16> -> tensor<?x1408x!fp8moe.e4m3>, tensor<?x1408xf32>

@@ -1,18 +1,18 @@
-// The matmuls of one MoE layer as a training step runs them, in the shapes of moe_layer.mlir:
-// the forward already quantizes what the backward reads, and hands it over.
+// The matmuls of one MoE layer as in a training step, in the shapes of moe_layer.mlir. Forward
+// quantizes the operands of backward, too, and saves them.
 //
 //   forward    y                       and, for the backward: x per group and column, W along N
 //   backward   grad_x and grad_W       of grad_y and these
 //
-// So x and the weights are each quantized along both of their dimensions in one place, where
-// operations on the same tensor become one if that is predicted to be faster: x here, and the
-// weights of 64 experts, if that is written instead of ?. The second form is then made of the
-// first one in FP8 (docs/design/kernels.md#both-axes-by-rescaling). What is held until the backward has one
-// byte for each element of x, where bf16 has two, and one more for each weight.
+// x and the weights are each quantized along both axes in one program. The compiler fuses both
+// operations if that is predicted to be faster. It does so for x here, and for the weights if
+// their number of experts is static, such as 64. Fused weights are quantized along one axis and
+// rescaled to the other one (docs/design/kernels.md#both-axes-by-rescaling). The saved x takes one
+// byte per element instead of bf16's two. The saved weights take one more byte per element.
 //
-// A tensor that one program hands to another is no choice of the compiler: here it is contiguous along
-// what the matmuls of the backward contract, in groups of whole multiples of 128 rows, as they
-// read it fastest on NVIDIA's GPUs.
+// The compiler does not choose the layout of a tensor that one program passes to another. Here the
+// contracted dimension is contiguous and groups begin at multiples of 128 rows, which NVIDIA's
+// matmuls read fastest.
 //
 // Try it:
 //   fp8moe-compile examples/moe_training.mlir --target=cpu -o out
@@ -21,7 +21,7 @@
 //   fp8moe-run out/cpu --program=backward --random=1 --tokens=100 \
 //     --shape x_columns=640x2048 --shape x_scales=4x2048 --shape weights_n=4x2048x1408 \
 //     --shape weights_scales=4x2048 --shape offsets=4
-// (100 rows in 4 groups have room for 640, which the forward prints.)
+// (With padding, 100 rows in 4 groups need up to 640 rows, which the forward prints.)
 
 #expert_column_major = #fp8moe.strided<[0, 2, 1]>
 #padded = #fp8moe.strided<[1, 0], groups<dim = 0, pad = 128>>

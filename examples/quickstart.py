@@ -12,7 +12,7 @@ import fp8moe
 from fp8moe import ir, ops
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("device", nargs="?", default="cpu", help="where it runs (default: cpu)")
+parser.add_argument("device", nargs="?", default="cpu", help="device of the run (default: cpu)")
 parser.add_argument("chip", nargs="?", default="cpu", choices=fp8moe.targets(), help="chip to compile for (default: cpu)")
 options = parser.parse_args()
 T, K, N, E = 2048, 256, 384, 4  # tokens, columns of x and of dy, experts
@@ -20,7 +20,7 @@ COLUMN_MAJOR = ir.StridedEncoding([1, 0])
 
 
 def quantize(tensor: ir.Value, offsets: ir.Value) -> ops.JaggedDynamicQuantizeOp:
-    """By group and column, for a matmul that contracts over rows."""
+    """Quantizes by group and column, for a matmul that contracts over rows."""
     data = ir.tensor(tensor.type.shape, "e4m3", COLUMN_MAJOR)
     scales = ir.tensor([E, tensor.type.shape[1]], "f32")
     return ops.jagged_dynamic_quantize(

@@ -1,11 +1,11 @@
-// The matmuls of a mixture-of-experts layer of Qwen3-30B-A3B, forward and backward: 128 experts of hidden size 768. They
-// are so small that FP8 does not always pay. Which are worth it is open: every matmul has a name and `undecided`, and the
-// compiler decides.
+// The matmuls of a mixture-of-experts layer of Qwen3-30B-A3B, forward and backward: 128 experts of
+// hidden size 768. They are so small that FP8 is not always faster. Every matmul has a name and the
+// decision `undecided`: the compiler decides which are worth FP8.
 //
 //   fp8moe-compile examples/qwen3_30b_a3b.mlir --target=sm_90a --tokens=131072 -o out --report
 //
-// Weights are as transformers holds them: [E, N, K], gate and up projection in one. Tokens are sorted by expert, and
-// `offsets` holds the end row of each expert's group.
+// Weights are [E, N, K], as transformers stores them, with gate and up projection in one. Tokens
+// are sorted by expert, and `offsets` has the end row of each expert's group.
 
 #columns = #fp8moe.strided<[1, 0]>
 #expert_columns = #fp8moe.strided<[0, 2, 1]>

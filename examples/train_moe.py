@@ -9,28 +9,36 @@ standard library, byte by byte, with its experts in
     torchao   torchao's FP8 grouped matmul (if torchao is installed, on a GPU)
     fp8moe    this project's, under the recipe of --recipe
 
-Each starts from the same weights and sees the same bytes. It prints the loss, that of text which none has seen (± its standard error
-over batches, the same ones for all), the time of a step, tokens/s and peak memory, and writes all figures (training.json) and a plot of
-the losses (training.svg) to the folder of --out. Training is chaotic: one run of bf16 and another end with other losses, as they do with
-FP8. --repeats=N trains each with N seeds of weights and of data, and prints how much seeds differ, and FP8 from bf16 of the same seed.
+All contenders start from the same weights and see the same bytes. The
+script prints the loss, the validation loss with its standard error over batches, step time,
+tokens/s and peak memory. It writes all figures (training.json) and a plot of the losses
+(training.svg) to the folder of --out.
 
-What makes a model train with fp8moe is three lines, which you find in `make_model` and `train`:
+Training is chaotic: two runs in bf16 end with different losses, as do runs in FP8. --repeats=N
+trains each contender with N seeds of weights and data. It prints how much seeds differ, and FP8
+from bf16 with the same seed.
+
+Three lines make a model train with fp8moe; see `make_model` and `train`:
 
     fp8moe.torch.transformers.register(recipe="rowwise")
     model = AutoModelForCausalLM.from_config(config, experts_implementation="fp8moe", dtype=torch.bfloat16)
-    fp8moe.torch.prepare(model)      # may be left out: the first step then waits for the compiler
+    fp8moe.torch.prepare(model)      # optional: otherwise the first step waits for the compiler
 
-With a GPU (one that fp8moe has kernels for) the default is --size=gpu: 2.3 billion parameters and 16384 tokens a step, for which 80 GB
-are enough. Without one it is --size=cpu: a model of toy size for a few steps, which shows that it works and says nothing of speed.
+With a supported GPU the default is --size=gpu: 2.3 billion parameters and 16384 tokens a step,
+which fit into 80 GB. Otherwise it is --size=cpu: a toy model for a few steps, which shows that it
+works but no speed.
 
     python examples/train_moe.py                                   # all three
     python examples/train_moe.py --contenders bf16 fp8moe --steps 1000 --compile --graphs
     python examples/train_moe.py --contenders bf16 fp8moe --steps 1000 --compile --repeats 4
     python examples/train_moe.py --contenders fp8moe --inspect 50  # what FP8 does to each expert, every 50 steps
 
-On several processes, one for each GPU (on the CPU with gloo), windows are divided between them, and a step sees the same bytes as that of
-one process. Experts are divided between --ep of them (all), to which tokens go by an all-to-all and back (fp8moe.torch.moe).
-Everything else is replicated (DDP) or divided (FSDP2), and so are experts between the ranks that have the same ones:
+With several processes, one per GPU (gloo on the CPU), windows are divided between them. A step sees
+the same bytes as with one process. Experts are divided between --ep processes (default: all), and
+tokens travel by an all-to-all and back (fp8moe.torch.moe).
+
+All other parameters are replicated (DDP) or divided (FSDP2), as are experts between ranks with the
+same ones:
 
     torchrun --nproc-per-node=4 examples/train_moe.py --contenders bf16 fp8moe                      # EP = 4
     torchrun --nproc-per-node=4 examples/train_moe.py --contenders fp8moe --wire fp8                # tokens travel in FP8
@@ -38,14 +46,15 @@ Everything else is replicated (DDP) or divided (FSDP2), and so are experts betwe
     torchrun --nproc-per-node=4 examples/train_moe.py --contenders fp8moe --ep 1 --data fsdp        # FSDP2, or DDP: --data ddp
     torchrun --nproc-per-node=4 examples/train_moe.py --contenders fp8moe --ep 2 --data fsdp        # EP = 2 and FSDP2
 
-torchrun ends all processes when one has ended. A collective that waits longer than --timeout seconds ends its process with a message.
+torchrun ends all processes when one has ended. A collective that waits longer than --timeout
+seconds ends its process with a message.
 
-On a machine without the compiler, make the programs elsewhere first and name their folder:
+On a machine without the compiler, prepare the programs elsewhere and name their folder:
 
     python -m fp8moe prepare grouped_mm $(python examples/train_moe.py --size=gpu --print-sizes) --target=sm_90a -o FOLDER
     FP8MOE_ARTIFACTS=FOLDER python examples/train_moe.py
 
-With --ep=N, --print-sizes has the sizes of one of N processes.
+With --ep=N, --print-sizes prints the sizes of one of N processes.
 """
 
 from __future__ import annotations
@@ -77,16 +86,17 @@ SIZES: Dict[str, Dict[str, Any]] = {
         validation=32,
     ),
 }
-WARM_UP = 3  # steps that compile, tune and allocate, and count for no time
-HELD_OUT = 16  # one of so many files is not trained on
+WARM_UP = 3  # steps that compile, tune and allocate, and are not timed
+HELD_OUT = 16  # one of this many files is used for validation only
 
 
 # --- Data -------------------------------------------------------------------------
 
 
 def read_text(least: int, held_out: bool = False) -> bytes:
-    """The standard library's sources in the order of their names, at least so many bytes of those that are held out, or of the
-    others."""
+    """Returns sources of the standard library in the order of their names: at least this many bytes
+    of the held-out files, or of the others.
+    """
     folder = pathlib.Path(sysconfig.get_paths()["stdlib"])
     paths = [path for path in sorted(folder.rglob("*.py")) if "site-packages" not in path.parts and "test" not in path.parts]
     text = bytearray()
@@ -99,7 +109,7 @@ def read_text(least: int, held_out: bool = False) -> bytes:
 
 
 def batches(text: bytes, size: Dict[str, Any], seed: int, options: argparse.Namespace) -> Iterator[Any]:
-    """Windows at random places; the same ones for the same seed."""
+    """Yields windows at random places, which depend only on the seed."""
     import torch
 
     data = torch.frombuffer(bytearray(text), dtype=torch.uint8)
@@ -109,7 +119,7 @@ def batches(text: bytes, size: Dict[str, Any], seed: int, options: argparse.Name
 
 
 def validation_batches(text: bytes, size: Dict[str, Any], options: argparse.Namespace) -> Iterator[Any]:
-    """Windows at equal distances; always the same ones."""
+    """Yields windows at equal distances, always the same ones."""
     import torch
 
     data = torch.frombuffer(bytearray(text), dtype=torch.uint8)
@@ -120,7 +130,7 @@ def validation_batches(text: bytes, size: Dict[str, Any], options: argparse.Name
 
 
 def cut(data: Any, begins: List[int], size: Dict[str, Any], options: argparse.Namespace) -> Any:
-    """This process's part of the windows that begin there."""
+    """Returns this process's part of the windows that begin at these places."""
     import torch
 
     windows = torch.stack([data[begin : begin + size["length"]] for begin in begins])
@@ -165,7 +175,9 @@ def make_model(contender: str, config: Any, seed: int, options: argparse.Namespa
 
 
 def network_of(contender: str, options: argparse.Namespace) -> Callable[[Any, Any, Any], Any]:
-    """A function of a module of experts, rows sorted by expert and the ends of their groups: two matmuls and the gate."""
+    """Returns a function of a module of experts, rows sorted by expert and the ends of their
+    groups: two matmuls and the gate.
+    """
     import torch
 
     if contender == "torchao":
@@ -175,12 +187,12 @@ def network_of(contender: str, options: argparse.Namespace) -> Callable[[Any, An
     def gate(module: Any, h: Any) -> Any:
         return module._apply_gate(h)
 
-    if options.compile and options.ep > 1 and not options.capacity:  # graphs of layers do not have it
+    if options.compile and options.ep > 1 and not options.capacity:  # graphs of layers do not contain it
         gate = torch.compile(gate, dynamic=True)
 
     def run(module: Any, rows: Any, offsets: Any) -> Any:
         gate_up, down = list_weights(module)
-        if len(rows) == 0:  # of which torch's kernels make an error
+        if len(rows) == 0:  # torch's kernels fail without rows
             return gate(module, rows @ gate_up[0]) @ down[0]
         return multiply(gate(module, multiply(rows, gate_up, offs=offsets)), down, offs=offsets)
 
@@ -188,7 +200,7 @@ def network_of(contender: str, options: argparse.Namespace) -> Callable[[Any, An
 
 
 def run_torchao(module: Any, rows: Any, ends: Any) -> Any:
-    """torchao's matmuls with what they need: groups of a multiple of 16 rows."""
+    """Runs torchao's matmuls with groups padded to multiples of 16 rows, which they require."""
     import torch
     from torchao.prototype.moe_training.fp8_grouped_mm import _to_fp8_rowwise_then_scaled_grouped_mm as multiply
 
@@ -198,7 +210,7 @@ def run_torchao(module: Any, rows: Any, ends: Any) -> Any:
     group = torch.searchsorted(ends, numbers.to(torch.int32), right=True)
     shifts = torch.nn.functional.pad(padded_ends[:-1], (1, 0)) - begins
     places = numbers + shifts[group]
-    # As many rows as all groups could need, which no device is asked for.
+    # This upper bound of rows needs no synchronization with the device.
     padded = rows.new_zeros((rows.shape[0] + 15 * len(ends) + 15) // 16 * 16, rows.shape[1])
     padded = padded.index_copy(0, places, rows)
     for weights in (module.gate_up_proj, module.down_proj):
@@ -210,7 +222,9 @@ def run_torchao(module: Any, rows: Any, ends: Any) -> Any:
 
 
 def register_experts(name: str, contender: str, options: argparse.Namespace) -> None:
-    """Experts of transformers of that name. Tokens of all contenders are moved as fp8moe's are, so that only the experts differ."""
+    """Registers experts with transformers by that name. All contenders move tokens as fp8moe does,
+    so that only the experts differ.
+    """
     import torch
     from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
 
@@ -227,7 +241,8 @@ def register_experts(name: str, contender: str, options: argparse.Namespace) -> 
             *tokens, functools.partial(network, self), num_experts=options.experts, group=group, **list_capacity(self, options)
         )
 
-    # Without a capacity row counts are data, so graphs break here. Eager code takes less time of the host than broken graphs.
+    # Without a capacity, row counts are data, so graphs break here. Eager code then needs less host
+    # time than broken graphs.
     is_data = options.ep > 1 and options.capacity is None
     ALL_EXPERTS_FUNCTIONS.register(name, torch.compiler.disable(experts) if is_data else experts)
 
@@ -236,8 +251,11 @@ def register_experts(name: str, contender: str, options: argparse.Namespace) -> 
 
 
 def parallelize(model: Any, options: argparse.Namespace) -> Any:
-    """The model with its experts divided between --ep ranks, and everything else (the experts, too, between ranks that have the same ones)
-    by --data: as DDP, or divided by FSDP2."""
+    """Returns the model with its experts divided between --ep ranks.
+
+    --data treats all other parameters, and experts between ranks with the same ones: as DDP, or
+    divided by FSDP2.
+    """
     import torch
     import torch.distributed as dist
 
@@ -260,35 +278,37 @@ def parallelize(model: Any, options: argparse.Namespace) -> Any:
     ignored = parameters if copies == 1 else set()
     for layer in model.model.layers:
         if parameters and copies > 1:
-            fully_shard(layer.mlp.experts, mesh=options.mesh["data"])  # the mean over these ranks
+            fully_shard(layer.mlp.experts, mesh=options.mesh["data"])  # gradients are means over these ranks
         fully_shard(layer, mesh=mesh, ignored_params=ignored)
     model = fully_shard(model, mesh=mesh, ignored_params=ignored)
-    mark_divided(experts, options)  # fully_shard has made other parameters
+    mark_divided(experts, options)  # fully_shard has replaced the parameters
     return model
 
 
 def mark_divided(experts: List[Any], options: argparse.Namespace) -> None:
-    """Marks the parameters that ranks divide, whose gradients are sums over ranks: `clip_gradients` makes means of them."""
+    """Marks divided parameters. Their gradients are sums over ranks, which `clip_gradients` turns
+    into means.
+    """
     for module in experts if options.ep > 1 else ():
         for parameter in module.parameters():
             parameter.is_divided = True
 
 
 def divide_experts(module: Any, options: argparse.Namespace) -> None:
-    """Leaves a module of experts those of this rank, and lets `prepare` know what they multiply."""
+    """Leaves the experts of this rank in a module, and tells `prepare` their sizes."""
     import torch
 
     for name in ("gate_up_proj", "down_proj"):
         part = getattr(module, name).detach().chunk(options.ep)[options.mesh["experts"].get_local_rank()].clone()
         setattr(module, name, torch.nn.Parameter(part))
-    # CUDA graphs change buffers of modules where they are.
+    # CUDA graphs update a module's buffers in place.
     module.register_buffer("dropped", torch.zeros(1, dtype=torch.int64, device=options.device), persistent=False)
     module.fp8moe_recipe = options.recipe
     module.fp8moe_weights = functools.partial(list_weights, module)
 
 
 def list_capacity(module: Any, options: argparse.Namespace) -> Dict[str, Any]:
-    """Arguments of `moe` and of `expert_parallel`."""
+    """Returns arguments of `moe` and of `expert_parallel`."""
     return {} if options.capacity is None else dict(capacity=options.capacity, dropped=module.dropped)
 
 
@@ -297,16 +317,19 @@ def list_weights(module: Any) -> List[Any]:
 
 
 def sum_gradient(parameter: Any, options: argparse.Namespace) -> None:
-    """Sums the gradient of an expert over the ranks that have the same one, as soon as it is there."""
+    """Sums an expert's gradient over the ranks with the same expert, as soon as it is computed."""
     import torch.distributed as dist
 
     options.pending.append(dist.all_reduce(parameter.grad, group=options.mesh["data"].get_group(), async_op=True))
 
 
 def clip_gradients(model: Any, options: argparse.Namespace) -> Any:
-    """To norm 1 over the parameters of all ranks, each of which has a part of them, or a copy. Returns the norm before.
+    """Clips gradients to norm 1 over the parameters of all ranks, each of which has a part or a
+    copy. Returns the previous norm.
 
-    Losses are means over ranks, where gradients of divided experts are sums: one multiplication makes the mean and clips."""
+    Losses are means over ranks, but gradients of divided experts are sums. One multiplication makes
+    the mean and clips.
+    """
     import torch
     import torch.distributed as dist
 
@@ -314,11 +337,11 @@ def clip_gradients(model: Any, options: argparse.Namespace) -> Any:
         return torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     while options.pending:
         options.pending.pop().wait()
-    gradients: Dict[Any, List[Any]] = {}  # by the number of copies, and of summands
+    gradients: Dict[Any, List[Any]] = {}  # by the number of copies and of summands
     for parameter in model.parameters():
         if parameter.grad is not None:
             grad, is_divided = parameter.grad, options.ep > 1 and hasattr(parameter, "is_divided")
-            by_fsdp = options.data == "fsdp" and options.world > options.ep  # has the mean over ranks with the same experts
+            by_fsdp = options.data == "fsdp" and options.world > options.ep  # FSDP has averaged over ranks with the same experts
             summands = 1 if not is_divided else options.ep if by_fsdp else options.world
             copies = 1 if options.data == "fsdp" else options.world // options.ep if is_divided else options.world
             gradients.setdefault((copies, summands), []).append(grad.to_local() if hasattr(grad, "to_local") else grad)
@@ -331,7 +354,9 @@ def clip_gradients(model: Any, options: argparse.Namespace) -> Any:
 
 
 def group_parameters(model: Any) -> List[Dict[str, Any]]:
-    """For an optimizer whose kernels take tensors of one kind: plain ones, or those of one mesh."""
+    """Groups parameters for an optimizer whose kernels take tensors of one kind: plain ones, or
+    those of one mesh.
+    """
     groups: Dict[Any, List[Any]] = {}
     for parameter in model.parameters():
         groups.setdefault(getattr(parameter, "device_mesh", None), []).append(parameter)
@@ -339,7 +364,7 @@ def group_parameters(model: Any) -> List[Dict[str, Any]]:
 
 
 def reduce(number: float, options: argparse.Namespace, how: str) -> float:
-    """Over all ranks: "mean" or "max"."""
+    """Reduces a number over all ranks: "mean" or "max"."""
     import torch
     import torch.distributed as dist
 
@@ -351,7 +376,7 @@ def reduce(number: float, options: argparse.Namespace, how: str) -> float:
 
 
 def why_not(contender: str, device: str) -> Optional[str]:
-    """The reason why it cannot run here."""
+    """Returns the reason why a contender cannot run here, or None."""
     if contender != "torchao":
         return None
     try:
@@ -365,7 +390,7 @@ def why_not(contender: str, device: str) -> Optional[str]:
 
 
 def train(contender: str, size: Dict[str, Any], seed: int, options: argparse.Namespace) -> Dict[str, Any]:
-    """The losses and the figures of one contender, from one seed."""
+    """Returns the losses and figures of one contender with one seed."""
     import torch
 
     import fp8moe.torch
@@ -391,7 +416,7 @@ def train(contender: str, size: Dict[str, Any], seed: int, options: argparse.Nam
     with context as report:
         for step, tokens in enumerate(batches(text, size, seed, options)):
             begin = time.perf_counter()
-            torch.compiler.cudagraph_mark_step_begin()  # what the last step's graphs returned is not used any more
+            torch.compiler.cudagraph_mark_step_begin()  # results of the previous step's graphs are not used any more
             for group in optimizer.param_groups:
                 group["lr"] = size["rate"] * min(1.0, (step + 1) / max(size["steps"] // 10, 1))
             loss = model(input_ids=tokens, labels=tokens).loss
@@ -433,12 +458,13 @@ def train(contender: str, size: Dict[str, Any], seed: int, options: argparse.Nam
 
 
 def validate(model: Any, size: Dict[str, Any], options: argparse.Namespace) -> List[float]:
-    """The losses of batches of text that is not trained on, without what the router's balance adds to them."""
+    """Returns the losses of held-out batches, without the router's balancing loss."""
     import torch
 
     text = read_text(size["validation"] * size["batch"] * size["length"], held_out=True)
     losses = []
-    # Eagerly, as graphs without gradients would have to be compiled for it. The model has no dropout, so it stays in training mode.
+    # Eager, as graphs without gradients would need another compilation. The model has no dropout,
+    # so it stays in training mode.
     with torch.no_grad(), torch.compiler.set_stance("force_eager"):
         for tokens in validation_batches(text, size, options):
             logits = model(input_ids=tokens).logits
@@ -454,24 +480,24 @@ def parse(arguments: Optional[List[str]] = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--contenders", nargs="+", choices=CONTENDERS, default=list(CONTENDERS), help="contenders to train (default: all)")
     parser.add_argument("--size", choices=SIZES, help="size of the model (default: gpu where there is one, else cpu)")
-    parser.add_argument("--steps", type=int, help="how many (default: 300 for --size=gpu, 8 for --size=cpu)")
-    parser.add_argument("--layers", type=int, help="how many (default: 4 for --size=gpu, 2 for --size=cpu)")
+    parser.add_argument("--steps", type=int, help="number of steps (default: 300 for --size=gpu, 8 for --size=cpu)")
+    parser.add_argument("--layers", type=int, help="number of layers (default: 4 for --size=gpu, 2 for --size=cpu)")
     parser.add_argument("--recipe", choices=RECIPES, default="rowwise", help="recipe of fp8moe (default: rowwise)")
     parser.add_argument("--compile", action="store_true", help="compile each layer with torch.compile; the first step takes long")
     parser.add_argument("--graphs", action="store_true", help="with --compile: replay each layer, forward and backward, as CUDA graphs")
-    parser.add_argument("--ep", type=int, help="divide experts between so many processes (default: all)")
-    parser.add_argument("--data", choices=("ddp", "fsdp"), default="ddp", help="how several processes share all else (default: ddp)")
+    parser.add_argument("--ep", type=int, help="divide experts between this many processes (default: all)")
+    parser.add_argument("--data", choices=("ddp", "fsdp"), default="ddp", help="how several processes share all other parameters (default: ddp)")
     parser.add_argument("--wire", choices=("bf16", "fp8"), default="bf16", help="type in which tokens and their gradients are sent, for fp8moe (default: bf16)")
     parser.add_argument(
         "--capacity", type=float, metavar="F",
         help="with --ep: room for F times what even routing sends, so that sizes are fixed (default: any number of tokens, for which the host waits)",
     )  # fmt: skip
     parser.add_argument("--timeout", type=float, default=600, help="seconds that a collective may wait for other processes (default: 600)")
-    parser.add_argument("--inspect", type=int, default=0, metavar="N", help="look into fp8moe's run every N steps (slows those down)")
+    parser.add_argument("--inspect", type=int, default=0, metavar="N", help="inspect fp8moe's run every N steps, which slows these down")
     parser.add_argument("--seed", type=int, default=0, help="seed of weights and batches (default: 0)")
-    parser.add_argument("--repeats", type=int, default=1, metavar="N", help="train each with N seeds from --seed on (default: 1)")
-    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("."), help="the folder for training.json and training.svg")
-    parser.add_argument("--print-sizes", action="store_true", help="print what `python -m fp8moe prepare` is to be given, and exit")
+    parser.add_argument("--repeats", type=int, default=1, metavar="N", help="train each with N consecutive seeds from --seed on (default: 1)")
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("."), help="folder for training.json and training.svg")
+    parser.add_argument("--print-sizes", action="store_true", help="print the sizes for `python -m fp8moe prepare` and exit")
     options = parser.parse_args(arguments)
     options.rank, options.world = (int(os.environ.get(name, default)) for name, default in (("RANK", 0), ("WORLD_SIZE", 1)))
     options.ep, options.pending = options.world if options.ep is None else options.ep, []
@@ -536,7 +562,7 @@ def main() -> int:
 
 
 def run(size: Dict[str, Any], options: argparse.Namespace) -> int:
-    """Trains all contenders and writes what they gave."""
+    """Trains all contenders and writes their results."""
     import torch
     import transformers
 
@@ -563,8 +589,8 @@ def run(size: Dict[str, Any], options: argparse.Namespace) -> int:
             print(f"seed {seed}")
         for contender, of_seeds in runs.items():
             of_seeds.append(train(contender, size, seed, options))
-            torch.compiler.reset()  # graphs of a model that is gone
-            gc.collect()  # models with divided experts refer to themselves
+            torch.compiler.reset()  # drops graphs of the previous model
+            gc.collect()  # models with divided experts have reference cycles
             if options.device == "cuda":
                 torch.cuda.empty_cache()
     if options.rank > 0:

@@ -1,8 +1,9 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Tables and plots that train_moe.py makes of its runs: {contender: [figures of a run for each seed]}, each contender with the
-same seeds."""
+"""Tables and plots of train_moe.py's runs: {contender: [figures of a run, by seed]}. All contenders
+have the same seeds.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from typing import Any, Dict, List, Sequence, Tuple
 Runs = Dict[str, List[Dict[str, Any]]]
 
 COLORS = {"bf16": "#777777", "torchao": "#d98200", "fp8moe": "#0060c0"}
-#: Figures that seeds are compared by, with their names.
+#: Figures that are compared over seeds, with their titles.
 LOSSES = {"last_loss": "last losses, mean", "validation_loss": "validation loss"}
 
 
@@ -24,8 +25,11 @@ def standard_error(numbers: Sequence[float]) -> float:
 
 
 def compare(runs: Runs) -> Dict[str, Dict[str, Any]]:
-    """Compares losses, {contender: {one of LOSSES: figures}}: the mean and the standard deviation over the seeds (None of one), and how
-    many percent it is above bf16's of the same seed, in the mean, with the standard error of that."""
+    """Compares losses, {contender: {one of LOSSES: figures}}.
+
+    Figures are the mean and the standard deviation over the seeds (None for one seed). The mean
+    percentage above bf16 with the same seed follows, with its standard error.
+    """
     found: Dict[str, Dict[str, Any]] = {}
     for name, of_seeds in runs.items():
         for key in LOSSES:
@@ -40,7 +44,7 @@ def compare(runs: Runs) -> Dict[str, Dict[str, Any]]:
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """In Markdown, aligned for a terminal, without the columns that are empty in all rows."""
+    """Prints a Markdown table, aligned for a terminal, without columns that are empty in all rows."""
     columns = [(name, *cells) for name, *cells in zip(header, *rows) if any(cells)]
     widths = [max(map(len, column)) for column in columns]
     lines = [[cell.ljust(width) for cell, width in zip(line, widths)] for line in zip(*columns)]
@@ -49,7 +53,9 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def print_tables(runs: Runs) -> None:
-    """Prints a row for each contender (means over the seeds, medians of times), then how losses compare over the seeds."""
+    """Prints a row for each contender (means over the seeds, medians of times), then a comparison
+    of losses over the seeds.
+    """
     rows = []
     step_ms = {name: statistics.median(figures["step_ms"] for figures in of_seeds) for name, of_seeds in runs.items()}
     for name, of_seeds in runs.items():
@@ -58,7 +64,7 @@ def print_tables(runs: Runs) -> None:
             for numbers in zip(*((f["losses"][0], f["last_loss"], f["validation_loss"], f["validation_error"]) for f in of_seeds))
         )
         tokens_per_s = statistics.median(figures["tokens_per_s"] for figures in of_seeds)
-        on_gpu = of_seeds[0]["peak_gib"] is not None  # on a CPU fp8moe runs its reference, which is slow
+        on_gpu = of_seeds[0]["peak_gib"] is not None  # fp8moe's CPU reference is slow, so no speedup is printed
         over = f"{step_ms['bf16'] / step_ms[name]:.2f}x" if "bf16" in runs and on_gpu else ""
         peak = f"{max(figures['peak_gib'] for figures in of_seeds):.1f}" if on_gpu else ""
         losses = [f"{first:.4f}", f"{last:.4f}", f"{validation:.4f} ± {error:.4f}"]
@@ -79,7 +85,7 @@ def print_tables(runs: Runs) -> None:
 
 
 def smooth(losses: Sequence[float]) -> List[float]:
-    """An exponential mean over about a fiftieth of all steps."""
+    """Returns an exponential mean over about a fiftieth of all steps."""
     keep = 1 - 1 / max(len(losses) / 50, 1)
     mean, result = losses[0], []
     for loss in losses:
@@ -89,7 +95,9 @@ def smooth(losses: Sequence[float]) -> List[float]:
 
 
 def draw(runs: Runs, title: str) -> str:
-    """The losses over the steps, as SVG: of several seeds a thin line for each, and their mean."""
+    """Returns an SVG of the losses over the steps. With several seeds, each has a thin line, and
+    their mean a thick one.
+    """
     curves = []  # (contender, points, width)
     for name, of_seeds in runs.items():
         each = [smooth(figures["losses"]) for figures in of_seeds]
@@ -104,7 +112,7 @@ def draw(runs: Runs, title: str) -> str:
     def place(step: float, loss: float) -> Tuple[float, float]:
         return left + width * step / steps, top + height * (high - loss) / (high - low or 1.0)
 
-    # The ground keeps the text readable on a dark page.
+    # A white background keeps the text readable on a dark page.
     parts = ['<rect width="100%" height="100%" fill="#ffffff"/>', f'<text x="{left}" y="24">{html.escape(title)}</text>']
     for i in range(5):
         loss = low + (high - low) * i / 4

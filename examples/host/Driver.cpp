@@ -12,8 +12,8 @@
 #include <cstdlib>
 #include <dlfcn.h>
 
-/// Calls the function that the driver at hand has. A name is null where it has
-/// none.
+/// Calls CUDA's or HIP's function of the loaded driver. A name is null if that
+/// driver has no such function.
 template <typename... Args>
 int Driver::call(const char *ofCuda, const char *ofHip, Args... args) const {
   const char *name = cuda ? ofCuda : ofHip;
@@ -57,7 +57,7 @@ int64_t Driver::getAttribute(const std::string &name) const {
     return readNumber(16, 63);
   if (name == "l2_bytes")
     return readNumber(38, 19);
-  if (name == "memory_bandwidth") // of kHz and bits; two a clock
+  if (name == "memory_bandwidth") // kHz, bus bits, two transfers a clock
     return int64_t(readNumber(36, 60)) * readNumber(37, 59) * 2 * 1000 / 8;
   throw Error("the device attribute '" + name + "' is unknown here");
 }
@@ -72,8 +72,8 @@ void *Driver::getKernel(const std::string &name, unsigned sharedBytes) const {
   void *kernel = nullptr;
   check("cuModuleGetFunction", "hipModuleGetFunction", &kernel, module,
         name.c_str());
-  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: without it a kernel has at
-  // most 48 KiB. HIP needs none.
+  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: without it, a CUDA kernel
+  // may use at most 48 KiB. HIP has no such limit.
   constexpr int maxDynamicShared = 8;
   if (cuda && sharedBytes != 0)
     check("cuFuncSetAttribute", nullptr, kernel, maxDynamicShared,
@@ -82,7 +82,7 @@ void *Driver::getKernel(const std::string &name, unsigned sharedBytes) const {
 }
 
 namespace {
-/// CUlaunchAttribute.
+/// Stands for CUlaunchAttribute.
 struct Attribute {
   enum { Cooperative = 2, Cluster = 4, Programmatic = 6 };
   int kind;
@@ -94,7 +94,7 @@ struct Attribute {
   };
 };
 
-/// CUlaunchConfig.
+/// Stands for CUlaunchConfig.
 struct Config {
   unsigned grid[3], block[3], shared;
   void *stream;
@@ -116,7 +116,7 @@ void Driver::launch(void *kernel, const LaunchShape &shape,
           extra);
     return;
   }
-  if (!cuda) { // clusters and programmatic launches are NVIDIA's
+  if (!cuda) { // only NVIDIA has clusters and programmatic launches
     check(nullptr, "hipModuleLaunchCooperativeKernel", kernel, grid[0], grid[1],
           grid[2], block[0], block[1], block[2], shape.shared, stream, params);
     return;
@@ -147,7 +147,7 @@ void Driver::launch(void *kernel, const LaunchShape &shape,
 TensorMap Driver::encode(const TensorMapShape &shape) const {
   TensorMap map;
   const unsigned elementStrides[5] = {1, 1, 1, 1, 1};
-  constexpr int interleave = 0, fill = 0; // none, and zeros
+  constexpr int interleave = 0, fill = 0; // no interleaving; zeros outside
   check("cuTensorMapEncodeTiled", nullptr, &map, shape.type, shape.rank,
         static_cast<void *>(shape.address), shape.sizes, shape.strides,
         shape.box, static_cast<const unsigned *>(elementStrides), interleave,

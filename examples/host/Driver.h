@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The driver of CUDA or HIP without the headers of either: a program that has
-// them includes cuda.h or hip/hip_runtime.h instead, and calls the functions
+// Wraps the driver of CUDA or HIP without using their headers. With the
+// headers, include cuda.h or hip/hip_runtime.h instead and call the functions
 // that the comments name.
 //
 //===----------------------------------------------------------------------===//
@@ -18,7 +18,7 @@
 #include <cstdint>
 #include <string>
 
-/// CUtensorMap.
+/// Stands for CUtensorMap.
 struct alignas(64) TensorMap {
   char bytes[128];
 };
@@ -28,8 +28,8 @@ struct LaunchShape {
   bool cooperative, programmatic;
 };
 
-/// Arguments of cuTensorMapEncodeTiled. Dimensions begin with the innermost,
-/// whose stride is left out.
+/// Arguments of cuTensorMapEncodeTiled, innermost dimension first. The
+/// innermost stride is omitted.
 struct TensorMapShape {
   int type;
   unsigned rank;
@@ -39,15 +39,15 @@ struct TensorMapShape {
   int swizzle, promotion;
 };
 
-/// The first device of a vendor. Every failure is an Error.
+/// The first device of a vendor. Every failure throws an Error.
 class Driver {
 public:
   /// `kind` is that of the manifest's target: "nvvm" or "rocdl".
   explicit Driver(const std::string &kind);
 
-  /// A device attribute by its name in manifests.
+  /// Returns a device attribute by its name in manifests.
   int64_t getAttribute(const std::string &name) const;
-  /// False where the device does not take the image.
+  /// Returns false if the device does not accept the image.
   bool load(const std::string &image);
   void *getKernel(const std::string &name, unsigned sharedBytes) const;
   void launch(void *kernel, const LaunchShape &shape, void **params) const;

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// docs/reference/manifest.md says what each operation is. The runtime also
-// reports overflow and division by zero, and values that are not used.
+// docs/reference/manifest.md defines each operation. The runtime also reports
+// overflow, division by zero and unused values.
 //
 //===----------------------------------------------------------------------===//
 

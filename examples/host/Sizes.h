@@ -23,14 +23,13 @@ struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Bytes of an element by the name of its type.
+/// Returns the bytes of an element by the name of its type.
 int64_t getElementBytes(const std::string &dtype);
 
-/// Evaluates the sizes that a program of a manifest is made of. What depends on
-/// addresses may be asked for once `addresses` are there, nothing else needs
-/// them: so buffers are allocated by the sizes, and launches follow.
-///
-/// Every free extent is `rows`, and every free stride that of a dense tensor.
+/// Evaluates the sizes of a manifest's program. Buffer sizes do not depend on
+/// addresses, so buffers can be allocated first. Values of launches may depend
+/// on `addresses`, which are set in between. Every dynamic extent is `rows`,
+/// and every dynamic stride is that of a dense tensor.
 class Sizes {
 public:
   Sizes(const json &program, int64_t rows,
@@ -38,11 +37,11 @@ public:
       : program(program), rows(rows), readDevice(std::move(readDevice)),
         known(program["values"].size()) {}
 
-  /// A scalar of the manifest: an integer, or {"value": i}.
+  /// Returns a scalar of the manifest: an integer, or {"value": i}.
   int64_t get(const json &scalar);
   int64_t getExtent(size_t buffer, size_t dim);
   int64_t getStride(size_t buffer, size_t dim);
-  /// From the first byte of a buffer to its last.
+  /// Returns the bytes from the first to the last one of a buffer.
   int64_t getBytes(size_t buffer);
 
   /// Addresses of the buffers.

@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Runs a program of an artifact by the driver alone, as
-// docs/reference/manifest.md says. Runs it again through the runtime on the
-// same memory, and compares the outputs.
+// docs/reference/manifest.md describes. Runs it again through the runtime on
+// the same memory and compares the outputs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,8 +28,8 @@ static std::string readFile(const std::string &path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// The data of an input: ends of groups, which ascend to the number of rows,
-/// and else any bytes.
+/// Returns the data of an input. Integers are group ends, which ascend to the
+/// number of rows. Other types get arbitrary bytes.
 static std::string makeInput(const json &decl, int64_t bytes, int64_t rows) {
   std::string data(bytes, '\0');
   if (decl["dtype"] == "I32") {
@@ -45,7 +45,7 @@ static std::string makeInput(const json &decl, int64_t bytes, int64_t rows) {
   return data;
 }
 
-/// CUtensorMapDataType. 8-bit floats are bytes.
+/// Returns the CUtensorMapDataType. 8-bit floats are bytes.
 static int getTensorMapType(const std::string &dtype) {
   static const std::map<std::string, int> types = {
       {"U16", 1}, {"U32", 2}, {"I32", 3}, {"U64", 4}, {"I64", 5},
@@ -54,7 +54,8 @@ static int getTensorMapType(const std::string &dtype) {
   return found == types.end() ? 0 : found->second;
 }
 
-/// How often `bytes` can be halved down to `first`, plus 1; 0 for 0 bytes.
+/// Returns how often `bytes` can be halved down to `first`, plus 1; 0 for 0
+/// bytes.
 static int getGranularity(int bytes, int first) {
   int number = 0;
   for (; bytes >= first; bytes /= 2)
@@ -104,7 +105,7 @@ static void launchAll(const json &program, Sizes &sizes, const Driver &driver) {
     shape.cooperative = launch.value("cooperative", false);
     shape.programmatic = launch.value("programmatic", false);
 
-    // A parameter is the address of its value: 8 bytes, or a tensor map.
+    // A kernel parameter is the address of its value: 8 bytes, or a tensor map.
     const json &args = launch["args"];
     std::vector<int64_t> words(args.size());
     std::vector<TensorMap> maps(args.size());
@@ -128,7 +129,7 @@ static void launchAll(const json &program, Sizes &sizes, const Driver &driver) {
   driver.wait();
 }
 
-/// The program through the runtime, on the memory of the buffers.
+/// Runs the program through the runtime in the buffers' memory.
 static void runByRuntime(const std::string &folder, const json &program,
                          Sizes &sizes, const Driver &driver) {
   auto check = [](bool isGood) {
@@ -151,7 +152,7 @@ static void runByRuntime(const std::string &folder, const json &program,
     shapes.emplace_back();
     for (size_t dim = 0; dim < decl["shape"].size(); ++dim)
       shapes.back().push_back(sizes.getExtent(i, dim));
-    // Strides follow, behind the extents.
+    // Strides follow after the extents.
     for (size_t dim = 0; dim < decl["shape"].size(); ++dim)
       shapes.back().push_back(sizes.getStride(i, dim));
   }
@@ -196,7 +197,7 @@ static void run(const std::string &folder, const std::string &name,
   Sizes sizes(*program, rows, [&](const std::string &attribute) {
     return driver.getAttribute(attribute);
   });
-  // Buffers of the workspace hold anything before and after: here 0xff.
+  // Workspace may have any contents, before and after: here 0xff.
   std::vector<size_t> outputs;
   const json &buffers = (*program)["buffers"];
   for (size_t i = 0; i < buffers.size(); ++i) {

@@ -15,7 +15,7 @@ TOKENS, WIDTH, HIDDEN, EXPERTS, STEPS = 256, 64, 96, 4, 30
 
 
 class Experts(torch.nn.Module):
-    """SwiGLU experts, each token to one of them."""
+    """SwiGLU experts; each token goes to one of them."""
 
     def __init__(self, precision):
         super().__init__()
