@@ -7,9 +7,8 @@
 // RUN: fp8moe-compile %s --target sm_90a -o %t.again && diff -r %t %t.again
 
 // This program uses everything that a launch can ask for: tensor maps, clusters, cooperative
-// launch, conditions and workspace.
-// Clusters of two blocks copy tiles of 16 rows and 64 columns by TMA.
-// All blocks wait for each other for a bounded time and report what they saw.
+// launch, conditions and workspace. Clusters of two blocks copy tiles of 16 rows and 64 columns by
+// TMA. All blocks wait for each other for a bounded time and report what they saw.
 // test/Integration/test_launches.py runs it.
 
 // The kernel takes the tensor map as 128 read-only bytes by value. Its shared memory is the dynamic

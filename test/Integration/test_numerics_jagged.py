@@ -45,8 +45,8 @@ def static_cases(groups, width, count):
     ]
 
 
-# Register-resident kernels need column pitches that are multiples of 16 tokens on both sides.
-# Short mean lengths get kernels that hold 512 rows and read longer groups again.
+# Register-resident kernels need column pitches that are multiples of 16 tokens on both sides. Short
+# mean lengths get kernels that hold 512 rows and read longer groups again.
 HELD_CASES = [
     cases.Jagged(8, "one_has_all", 1200, 9, False),
     cases.Jagged(3, "random", 4112, 5, True),

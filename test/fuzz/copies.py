@@ -44,9 +44,8 @@ MX_BLOCK = 32
 # Upper bound of copies beyond those that produce needed images.
 MOST_STEPS = 4
 # Targets with a matmul kernel, which restricts bf16 operands like FP8 ones and writes row-major
-# results.
-# Other GPUs only have the restriction of all tensor cores: FP8 with the contracted dimension
-# innermost.
+# results. Other GPUs only have the restriction of all tensor cores: FP8 with the contracted
+# dimension innermost.
 WITH_MATMUL = ("sm_90a", "gfx942", "gfx950")
 # Operations that are omitted if their results exist already.
 MERGED = ("scale", "jagged_scale", "quantize", "dequantize", "dynamic_quantize", "jagged_dynamic_quantize",

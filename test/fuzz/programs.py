@@ -62,8 +62,8 @@ class Type:
 class Value:
     name: str
     type: Type
-    # The sizes follow from those of the inputs, so that the value may be returned.
-    # (Sizes of results of control flow are only known after it has run.)
+    # The sizes follow from those of the inputs, so that the value may be returned. (Sizes of
+    # results of control flow are only known after it has run.)
     is_sized: bool = True
     # Rows of padded groups without padding, and the offsets of the padding.
     packed_rows: int = 0

@@ -1,8 +1,7 @@
 // Quantizations along both axes. sm_90a runs them in one launch, if the input is row-major, aligned
-// and of static width, and the outputs are column-major and row-major.
-// Without the alignment, the host decides at run time between one launch and one per axis. Other
-// targets use their own kernels.
-// test_both_axes.py checks the results.
+// and of static width, and the outputs are column-major and row-major. Without the alignment, the
+// host decides at run time between one launch and one per axis. Other targets use their own
+// kernels. test_both_axes.py checks the results.
 
 #row_major = #fp8moe.strided<[0, 1], align = 16>
 #aligned_rows = #fp8moe.strided<[0, 1], align = 8>

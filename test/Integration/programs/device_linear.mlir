@@ -1,7 +1,6 @@
 // Dense matmuls with the layouts of GPU kernels: K-major operands, or MN-major ones in bf16, with
-// any pitch. Some matmuls are FP8 by a precision decision.
-// Numerics tests run these programs. Dimensions and pitches are dynamic, so that one artifact
-// serves every case.
+// any pitch. Some matmuls are FP8 by a precision decision. Numerics tests run these programs.
+// Dimensions and pitches are dynamic, so that one artifact serves every case.
 
 #rows = #fp8moe.strided<[0, 1], strides = [?, 1], align = 16>
 #columns = #fp8moe.strided<[1, 0], strides = [1, ?], align = 16>

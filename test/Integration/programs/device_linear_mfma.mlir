@@ -1,6 +1,5 @@
-// Dense matmuls for AMD's matrix cores: K-major operands with any pitch.
-// Numerics tests run these programs. Dimensions and pitches are dynamic, so that one artifact
-// serves every case.
+// Dense matmuls for AMD's matrix cores: K-major operands with any pitch. Numerics tests run these
+// programs. Dimensions and pitches are dynamic, so that one artifact serves every case.
 
 #rows = #fp8moe.strided<[0, 1], strides = [?, 1], align = 16>
 #columns = #fp8moe.strided<[1, 0], strides = [1, ?], align = 16>

@@ -1,6 +1,5 @@
-// Grouped matmuls with the layouts of GPU kernels: K-major operands with any pitch.
-// Numerics tests run these programs. Dimensions and pitches are dynamic, so that one artifact
-// serves every case.
+// Grouped matmuls with the layouts of GPU kernels: K-major operands with any pitch. Numerics tests
+// run these programs. Dimensions and pitches are dynamic, so that one artifact serves every case.
 
 #rows = #fp8moe.strided<[0, 1], strides = [?, 1], align = 16>
 #columns = #fp8moe.strided<[1, 0], strides = [1, ?], align = 16>

@@ -1,6 +1,6 @@
 // wgrad with a static number of groups. GPUs order few groups by length
-// (docs/design/grouped-matmul-hopper.md#details-that-matter).
-// Numerics tests run these programs. Other sizes and pitches are dynamic.
+// (docs/design/grouped-matmul-hopper.md#details-that-matter). Numerics tests run these programs.
+// Other sizes and pitches are dynamic.
 
 #rows = #fp8moe.strided<[0, 1], strides = [?, 1], align = 16>
 #columns = #fp8moe.strided<[1, 0], strides = [1, ?], align = 16>

@@ -1,7 +1,6 @@
 // bf16 grouped matmuls with MN-major operands, which Hopper reads without a copy. Tiles are
-// multiples of 64 columns.
-// Numerics tests run these programs. Dimensions and pitches are dynamic, so that one artifact
-// serves every case.
+// multiples of 64 columns. Numerics tests run these programs. Dimensions and pitches are dynamic,
+// so that one artifact serves every case.
 
 #rows = #fp8moe.strided<[0, 1], strides = [?, 1], align = 16>
 #columns = #fp8moe.strided<[1, 0], strides = [1, ?], align = 16>

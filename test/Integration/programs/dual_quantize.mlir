@@ -1,6 +1,5 @@
-// Quantizations along both axes, which may share one read of the input.
-// Numerics tests run these programs. Dimensions are dynamic where layouts allow it, so that one
-// artifact serves every case.
+// Quantizations along both axes, which may share one read of the input. Numerics tests run these
+// programs. Dimensions are dynamic where layouts allow it, so that one artifact serves every case.
 
 #column_major = #fp8moe.strided<[1, 0]>
 

@@ -1,6 +1,6 @@
-// Quantization of activations and of 3D weights along one axis.
-// Numerics tests run these programs on every target. Dimensions are dynamic where layouts allow it,
-// so that one artifact serves every case.
+// Quantization of activations and of 3D weights along one axis. Numerics tests run these programs
+// on every target. Dimensions are dynamic where layouts allow it, so that one artifact serves every
+// case.
 
 #column_major = #fp8moe.strided<[1, 0]>
 #expert_column_major = #fp8moe.strided<[0, 2, 1]>

@@ -1,6 +1,5 @@
-// M-grouped and K-grouped matmuls.
-// Numerics tests run these programs. Dimensions are dynamic where layouts allow it, so that one
-// artifact serves every case.
+// M-grouped and K-grouped matmuls. Numerics tests run these programs. Dimensions are dynamic where
+// layouts allow it, so that one artifact serves every case.
 
 #column_major = #fp8moe.strided<[1, 0]>
 #expert_column_major = #fp8moe.strided<[0, 2, 1]>

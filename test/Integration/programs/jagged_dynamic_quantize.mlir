@@ -1,6 +1,5 @@
-// Jagged quantization: one scale per group and column.
-// Numerics tests run these programs on every target. Dimensions are dynamic where layouts allow it,
-// so that one artifact serves every case.
+// Jagged quantization: one scale per group and column. Numerics tests run these programs on every
+// target. Dimensions are dynamic where layouts allow it, so that one artifact serves every case.
 
 #column_major = #fp8moe.strided<[1, 0]>
 #any_strides = #fp8moe.strided<[0, 1], strides = [?, ?]>

@@ -1,6 +1,5 @@
-// Dense matmuls, some of them FP8 by a precision decision.
-// Numerics tests run these programs. All dimensions are dynamic, so that one artifact serves every
-// case.
+// Dense matmuls, some of them FP8 by a precision decision. Numerics tests run these programs. All
+// dimensions are dynamic, so that one artifact serves every case.
 
 #column_major = #fp8moe.strided<[1, 0]>
 

@@ -1,6 +1,5 @@
-// MXFP8 quantization along both axes, and in square blocks.
-// Numerics tests run these programs. Dimensions are dynamic where layouts allow it, so that one
-// artifact serves every case.
+// MXFP8 quantization along both axes, and in square blocks. Numerics tests run these programs.
+// Dimensions are dynamic where layouts allow it, so that one artifact serves every case.
 
 #column_major = #fp8moe.strided<[1, 0]>
 #aligned = #fp8moe.strided<[0, 1], align = 16>

@@ -1,6 +1,6 @@
-// bf16 experts that were decided to be FP8 with recipe mxfp8: forward, dgrad and wgrad.
-// Numerics tests run these programs. The number of tokens is dynamic. Sizes are no multiples of
-// tiles, stages or blocks. The second function gets the gradient transposed.
+// bf16 experts that were decided to be FP8 with recipe mxfp8: forward, dgrad and wgrad. Numerics
+// tests run these programs. The number of tokens is dynamic. Sizes are no multiples of tiles,
+// stages or blocks. The second function gets the gradient transposed.
 
 #column_major = #fp8moe.strided<[1, 0]>
 #expert_columns = #fp8moe.strided<[0, 2, 1]>

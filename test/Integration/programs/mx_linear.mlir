@@ -1,6 +1,5 @@
-// Dense MXFP8 matmuls.
-// Numerics tests run these programs. Dimensions are dynamic where layouts allow it, so that one
-// artifact serves every case.
+// Dense MXFP8 matmuls. Numerics tests run these programs. Dimensions are dynamic where layouts
+// allow it, so that one artifact serves every case.
 
 #column_major = #fp8moe.strided<[1, 0]>
 #blocked = #fp8moe.scale_blocked<128x4>

@@ -1,6 +1,5 @@
-// Grouped MXFP8 matmuls.
-// Numerics tests run these programs. Dimensions are dynamic where layouts allow it, so that one
-// artifact serves every case.
+// Grouped MXFP8 matmuls. Numerics tests run these programs. Dimensions are dynamic where layouts
+// allow it, so that one artifact serves every case.
 
 #expert_column_major = #fp8moe.strided<[0, 2, 1]>
 #blocked = #fp8moe.scale_blocked<128x4>

@@ -1,6 +1,6 @@
-// MXFP8 wgrad: blocks start anew in each group.
-// Numerics tests run these programs. All dimensions are dynamic, so that one artifact serves every
-// case. The functions quantize first, as a caller could not lay out blocked scales of groups.
+// MXFP8 wgrad: blocks start anew in each group. Numerics tests run these programs. All dimensions
+// are dynamic, so that one artifact serves every case. The functions quantize first, as a caller
+// could not lay out blocked scales of groups.
 
 #column_major = #fp8moe.strided<[1, 0]>
 #blocked_columns = #fp8moe.scale_blocked<128x4, groups<dim = 1, pad = 4>>

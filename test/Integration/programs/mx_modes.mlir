@@ -1,6 +1,6 @@
-// MXFP8 quantization in every mode, along each axis, for every pair of types.
-// Numerics tests run these programs. Dimensions are dynamic where layouts allow it, so that one
-// artifact serves every case.
+// MXFP8 quantization in every mode, along each axis, for every pair of types. Numerics tests run
+// these programs. Dimensions are dynamic where layouts allow it, so that one artifact serves every
+// case.
 
 func.func @bf16_e4m3_floor_axis0(
       %x: tensor<?x?xbf16> {fp8moe.name = "x"})

@@ -1,6 +1,6 @@
-// FP8 data and their transposed copy, as a matmul and its gradient read them.
-// Numerics tests run these programs on every target. The number in a function's name is the row
-// length. On sm_90a, one kernel writes both results.
+// FP8 data and their transposed copy, as a matmul and its gradient read them. Numerics tests run
+// these programs on every target. The number in a function's name is the row length. On sm_90a, one
+// kernel writes both results.
 
 #columns = #fp8moe.strided<[1, 0]>
 #padded_32 = #fp8moe.strided<[1, 0], groups<dim = 0, pad = 32>>

@@ -1,6 +1,5 @@
-// Copies from one layout to another.
-// Numerics tests run these programs on every target. Dimensions are dynamic where layouts allow it,
-// so that one artifact serves every case.
+// Copies from one layout to another. Numerics tests run these programs on every target. Dimensions
+// are dynamic where layouts allow it, so that one artifact serves every case.
 
 #column_major = #fp8moe.strided<[1, 0]>
 #expert_column_major = #fp8moe.strided<[0, 2, 1]>

@@ -1,7 +1,6 @@
 // Quantizations along both axes whose columns are rescaled from the FP8 rows, or from the input
-// where a result is subnormal.
-// Numerics tests run these programs. The widths give rows equally many threads on all targets. Each
-// target adds its own fallback.
+// where a result is subnormal. Numerics tests run these programs. The widths give rows equally many
+// threads on all targets. Each target adds its own fallback.
 
 #column_major = #fp8moe.strided<[1, 0]>
 #padded_column_major = #fp8moe.strided<[1, 0], groups<dim = 0, pad = 32>>

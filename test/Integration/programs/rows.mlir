@@ -1,6 +1,5 @@
 // Gathered rows, SwiGLU and its gradient: by themselves, and computed inside the kernel that
-// quantizes them along both axes.
-// Numerics tests run these programs.
+// quantizes them along both axes. Numerics tests run these programs.
 
 #column_major = #fp8moe.strided<[1, 0]>
 #padded = #fp8moe.strided<[1, 0], groups<dim = 0, pad = 128>>

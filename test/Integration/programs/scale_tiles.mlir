@@ -1,5 +1,4 @@
-// Block scales are copied to and from the blocked layout.
-// Numerics tests run these programs.
+// Block scales are copied to and from the blocked layout. Numerics tests run these programs.
 
 #blocked = #fp8moe.scale_blocked<128x4>
 #column_major = #fp8moe.strided<[1, 0]>

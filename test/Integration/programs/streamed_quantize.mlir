@@ -1,6 +1,5 @@
 // Quantizations for sm_90a's single-pass kernel: row-major, aligned inputs and column-major
-// outputs. Other targets use their own kernels.
-// test_single_pass_outer.py checks the results.
+// outputs. Other targets use their own kernels. test_single_pass_outer.py checks the results.
 
 #row_major = #fp8moe.strided<[0, 1], align = 16>
 #column_major = #fp8moe.strided<[1, 0]>

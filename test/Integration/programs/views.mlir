@@ -1,5 +1,4 @@
-// Views, and the copies around them.
-// Numerics tests run these programs.
+// Views, and the copies around them. Numerics tests run these programs.
 
 #column_major = #fp8moe.strided<[1, 0]>
 #expert_column_major = #fp8moe.strided<[0, 2, 1]>

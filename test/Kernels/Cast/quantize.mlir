@@ -27,9 +27,9 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // -----
 
 // The row-major input becomes column-major, in groups. Values are converted, then their bytes are
-// transposed by twice as many threads.
-// Tiles begin at multiples of 16 rows, so that 16 bytes of any group can be stored at once. On
-// gfx942, whose conversion does not saturate infinities, values are clamped first.
+// transposed by twice as many threads. Tiles begin at multiples of 16 rows, so that 16 bytes of any
+// group can be stored at once. On gfx942, whose conversion does not saturate infinities, values are
+// clamped first.
 
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"gfx942">} {

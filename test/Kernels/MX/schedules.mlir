@@ -35,10 +35,9 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // -----
 
 // Blocks lie across the contiguous dimension, in groups. Each thread loads whole blocks, and data
-// are transposed in shared memory.
-// Groups end anywhere, so bytes are shifted to aligned addresses: a tile stores the 32-byte sectors
-// that begin in it. It therefore also loads the block behind its four blocks.
-// The scales of a tile are gathered in shared memory and stored 16 bytes at a time.
+// are transposed in shared memory. Groups end anywhere, so bytes are shifted to aligned addresses:
+// a tile stores the 32-byte sectors that begin in it. It therefore also loads the block behind its
+// four blocks. The scales of a tile are gathered in shared memory and stored 16 bytes at a time.
 
 #col = #fp8moe.strided<[1, 0]>
 #tiles = #fp8moe.scale_blocked<128x4, groups<dim = 1, pad = 4>>

@@ -1,6 +1,6 @@
 // An operand without elements may have any strides: a pitch that follows from a size of 0 is 1, no
-// multiple of 16 bytes.
-// wgrad of empty groups is zero. The same program with three tokens is refused for its pitch.
+// multiple of 16 bytes. wgrad of empty groups is zero. The same program with three tokens is
+// refused for its pitch.
 
 // RUN: fp8moe-compile %s --target=sm_90a --target=gfx950 -o %t
 // RUN: fp8moe-run %t/sm_90a --random=1 --shape x=64x0 --shape dy=0x32 --describe | FileCheck %s

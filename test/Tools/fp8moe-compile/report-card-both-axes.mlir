@@ -1,8 +1,8 @@
 // RUN: fp8moe-compile %s --target=sm_90a -o %t --report | FileCheck %s --check-prefixes=CHECK,H200
 // RUN: fp8moe-compile %s --target=sm_90a -o %t --report --card=h100 | FileCheck %s --check-prefixes=CHECK,H100
 
-// Groups of 28.7 MB fit into half of an H200's L2 cache, but not of an H100's.
-// The report says which kernel runs on the card that --card names.
+// Groups of 28.7 MB fit into half of an H200's L2 cache, but not of an H100's. The report says
+// which kernel runs on the card that --card names.
 
 #columns = #fp8moe.strided<[1, 0], groups<dim = 0, pad = 128>>
 

@@ -24,8 +24,7 @@ func.func @forward(%a: tensor<?x5120x!fp8moe.e4m3>, %sa: tensor<?x160xf8E8M0FNU>
 
 // The prologue loads 12 scale bytes for each of two stages, and the loop loads 12 a stage. The
 // first wait allows 20 loads in flight: 12 bytes and 8 operand loads. The second wait allows 8, so
-// the bytes have arrived.
-// B is the first operand of the instruction; cbsz:1 is e5m2.
+// the bytes have arrived. B is the first operand of the instruction; cbsz:1 is e5m2.
 
 // RUN: fp8moe-compile %t/long.mlir --target=gfx950 --emit=asm | FileCheck %s --check-prefix=WAITS
 // WAITS-COUNT-24: buffer_load_ubyte

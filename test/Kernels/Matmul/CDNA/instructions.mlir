@@ -23,11 +23,9 @@ func.func @forward(%a: tensor<65536x4096x!fp8moe.e4m3>, %sa: tensor<65536xf32>,
 // CHECK: .vgpr_spill_count: 0
 
 // K is a multiple of a stage, so lanes need no bounds checks: the buffer descriptor's range limits
-// them.
-// 14 loads of two stages come before the loop. Each half of the loop reads, refills, passes a
-// barrier, issues 16 MFMAs at high priority and passes another barrier.
-// gfx950 loads to shared memory directly and waits for all but eight loads. gfx942 loads through
-// registers.
+// them. 14 loads of two stages come before the loop. Each half of the loop reads, refills, passes a
+// barrier, issues 16 MFMAs at high priority and passes another barrier. gfx950 loads to shared
+// memory directly and waits for all but eight loads. gfx942 loads through registers.
 
 // RUN: fp8moe-compile %s --target=gfx942 --emit=asm | FileCheck %s --check-prefixes=LOOP942
 // LOOP942-COUNT-8: ds_read_b128

@@ -1,7 +1,6 @@
 // In a K-grouped matmul, a tile's time is proportional to the length of its group. Blocks therefore
-// take the longest groups first, and reverse their direction every round.
-// The order is a table in shared memory. It is used if there are several groups and the table fits
-// behind the stages.
+// take the longest groups first, and reverse their direction every round. The order is a table in
+// shared memory. It is used if there are several groups and the table fits behind the stages.
 
 // RUN: fp8moe-opt %s --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles),convert-fp8moe-to-gpu,canonicalize)" -o %t
 // RUN: FileCheck %s --input-file=%t

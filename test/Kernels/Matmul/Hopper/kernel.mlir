@@ -92,8 +92,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// A K-grouped matmul: no tile has rows of two groups, and padded groups need no masks.
-// The program requires alignments that the types leave open.
+// A K-grouped matmul: no tile has rows of two groups, and padded groups need no masks. The program
+// requires alignments that the types leave open.
 
 #padded_rows = #fp8moe.strided<[0, 1], align = 16, groups<dim = 1, pad = 128>>
 #padded_columns = #fp8moe.strided<[1, 0], align = 16, groups<dim = 0, pad = 128>>
@@ -227,8 +227,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // -----
 
 // Unpadded groups: both operands are masked in shared memory, and proxy fences make that visible to
-// wgmma.
-// Promoted accumulation adds 128 elements of K at a time in f32. Each warpgroup has its own ring.
+// wgmma. Promoted accumulation adds 128 elements of K at a time in f32. Each warpgroup has its own
+// ring.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @unpadded(%a: tensor<1408x4096xf8E5M2>, %sa: tensor<8x1408xf32>,

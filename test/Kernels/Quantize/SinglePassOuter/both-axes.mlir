@@ -1,8 +1,7 @@
 // RUN: fp8moe-opt %s --split-input-file --pass-pipeline="builtin.module(func.func(fp8moe-select-tiles),convert-fp8moe-to-gpu,canonicalize,cse)" | FileCheck %s
 
 // Columns of jagged groups and rows are quantized in one launch: the single-pass kernel with
-// additional warps for rows.
-// If its conditions do not hold, each axis has a launch.
+// additional warps for rows. If its conditions do not hold, each axis has a launch.
 
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
@@ -79,9 +78,9 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Rows of 24 KiB leave seven stages for tiles, or five if columns begin at any address.
-// Two segments may share a 32-byte sector. The second segment writes it if its panels have fewer
-// than (stages - 1) * 128 rows per block.
+// Rows of 24 KiB leave seven stages for tiles, or five if columns begin at any address. Two
+// segments may share a 32-byte sector. The second segment writes it if its panels have fewer than
+// (stages - 1) * 128 rows per block.
 
 #col = #fp8moe.strided<[1, 0]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {

@@ -54,8 +54,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         fp8moe_kernel.named_barrier %c2_i32, 480
 
 // Role "produce". It prefetches the first rows of the tensor and of interleaved panels to L2, then
-// copies whole and partial tiles.
-// Up to twelve tiles per panel have spans of one tile.
+// copies whole and partial tiles. Up to twelve tiles per panel have spans of one tile.
 // CHECK:         fp8moe_kernel.set_registers decrease 120
 // CHECK-NOT:     llvm.{{load|store}} {{.*}}!llvm.ptr<1>
 // CHECK-NOT:     {{tensor|bulk}}_load
