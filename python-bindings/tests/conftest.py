@@ -1,9 +1,11 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Which fp8moe the tests import: that of FP8MOE_PYTHON_PACKAGE, a folder with the
-package, by default the one in the build folder; "installed" is whatever Python finds.
-Tests of the compiler are skipped where it was not built."""
+"""Chooses the fp8moe that the tests import.
+
+FP8MOE_PYTHON_PACKAGE is a folder with the package, by default in the build folder, or "installed"
+for the one that Python finds. Tests of the compiler are skipped if it was not built.
+"""
 
 import os
 import sys

@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Reads the pages of fp8moe._page, which are well-formed XML behind their first line."""
+"""Reads the pages of fp8moe._page, which are well-formed XML after their first line."""
 
 import xml.etree.ElementTree as ElementTree
 

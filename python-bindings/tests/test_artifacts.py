@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Loading: damaged artifacts are refused, and nothing leaks."""
+"""Loading refuses damaged artifacts and leaks nothing."""
 
 import json
 import os

@@ -1,8 +1,11 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Caches that others can change, that cannot be written, or that several machines share: an artifact comes from a folder that
-nobody else can change, or is compiled for the process, with one warning."""
+"""Caches that other users can change, that cannot be written, or that several machines share.
+
+Artifacts only come from a folder that no other user can change. Otherwise they are compiled for the
+process, with one warning.
+"""
 
 import errno
 import os

@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""fp8moe.compile and what belongs to it: the same artifacts as fp8moe-compile writes."""
+"""fp8moe.compile and its results, which are the artifacts that fp8moe-compile writes."""
 
 import json
 import os

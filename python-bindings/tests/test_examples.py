@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The examples in Python that need no torch, as a user starts them."""
+"""The Python examples that need no torch run as a user starts them."""
 
 import subprocess
 import sys

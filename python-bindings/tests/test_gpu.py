@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""On a GPU: the bits of the CPU, the caller's stream, and the host time of a launch."""
+"""On a GPU: bits equal to the CPU's, the caller's stream, and the host time of a launch."""
 
 import concurrent.futures
 import statistics

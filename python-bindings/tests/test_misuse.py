@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Misuse of IR and of the compiler gives an exception that says so, and never a crash."""
+"""Misuse of IR and of the compiler raises an exception with a message and never crashes."""
 
 import copy
 import gc

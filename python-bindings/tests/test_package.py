@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The package as people have it: types, examples, import without a compiler."""
+"""The installed package: types, examples, and imports without a compiler."""
 
 import os
 import re

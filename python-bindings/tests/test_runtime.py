@@ -1,8 +1,9 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The Python runtime on an artifact made by hand: kernels in C, no compiler of
-ours. Needs the built library, a C compiler and ml_dtypes."""
+"""The Python runtime with a handmade artifact, whose kernels are C. The tests need the built
+library, a C compiler and ml_dtypes, but not fp8moe's compiler.
+"""
 
 import copy
 import json

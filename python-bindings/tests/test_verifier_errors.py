@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Every verifier error of the lit suite is a Python exception with its place."""
+"""Every verifier error of the lit tests is a Python exception with its location."""
 
 import re
 from pathlib import Path

@@ -1,7 +1,9 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The wheel and the package for CMake as people install them. The wheel is built in the folder that other tests use: nothing runs beside it."""
+"""The wheel and the CMake package as users install them. The wheel is built in the folder of other
+tests, so no other test may run at the same time.
+"""
 
 import os
 import re

@@ -1,7 +1,9 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A small model of transformers by the lines of docs/users/pytorch.md: in a loop with accelerate, and in Trainer."""
+"""A small transformers model with the lines of docs/users/pytorch.md, in a loop with accelerate and
+in Trainer.
+"""
 
 import pytest
 
@@ -16,7 +18,7 @@ STEPS, TOKENS = 3, 32
 
 
 def make_model():
-    """In FP8, with a linear layer whose calls are known after the second step."""
+    """Returns a model in FP8 with a linear layer, whose calls are cached after the second step."""
     fp8moe.torch.transformers.register(recipe="rowwise")
     config = library.Qwen3MoeConfig(
         vocab_size=64, hidden_size=64, intermediate_size=64, moe_intermediate_size=32, num_hidden_layers=1, num_attention_heads=2,

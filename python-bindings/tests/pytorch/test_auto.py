@@ -1,8 +1,11 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Recipes that choose FP8 or bf16 by the number of rows of a call: each use of the weights has the bits of what was chosen, also
-in graphs, under checkpointing and with kept weights."""
+"""Recipes that choose FP8 or bf16 by the number of rows of a call.
+
+Each use of the weights has the bits of the chosen precision, also in graphs, with checkpointing and
+with cached quantized weights.
+"""
 
 import logging
 
@@ -18,7 +21,7 @@ from fp8moe.torch import _auto, experts, grouped_mm, prepare, quantize_weights  
 
 K, N, E, M = 64, 96, 4, 60
 RANGES = "forward>=40 grad_x>=30 grad_weights>=50"
-#: Rows for which RANGES are each of their mixes.
+#: Numbers of rows for which RANGES chooses each of the mixes.
 ROWS = {20: "bf16", 33: "grad_x_only", 44: "rowwise_bf16_grad_weights", 60: "rowwise"}
 RESULTS = ("y", "grad_x", "grad_weights")
 
@@ -27,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("ir")
 
 
 def ends_of(rows):
-    """With an empty expert, and rows of none."""
+    """Returns ends with an empty expert and with remainder rows."""
     return torch.tensor([rows // 3, rows // 3, rows // 2, rows - 2], dtype=torch.int32)
 
 
@@ -39,7 +42,7 @@ def run(recipe, rows=M, function=grouped_mm, prepare=lambda weights: weights):
 
 
 def mix(name, rows=M, **words):
-    """Returns the results of a mix, from results that are all FP8 and all bf16."""
+    """Returns the results of a mix, taken from results that are all FP8 and all bf16."""
     both = {True: run("rowwise", rows, **words), False: run("bf16", rows)}
     return [both[is_fp8][i] for i, is_fp8 in enumerate(recipes.MIXES[name])]
 
@@ -67,19 +70,19 @@ def test_kept_weights(rows):
 
 
 def test_ranges_read_two_sets_of_programs(monkeypatch):
-    """Both are sets that `prepare` compiles, also where a mix has the name of another recipe."""
+    """`prepare` compiles both sets of programs, also if a mix has the name of another recipe."""
     seen = set()
     list_ops = _auto.list_ops
     monkeypatch.setattr(_auto, "list_ops", lambda *args: seen.add(args[4]) or list_ops(*args))
     for rows in ROWS:
         run(RANGES, rows)
         run(RANGES, rows, torch.compile(grouped_mm, dynamic=False))
-    torch._dynamo.reset()  # graphs for so many numbers of rows count for other tests, too
+    torch._dynamo.reset()  # graphs for many numbers of rows count against the limit of other tests
     assert seen == {"rowwise", "bf16"}
 
 
 def test_kept_weights_of_another_recipe_say_it():
-    """Also after a call with weights of that layout."""
+    """Cached weights of another recipe are an error, also after a call with weights of that layout."""
     torch.manual_seed(0)
     x, weights = torch.randn(M, K).bfloat16(), torch.randn(E, N, K).bfloat16().transpose(-2, -1)
     for recipe in ("rowwise", "forward_only", "rowwise"):
@@ -90,7 +93,7 @@ def test_kept_weights_of_another_recipe_say_it():
 
 
 def test_as_many_rows_as_columns():
-    """One symbol for both."""
+    """One symbol stands for both sizes if they are equal."""
     weights, ends = torch.randn(E, K, K).bfloat16(), torch.tensor([K // E * (i + 1) for i in range(E)], dtype=torch.int32)
     compiled = torch.compile(grouped_mm, fullgraph=True, dynamic=True, backend="aot_eager")
     x = torch.randn(K, K).bfloat16()
@@ -132,7 +135,7 @@ def test_operators_have_right_fakes():
 @pytest.mark.parametrize("use_reentrant", [True, False])
 @pytest.mark.parametrize("rows", ROWS)
 def test_checkpointing(rows, use_reentrant):
-    """The first forward has no gradients, the second one has: both choose the same."""
+    """The first forward has no gradients and the second one has. Both choose the same precision."""
     seen = []
 
     def layer(x, weights, offsets):
@@ -154,7 +157,7 @@ def test_checkpointing(rows, use_reentrant):
 
 @pytest.mark.parametrize("needs", ["x", "weights"])
 def test_single_gradients(needs):
-    """Mixes compute only the gradients that are asked for."""
+    """Mixes compute only the required gradients."""
     torch.manual_seed(44)
     x, weights = torch.randn(44, K).bfloat16(), torch.randn(E, N, K).bfloat16().transpose(-2, -1)
     {"x": x, "weights": weights}[needs].requires_grad_()

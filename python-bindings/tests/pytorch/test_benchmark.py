@@ -1,7 +1,9 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""benchmarks/torch_layer.py, torch_main_grad.py, torch_permute.py and models.py as far as they go without a GPU."""
+"""benchmarks/torch_layer.py, torch_main_grad.py, torch_permute.py and models.py, as far as they run
+without a GPU.
+"""
 
 import json
 import os
@@ -25,11 +27,11 @@ def test_cpu_check(ir, root, tmp_path):
     assert "seed 7" in result.stdout
     (row,) = json.loads((tmp_path / "layer.json").read_text())
     ours, bf16 = (row["contenders"][name]["sqnr_db"] for name in ("fp8moe", "torch bf16"))
-    # y and the gradients of x, gate_up and down: e4m3 has 3 bits of mantissa, bf16 7.
+    # y and the gradients of x, gate_up and down: e4m3 has 3 mantissa bits, bf16 has 7.
     assert len(ours) == 4 and max(ours) + 15 < min(bf16)
 
 
-#: What DeepGEMM has, of torch's operations.
+#: A stand-in for DeepGEMM, made of torch's operations.
 DEEPGEMM = """
 import torch
 
@@ -50,7 +52,7 @@ def k_grouped_bf16_gemm_tn_contiguous(a, b, d, ks_cpu, grouped_layout, c):
 
 @pytest.mark.parametrize("has_k_grouped", [True, False])
 def test_deepgemm(ir, root, tmp_path, has_k_grouped):
-    """Its part of the layer, with a stand-in for the package."""
+    """DeepGEMM's part of the layer runs with a stand-in for the package."""
     (tmp_path / "deep_gemm.py").write_text(DEEPGEMM + K_GROUPED * has_k_grouped)
     paths = os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH"))))
     env = {**os.environ, "PYTHONPATH": paths}
@@ -74,7 +76,7 @@ def test_why_deepgemm_is_left_out(ir, root, tmp_path):
 
 
 def test_first_step(ir, root, tmp_path):
-    """The first step of a second process, which compiles nothing, is timed."""
+    """The timed first step is that of a second process, which compiles nothing."""
     result = run(root, "--first-step", "--cpu-check", "--no-torchao", f"--json={tmp_path / 'first.json'}")
     assert result.returncode == 0, result.stderr
     seconds = json.loads((tmp_path / "first.json").read_text())["first_step_s"]
@@ -82,7 +84,7 @@ def test_first_step(ir, root, tmp_path):
 
 
 def test_host_time(ir, root, tmp_path):
-    """Which is less is not checked: other processes may take the time of any."""
+    """The order of the times is not checked, as other processes may take time from any of them."""
     result = run(root, "--host", "--seed=7", "--rounds=5", f"--json={tmp_path / 'host.json'}")
     assert result.returncode == 0, result.stderr
     assert "seed 7" in result.stdout and "| grouped_mm, forward | fp8moe, kept |" in result.stdout
@@ -91,7 +93,7 @@ def test_host_time(ir, root, tmp_path):
     for row in rows:
         least, median = row["us"]
         assert 0 < least <= median
-        # Only our calls are also timed without their launches.
+        # Only fp8moe's calls are also timed without launches.
         assert (row["without_launches_us"] is not None) == row["who"].startswith("fp8moe"), row
         if row["over_torch"]:
             (torchs,) = (other["us"] for other in rows if other["what"] == row["what"] and other["who"].startswith("torch"))
@@ -100,7 +102,9 @@ def test_host_time(ir, root, tmp_path):
 
 
 def test_quantizations_that_are_missing_are_left_out(ir, root, tmp_path):
-    """Where there is no compiler: prepared are those of the grouped matmuls only, and then all."""
+    """Without a compiler, programs that were not prepared are skipped: first only the grouped
+    matmuls are prepared, then all.
+    """
     package, prepared, cache = tmp_path / "package", tmp_path / "prepared", tmp_path / "cache"
     cache.mkdir(mode=0o700)
     shutil.copytree(root / "python-bindings" / "fp8moe", package / "fp8moe")
@@ -137,7 +141,7 @@ def test_permutation(root):
 
 
 def test_models(ir, root, tmp_path):
-    """Gradients of models that one line converts, and losses of some steps."""
+    """Checks gradients of models that one line converts, and losses of some steps."""
     pytest.importorskip("transformers", reason="transformers is not installed")
     result = run(root, "--cpu-check", "--eager", "--steps=2", "--seed=7", f"--json={tmp_path / 'models.json'}", file="models.py")
     assert result.returncode == 0, result.stderr
@@ -146,7 +150,8 @@ def test_models(ir, root, tmp_path):
     of_transformers = {(row["model"], row["what"]): row for row in rows if row["library"] == "transformers"}
     assert len(of_transformers) == 4
     for (model, what), row in of_transformers.items():
-        # The plan leaves layers so small in bf16. A model with experts may send tokens elsewhere.
+        # The plan leaves such small layers in bf16. A model with experts may route tokens
+        # differently.
         assert row["plan dB"] > 35 and row["FP8 dB"] < 35 and (row["FP8 dB"] > 14 or (model, what) == ("Qwen3-30B-A3B", "model")), row
     assert result.stdout.count("'modules in FP8': 7") >= 1 and result.stdout.count("'difference %'") * 2 == len(rows)
 
@@ -157,7 +162,9 @@ def test_models_need_a_folder(root):
 
 
 def test_main_gradients(ir, root, tmp_path):
-    """Added in f32 they are as near as those that are rounded to bf16 before, to what FP8 leaves."""
+    """Gradients that are added in f32 have the error of FP8, as those that are rounded to bf16
+    first.
+    """
     result = run(root, "--cpu-check", f"--json={tmp_path / 'main_grad.json'}", file="torch_main_grad.py")
     assert result.returncode == 0, result.stderr
     (row,) = json.loads((tmp_path / "main_grad.json").read_text())
@@ -167,7 +174,7 @@ def test_main_gradients(ir, root, tmp_path):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU, where the others are for")
 def test_scaling(root, tmp_path):
-    """The table of benchmarks/scaling.py, on two processes over gloo."""
+    """benchmarks/scaling.py prints its table, on two processes over gloo."""
     out = tmp_path / "rows.json"
     arguments = ["--toy", "--models", "dsv3", "--modes", "ep", "--precisions", "bf16", "--gpus", "1", "2", "--steps=1", "--warm-up=1"]
     result = run(root, *arguments, f"--json={out}", file="scaling.py")
@@ -179,8 +186,11 @@ def test_scaling(root, tmp_path):
 
 
 def test_cases_that_fail(root, tmp_path):
-    """A rank that raises, dies or hangs makes a row with the reason, though the other one waits for it; the next case runs. Steps are as long
-    as those of the slowest rank, the profile is that of the one for which others wait."""
+    """A rank that raises, dies or hangs gives a row with the reason, though the other rank waits
+    for it. The next case runs.
+
+    The step time is that of the slowest rank. The profile is that of the rank that others wait for.
+    """
     script = tmp_path / "cases.py"
     script.write_text(
         """
@@ -221,7 +231,7 @@ for mode, timeout in (("raises", 300), ("dies", 300), ("hangs", 2), ("good", 300
 
 
 def test_shares_of_a_step(root, monkeypatch):
-    """In 10 us NCCL runs for 4, of which a matmul covers 1; nothing runs for 2."""
+    """In 10 us, NCCL runs for 4 us, a matmul overlaps 1 us of these, and nothing runs for 2 us."""
     monkeypatch.syspath_prepend(root / "benchmarks")
     import scaling
 

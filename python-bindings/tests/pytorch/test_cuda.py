@@ -1,8 +1,9 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""grouped_mm and experts on a GPU: within FP8's error of float64, and as training uses them. Bits are compared
-with the CPU's by test/Integration."""
+"""grouped_mm and experts on a GPU: within FP8's error of float64, and as training uses them.
+test/Integration compares the bits with the CPU's.
+"""
 
 import functools
 
@@ -24,19 +25,19 @@ experts = functools.partial(fp8moe.torch.experts, recipe="rowwise")
 
 K, N, E, M = 64, 96, 4, 300
 ENDS = {"even": [75, 150, 225, 300], "empty": [0, 120, 120, 250], "none": [0, 0, 0, 0], "one": [0, 300, 300, 300]}
-TOLERANCE = 0.06  # of one matmul; as benchmarks/moe_layer.py
+TOLERANCE = 0.06  # of one matmul, as in benchmarks/moe_layer.py
 
 
 @pytest.fixture(autouse=True)
 def setup(request):
-    """Artifacts are those of FP8MOE_TEST_ARTIFACTS, or the compiler's."""
+    """Uses the artifacts of FP8MOE_TEST_ARTIFACTS, or compiles them."""
     import os
 
     if "FP8MOE_TEST_ARTIFACTS" not in os.environ:
         request.getfixturevalue("ir")
     torch.manual_seed(0)
-    torch.compiler.reset()  # a function has few graphs before Dynamo gives up
-    # Memory that is allocated next holds NaN until it is written.
+    torch.compiler.reset()  # Dynamo limits the number of graphs per function
+    # Newly allocated memory has NaN until it is written.
     torch.full((1 << 22,), float("nan"), device="cuda")
 
 
@@ -45,7 +46,7 @@ def offsets(ends):
 
 
 def tensors(layout="NK"):
-    """x, the parameter, the weights, and a gradient."""
+    """Returns x, the parameter, the weights and a gradient."""
     bf16 = dict(device="cuda", dtype=torch.bfloat16)
     parameter = torch.randn((E, N, K) if layout == "NK" else (E, K, N), **bf16).requires_grad_()
     weights = parameter.transpose(-2, -1) if layout == "NK" else parameter
@@ -53,7 +54,9 @@ def tensors(layout="NK"):
 
 
 def reference(x, weights, gradient, ends):
-    """The result and both gradients in float64, and zeros where no group is."""
+    """Returns the result and both gradients in float64, with zeros for remainder rows and empty
+    groups.
+    """
     x, weights, gradient = (tensor.detach().double() for tensor in (x, weights, gradient))
     y, grad_x, grad_weights = x.new_zeros(M, N), torch.zeros_like(x), torch.zeros_like(weights)
     for g, (begin, end) in enumerate(zip([0, *ends], ends)):
@@ -70,14 +73,14 @@ def run(x, parameter, weights, gradient, ends, function=grouped_mm):
 
 
 def assert_near(found, expected, tolerance=TOLERANCE):
-    """By norm; what is zero is zero."""
+    """Compares norms. Zeros must be exact."""
     assert (found.double() - expected.double()).norm() <= tolerance * expected.double().norm()
 
 
 @pytest.mark.parametrize("layout", ["NK", "KN"])
 @pytest.mark.parametrize("ends", ENDS.values(), ids=ENDS)
 def test_values_and_gradients(layout, ends):
-    """Rows of no group count for nothing, even where they hold what no number is."""
+    """Rows that belong to no group have no effect, even if they are NaN or infinite."""
     x, parameter, weights, gradient = tensors(layout)
     expected = reference(x, weights, gradient, ends)
     with torch.no_grad():
@@ -89,7 +92,9 @@ def test_values_and_gradients(layout, ends):
 
 @pytest.mark.parametrize("layout", ["NK", "KN"])
 def test_main_gradients(layout):
-    """Sums of two microbatches in f32, in place, are near those in float64, and the same bits in each run."""
+    """Sums of two microbatches in f32, in place, are close to float64's and have the same bits in
+    each run.
+    """
     x, parameter, weights, gradient = tensors(layout)
     ends, sums = ENDS["empty"], []
     *_, expected = reference(x, weights, gradient, ends)
@@ -104,7 +109,7 @@ def test_main_gradients(layout):
 
 
 def test_kept_weights():
-    """The bits of weights that each call quantizes."""
+    """Cached quantized weights give the bits of weights that each call quantizes."""
     x, parameter, weights, gradient = tensors()
     expected = run(x, parameter, weights, gradient, ENDS["empty"])
     for result, other in zip(run(x, parameter, quantize_weights(weights), gradient, ENDS["empty"]), expected):
@@ -112,7 +117,7 @@ def test_kept_weights():
 
 
 def test_kept_weights_that_were_written_past_the_version():
-    """Nothing waits: the call gives NaN, and the next one raises."""
+    """Nothing synchronizes: the call gives NaN, and the next one raises."""
     x, parameter, weights, _ = tensors()
     kept, ends = quantize_weights(weights), offsets(ENDS["one"])
     torch.cuda.synchronize()
@@ -132,7 +137,7 @@ def test_kept_weights_that_were_written_past_the_version():
 
 
 def test_graphs_of_kept_weights():
-    """They read what refresh writes, and give NaN before it."""
+    """Graphs read the forms that `refresh` writes, and give NaN before it."""
     x, parameter, weights, _ = tensors("KN")
     kept, ends = quantize_weights(weights.detach()), offsets(ENDS["one"])
     x = x.detach()
@@ -153,7 +158,9 @@ def test_graphs_of_kept_weights():
 
 @pytest.mark.parametrize("mode", ["eager", None, "reduce-overhead"])
 def test_linear_layers_keep_weights(mode):
-    """Bits are those of a layer that quantizes in each call, after steps, and in a graph that quantizes in each replay."""
+    """Results have the bits of a layer that quantizes in each call, after steps, and in a graph
+    that quantizes in each replay.
+    """
     bf16 = dict(device="cuda", dtype=torch.bfloat16)
     layer, plain = (fp8moe.torch.Linear(512, 768, **bf16, least_rows=1, keep=keep) for keep in ("step", None))
     plain.load_state_dict(layer.state_dict())
@@ -185,7 +192,7 @@ def test_linear_layers_keep_weights(mode):
 
 
 def test_linear_layers_whose_weights_were_written_past_the_version():
-    """The call gives NaN, the next one says what to do, and that helps."""
+    """The call gives NaN, and the next one says what to do. Doing it works."""
     bf16 = dict(device="cuda", dtype=torch.bfloat16)
     layer, x = fp8moe.torch.Linear(512, 768, **bf16, least_rows=1, keep="step"), torch.randn(256, 512, **bf16)
     expected = layer(x)
@@ -201,7 +208,7 @@ def test_linear_layers_whose_weights_were_written_past_the_version():
 
 @pytest.mark.parametrize("mode", [None, "reduce-overhead"])
 def test_compiled_code_reads_forms_of_the_last_step(mode):
-    """Also where torch.compile makes CUDA graphs."""
+    """Compiled code also reads the last step's forms if torch.compile makes CUDA graphs."""
     x, parameter, weights, gradient = tensors()
     ends = offsets(ENDS["empty"])
 
@@ -223,8 +230,11 @@ def test_compiled_code_reads_forms_of_the_last_step(mode):
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("ends", ENDS.values(), ids=ENDS)
 def test_gradients_in_parts(ends, compiled, monkeypatch):
-    """Gradients of large weights, from a program for each, have the bits of one program. (FP8MOE_TEST_ARTIFACTS needs these programs:
-    `prepare` while programs.LARGE_WEIGHTS is 1.)"""
+    """Gradients of large weights, computed by a program for each part, have the bits of one
+    program.
+
+    FP8MOE_TEST_ARTIFACTS needs these programs: run `prepare` with programs.LARGE_WEIGHTS = 1.
+    """
     x, parameter, weights, gradient = tensors()
     expected = run(x, parameter, weights, gradient, ends)
     monkeypatch.setattr(programs, "LARGE_WEIGHTS", 1)
@@ -241,8 +251,11 @@ def test_gradients_in_parts(ends, compiled, monkeypatch):
 
 
 def test_gradient_of_down_is_last(monkeypatch):
-    """Gradients of experts with large weights under torch.compile are those of eager code, but for what Inductor rounds less often.
-    (FP8MOE_TEST_ARTIFACTS as in test_gradients_in_parts, also for K = 48 and N = 64.)"""
+    """With large weights, gradients under torch.compile are those of eager code, except where
+    Inductor rounds less often.
+
+    FP8MOE_TEST_ARTIFACTS as in test_gradients_in_parts, also for K = 48 and N = 64.
+    """
     monkeypatch.setattr(programs, "LARGE_WEIGHTS", 1)
     bf16 = dict(device="cuda", dtype=torch.bfloat16)
     gate_up = torch.randn(E, N, K, **bf16).mul_(K**-0.5).transpose(-2, -1).requires_grad_()
@@ -267,7 +280,9 @@ def test_gradient_of_down_is_last(monkeypatch):
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
 @pytest.mark.parametrize("k", [1, 3])
 def test_permutation(k, dtype, monkeypatch):
-    """By kernels, with tokens whose experts are elsewhere, as by torch's operations; weights of either type."""
+    """Kernels and torch's operations give the same permutation. Some tokens have experts elsewhere,
+    and weights have either type.
+    """
     T, D, count = 517, 1064, 5
     x = torch.randn(T, D, device="cuda").bfloat16().requires_grad_()
     weights = torch.rand(T, k, device="cuda", dtype=dtype).requires_grad_()
@@ -293,7 +308,9 @@ def test_permutation(k, dtype, monkeypatch):
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
 def test_permutation_in_graphs(weighted):
-    """Bits of eager code, by the same kernel, for any number of tokens. Gradients may be expanded."""
+    """Graphs have the bits of eager code, by the same kernel, for any number of tokens. Gradients
+    may be expanded.
+    """
     D, k, count = 520, 3, 5
 
     def there_and_back(x, chosen, weights):
@@ -335,7 +352,7 @@ def test_kernels_are_not_tried_on_fake_tensors():
 @pytest.mark.parametrize("rows, width", [(300, 1408), (1, 7), (0, 16), (517, 33)])
 @pytest.mark.parametrize("compiled", [False, True], ids=["", "compiled"])
 def test_swiglu(rows, width, compiled, gate):
-    """In eager code kernels for it and its gradient, under torch.compile one for the gradient."""
+    """Eager code has kernels for SwiGLU and its gradient, compiled code only one for the gradient."""
     assert _triton.has_kernels("_glu_kernels")
     h = torch.randn(rows, 2 * width, device="cuda").bfloat16().requires_grad_()
     gradient = torch.randn(width, rows, device="cuda").bfloat16().t()
@@ -353,7 +370,7 @@ def test_swiglu(rows, width, compiled, gate):
 
 @pytest.mark.parametrize("name", ["Qwen3Moe", "GptOss"])
 def test_experts_of_transformers_take_kernels_for_their_gate(name):
-    """Near what the module's own gate gives, of which only rounding between operations differs."""
+    """Results are close to the module's own gate, which rounds between operations."""
     transformers = pytest.importorskip("transformers")
     fp8moe.torch.transformers.register()
     sizes = dict(vocab_size=64, hidden_size=64, num_hidden_layers=1, num_attention_heads=4, num_key_value_heads=2, head_dim=16)
@@ -421,7 +438,7 @@ def test_stream_of_the_caller():
 
 
 def test_several_streams():
-    """Calls of one layout, known and not, in streams that run at once."""
+    """Cached and new calls of one layout run in concurrent streams."""
     cases = [tensors() for _ in range(3)]
     expected = [run(*case, ENDS["empty"]) for case in cases]
     torch.cuda.synchronize()
@@ -437,7 +454,7 @@ def test_several_streams():
 
 
 def test_graph_replays_with_other_groups():
-    # Nothing of an older graph may be alive: autograd would go to the stream that it was made on.
+    # No older graph may be alive, as autograd would use the stream that it was made on.
     x, parameter, _, gradient = tensors("KN")
     ends = offsets(ENDS["even"])
 
@@ -482,7 +499,9 @@ def test_experts(compiled):
 
 
 def layer_of(kept, recipe="rowwise", tokens=640, D=256, H=128):
-    """Forward and backward of a whole layer: a function of moe or of what it is near, that returns y and the gradients."""
+    """Returns forward and backward of a whole layer: a function of `moe`, or of its reference, that
+    returns y and the gradients.
+    """
     generator = torch.Generator("cuda").manual_seed(2)
 
     def randn(*shape):
@@ -515,7 +534,7 @@ def test_whole_layers(kept, compiled, whole_layers):
     found = (torch.compile(step) if compiled else step)("rowwise")
     assert whole_layers
     for a, b in zip(found, step("bf16")):
-        assert distance(a, b) < 0.09  # two roundings of two matmuls in a row
+        assert distance(a, b) < 0.09  # two roundings in each of two matmuls
 
 
 def test_whole_layers_in_a_graph():
@@ -538,7 +557,9 @@ def test_whole_layers_in_a_graph():
 @pytest.mark.parametrize("compiled", [False, True], ids=["", "compiled"])
 @pytest.mark.parametrize("tokens", [0, 300])
 def test_whole_layers_of_tokens_that_arrived(tokens, compiled):
-    """As expert_parallel has them: rows of other ranks' experts are left out, and there may be no tokens."""
+    """Tokens arrive as from expert_parallel: rows of other ranks' experts are skipped, and there
+    may be no tokens.
+    """
     from fp8moe.torch import _moe, _permute
 
     _, (x, weights, gate_up, down) = layer_of(kept=False)

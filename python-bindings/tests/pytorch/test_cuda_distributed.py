@@ -1,8 +1,11 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Expert parallelism and FSDP2 on one GPU, in a group of one rank over NCCL, and tokens as bytes, which are those of the CPU.
-test_expert_parallel.py and test_linear_distributed.py have several ranks."""
+"""Expert parallelism and FSDP2 on one GPU, with one rank over NCCL. Tokens that are sent as bytes
+equal the CPU's.
+
+test_expert_parallel.py and test_linear_distributed.py test several ranks.
+"""
 
 import os
 
@@ -26,7 +29,7 @@ BF16 = dict(device="cuda", dtype=torch.bfloat16)
 
 @pytest.fixture(autouse=True)
 def setup(request):
-    """Artifacts are those of FP8MOE_TEST_ARTIFACTS, or the compiler's."""
+    """Uses the artifacts of FP8MOE_TEST_ARTIFACTS, or compiles them."""
     if "FP8MOE_TEST_ARTIFACTS" not in os.environ:
         request.getfixturevalue("ir")
     torch.manual_seed(0)
@@ -46,7 +49,9 @@ def mesh():
 
 @pytest.mark.parametrize("width", [16, 30, 63, 2048, 7168])
 def test_tokens_have_the_bytes_of_the_cpu(width):
-    """Data and scale, of rows of all magnitudes; rows with a NaN or an infinity arrive as NaN."""
+    """Data and scales of rows of all magnitudes equal the CPU's. Rows with NaN or infinity arrive
+    as NaN.
+    """
     assert _triton.has_kernels("_wire_kernels")
     x = torch.randn(200, width) * torch.exp(8 * torch.randn(200, 1))
     x[0], x[1, 3], x[2], x[3] = 0.0, 448.0, 1e-20, torch.linspace(-448, 448, width)
@@ -71,7 +76,9 @@ def test_tokens_have_the_bytes_of_the_cpu(width):
 @pytest.mark.parametrize("is_fp8", [False, True], ids=["bf16", "fp8"])
 @pytest.mark.parametrize("width", [30, 2048])
 def test_chosen_tokens_have_the_bytes_of_the_cpu(width, is_fp8):
-    """In any order, some twice, and rows without experts; gradients have no experts."""
+    """Tokens come in any order, some twice, and some rows have no expert. Gradients have no
+    experts.
+    """
     x, ids, weights = torch.randn(200, width).bfloat16(), torch.randint(-5, 5, (200, 3), dtype=torch.int32), torch.rand(200, 3)
     rows = torch.randint(-1, 200, (300,))
     for extras in ((ids, weights, rows), (ids, weights, None), (None, weights, None)):
@@ -82,10 +89,10 @@ def test_chosen_tokens_have_the_bytes_of_the_cpu(width, is_fp8):
 
 
 def test_sizes_are_read_when_they_are_there():
-    """The copy begins without waiting; its reader waits for what runs in the stream of the tensor."""
+    """The copy starts without a synchronization. Its reader waits for the stream of the tensor."""
     for stream in (torch.cuda.current_stream(), torch.cuda.Stream()):
         sizes = torch.zeros(2, 4, dtype=torch.int64, device="cuda")
-        _exchange._read_later(sizes.add_(0))()  # pinned memory and kernels that are new wait for the device
+        _exchange._read_later(sizes.add_(0))()  # pinned memory and new kernels synchronize once
         torch.cuda.synchronize()
         with torch.cuda.stream(stream):
             torch.cuda.set_sync_debug_mode("error")
@@ -115,7 +122,7 @@ def exchange(x, ids, weights, network, wire="bf16"):
 
 
 def run(function, x, ids, weights, gradient):
-    """The result, and the gradients of x, of weights and of a parameter."""
+    """Returns the result, and the gradients of x, of the weights and of a parameter."""
     x, weights = x.clone().requires_grad_(), weights.clone().requires_grad_()
     scale = torch.linspace(0.5, 2, D, **BF16).requires_grad_()
     y = function(x, ids, weights, lambda rows, offsets: rows * scale)
@@ -123,7 +130,7 @@ def run(function, x, ids, weights, gradient):
 
 
 def tokens():
-    ids = torch.randint(-1, E + 1, (T, K), device="cuda")  # also experts that there are not
+    ids = torch.randint(-1, E + 1, (T, K), device="cuda")  # some of these experts do not exist
     return torch.randn(T, D, **BF16), ids, torch.rand(T, K, device="cuda"), torch.randn(T, D, **BF16)
 
 
@@ -133,14 +140,14 @@ def locally(x, ids, weights, network):
 
 
 def test_exchange_of_one_rank(mesh):
-    """Bits are those of permute, network and unpermute."""
+    """Results have the bits of permute, network and unpermute."""
     given = tokens()
     for found, expected in zip(run(exchange, *given), run(locally, *given)):
         assert torch.equal(found, expected)
 
 
 def test_exchange_of_one_rank_in_fp8(mesh):
-    """Rows are those of tokens that e4m3 has rounded."""
+    """Results are those of tokens that were rounded to e4m3."""
     x, ids, weights, gradient = tokens()
     rounded = _wire.unpack(_wire.pack(x, True), D, True)[0]
     found = run(lambda *arguments: exchange(*arguments, wire="fp8"), x, ids, weights, gradient)
@@ -162,8 +169,9 @@ def test_compiled_exchange_of_one_rank(mesh):
 
 
 def check_capacity(rank, port):
-    """A layer with a capacity has the bits of one without, in eager code and in CUDA graphs; nothing waits for the device, and what is dropped
-    is counted."""
+    """A layer with a capacity has the bits of one without, in eager code and in CUDA graphs.
+    Nothing synchronizes with the device, and dropped tokens are counted.
+    """
     torch.cuda.set_device(rank)
     dist.init_process_group("nccl", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
     generator = torch.Generator("cuda").manual_seed(rank)
@@ -196,14 +204,14 @@ def check_capacity(rank, port):
             run(compiled, 2.0, wire)
         assert sum("GraphLaunch" in event.name for event in profile.events()) == 2
     assert dropped.item() == 0
-    run(layer, 0.5, "fp8")  # compares the sizes of ranks, for which the host waits
+    run(layer, 0.5, "fp8")  # compares the sizes of ranks, which synchronizes
     torch.cuda.set_sync_debug_mode("error")
     run(layer, 0.5, "fp8")
     torch.cuda.set_sync_debug_mode("default")
     assert dropped.item() > 0
     dist.barrier()
     torch.cuda.synchronize()
-    os._exit(0)  # destroy_process_group would wait for the graphs, which hold kernels of NCCL
+    os._exit(0)  # destroy_process_group would wait for the graphs, which contain NCCL's kernels
 
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
@@ -241,14 +249,14 @@ def step(call, model):
 
 
 class TwoRanks:
-    """All that the hooks ask a mesh."""
+    """The part of a mesh that the hooks use."""
 
     def size(self):
         return 2
 
 
 def test_gathered_rows_of_two_ranks():
-    """The hooks of FSDP2, with torch.cat for the collective; also into memory that is there."""
+    """Tests FSDP2's hooks with torch.cat as the collective, also with existing output memory."""
     policy = torch.distributed.fsdp.MixedPrecisionPolicy(param_dtype=torch.bfloat16)
     found = None
     for factor in (1.0, 3.0):
@@ -265,7 +273,9 @@ def test_gathered_rows_of_two_ranks():
 @pytest.mark.parametrize("keep", [None, "step"])
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 def test_weights_gathered_in_fp8(mesh, keep, compiled):
-    """Bits of two steps are those of layers whose weights e4m3 has rounded, with steps on the weights before."""
+    """Two steps have the bits of layers whose weights are rounded to e4m3, while the optimizer
+    updates the unrounded ones.
+    """
     model, plain = make_stack(keep=keep), make_stack()
     assert len(keep_gathered(model, gather="fp8")) == 3
     model = divide(model, mesh)
@@ -284,7 +294,7 @@ def test_weights_gathered_in_fp8(mesh, keep, compiled):
 
 
 def test_kept_forms_are_freed_with_gathered_weights(mesh):
-    """As many bytes as forms of 9 layers, though there are 24."""
+    """Memory has the forms of 9 layers, although there are 24."""
     model = divide(make_stack(24, keep="step"), mesh)
     held = []
     for layer in model:

@@ -1,9 +1,12 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Two processes train one layer over gloo: with the batch divided (DDP), with the parameters divided too (FSDP2, also
-with weights that are quantized where they are gathered). Results and gradients are those of one process, bit for bit
-where sums have the same order. test_expert_parallel.py divides the experts."""
+"""Two processes train one layer over gloo. The batch is divided (DDP), or the parameters, too
+(FSDP2, also with weights that are quantized when they are gathered).
+
+Results and gradients equal those of one process, bit for bit if sums have the same order.
+test_expert_parallel.py divides the experts.
+"""
 
 import copy
 import functools
@@ -30,13 +33,13 @@ from fp8moe.torch import (  # noqa: E402
 )
 
 RANKS = 2
-D, H, E, TOKENS = 64, 48, 4, 40  # tokens of each rank
+D, H, E, TOKENS = 64, 48, 4, 40  # tokens per rank
 if not dist.is_available() or not dist.is_gloo_available():
     pytest.skip("torch has no gloo", allow_module_level=True)
 
 
 class Layer(torch.nn.Module):
-    """Each token goes to one expert, whose number comes with it."""
+    """Each token goes to one expert, whose number is an input."""
 
     def __init__(self):
         super().__init__()
@@ -68,7 +71,7 @@ class Stack(torch.nn.Module):
 
 
 def batch():
-    """Tokens, their experts and their gradients, of all ranks; the third expert has none."""
+    """Returns tokens, experts and gradients of all ranks. The third expert gets no tokens."""
     generator = torch.Generator().manual_seed(1)
     x, gradient = (torch.randn(RANKS * TOKENS, D, generator=generator).bfloat16() for _ in range(2))
     return x, torch.tensor([0, 1, 3])[torch.randint(3, (RANKS * TOKENS,), generator=generator)], gradient
@@ -86,7 +89,7 @@ def gradients_of(layer, x, expert, gradient):
 
 
 def expected_mean():
-    """Returns the mean of the gradients that each rank has alone."""
+    """Returns the mean of the gradients that each rank computes by itself."""
     parts = [gradients_of(Layer(), *local(rank)) for rank in range(RANKS)]
     return [(sum(part[i].float() for part in parts) / RANKS).bfloat16() for i in range(2)]
 
@@ -113,7 +116,9 @@ def check_fsdp(rank):
 
 
 def count_programs():
-    """A list that grows by the name and the number of inputs of each program that runs. Operators must not be made yet."""
+    """Returns a list of the name and the number of inputs of each program that runs. Operators must
+    not exist yet.
+    """
     ran = []
     run, write = _ops.Op._run, _ops.Op.write
 
@@ -131,7 +136,7 @@ def count_programs():
 
 
 class RoundRows(torch.autograd.Function):
-    """Weights with the values of e4m3 that (Q1) to (Q4) give for each row, with the gradients of weights before that."""
+    """Rounds the rows of weights to e4m3 by (Q1) to (Q4). Gradients pass unchanged."""
 
     @staticmethod
     def forward(ctx, weights):
@@ -150,7 +155,9 @@ class Rounded(Layer):
 
 
 def train_sharded(rank, keep, resharding, dtype=torch.bfloat16, microbatches=3, compiled=False, kind=Layer):
-    """Two steps of microbatches; returns the whole parameters. `keep` is the type in which weights are gathered, or True."""
+    """Runs two steps of microbatches and returns the whole parameters. `keep` is the type in which
+    weights are gathered, or True.
+    """
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
     layer = kind().to(dtype)
@@ -178,7 +185,7 @@ def train_sharded(rank, keep, resharding, dtype=torch.bfloat16, microbatches=3, 
 
 
 def check_kept_while_gathered(rank):
-    """Every all-gather quantizes both parameters once, and no matmul does by itself."""
+    """Every all-gather quantizes both parameters once, and matmuls quantize none."""
     ran = count_programs()
     for resharding, gathers in ((False, 2), (True, 12)):
         for dtype in (torch.bfloat16, torch.float32):
@@ -193,7 +200,7 @@ def check_kept_while_gathered(rank):
 
 
 def check_kept_while_gathered_compiled(rank):
-    """Graphs read what the hooks have quantized."""
+    """Graphs read the weights that the hooks have quantized."""
     ran = count_programs()
     for resharding, gathers in ((False, 2), (True, 12)):
         expected = train_sharded(rank, False, resharding)
@@ -205,12 +212,12 @@ def check_kept_while_gathered_compiled(rank):
 
 
 def check_gathered_in_fp8(rank):
-    """Half of the bytes are sent. Bits are those of weights that e4m3 has rounded."""
+    """Half of the bytes are sent. Results have the bits of weights that were rounded to e4m3."""
     from torch.distributed.fsdp import fully_shard
 
     sent, gather = [], ShardedWeights.fsdp_pre_all_gather
 
-    @functools.wraps(gather)  # FSDP2 asks for the signature
+    @functools.wraps(gather)  # FSDP2 inspects the signature
     def count(self, *args):
         inputs, metadata = gather(self, *args)
         sent.append(sum(tensor.nbytes for tensor in inputs) / self.numel())
@@ -233,7 +240,9 @@ def check_gathered_in_fp8(rank):
 
 
 def check_kept_steps_compiled(rank):
-    """`register(keep="step")` around a collective that no version counts: graphs are never stale."""
+    """`register(keep="step")` around a collective that changes no version counter: graphs never use
+    stale weights.
+    """
     if importlib.util.find_spec("transformers") is None:
         return
     from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM
@@ -259,7 +268,7 @@ def check_kept_steps_compiled(rank):
 
 
 def check_kept_weights_that_were_written_to(rank):
-    """Numbers written into gathered weights count; forms that FSDP2 has freed are not found."""
+    """Values written to gathered weights take effect. Forms that FSDP2 has freed are not reused."""
     from torch.distributed.fsdp import fully_shard
 
     layer = Layer()
@@ -280,7 +289,9 @@ def check_kept_weights_that_were_written_to(rank):
 
 
 def list_collectives(rank, new):
-    """Collectives that write `new`, which rank 0 has, into their argument, as weights arrive from a trainer."""
+    """Yields collectives that write `new`, which rank 0 has, to their argument, as weights arrive
+    from a trainer.
+    """
     half = len(new.view(-1)) // 2
 
     def send_or_receive(w):
@@ -299,7 +310,7 @@ def list_collectives(rank, new):
 
 
 def check_collectives_into_kept_weights(rank):
-    """No version counts them."""
+    """These collectives change no version counter, but stale forms must be detected."""
     x, offsets = torch.ones(8, D).bfloat16(), torch.tensor([3, 3, 5, 8], dtype=torch.int32)
     generator = torch.Generator().manual_seed(7)
     new, old = (torch.randn(E, H, D, generator=generator).bfloat16() for _ in range(2))
@@ -318,7 +329,7 @@ def check_collectives_into_kept_weights(rank):
 
 
 def check_collectives_into_gathered_weights(rank):
-    """They are quantized anew."""
+    """Gathered weights that a collective wrote are quantized again."""
     from torch.distributed.fsdp import fully_shard
 
     layer = Layer()
@@ -333,7 +344,7 @@ def check_collectives_into_gathered_weights(rank):
 
 
 def check_unfinished_collectives_with_main_grad(rank):
-    """A gradient that has not arrived has no memory of its own."""
+    """A gradient whose collective has not finished has no memory of its own."""
     from torch.distributed import _functional_collectives as functional
 
     mesh = dist.init_device_mesh("cpu", (RANKS,))
@@ -350,7 +361,7 @@ def check_unfinished_collectives_with_main_grad(rank):
 
 
 def check_inspect(rank):
-    """Under FSDP2, FSDP1 and DDP: layers have their names, and no NaN is seen where there is none."""
+    """Under FSDP2, FSDP1 and DDP, `inspect` names the layers and reports no false NaN."""
     from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 
     mesh = dist.init_device_mesh("cpu", (RANKS,))
@@ -380,7 +391,7 @@ def check_inspect(rank):
 
 
 class Experts(torch.nn.Module):
-    """As transformers' decorator describes some; `divide` makes DTensors of its parameters."""
+    """Experts as transformers' decorator describes them. `divide` makes its parameters DTensors."""
 
     has_gate, has_bias, is_transposed, num_experts = False, False, False, E
 
@@ -407,7 +418,9 @@ class Experts(torch.nn.Module):
 
 
 def check_experts_that_are_distributed_tensors(rank):
-    """Each rank multiplies its part; gradients have the placements of the parameters, and the values of one process."""
+    """Each rank multiplies its part. Gradients have the placements of the parameters and the values
+    of one process.
+    """
     from torch.distributed.fsdp import fully_shard
 
     mesh, (x, expert, gradient) = dist.init_device_mesh("cpu", (RANKS,)), batch()
@@ -441,7 +454,9 @@ def check_experts_that_are_distributed_tensors(rank):
 
 
 def check_whole_layers(rank):
-    """Experts of transformers that FSDP2 or expert parallelism has divided run `moe`, with the results and gradients of one process."""
+    """Experts of transformers under FSDP2 or expert parallelism run `moe`, with the results and
+    gradients of one process.
+    """
     if importlib.util.find_spec("transformers") is None:
         return
     from torch.distributed.fsdp import fully_shard
@@ -454,7 +469,7 @@ def check_whole_layers(rank):
     transformers.register("fp8moe_parts", recipe="rowwise")
     mesh, runs, forward = dist.init_device_mesh("cpu", (RANKS,)), [], _moe._MoE.forward
     _moe._MoE.forward = staticmethod(lambda *args: runs.append(1) or forward(*args))
-    for how, experts in (("fsdp", 4), ("ep", 8)):  # each rank multiplies those of 4 experts
+    for how, experts in (("fsdp", 4), ("ep", 8)):  # each rank multiplies 4 experts
         config = Qwen3MoeConfig(hidden_size=48, moe_intermediate_size=32, num_experts=experts, num_experts_per_tok=2)
         torch.manual_seed(3)
         whole, module = Qwen3MoeExperts(config).bfloat16(), Qwen3MoeExperts(config).bfloat16()
@@ -486,7 +501,7 @@ def check_whole_layers(rank):
 
 
 def check_kept_weights_made_on_meta(rank):
-    """Parameters that get their memory after they were divided, as those of large models do."""
+    """Parameters get their memory after they were divided, as in large models."""
     from torch.distributed.fsdp import fully_shard
 
     with torch.device("meta"):
@@ -505,7 +520,9 @@ def check_kept_weights_made_on_meta(rank):
 
 
 def check_kept_weights_divided_along_another_dimension(rank):
-    """As experts are that the ranks do not divide. FSDP2 hands on what it has gathered in the shape of its shards."""
+    """FSDP2 divides experts along another dimension. It passes gathered weights in the shape of its
+    shards.
+    """
     from torch.distributed.fsdp import fully_shard
     from torch.distributed.tensor import Shard
 
@@ -522,7 +539,7 @@ def check_kept_weights_divided_along_another_dimension(rank):
                 keep_gathered(layer)
             layer = fully_shard(layer, mesh=mesh, shard_placement_fn=lambda parameter: Shard(dim))
             ran.clear()
-            for _ in range(2):  # the second one fills the memory of the first one again
+            for _ in range(2):  # the second iteration reuses the memory of the first one
                 layer(x, expert % 3).backward(gradient)
             results.append([parameter.grad.full_tensor() for parameter in (layer.gate_up, layer.down)])
         assert all(map(torch.equal, *results))
@@ -550,7 +567,7 @@ def work(rank, port, check):
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=RANKS)
     try:
         check(rank)
-        dist.barrier()  # nobody leaves while another one still talks
+        dist.barrier()  # no rank leaves while another one communicates
     finally:
         dist.destroy_process_group()
 
@@ -576,7 +593,7 @@ CHECKS = [
 
 
 def test_sharded_weights_are_parameters_as_others(tmp_path):
-    """Without FSDP2 nothing changes, and checkpoints hold plain tensors."""
+    """Without FSDP2 nothing changes, and checkpoints contain plain tensors."""
     layer, other = Layer(), Layer()
     keep_gathered(layer)
     assert isinstance(layer.down, torch.nn.Parameter) and isinstance(layer.down, ShardedWeights)
@@ -592,7 +609,7 @@ def test_sharded_weights_are_parameters_as_others(tmp_path):
 
 
 def test_one_rank_rounds_as_several_do(ir):
-    """FSDP2 sends nothing then, and takes one tensor."""
+    """With one rank, FSDP2 sends nothing and passes a single tensor."""
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     try:
         mesh = dist.init_device_mesh("cpu", (1,))
@@ -610,7 +627,7 @@ def test_gather_is_known():
 
 
 def test_tied_parameters_stay_tied():
-    """Each of them would be trained by itself, with a part of the gradient."""
+    """Otherwise each copy would be trained separately, with a part of the gradient."""
     first, second = Layer(), Layer()
     second.gate_up = first.gate_up
     second.down = first.down
@@ -635,5 +652,5 @@ def test_modules_whose_weights_are_no_parameters():
 
 @pytest.mark.parametrize("check", CHECKS)
 def test_two_processes(ir, port, check):
-    """Both look for the same programs in one cache, at once."""
+    """Both processes look for the same programs in one cache concurrently."""
     multiprocessing.spawn(work, (port, check), nprocs=RANKS)

@@ -1,9 +1,12 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""gradcheck where FP8 is exact: small integers have e4m3 forms without an error, sums of their products fit bf16, and a
-function that is linear in each input has the same difference for a step of 1 as for a small one. So results, and
-gradients by both ways, are those of float64, to the last bit."""
+"""gradcheck with inputs for which FP8 is exact.
+
+Small integers are exact in e4m3, and sums of their products fit bf16. For a function that is linear
+in each input, a step of 1 has the same difference as a small one. Results and gradients by both
+methods must therefore equal float64's to the last bit.
+"""
 
 import pytest
 
@@ -12,7 +15,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed; scripts/tes
 from fp8moe.torch import experts, grouped_mm, quantize_weights  # noqa: E402
 
 K, N, E, H = 16, 24, 3, 8
-ENDS = [0, 3, 5]  # the first group is empty, and the last row of no group
+ENDS = [0, 3, 5]  # the first group is empty, and the last row belongs to no group
 M = 6
 SEED = 5
 
@@ -34,7 +37,7 @@ def integers(*shape, most):
 
 
 def sparse(*shape):
-    """Two entries of 1 or -1 in each column."""
+    """Returns two entries of 1 or -1 in each column."""
     scores = torch.rand(shape).argsort(-2)
     return ((scores < 2) * torch.randint(0, 2, shape).mul(2).sub(1)).double().requires_grad_()
 
@@ -50,7 +53,7 @@ def add_bias(y, bias):
 
 
 def assert_same(function, exact, inputs):
-    """Values, gradients of any incoming gradient, and gradients by differences."""
+    """Compares values, gradients of any incoming gradient, and gradients by differences."""
     found, expected = function(*inputs), exact(*inputs)
     assert torch.equal(found, expected)
     gradient = torch.randint(-2, 3, found.shape).double()

@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""examples/train_moe.py as far as it goes without a GPU."""
+"""examples/train_moe.py, as far as it runs without a GPU."""
 
 import json
 import math
@@ -46,7 +46,9 @@ def test_training_on_the_cpu(ir, root, tmp_path):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU, which the example takes")
 def test_repeats(ir, root, tmp_path):
-    """The first seed is that of a run without; what is said of all follows from the figures of each."""
+    """The first seed is that of a run without --repeats. Means and errors follow from the figures
+    of each run.
+    """
     once, twice = (run(root, "--steps=4", "--seed=5", *arguments) for arguments in (
         ["--contenders", "bf16", f"--out={tmp_path / '1'}"],
         ["--contenders", "fp8moe", "bf16", "--repeats=2", f"--out={tmp_path / '2'}"],
@@ -60,14 +62,14 @@ def test_repeats(ir, root, tmp_path):
     first, second = (100 * (mine["validation_loss"] / theirs["validation_loss"] - 1) for mine, theirs in zip(ours, bf16))
     found = two["comparison"]["fp8moe"]["validation_loss"]
     assert found["over_bf16_percent"] == pytest.approx((first + second) / 2)
-    assert found["over_bf16_error"] == pytest.approx(abs(first - second) / 2)  # of two: half of what they differ by
+    assert found["over_bf16_error"] == pytest.approx(abs(first - second) / 2)  # of two runs: half of their difference
     assert f"{found['over_bf16_percent']:+.2f}% ± {found['over_bf16_error']:.2f}% |" in twice.stdout
     curves = ElementTree.fromstring((tmp_path / "2" / "training.svg").read_text()).iter("{http://www.w3.org/2000/svg}polyline")
     assert len(list(curves)) == 2 * 3
 
 
 def test_text_that_is_held_out(root, monkeypatch):
-    """No file of it is trained on."""
+    """Training uses none of the held-out files."""
     monkeypatch.syspath_prepend(root / "examples")
     import train_moe
 
@@ -86,7 +88,7 @@ def run_on_ranks(root, ranks, *arguments):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU, which the example takes")
 def test_expert_parallelism(ir, root, tmp_path):
-    """Two processes lose what one does, from the same weights and bytes (seed 3)."""
+    """Two processes have the losses of one, from the same weights and bytes (seed 3)."""
     arguments = ["--steps=8", "--seed=3", "--contenders", "bf16", "fp8moe"]
     results = [run(root, *arguments, f"--out={tmp_path / '1'}"), run_on_ranks(root, 2, *arguments, f"--out={tmp_path / '2'}")]
     for result in results:
@@ -96,7 +98,8 @@ def test_expert_parallelism(ir, root, tmp_path):
     one, two = (json.loads((tmp_path / n / "training.json").read_text())["contenders"] for n in "12")
     assert list(one) == list(two) == ["bf16", "fp8moe"]
     for name in one:
-        # The first has seen one order of a sum only; later ones the rounding of eight steps in bf16.
+        # The first loss differs by the order of a sum only. Later ones differ by rounding to bf16
+        # in up to eight steps.
         assert two[name]["losses"][0] == pytest.approx(one[name]["losses"][0], rel=1e-4)
         assert two[name]["losses"] == pytest.approx(one[name]["losses"], rel=0.003)
         assert two[name]["validation_losses"] == pytest.approx(one[name]["validation_losses"], rel=0.003)
@@ -105,7 +108,9 @@ def test_expert_parallelism(ir, root, tmp_path):
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU, which the example takes")
 @pytest.mark.parametrize("data", ["ddp", "fsdp"])
 def test_experts_and_data_in_parallel(root, tmp_path, data):
-    """Pairs of processes divide the experts, and both pairs have them all: gradients are means over what is copied, and no others."""
+    """Each pair of processes divides the experts. Gradients are averaged over copies, and only over
+    these.
+    """
     arguments = ["--steps=3", "--seed=3", "--contenders", "bf16"]
     results = [run(root, *arguments, f"--out={tmp_path / '1'}")]
     results.append(run_on_ranks(root, 4, *arguments, "--ep=2", f"--data={data}", f"--out={tmp_path / '4'}"))
@@ -113,13 +118,13 @@ def test_experts_and_data_in_parallel(root, tmp_path, data):
         assert result.returncode == 0, result.stderr
     one, four = (json.loads((tmp_path / n / "training.json").read_text())["contenders"]["bf16"] for n in "14")
     assert four["losses"] == pytest.approx(one["losses"], rel=0.001)
-    # Losses say nothing of a factor: AdamW divides it out.
+    # Losses do not depend on a factor of the gradients, because AdamW cancels it. Norms do.
     assert four["norms"] == pytest.approx(one["norms"], rel=0.02)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU, which the example takes")
 def test_a_capacity(ir, root, tmp_path):
-    """Room for all tokens of two processes loses nothing of what they lose without; less is said."""
+    """With capacity for all tokens of two processes, losses equal those without a capacity."""
     arguments = ["--steps=3", "--contenders", "fp8moe"]
     results = [run_on_ranks(root, 2, *arguments, *more, f"--out={tmp_path / str(i)}") for i, more in enumerate(([], ["--capacity=2"], ["--capacity=0.5"]))]
     for result, share in zip(results, (None, "0.00", "")):

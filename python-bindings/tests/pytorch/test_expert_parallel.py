@@ -1,7 +1,9 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""fp8moe.torch.expert_parallel on two gloo processes, against one process that computes the parts of both ranks."""
+"""fp8moe.torch.expert_parallel on two gloo processes, compared with one process that computes both
+ranks' parts.
+"""
 
 import datetime
 import os
@@ -26,20 +28,22 @@ MINE = E // RANKS
 
 
 def parameters():
-    """gate_up and down of all experts."""
+    """Returns gate_up and down of all experts."""
     generator = torch.Generator().manual_seed(0)
     return [(torch.randn(shape, generator=generator) * shape[2] ** -0.5).bfloat16() for shape in ((E, 2 * H, D), (E, D, H))]
 
 
 def make_network(rank):
-    """The network of a rank's experts, and its parameters."""
+    """Returns the network of a rank's experts, and its parameters."""
     mine = [whole[rank * MINE : (rank + 1) * MINE].clone().requires_grad_() for whole in parameters()]
     gate_up, down = (parameter.transpose(-2, -1) for parameter in mine)
     return lambda rows, offsets: experts(rows, gate_up, down, offsets, recipe="rowwise"), mine
 
 
 def batch(tokens, choices=range(-1, E + 1)):
-    """Tokens of all ranks, their experts (also some that there are not), weights and gradients; `tokens` are each rank's."""
+    """Returns tokens of all ranks, their experts (some nonexistent), weights and gradients.
+    `tokens` has the number of each rank.
+    """
     generator = torch.Generator().manual_seed(1)
     T = sum(tokens)
     x, gradient = (torch.randn(T, D, generator=generator).bfloat16() for _ in range(2))
@@ -53,8 +57,11 @@ def local(tensors, tokens, rank):
 
 
 def expected(tensors):
-    """The result, the gradients of x and of weights, and those of each rank's parameters. The sum over the experts of a rank is rounded before
-    the sum over ranks, as documented."""
+    """Returns the result, the gradients of x and of the weights, and those of each rank's
+    parameters.
+
+    The sum over a rank's experts is rounded before the sum over ranks, as documented.
+    """
     x, ids, weights, gradient = tensors
     x, weights = x.clone().requires_grad_(), weights.clone().requires_grad_()
     parts, of_ranks = [], []
@@ -79,7 +86,9 @@ def run(rank, tensors, tokens, wire="bf16", function=expert_parallel, **options)
 
 
 def check_values(rank):
-    """Bits are those of one process: ranks with as many tokens, uneven ones, empty ones, and ranks that nobody sends anything."""
+    """Results have the bits of one process: with equal, uneven and empty ranks, and with ranks that
+    receive no tokens.
+    """
     for tokens, choices in (((40, 40), range(-1, E + 1)), ((13, 50), range(E)), ((0, 30), range(E)), ((20, 20), range(MINE)), ((9, 9), [E])):
         tensors = batch(tokens, choices)
         y, grad_x, grad_weights, grads = expected(tensors)
@@ -95,8 +104,9 @@ def find_sqnr(found, exact):
 
 
 def check_fp8_wire(rank):
-    """Rows that are quantized again along the same dimension keep their bits, so the forward is that of bf16. Gradients lose what one
-    quantization more loses."""
+    """Rows that are quantized again along the same dimension keep their bits, so forward equals
+    that with a bf16 wire. Gradients have the error of one additional quantization.
+    """
     tokens = (40, 23)
     tensors = batch(tokens, range(E))
     exact = run(rank, tensors, tokens)
@@ -107,7 +117,7 @@ def check_fp8_wire(rank):
 
 
 def check_nan(rank):
-    """A token with a NaN makes NaN of its own result, and of no other."""
+    """A token with NaN makes only its own result NaN."""
     for wire in ("bf16", "fp8"):
         x, ids, weights, _ = batch((10,), range(E))
         x[3, 5] = torch.nan if rank else torch.inf
@@ -117,7 +127,9 @@ def check_nan(rank):
 
 
 def check_compiled(rank):
-    """In a graph the numbers of rows are data; without the option of Dynamo the graph breaks around the exchange."""
+    """In a graph the numbers of rows are data. Without Dynamo's option, the graph breaks around the
+    exchange.
+    """
     for captures, tokens in ((True, (40, 40)), (True, (30, 0)), (False, (13, 50))):
         tensors = batch(tokens, range(E))
         exact = run(rank, tensors, tokens)
@@ -129,7 +141,9 @@ def check_compiled(rank):
 
 
 def find_kept(ids, tokens, room):
-    """Slots that have room, [T, k]: of each rank's tokens the first ones for another rank go, and of its rows the first ones are kept."""
+    """Returns the slots within the capacity, [T, k]. Of each rank's tokens for another rank the
+    first ones are sent, and of its rows the first ones are kept.
+    """
     owners = torch.div(ids, MINE, rounding_mode="floor")
     kept = torch.zeros_like(ids, dtype=torch.bool)
     source = torch.repeat_interleave(torch.arange(RANKS), tokens)
@@ -145,7 +159,9 @@ def find_kept(ids, tokens, room):
 
 
 def check_capacity(rank):
-    """With room for all, bits are those without a capacity. What has no room is missing, as if no expert had been chosen, and counted."""
+    """With capacity for all, results have the bits of no capacity. Tokens beyond it act as if no
+    expert was chosen, and are counted.
+    """
     tokens = (40, 40)
     for capacity, choices in ((2.0, range(-1, E + 1)), (1.0, range(E)), (0.4, range(E)), (0.4, [0, MINE]), (0.9, range(MINE)), (1.0, [E])):
         tensors = x, ids, weights, gradient = batch(tokens, choices)
@@ -165,7 +181,9 @@ def check_capacity(rank):
 
 
 def check_large_indices(rank):
-    """No bits of an index are those of an expert; a capacity beyond all numbers has room for all tokens."""
+    """Large indices are not mistaken for experts. A capacity beyond all numbers has room for all
+    tokens.
+    """
     x = torch.ones(2, 16).bfloat16()
     for index in (2**32, 2**32 + 1, -(2**32), 2**62):
         for capacity in (None, 10**400, 1e308):
@@ -175,7 +193,9 @@ def check_large_indices(rank):
 
 
 def check_fixed_graphs(rank):
-    """Sizes are no data: one graph, without the option of Dynamo, of separate functions and of whole layers."""
+    """With a capacity, sizes are static: there is one graph without Dynamo's option, for separate
+    functions and for whole layers.
+    """
     many = 8 * _moe._LEAST_ROWS
     for recipe, tokens in (("rowwise", 40), ("rowwise", many), ("forward_only", many)):
         tensors, tokens = batch((tokens, tokens), range(E)), (tokens, tokens)
@@ -190,7 +210,9 @@ def check_fixed_graphs(rank):
 
 
 def check_operators(rank):
-    """Shapes are those of the fake operators, and no input is changed. Sizes that are data are symbols."""
+    """Results have the shapes of the fake operators, and no input is changed. Data-dependent sizes
+    are symbols.
+    """
     x, ids, weights, gradient = batch((40,), range(E))
     group, room = dist.group.WORLD.group_name, _exchange.find_room(0.8, 40, K, E, RANKS)
     ops, checks = torch.ops.fp8moe, dict(test_utils=("test_schema", "test_faketensor"))
@@ -208,7 +230,7 @@ def check_operators(rank):
 
 
 def run_layer(rank, tensors, tokens, wire="bf16", recipe="rowwise", function=None):
-    """`run`, by `moe`."""
+    """Calls `run` with `moe`."""
     x, ids, weights, gradient = local(tensors, tokens, rank)
     x.requires_grad_()
     weights.requires_grad_()
@@ -221,7 +243,9 @@ def run_layer(rank, tensors, tokens, wire="bf16", recipe="rowwise", function=Non
 
 
 def check_tokens_are_not_held(rank, tensors, tokens):
-    """FP8 columns of tokens that arrived serve the backward. Gradients have none, and no rank waits for another one that says so."""
+    """Backward uses the FP8 columns of arrived tokens and needs no tokens. Without gradients no
+    columns are saved. No rank waits for another one to agree.
+    """
     held = []
     with torch.autograd.graph.saved_tensors_hooks(lambda tensor: held.append(tensor) or tensor, lambda tensor: tensor):
         x, ids, weights, gradient = local(tensors, tokens, rank)
@@ -236,7 +260,9 @@ def check_tokens_are_not_held(rank, tensors, tokens):
 
 
 def check_whole_layers(rank):
-    """Each rank chooses by its own tokens: by programs of a whole layer, or in parts. A rank may get no tokens, or all of them."""
+    """Each rank chooses by its own tokens between programs of a whole layer and parts. A rank may
+    get no tokens, or all of them.
+    """
     least = _moe._LEAST_ROWS * MINE // K
     many = -(-least // 8) * 8 + 8
     for tokens, choices in (((many, many), range(-1, E + 1)), ((many, 9), range(E)), ((many, 0), range(MINE)), ((many, many), [E])):
@@ -274,7 +300,7 @@ def check_whole_layers(rank):
 
 
 def check_late(rank):
-    """A rank that comes late is waited for: the other returns from the exchange after it has come, with its rows."""
+    """The other rank returns from the exchange only after the late one has come, with its rows."""
     tensors = batch((8, 8), range(E))
     expected_y = local(expected(tensors)[:1], (8, 8), rank)[0]
     x, ids, weights, _ = local(tensors, (8, 8), rank)
@@ -286,7 +312,7 @@ def check_late(rank):
     came = torch.tensor([begin, time.monotonic()], dtype=torch.float64)
     times = [torch.empty_like(came) for _ in range(RANKS)]
     dist.all_gather(times, came)
-    assert times[0][1] > times[1][0]  # one clock for all processes of a machine
+    assert times[0][1] > times[1][0]  # all processes of a machine have one clock
     assert torch.equal(combine(make_network(rank)[0](rows, exchange.offsets), exchange), expected_y)
 
 
@@ -318,14 +344,14 @@ def check_messages(rank):
 
 
 def check_sizes_that_differ(rank):
-    """Every rank says so: nothing is computed of tokens that went to other experts, or whose bytes lie elsewhere."""
+    """Every rank reports the error, and no rank computes with wrong tokens."""
     x, ids, weights, _ = batch((4,), range(E))
     message = f"^expert_parallel: rank {rank} of the group has .*, but rank {1 - rank} has .*; give each rank as many experts"
     for change in (dict(num_experts=E + 2 * rank), dict(wire=("bf16", "fp8")[rank]), dict(experts=ids[:, rank:], weights=weights[:, rank:])):
         with pytest.raises(ValueError, match=message):
             expert_parallel(**{**dict(x=x, experts=ids, weights=weights, network=None, num_experts=E), **change})
     for changes in (dict(capacity=(None, 2.0)[rank]), dict(capacity=2.0, wire=("bf16", "fp8")[rank])):
-        expert_parallel(x, ids, weights, lambda rows, _: rows * 1, num_experts=E, capacity=2.0)  # these sizes are known then
+        expert_parallel(x, ids, weights, lambda rows, _: rows * 1, num_experts=E, capacity=2.0)  # caches these sizes
         with pytest.raises(ValueError, match=message):
             expert_parallel(x, ids, weights, None, num_experts=E, **changes)
     few = 4 - rank
@@ -352,7 +378,7 @@ def work(rank, port):
     try:
         for check in CHECKS:
             check(rank)
-            dist.barrier()  # nobody leaves while another one still talks
+            dist.barrier()  # no rank leaves while another one communicates
     finally:
         dist.destroy_process_group()
 
@@ -361,12 +387,14 @@ def test_two_processes(ir, port):
     multiprocessing.spawn(work, (port,), nprocs=RANKS)
 
 
-#: Of the group whose rank sleeps; it must be longer than a busy machine takes for one exchange.
+#: Timeout of the group with a sleeping rank, longer than one exchange on a busy machine.
 TIMEOUT = 15
 
 
 def fail(rank, port, how, results):
-    """Rank 1 ends, or sleeps beyond the timeout, between the halves of a layer; rank 0 sends what it is told, and after how long."""
+    """Rank 1 ends or sleeps beyond the timeout between the halves of a layer. Rank 0 sends its
+    error and the time until then.
+    """
     join(rank, port)
     dist.barrier()
     group = dist.new_group(timeout=datetime.timedelta(seconds=TIMEOUT)) if how == "sleeps" else None
@@ -385,7 +413,7 @@ def fail(rank, port, how, results):
 
 @pytest.mark.parametrize("how", ["dies", "sleeps"])
 def test_rank_that_fails(port, how):
-    """The other ends with a message, within a minute; nothing hangs."""
+    """The other rank ends with a message within a minute. Nothing hangs."""
     context = multiprocessing.get_context("spawn")
     reader, writer = context.Pipe(duplex=False)
     processes = [context.Process(target=fail, args=(rank, port, how, writer)) for rank in range(RANKS)]
@@ -393,7 +421,7 @@ def test_rank_that_fails(port, how):
         process.start()
     writer.close()  # ranks that end without a message end the wait
     try:
-        assert reader.poll(300)  # most of it is the start of processes
+        assert reader.poll(300)  # processes take most of this time to start
         message, seconds = reader.recv()
     finally:
         for process in processes:
@@ -406,7 +434,7 @@ def test_rank_that_fails(port, how):
 
 
 def test_without_a_group(ir):
-    """Without torch.distributed it is permute, network and unpermute."""
+    """Without torch.distributed, it equals permute, network and unpermute."""
     x, ids, weights, _ = batch((20,), range(-1, MINE + 1))
     network, _ = make_network(0)
     rows, routing = permute(x, ids, MINE)
@@ -415,7 +443,7 @@ def test_without_a_group(ir):
 
 
 def test_wire():
-    """Whatever rows are: quantized once more they keep their bits, and the error is that of e4m3."""
+    """Rows of any values keep their bits when they are quantized again, and have the error of e4m3."""
     generator = torch.Generator().manual_seed(2)
     for D in (16, 30, 63):
         x = torch.randn(200, D, generator=generator) * torch.exp(8 * torch.randn(200, 1, generator=generator))
@@ -438,7 +466,7 @@ def test_wire():
 
 
 def test_wire_has_the_scales_of_the_matmul():
-    """The amax of each row is at most 448 times its scale, and more than 224 times."""
+    """The amax of each row is above 224 and at most 448 times its scale."""
     x = torch.linspace(1, 4, 500).unsqueeze(1).bfloat16()
     tokens = _wire.pack(x, True)
     scale = tokens[:, 4:8].view(torch.float32)

@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""experts against the same in bf16 for each group."""
+"""`experts` compared with bf16 matmuls for each group."""
 
 import threading
 
@@ -15,7 +15,7 @@ from fp8moe.torch import ACTIVATIONS, experts, quantize_weights  # noqa: E402
 
 D, H, E, M = 64, 48, 4, 60
 ENDS = [0, 20, 20, 50]
-# Two matmuls in a row, and their gradients, each with operands of three bits of mantissa.
+# Tolerance for two successive matmuls and their gradients, with 3 mantissa bits per operand.
 TOLERANCE = 0.12
 
 
@@ -78,7 +78,9 @@ def test_values_and_gradients(activation, bias):
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("activation, bias", [("silu", False), ("silu", True), ("gelu", False), (interleaved, False)])
 def test_weights_of_rows(activation, bias, compiled):
-    """Multiply results. With a bias of `down` they are late, otherwise they are in front of the second matmul."""
+    """Routing weights multiply the results. With a bias of `down` they are applied last, else
+    before the second matmul.
+    """
     t = tensors()
     weights = torch.rand(M).requires_grad_()
     function = torch.compile(experts) if compiled else experts
@@ -116,7 +118,7 @@ def test_compiled():
 
 
 def test_autocast():
-    """Parameters in float32, and gradients that are; the result has the bits of what is cast before."""
+    """Parameters and their gradients are float32. Results have the bits of casting before."""
     t = {name: tensor.detach().float().requires_grad_() for name, tensor in tensors().items()}
     with torch.autocast("cpu", dtype=torch.bfloat16):
         y = run(t, "silu", False)
@@ -153,7 +155,7 @@ def test_checkpointing():
 
 
 def test_threads():
-    """Each with tensors of its own, backward included; the first calls are at once, too."""
+    """Threads have their own tensors, backward included. Even the first calls are concurrent."""
     t = tensors()
     y = run(t, "silu", False)
     expected = [y.detach(), *gradients(y, t, False).values()]

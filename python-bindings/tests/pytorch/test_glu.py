@@ -1,7 +1,9 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""SwiGLU by Triton's kernels, interpreted on the CPU in a process of its own; test_cuda.py has it on a GPU."""
+"""SwiGLU by Triton kernels, interpreted on the CPU in a separate process; test_cuda.py runs them on
+a GPU.
+"""
 
 import os
 import subprocess
@@ -14,7 +16,8 @@ torch = pytest.importorskip("torch", reason="torch is not installed; scripts/tes
 
 from fp8moe.torch import _glu  # noqa: E402
 
-#: The default, those of gpt-oss, of DeepSeek-V4 and of MiniMax-M3, and one that is none of these; with limits that half of the tests' numbers exceed.
+#: Gates: the default, those of gpt-oss, DeepSeek-V4 and MiniMax-M3, and another one. Half of the
+#: tests' values exceed the limits.
 GATES = [
     _glu.SwiGLU(),
     _glu.SwiGLU(0.7, 1.702, 1.0, True),
@@ -23,7 +26,7 @@ GATES = [
     _glu.SwiGLU(interleaved=True, alpha=0.5),
 ]
 
-#: Triton interprets kernels in processes that import it so.
+#: Triton interprets kernels in processes that import it with this setting.
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 
 
@@ -41,7 +44,7 @@ def test_kernels():
 def test_interpreted(monkeypatch, rows, width, gate):
     from fp8moe.torch import _glu_kernels
 
-    monkeypatch.setattr(_glu_kernels, "_ELEMENTS", 16)  # which rows are no multiple of
+    monkeypatch.setattr(_glu_kernels, "_ELEMENTS", 16)  # rows are no multiple of this
     torch.manual_seed(0)
     h = torch.randn(rows, 2 * width, requires_grad=True)
     gradient = torch.randn(rows, width)
@@ -63,7 +66,9 @@ def test_interpreted(monkeypatch, rows, width, gate):
 @pytest.mark.parametrize("clamps", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_torch_compile_knows_what_the_kernel_writes(monkeypatch, weighted, clamps, interleaved):
-    """From its IR for a GPU. If it took inputs for results, tracing would fail there."""
+    """torch finds the kernel's outputs in its IR for a GPU. If it mistook inputs for outputs,
+    tracing would fail here.
+    """
     triton = pytest.importorskip("triton", reason="triton is not installed; scripts/setup_torch.sh installs it where it can")
     from torch._higher_order_ops import triton_kernel_wrap
 
@@ -98,7 +103,7 @@ def test_on_the_cpu(activation):
 
 
 def test_gradients_of_gradients():
-    """Second gradients are computed by torch's operators: autograd does not see into a kernel."""
+    """torch's operators compute second derivatives, because autograd cannot differentiate a kernel."""
     h = torch.randn(3, 8, dtype=torch.float64, requires_grad=True)
     for gate in GATES:
         assert torch.autograd.gradgradcheck(lambda h: _glu._SwiGLU.apply(h, *gate), h)  # noqa: B023

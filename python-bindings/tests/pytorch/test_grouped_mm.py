@@ -1,8 +1,9 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""grouped_mm on CPU tensors: bits of the forward and of both gradients against what semantics.md
-says, in float64, and against bf16 within the error of FP8."""
+"""grouped_mm on CPU tensors. Forward and both gradients match semantics.md in float64 bit for bit,
+and bf16 within FP8's error.
+"""
 
 import itertools
 import threading
@@ -24,9 +25,9 @@ from fp8moe import cache  # noqa: E402
 from fp8moe.torch import _grouped_mm, _ops, grouped_mm  # noqa: E402
 
 K, N, E, M = 64, 96, 4, 60
-# Where the last end is below M, the rows behind it belong to no group.
+# If the last end is below M, the rows behind it belong to no group.
 ENDS = {"even": [15, 30, 45, 60], "empty": [0, 20, 20, 50], "none": [0, 0, 0, 0], "one": [0, 60, 60, 60]}
-FP8_TOLERANCE = 0.06  # as benchmarks/moe_layer.py
+FP8_TOLERANCE = 0.06  # as in benchmarks/moe_layer.py
 
 
 pytestmark = pytest.mark.usefixtures("ir")
@@ -37,7 +38,9 @@ def offsets(ends):
 
 
 def tensors(layout="NK", rows=M):
-    """x, the parameter, the weights, and a gradient. Features differ in size, as scales must."""
+    """Returns x, the parameter, the weights and a gradient. Features differ in magnitude, so that
+    scales do.
+    """
     x = (torch.randn(rows, K) * torch.logspace(-2, 2, K)).bfloat16().requires_grad_()
     shape = (E, N, K) if layout == "NK" else (E, K, N)
     parameter = torch.randn(shape).bfloat16().requires_grad_()
@@ -47,7 +50,9 @@ def tensors(layout="NK", rows=M):
 
 
 def quantized(tensor, dim):
-    """The values that e4m3 with a power-of-two scale along `dim` stands for: (Q1) to (Q4)."""
+    """Returns the values after quantizing to e4m3 with power-of-two scales along `dim`: (Q1) to
+    (Q4).
+    """
     amax = tensor.abs().amax(dim, keepdim=True).double().clamp(min=1e-12)
     scale = torch.exp2(torch.floor(torch.log2(448 / amax))).float()
     data = (tensor.float() * scale).clamp(-448, 448).to(torch.float8_e4m3fn)
@@ -59,7 +64,7 @@ def groups(ends):
 
 
 def reference(x, weights, gradient, ends, fp8=True):
-    """The result and both gradients; each sum is rounded once."""
+    """Returns the result and both gradients. Each sum is rounded once."""
     q = quantized if fp8 else lambda tensor, dim: tensor.double()
     y, grad_x = torch.zeros(len(x), N).double(), torch.zeros(len(x), K).double()
     grad_weights = torch.zeros(E, K, N).double()
@@ -102,7 +107,7 @@ def test_error_of_each_group(ends):
 
 
 def test_rows_past_the_last_offset_are_zero_and_count_for_nothing():
-    """Even where they hold what no number is."""
+    """Even NaN and infinity in these rows have no effect."""
     x, parameter, weights, gradient = tensors()
     ends = ENDS["empty"]
     with torch.no_grad():
@@ -146,9 +151,9 @@ def test_inputs_of_any_layout(kind):
 
 
 class Recorder:
-    """A program that writes down its name where an operator runs it."""
+    """A program that records its name when an operator runs it."""
 
-    torch_calls = {}  # none is known, so that each call asks
+    torch_calls = {}  # no call is cached, so each one looks for a program
 
     def __init__(self, program, ran):
         self.program, self.ran = program, ran
@@ -181,8 +186,9 @@ def test_only_gradients_that_are_asked_for_are_computed(needs, program, monkeypa
 @pytest.mark.parametrize("layout, rows", [("NK", M), ("KN", M), ("NK", 128 * E)], ids=["NK", "KN", "columns"])
 @pytest.mark.parametrize("how", ["grad", "inputs"])
 def test_a_pass_that_asks_for_one_gradient_computes_no_other(how, layout, rows, monkeypatch):
-    """Both require one, but a zero-bubble pipeline has a pass for inputs and another one for weights, which would compute
-    everything twice."""
+    """Both inputs require gradients, but a zero-bubble pipeline computes them in separate passes,
+    which must not compute both each time.
+    """
     x, parameter, weights, gradient = tensors(layout, rows)
     expected = run(x, parameter, weights, gradient, ENDS["even"])[1:]
     with_columns = rows != M
@@ -212,7 +218,7 @@ def test_a_pass_that_asks_for_one_gradient_computes_no_other(how, layout, rows, 
 @pytest.mark.parametrize("needs", ["x", "weights", "both", "neither"])
 @pytest.mark.parametrize("layout", ["NK", "KN"])
 def test_past_the_dispatcher(layout, needs, monkeypatch):
-    """Calls after the first find no operator again, and have its bits."""
+    """Later calls find the cached operator without the dispatcher and have the same bits."""
     x, parameter, weights, gradient = tensors(layout)
     expected = reference(x.detach(), weights.detach(), gradient, ENDS["empty"])
     x.requires_grad_(needs in ("x", "both"))
@@ -230,7 +236,9 @@ def test_past_the_dispatcher(layout, needs, monkeypatch):
 
 
 def test_other_numbers_of_rows_past_the_dispatcher(monkeypatch):
-    """Under expert parallelism every step has another number; what does not fit is found as ever."""
+    """Under expert parallelism the number of rows differs in each step. Calls that do not fit the
+    cache are found as usual.
+    """
     x, parameter, weights, gradient = tensors()
     run(x, parameter, weights, gradient, ENDS["empty"])
     monkeypatch.setattr(_grouped_mm, "_find_op", None)
@@ -265,7 +273,7 @@ def test_the_dispatcher_is_not_passed_where_somebody_looks():
     ends = offsets(ENDS["empty"])
     with Seen() as seen:
         grouped_mm(x, weights, ends)
-    assert len(seen.names) == 1  # each may be kept, or computed again, by a mode of checkpointing
+    assert len(seen.names) == 1  # checkpointing policies see each operator once
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
         grouped_mm(x, weights, ends)
     assert any(event.key.startswith("fp8moe::forward_") for event in profile.key_averages())
@@ -273,7 +281,7 @@ def test_the_dispatcher_is_not_passed_where_somebody_looks():
 
 @pytest.mark.parametrize("mode", ["real", "fake", "symbolic"])
 def test_traced_by_make_fx(mode):
-    """Also after a call with weights of that layout."""
+    """make_fx also traces after a call with weights of that layout."""
     x, _, weights, _ = tensors()
     x, weights, ends = x.detach(), weights.detach(), offsets(ENDS["empty"])
     expected = grouped_mm(x, weights, ends)
@@ -342,7 +350,7 @@ def test_compiled_by_inductor():
 
 
 def test_checkpointing():
-    """A forward pass that is computed again gives the same gradients."""
+    """A recomputed forward gives the same gradients."""
     x, parameter, weights, gradient = tensors()
     found = run(
         x, parameter, weights, gradient, ENDS["empty"],
@@ -353,7 +361,9 @@ def test_checkpointing():
 
 
 def test_selective_checkpointing(monkeypatch):
-    """An operator that a policy saves is not run again, also where calls of its layouts are known."""
+    """An operator that a policy saves does not run again, even if calls with its layouts are
+    cached.
+    """
     x, parameter, weights, gradient = tensors()
     ends = ENDS["empty"]
     run(x, parameter, weights, gradient, ends)
@@ -362,7 +372,7 @@ def test_selective_checkpointing(monkeypatch):
     ran = []
 
     monkeypatch.setattr(op, "_programs", {torch.device("cpu"): Recorder(program, ran)})
-    monkeypatch.setattr(op, "_recent", ())  # which would go past them
+    monkeypatch.setattr(op, "_recent", ())  # cached calls would bypass the policy
     monkeypatch.setattr(_ops, "make_check", lambda tensors: None)
 
     def layer(x, weights, ends):
@@ -436,7 +446,7 @@ def test_threads():
 def test_refuses(change, message):
     x, _, weights, _ = tensors()
     arguments = {"x": x, "weights": weights, "offsets": offsets(ENDS["even"])}
-    grouped_mm(**arguments)  # the way past all checks is open now
+    grouped_mm(**arguments)  # later calls could bypass all checks now
     with pytest.raises(ValueError, match=message):
         grouped_mm(**{**arguments, **change})
 
@@ -444,7 +454,7 @@ def test_refuses(change, message):
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 @pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
 def test_nested_tensors_are_refused(layout):
-    """Groups, as they are easily passed. Of one that is not jagged even the shape is an internal error of torch's."""
+    """Groups might be passed as nested tensors. Non-jagged ones cannot even report their shape."""
     x = torch.nested.nested_tensor([torch.zeros(n, K).bfloat16() for n in (2, 3)], layout=layout)
     weights = tensors()[2]
     with pytest.raises(ValueError, match=r"x is a nested tensor, expected a dense one: .* torch.cat\(nested.unbind\(\)\), with the ends"):
@@ -457,7 +467,7 @@ def test_nested_tensors_are_refused(layout):
 
 
 def test_linear_layer():
-    """A group of its own, as docs/users/pytorch.md has it."""
+    """A linear layer is a single group, as in docs/users/pytorch.md."""
     linear, x = torch.nn.Linear(K, N).bfloat16(), torch.randn(3, 20, K).bfloat16().requires_grad_()
     rows = x.flatten(0, -2)
     ends = torch.tensor([rows.shape[0]], dtype=torch.int32)
@@ -483,7 +493,7 @@ def test_distributed_tensors_are_refused(name):
             with pytest.raises(ValueError, match=r"quantize_weights: weights is a DTensor, .* pass weights.to_local\(\)"):
                 fp8moe.torch.quantize_weights(distribute_tensor(weights, mesh, [Replicate()]))
             return
-        grouped_mm(**arguments)  # the way past all checks is open now
+        grouped_mm(**arguments)  # later calls could bypass all checks now
         arguments[name] = distribute_tensor(arguments[name], mesh, [Replicate()])
         with pytest.raises(ValueError, match=rf"grouped_mm: {name} is a DTensor, expected a plain tensor; pass {name}.to_local\(\)"):
             grouped_mm(**arguments)
@@ -511,7 +521,7 @@ def test_what_is_no_tensor_is_named(name, value):
 
 
 def test_forward_mode_is_refused():
-    """Not a tangent of zeros."""
+    """Forward mode is an error instead of a zero tangent."""
     x, _, weights, _ = tensors()
     ends = offsets(ENDS["even"])
     x = x.detach()
@@ -519,11 +529,11 @@ def test_forward_mode_is_refused():
     def multiply(x):
         return grouped_mm(x, weights.detach(), ends)
 
-    multiply(x)  # the way past the dispatcher is open now
+    multiply(x)  # later calls could bypass the dispatcher now
     with pytest.raises(fp8moe.Error, match="no gradient in forward mode"):
         torch.func.jvp(multiply, (x,), (x,))
     with forward_ad.dual_level():
-        multiply(x)  # no tangent is lost
+        multiply(x)  # no tangent would be lost
         with pytest.raises(fp8moe.Error, match="no gradient in forward mode"):
             multiply(forward_ad.make_dual(x, x))
 

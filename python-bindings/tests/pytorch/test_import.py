@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Cost of importing the package for a program that uses little of it."""
+"""Importing the package is cheap for programs that use little of it."""
 
 import subprocess
 import sys

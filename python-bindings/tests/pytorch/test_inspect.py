@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""inspect records what the programs do, by expert, and changes nothing."""
+"""`inspect` records by expert what the programs do, and changes no results."""
 
 import math
 import re
@@ -56,7 +56,9 @@ pytestmark = pytest.mark.usefixtures("ir")
 
 
 def batch():
-    """Features differ in size, and rows of no group hold what must not be counted."""
+    """Returns rows whose features differ in magnitude. Remainder rows have values that must not be
+    counted.
+    """
     x = (torch.randn(M, K) * torch.logspace(-2, 2, K)).bfloat16()
     x[ENDS[-1] :] = 1e6
     return x
@@ -77,7 +79,7 @@ def find(report, layer, operand):
 @pytest.mark.parametrize("keep", [False, True], ids=["plain", "kept"])
 @pytest.mark.parametrize("recipe", OF_RECIPE)
 def test_records_of_each_matmul(recipe, keep):
-    """And nothing is computed otherwise, within the context and after it."""
+    """Results are unchanged within the context and after it."""
     model, x = Model(Layer(recipe, keep)), batch()
     expected = step(model, x)
     with inspect(model) as report:
@@ -94,7 +96,7 @@ def test_records_of_each_matmul(recipe, keep):
 
 
 def test_page(tmp_path):
-    """A line for each result, of all sampled steps, and the table of the last one."""
+    """The page has a curve for each result over all sampled steps, and the table of the last step."""
     model = Model(Layer())
     with warnings.catch_warnings(), inspect(model, every=2, least_db=50.0) as report:
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -119,11 +121,11 @@ def test_page_of_nothing():
 
 @pytest.mark.parametrize("chip, largest, dtype", [("cpu", 448.0, torch.float8_e4m3fn), ("cpu-fnuz", 240.0, torch.float8_e4m3fnuz)])
 def test_figures_of_operands(chip, largest, dtype, monkeypatch):
-    """Against loops over experts; "cpu-fnuz" has the FP8 of an MI300X."""
+    """Figures match loops over experts. "cpu-fnuz" has the FP8 of an MI300X."""
     monkeypatch.setattr(_grouped_mm, "chip_of", lambda *_: chip)
     model, x = Model(Layer()), batch()
     x[5, 3], x[6, :] = largest, 0.0
-    x[7, :2] = torch.tensor([1e-6, 2.0**16])  # the first one becomes zero beside the other
+    x[7, :2] = torch.tensor([1e-6, 2.0**16])  # the first value becomes zero beside the second
     with inspect(model) as report:
         step(model, x)
     by_row, by_column = find(report, "layers.0.up", "x"), find(report, "layers.0.up", "x by column")
@@ -162,7 +164,7 @@ def test_errors_of_results():
 
 
 def test_poor_results_are_listed_with_advice():
-    """By layer and result, with the worst step of each."""
+    """Poor results are listed by layer and result, with the worst step of each."""
     model, x = Model(Layer()), batch()
     with pytest.warns(RuntimeWarning, match=r"layers.0.up: y has .* dB in step 0, less than 90; leave this layer in bf16"):
         with inspect(model, least_db=90) as report:
@@ -180,7 +182,9 @@ def test_poor_results_are_listed_with_advice():
 
 
 def test_stale_forms_are_listed(monkeypatch):
-    """Weights are listed that were written to where neither a version nor the sample sees it."""
+    """Weights are listed if they changed without a change of the version counter or of the sampled
+    values.
+    """
     monkeypatch.setattr(_weights, "_SAMPLED", 16)
 
     class Kept(Layer):
@@ -219,7 +223,7 @@ def test_every_so_many_steps():
 
 @pytest.mark.parametrize("how", ["wrapped", "in place", "layers"])
 def test_compiled_models(how):
-    """Sampled steps run eagerly; a context that ended leaves no trace."""
+    """Sampled steps run eagerly. A finished context leaves no trace."""
     model, x = Model(), batch()
     called = model
     if how == "wrapped":
@@ -251,7 +255,7 @@ class Divide(torch.nn.Module):
 
 
 class Root(torch.nn.Module):
-    """Zero over the root of zero is in its gradient."""
+    """A module whose gradient contains 0 / sqrt(0)."""
 
     def forward(self, x):
         return x + (x * 0.0).sqrt() * 0.0
@@ -315,7 +319,7 @@ def test_offsets_are_looked_at(ends, message):
         for _ in range(2):
             layer(batch())
     found = [str(warning.message) for warning in found if "fp8moe" in str(warning.message)]
-    assert len(found) == (message is not None)  # once
+    assert len(found) == (message is not None)  # exactly one warning
     assert message is None or re.search(message, found[0])
 
 
@@ -366,7 +370,7 @@ def test_refuses(monkeypatch):
 
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_checkpoints_of_the_whole_model(reentrant):
-    """Are computed again in a backward pass, which has a thread of its own on a GPU and is no step."""
+    """Checkpoints are recomputed in backward, which has its own thread on a GPU and is no step."""
     model, x = Model(), batch().requires_grad_()
     with inspect(model) as report:
         y = checkpoint(model, x, use_reentrant=reentrant)
@@ -378,7 +382,9 @@ def test_checkpoints_of_the_whole_model(reentrant):
 
 
 def test_another_thread_is_refused():
-    """torch keeps a stack of modes for each thread; after the step a mode would be taken off the wrong one."""
+    """torch has a stack of modes per thread, so the mode would be removed from another thread's
+    stack.
+    """
     model, x, errors = Model(), batch(), []
 
     def work():

@@ -1,8 +1,9 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Weights of experts that are quantized once between two steps (`register(keep="step")`), read by code that torch.compile traces.
-test_distributed.py has FSDP2's gathered ones."""
+"""Expert weights that are quantized once per step (`register(keep="step")`), read by code under
+torch.compile. test_distributed.py tests weights that FSDP2 gathers.
+"""
 
 import copy
 import gc
@@ -24,14 +25,14 @@ pytestmark = pytest.mark.usefixtures("no_graphs")
 
 @pytest.fixture
 def made(monkeypatch):
-    """A list that grows with each quantization of kept weights."""
+    """A list with an element for each quantization of cached weights."""
     made, quantize = [], _kept.quantize_weights
     monkeypatch.setattr(_kept, "quantize_weights", lambda w, **options: made.append(tuple(w.shape)) or quantize(w, **options))
     return made
 
 
 class Experts(torch.nn.Module):
-    """As transformers' decorator describes one."""
+    """Experts as transformers' decorator describes them."""
 
     has_gate, has_bias, num_experts = True, False, E
 
@@ -53,7 +54,9 @@ def tokens():
 
 
 def compile_call(inputs, recipe, backend="aot_eager", **options):
-    """A compiled call of experts with kept weights, and one without, which is eager where Inductor does not round less between operations."""
+    """Returns a compiled call with cached weights, and a reference without. The reference is eager
+    unless Inductor would round less often.
+    """
     _, index, scores = inputs
 
     def call(module, x, keep):
@@ -70,7 +73,9 @@ def compile_call(inputs, recipe, backend="aot_eager", **options):
      ("rowwise_bf16_grad_weights", "aot_eager", True)],
 )  # fmt: skip
 def test_graphs_read_kept_weights(made, recipe, backend, is_transposed):
-    """Quantized once a step; values and gradients of eager code that keeps nothing, bit for bit."""
+    """Weights are quantized once a step. Values and gradients equal eager code without a cache, bit
+    for bit.
+    """
     module, inputs = Experts(is_transposed), tokens()
     plain = copy.deepcopy(module)
     kept, reference = compile_call(inputs, recipe, backend)
@@ -91,7 +96,7 @@ def test_graphs_read_kept_weights(made, recipe, backend, is_transposed):
 
 
 def test_graphs_never_read_stale_weights(made):
-    """Whatever wrote to the parameter, with one graph for modules of one size."""
+    """Stale forms are detected after any kind of write. Modules of one size share a graph."""
     module, inputs = Experts(), tokens()
     x = inputs[0]
     kept, reference = compile_call(inputs, "rowwise")
@@ -119,7 +124,7 @@ def test_graphs_never_read_stale_weights(made):
 
 
 def test_rows_that_are_symbols(made):
-    """One graph, whose operator chooses between bf16 and FP8 by rows."""
+    """One graph, whose operator chooses between bf16 and FP8 by the number of rows."""
     module, inputs = Experts(), tokens()
     kept, reference = compile_call(inputs, "forward>=40 grad_weights>=40", dynamic=True)
     kept(module, inputs[0][:8])
@@ -146,7 +151,7 @@ def test_recomputed_and_freed(made):
 
 
 def test_forms_of_memory_that_a_parameter_has_left_are_freed():
-    """`parameter.data = other`, as in offloading, leaves nothing behind."""
+    """`parameter.data = other`, as in offloading, frees the forms of the old memory."""
     parameter = torch.nn.Parameter(torch.randn(2, 64, 32).bfloat16())
     first = weakref.ref(_kept.keep(parameter, False, "rowwise", "test"))
     parameter.data = torch.randn(2, 64, 32).bfloat16()

@@ -1,8 +1,9 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Linear layers on CPU tensors: bits of the forward and of all gradients against what semantics.md says, in float64; what is left to torch;
-and what `convert` does with models."""
+"""Linear layers on CPU tensors. Forward and all gradients match semantics.md in float64 bit for
+bit. Other tests cover calls that are left to torch, and `convert`.
+"""
 
 import copy
 import gc
@@ -38,12 +39,14 @@ def make(bias=True, recipe="rowwise", least_rows=0, k=K, n=N):
 
 
 def input_of(*shape):
-    """Features differ in size, as scales must."""
+    """Returns an input whose features differ in magnitude, so that scales do."""
     return (torch.randn(shape) * torch.logspace(-2, 2, shape[-1])).bfloat16().requires_grad_()
 
 
 def quantized(tensor, dim):
-    """The values that e4m3 with a power-of-two scale along `dim` stands for: (Q1) to (Q4)."""
+    """Returns the values after quantizing to e4m3 with power-of-two scales along `dim`: (Q1) to
+    (Q4).
+    """
     amax = tensor.abs().amax(dim, keepdim=True).double().clamp(min=1e-12)
     scale = torch.exp2(torch.floor(torch.log2(448 / amax))).float()
     data = (tensor.float() * scale).clamp(-448, 448).to(torch.float8_e4m3fn)
@@ -51,7 +54,7 @@ def quantized(tensor, dim):
 
 
 def reference(layer, x, gradient, recipe="rowwise"):
-    """y, grad_x, grad_weight and grad_bias; each sum is rounded once."""
+    """Returns y, grad_x, grad_weight and grad_bias. Each sum is rounded once."""
 
     def q(use, tensor, dim):
         return tensor.double() if use in linear_programs.list_bf16_uses(recipe) else quantized(tensor, dim)
@@ -72,16 +75,16 @@ def gradients_of(layer, x, gradient):
 
 
 def count_programs(monkeypatch):
-    """Names of programs that run."""
+    """Returns a list of the names of programs that run."""
     ran = []
     find = Program.find_torch_call
-    monkeypatch.setattr(_ops, "past_dispatcher", False)  # so that all of them do this
+    monkeypatch.setattr(_ops, "past_dispatcher", False)  # lets every call look for its program
     monkeypatch.setattr(Program, "find_torch_call", lambda self, *args: ran.append(self.name) or find(self, *args))
     return ran
 
 
 def is_small_and_wanted(module, name):
-    """A filter for layers that are too narrow to gain anything."""
+    """A filter that also accepts layers that are too narrow to gain."""
     return name not in ("lm_head", "output")
 
 
@@ -94,7 +97,7 @@ def test_bits(rows, recipe):
     expected = reference(layer, x, gradient, recipe)
     assert y.shape == (*rows, N) and torch.equal(y.flatten(0, -2), expected[0])
     assert torch.equal(x.grad.flatten(0, -2), expected[1]) and torch.equal(layer.weight.grad, expected[2])
-    torch.testing.assert_close(layer.bias.grad, expected[3], rtol=2e-2, atol=2e-2)  # torch's sum, in bf16
+    torch.testing.assert_close(layer.bias.grad, expected[3], rtol=2e-2, atol=2e-2)  # torch computes this sum in bf16
     assert layer.weight.grad.is_contiguous()
 
 
@@ -110,7 +113,7 @@ def test_error_over_bf16():
 
 
 def test_it_is_one_group_of_grouped_mm():
-    """(G7), so that `inspect` may compute one for the other."""
+    """A linear layer is one group of grouped_mm (G7), so `inspect` may treat it as one."""
     layer, x = make(bias=False), input_of(32, K)
     gradient = torch.randn(32, N).bfloat16()
     y = gradients_of(layer, x, gradient)
@@ -143,7 +146,7 @@ def test_gradients_that_nobody_asks_for(frozen, monkeypatch):
     expected = reference(layer, x, gradient)
     if frozen == "x":
         assert ran == ["quantize_both", "forward_with_columns", "grad_weights"] and torch.equal(layer.weight.grad, expected[2])
-    else:  # nothing is quantized or kept for its gradient
+    else:  # nothing is quantized or saved for its gradient
         assert ran == ["quantize_rows", "forward", "grad_x"] and torch.equal(x.grad, expected[1])
 
 
@@ -171,7 +174,7 @@ def test_layouts_that_are_copied():
     x = input_of(4, K, 8).transpose(1, 2)
     y = layer(x)
     assert torch.equal(y, layer(x.contiguous()))
-    gradient = torch.randn(N, 8, 4).bfloat16().permute(2, 1, 0)  # and what autograd expands
+    gradient = torch.randn(N, 8, 4).bfloat16().permute(2, 1, 0)  # a gradient with a permuted layout, as autograd may expand it
     first = torch.autograd.grad(y, layer.weight, gradient, retain_graph=True)[0]
     assert torch.equal(first, torch.autograd.grad(y, layer.weight, gradient.contiguous())[0])
     layer(x).sum().backward()
@@ -205,7 +208,7 @@ def test_evaluation_and_few_rows_are_torchs():
     with torch.no_grad():
         assert is_torchs(layer, x)
         layer.train()
-        assert not is_torchs(layer, x)  # as reentrant checkpoints compute their first forward
+        assert not is_torchs(layer, x)  # as reentrant checkpoints run their first forward
     with torch.inference_mode():
         assert not is_torchs(layer, x)
 
@@ -238,7 +241,7 @@ def test_gpus_without_kernels_are_torchs_with_one_line(capability, card, monkeyp
         assert re.fullmatch(rf"cuda:1 is {card} of compute capability .*, and fp8moe's kernels need 9.0 .*; use bf16 there, .*", why)
         model = torch.nn.Sequential(make(), make(k=N, n=K))
         assert prepare(model, device="cuda:1", progress=False) == []
-        monkeypatch.setattr(_auto, "_why_not_device", lambda device, index: why)  # of CPU tensors
+        monkeypatch.setattr(_auto, "_why_not_device", lambda device, index: why)  # CPU tensors pretend to be on this device
         x = input_of(32, K)
         for _ in range(3):
             y = gradients_of(model[0], x, torch.randn(32, N).bfloat16())
@@ -305,7 +308,7 @@ def test_siblings_quantize_their_input_once(monkeypatch):
     ran, x = count_programs(monkeypatch), input_of(2, 8, K)
     found = train_step(model, x)
     assert Counter(ran) == {"quantize_both": 2, "forward_with_columns": 4, "backward": 4}
-    assert model.q_proj.fp8moe_shared._entry is None  # nothing is held
+    assert model.q_proj.fp8moe_shared._entry is None  # nothing is cached
     ran.clear()
     assert all(map(torch.equal, found, train_step(alone, x))) and ran.count("quantize_both") == 4
 
@@ -320,7 +323,7 @@ def test_siblings_of_several_recipes(monkeypatch):
     gradient = torch.randn(24, N).bfloat16()
     train_step(model, x)
     assert ran.count("quantize_both") == 2 and ran.count("forward") == 1
-    y = model.k_proj(x)  # of rows that are no multiple of 16, too
+    y = model.k_proj(x)  # also for a number of rows that is no multiple of 16
     assert torch.equal(y.detach(), reference(model.k_proj, x, gradient, "forward_only")[0])
 
 
@@ -329,11 +332,11 @@ def test_forms_of_an_input_that_has_changed_are_not_taken(monkeypatch):
     x = input_of(16, K).detach()
     expected = [layer(x * 2) for layer in (model.q_proj, model.k_proj)]
     model.q_proj(x)
-    x.mul_(2)  # its version says it
+    x.mul_(2)  # the version counter shows it
     assert torch.equal(model.k_proj(x), expected[1])
     x.div_(2)
     model.q_proj(x)
-    x.data.mul_(2)  # nothing says it: the second call of a layer never takes them
+    x.data.mul_(2)  # no version counter shows it: a second call of the same layer never uses the cache
     assert torch.equal(model.q_proj(x), expected[0]) and torch.equal(model.k_proj(x), expected[1])
     model.q_proj(x)
     other = x * 2
@@ -355,7 +358,7 @@ def test_forms_go_with_their_input():
 
 
 def test_weights_that_have_changed_count():
-    """Nothing of them is kept between calls."""
+    """Changed weights take effect, as nothing is cached between calls."""
     layer, x = make(bias=False), input_of(16, K)
     optimizer = torch.optim.SGD(layer.parameters(), lr=0.5)
     for change in (lambda: optimizer.step(), lambda: layer.weight.data.copy_(torch.ones(N, K)), lambda: layer.weight.detach().fill_(3)):
@@ -386,7 +389,7 @@ def test_compiled(rows, monkeypatch):
     expected = train_step(model, x)
     ran = count_programs(monkeypatch)
     assert all(map(torch.equal, train_step(compiled, x), expected))
-    assert ran.count("quantize_both") == 2  # equal operations of a graph are one
+    assert ran.count("quantize_both") == 2  # a graph merges equal operations
     torch.compiler.reset()
 
 
@@ -418,7 +421,7 @@ def test_checkpoints(reentrant):
 
 @pytest.mark.parametrize("training", [True, False])
 def test_both_forwards_of_a_reentrant_checkpoint_agree(training, caplog):
-    """The first one has no gradients, so the mode of training alone decides."""
+    """The first forward has no gradients, so only the training mode decides."""
     _constant.forget_warnings()
     layer, seen = make().train(training), []
     layer.register_forward_hook(lambda module, inputs, output: seen.append(output.detach()))
@@ -473,7 +476,7 @@ class Own(torch.nn.Linear):
 
 
 class Sub(torch.nn.Linear):
-    """As torchtitan has one, with torch's forward."""
+    """A subclass with torch's forward, as in torchtitan."""
 
 
 class Model(torch.nn.Module):
@@ -498,7 +501,7 @@ def test_what_is_converted():
     assert recipes["lm_head"] == recipes["output"] == ("bf16", "by the filter")
     assert "layers.*.q_proj  2      64 x 48  rowwise  from 1024 rows on" in str(conversion)
     assert "\n9 of 13 linear layers are in FP8\nNo times were predicted" in str(conversion)
-    # All is as it was but what forwards do.
+    # Only the forwards of modules change.
     assert {name: id(module) for name, module in model.named_modules()} == before
     assert {name: (id(p), p.data_ptr()) for name, p in model.named_parameters()} == state
     assert isinstance(model.layers[0].q_proj, Linear) and "fp8moe=rowwise" in repr(model)
@@ -570,7 +573,9 @@ def test_tied_weights_are_left_alone():
 
 
 def test_the_compiler_decides_where_tokens_are_given():
-    """By sizes of the large layers of Llama3 8B and of its smallest, where FP8 loses."""
+    """With given token counts, the compiler decides by sizes: those of Llama3 8B's large layers,
+    and of its smallest, where FP8 is slower.
+    """
     with torch.device("meta"):
         model = torch.nn.ModuleDict({"w1": torch.nn.Linear(4096, 14336), "gate": torch.nn.Linear(4096, 16)})
     conversion = convert(model, tokens=8192)
@@ -585,7 +590,7 @@ def test_the_compiler_decides_where_tokens_are_given():
 
 
 def test_training_under_torch_func_is_refused():
-    """torch would say it of operators, or of the layout of forms that nobody gave."""
+    """Otherwise torch's error would mention operators, or layouts of internal tensors."""
     layer = convert_linear(torch.nn.Linear(64, 64, dtype=torch.bfloat16), least_rows=8)
     x = torch.randn(2, 16, 64, dtype=torch.bfloat16)
     with pytest.raises(fp8moe.Error, match=r"does not train in torch.func .* backward\(\)"):

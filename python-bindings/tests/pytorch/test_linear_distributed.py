@@ -1,8 +1,12 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Two processes train a dense block over gloo: with its weights divided by columns and rows (tensor and sequence parallelism), and by FSDP2;
-one process has the right values, in FP8 or, where scales are of a rank's part, in bf16 within FP8's error."""
+"""Two processes train a dense block over gloo, with weights divided by columns and rows (tensor and
+sequence parallelism), and by FSDP2.
+
+One process gives the reference, in FP8. If scales cover only a rank's part, the reference is bf16
+within FP8's error.
+"""
 
 import gc
 
@@ -19,7 +23,7 @@ from fp8moe.torch._weights import QuantizedWeights  # noqa: E402
 
 RANKS = 2
 WIDTH, HIDDEN, BATCH, LENGTH = 32, 64, 2, 16
-FP8_TOLERANCE = 0.12  # of three layers, one after another
+FP8_TOLERANCE = 0.12  # of three successive layers
 if not dist.is_available() or not dist.is_gloo_available():
     pytest.skip("torch has no gloo", allow_module_level=True)
 
@@ -37,7 +41,7 @@ class Block(torch.nn.Module):
 
 
 def convert(model, **options):
-    """Layers are too narrow to gain anything."""
+    """Converts all layers, although they are too narrow to gain."""
     return fp8moe.torch.convert(model, filter=lambda module, name: True, **options)
 
 
@@ -47,7 +51,7 @@ def batch():
 
 
 def train_step(model, x, gradient):
-    """The result, the gradient of x, and those of parameters."""
+    """Returns the result, the gradient of x, and those of the parameters."""
     x = x.clone().requires_grad_()
     y = model(x)
     y.backward(gradient)
@@ -55,7 +59,7 @@ def train_step(model, x, gradient):
 
 
 def parallelize(model):
-    """As torchtitan does: the sequence is divided between blocks."""
+    """Divides the model as torchtitan does, with the sequence divided between blocks."""
     from torch.distributed.tensor import Replicate, Shard
     from torch.distributed.tensor.parallel import (
         ColwiseParallel,
@@ -70,7 +74,7 @@ def parallelize(model):
         "w1": ColwiseParallel(),
         "w3": ColwiseParallel(),
         "w2": RowwiseParallel(output_layouts=Shard(1), use_local_output=False),
-        "last": SequenceParallel(use_local_output=True),  # whose weights all ranks have
+        "last": SequenceParallel(use_local_output=True),  # all ranks have its weights
     }
     return parallelize_module(model, dist.init_device_mesh("cpu", (RANKS,)), plan)
 
@@ -82,7 +86,7 @@ def assert_near(found, expected):
 
 
 def find_parts(rank):
-    """x and the gradient of this rank's part of the sequence."""
+    """Returns this rank's part of x and of the gradient."""
     return [tensor.chunk(RANKS, 1)[rank] for tensor in batch()]
 
 
@@ -104,12 +108,12 @@ def check_tensor_parallel(rank):
         assert placements == ["S", "S", "S", "S", "R", "P", "P"]
         found[2:] = [gradient.full_tensor() for gradient in found[2:]]
         assert_near(found, expected)
-        assert not any(map(torch.equal, found[:2], expected[:2]))  # they are in FP8
+        assert not any(map(torch.equal, found[:2], expected[:2]))  # results are in FP8
         torch.testing.assert_close(found[-1], expected[-1], rtol=0.02, atol=0.02)
 
 
 def check_siblings_share_an_input_that_each_wraps(rank):
-    """As transformers divides models: each layer makes a DTensor of the same tensor."""
+    """Each layer makes a DTensor of the same tensor, as in models that transformers divides."""
     from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
 
     ran, find = [], fp8moe.Program.find_torch_call
@@ -138,7 +142,7 @@ def check_tensor_parallel_compiled(rank):
 
 
 def check_parts_that_are_no_width_of_fp8(rank):
-    """All ranks take torch's linear, by sizes that all know."""
+    """All ranks use torch's linear, because the decision depends on sizes that all ranks know."""
     from torch.distributed.tensor import Replicate
     from torch.distributed.tensor.parallel import RowwiseParallel, parallelize_module
 
@@ -158,7 +162,9 @@ def check_parts_that_are_no_width_of_fp8(rank):
 
 
 def check_fsdp(rank):
-    """Bits are those of one process with a rank's part of the batch, whose gradients are the mean."""
+    """Results have the bits of one process with a rank's part of the batch. Its gradients are the
+    mean.
+    """
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
     parts = [[tensor[r : r + 1] for tensor in batch()] for r in range(RANKS)]
@@ -177,7 +183,7 @@ def check_fsdp(rank):
             fully_shard(layer, mesh=mesh, mp_policy=policy)
         fully_shard(model, mesh=mesh, mp_policy=policy)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
-        for _ in range(2):  # the second all-gather comes to other memory
+        for _ in range(2):  # the second all-gather writes to other memory
             optimizer.zero_grad()
             found = train_step(model, *parts[rank])
             optimizer.step()
@@ -189,7 +195,9 @@ def check_fsdp(rank):
 
 
 def check_fsdp_and_tensor_parallel_checkpoints(rank):
-    """Both at once on a mesh of two dimensions, of which one has one rank; a state dict goes to a plain model."""
+    """Both on a two-dimensional mesh with one rank in one dimension. A state dict loads to a plain
+    model.
+    """
     from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
     from torch.distributed.fsdp import fully_shard
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
@@ -215,13 +223,13 @@ def divide_fully(model):
 
 
 class RoundedRows(torch.nn.Module):
-    """Weights with the values of e4m3 that (Q1) to (Q4) give for each row, with the gradients of weights before that."""
+    """Rounds the rows of weights to e4m3 by (Q1) to (Q4). Gradients pass unchanged."""
 
     def forward(self, weight):
         amax = weight.detach().double().abs().amax(-1, keepdim=True)
         scale = torch.exp2(torch.floor(torch.log2(448 / amax)))
         rounded = (weight.detach().double() * scale).float().to(torch.float8_e4m3fn).double() / scale
-        return weight + (rounded.to(weight.dtype) - weight.detach())  # exact: both are within a factor of two
+        return weight + (rounded.to(weight.dtype) - weight.detach())  # exact, as both are within a factor of two
 
 
 def checkpointed(model):
@@ -232,7 +240,9 @@ def checkpointed(model):
 
 
 def check_weights_gathered_in_fp8(rank):
-    """Values, gradients and parameters after steps are those of gathering bf16 weights that e4m3 has rounded."""
+    """Values, gradients and updated parameters equal those of gathering bf16 weights that were
+    rounded to e4m3.
+    """
     whole = {"eager": lambda model: model, "compiled": lambda model: torch.compile(model, backend="aot_eager"), "checkpointed": checkpointed}
     for keep, mode in ((None, "eager"), (None, "compiled"), ("step", "checkpointed"), ("step", "compiled")):
         model, other = Block(), Block()
@@ -242,7 +252,8 @@ def check_weights_gathered_in_fp8(rank):
         for layer in other.children():
             torch.nn.utils.parametrize.register_parametrization(layer, "weight", RoundedRows())
         models = [divide_fully(model), divide_fully(other)]
-        # Made before the first forward, which leaves gathered parameters in the model.
+        # Optimizers are made before the first forward, which leaves gathered parameters in the
+        # model.
         optimizers = [torch.optim.SGD(each.parameters(), lr=0.5) for each in models]
         names = [name for name, _ in model.named_parameters()]
         originals = dict(other.named_parameters())
@@ -266,7 +277,9 @@ def check_weights_gathered_in_fp8(rank):
 
 
 def check_kept_weights(rank):
-    """Two steps of two microbatches, with weights that are quantized once a step and in each call, bit for bit."""
+    """Two steps of two microbatches: weights quantized once per step and in each call give the same
+    bits.
+    """
     for divide, compiles in ((parallelize, False), (parallelize, True), (divide_fully, False), (divide_fully, True)):
         models, made = [Block(), Block()], []
         for keep, model in zip(("step", None), models):
@@ -291,7 +304,7 @@ def check_kept_weights(rank):
 
 
 class Stack(torch.nn.Module):
-    """Three groups of 8 layers, each of which FSDP2 gathers at once."""
+    """Three groups of 8 layers. FSDP2 gathers each group at once."""
 
     def __init__(self):
         super().__init__()
@@ -306,7 +319,7 @@ class Stack(torch.nn.Module):
 
 
 def check_kept_weights_are_dropped_with_gathered_ones(rank):
-    """A rank holds forms of the weights that are gathered, and not of all."""
+    """A rank only has the forms of weights that are currently gathered."""
     from torch.distributed.fsdp import fully_shard
 
     mesh = dist.init_device_mesh("cpu", (RANKS,))
@@ -355,11 +368,11 @@ def work(rank, port):
     try:
         for check in CHECKS:
             check(rank)
-            dist.barrier()  # nobody goes on, or leaves, while another one still talks
+            dist.barrier()  # no rank goes on while another one communicates
     finally:
         dist.destroy_process_group()
 
 
 def test_two_processes(ir, port):
-    """All checks in two processes, as these take longer to begin than the checks do."""
+    """All checks share two processes, which take longer to start than the checks."""
     multiprocessing.spawn(work, (port,), nprocs=RANKS)

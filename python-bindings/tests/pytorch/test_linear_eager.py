@@ -1,7 +1,9 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Eager calls of linear layers that are like earlier ones: the bits of the first call, whatever has changed since, and few Python calls."""
+"""Cached eager calls of linear layers have the bits of the first call, whatever changed since, and
+need few Python calls.
+"""
 
 import copy
 import pickle
@@ -20,7 +22,8 @@ from fp8moe.torch._linear import share_inputs  # noqa: E402
 
 K, N, ROWS = 48, 64, 32
 SEED = 11
-#: Calls of Python and of C from this package, of one layer that is called as before, forward and backward together.
+#: Upper bound of Python and C calls in this package for a cached call of a layer, forward and
+#: backward.
 MOST_CALLS = 60
 
 
@@ -35,7 +38,7 @@ def make(recipe="rowwise", bias=True):
 
 
 def step(layer, x, gradient):
-    """The result and all gradients."""
+    """Returns the result and all gradients."""
     for tensor in (x, *layer.parameters()):
         tensor.grad = None
     y = layer(x)
@@ -48,7 +51,7 @@ def same(found, expected):
 
 
 def count_known(monkeypatch):
-    """A list with an entry for each call that is known."""
+    """Returns a list with an element for each cached call."""
     known = []
     apply = _linear_eager._apply
     monkeypatch.setattr(_linear_eager, "_apply", lambda *args: known.append(1) or apply(*args))
@@ -80,7 +83,7 @@ def test_what_needs_no_gradient_gets_none(frozen, monkeypatch):
         getattr(layer, frozen).requires_grad_(False)
     first = step(layer, x, gradient)
     assert all(same(step(layer, x, gradient), first) for _ in range(3)) and len(known) == 2
-    # Another set of gradients is another call.
+    # Another set of required gradients is another call.
     x.requires_grad_(True)
     layer.requires_grad_(True)
     assert all(gradient is not None for gradient in step(layer, x, gradient)) and len(known) == 2
@@ -112,7 +115,7 @@ def test_changes_between_calls_count(monkeypatch):
     layer.fp8moe_least_rows = 2 * ROWS
     assert torch.equal(step(layer, x, gradient)[0], torch.nn.functional.linear(x, layer.weight, layer.bias))
     layer.fp8moe_least_rows = 0
-    wide = torch.randn(2 * ROWS, 2 * K).bfloat16()[::2, ::2].requires_grad_()  # neither contiguous nor known
+    wide = torch.randn(2 * ROWS, 2 * K).bfloat16()[::2, ::2].requires_grad_()  # neither contiguous nor cached
     assert same(step(layer, wide, gradient), step(make_like(layer, "forward_only"), wide, gradient))
 
 
@@ -142,7 +145,9 @@ def test_autocast_has_calls_of_its_own(monkeypatch):
 
 @pytest.mark.parametrize("shape", [(ROWS,), (2, 16)], ids=str)
 def test_results_may_be_changed_in_place(shape):
-    """As those of torch's own linear: known calls returned a view of rows, which autograd refuses to change."""
+    """Results may be changed in place, as those of torch's linear. (Cached calls once returned a
+    view, which autograd refuses to change.)
+    """
     layer, x = make(), torch.randn(*shape, K).bfloat16().requires_grad_()
     for _ in range(4):
         y = layer(x)

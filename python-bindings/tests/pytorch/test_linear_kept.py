@@ -1,8 +1,10 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Linear layers whose weights are quantized once between two steps (`keep="step"`): values and gradients of layers that quantize in each
-call, bit for bit. test_linear_distributed.py has tensor parallelism and FSDP2."""
+"""Linear layers with weights that are quantized once per step (`keep="step"`). Values and gradients
+equal layers that quantize in each call, bit for bit. test_linear_distributed.py tests tensor
+parallelism and FSDP2.
+"""
 
 import copy
 import gc
@@ -27,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("no_graphs")
 
 @pytest.fixture
 def made(monkeypatch):
-    """A list that grows with each quantization of kept weights."""
+    """A list with an element for each quantization of cached weights."""
     made, find = [], _kept.find_or_make
     monkeypatch.setattr(
         _linear, "find_or_make", lambda weights, kind, quantize, what: find(weights, kind, lambda w: made.append(1) or quantize(w), what)
@@ -45,7 +47,7 @@ class Block(torch.nn.Module):
 
 
 def make_pair(dtype=torch.bfloat16, recipe="rowwise"):
-    """Equal blocks, the first one with kept weights."""
+    """Returns equal blocks. The first one caches quantized weights."""
     pair = [Block().to(dtype)]
     pair.append(copy.deepcopy(pair[0]))
     for block, keep in zip(pair, ("step", None)):
@@ -54,7 +56,7 @@ def make_pair(dtype=torch.bfloat16, recipe="rowwise"):
 
 
 def step(call, block, x):
-    """The result, the gradient of x, and those of parameters."""
+    """Returns the result, the gradient of x, and those of the parameters."""
     block.zero_grad()
     x = x.detach().clone().requires_grad_()
     y = call(x)
@@ -119,7 +121,9 @@ def test_stale_forms_are_never_read(made):
 
 
 def test_advice_where_a_gpu_has_read_stale_forms(made, monkeypatch):
-    """It says so after the call, and takes new ones as soon as the version shows the change."""
+    """A warning follows after the call. New forms are made as soon as the version counter shows the
+    change.
+    """
     block, x = make_pair()[0], torch.randn(16, D).bfloat16()
     block(x)
     monkeypatch.setattr(_kept.QuantizedWeights, "has_differed", lambda self: True)
@@ -142,7 +146,9 @@ def test_copies_and_pickles(made):
 
 
 def test_weights_that_are_no_parameters_in_bf16_are_not_kept(made):
-    """Master weights in f32 under autocast, those that an adapter computes, and those of functional_call."""
+    """These are f32 master weights under autocast, weights that an adapter computes, and weights of
+    functional_call.
+    """
 
     class Double(torch.nn.Module):
         def forward(self, weight):
@@ -190,10 +196,10 @@ def test_operator_and_preparation(made, monkeypatch):
     op = _linear.make_linear_op(D, H, "rowwise", "cpu", False, True)
     forms = _linear.list_input_ops(D, "cpu")["quantize_rows"](x.detach())
     assert op.qualified_name.startswith("fp8moe::kept_forward_")
-    # test_schema compares e4m3 by operations that torch lacks.
+    # test_schema compares e4m3 tensors by operations that torch lacks.
     tests = ("test_faketensor", "test_autograd_registration", "test_aot_dispatch_static")
     torch.library.opcheck(op.overload, (x, layer.weight, *forms), test_utils=tests)
-    # Nothing runs the program without forms.
+    # The program needs the forms, so calls without them fail.
     for call in (lambda: op.write([torch.empty(16, H)], x, layer.weight, *forms), lambda: op.find_run((x, layer.weight, *forms))):
         with pytest.raises(fp8moe.Error, match="it finds forms of weights in each call, so it runs as an operator only"):
             call()

@@ -1,7 +1,9 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Gradients of weights that are added in f32 to a buffer are those that weights would get, before they are rounded to bf16."""
+"""Weight gradients that are added to an f32 buffer equal the weights' usual gradients before
+rounding to bf16.
+"""
 
 import pytest
 
@@ -13,7 +15,7 @@ from fp8moe import programs  # noqa: E402
 from fp8moe.torch import _auto, _ops, experts, grouped_mm, quantize_weights  # noqa: E402
 
 K, N, E = 64, 96, 4
-#: Few rows, and so many that the forward keeps columns of x.
+#: Few rows, and enough rows for forward to save columns of x.
 ENDS = {60: [0, 20, 20, 50], 600: [100, 250, 250, 590]}
 
 
@@ -25,7 +27,7 @@ def view(tensor, layout):
 
 
 def make(layout="NK", rows=60):
-    """x, the parameter, its view [E, K, N], offsets and a gradient."""
+    """Returns x, the parameter, its view [E, K, N], offsets and a gradient."""
     parameter = torch.randn((E, N, K) if layout == "NK" else (E, K, N)).bfloat16().requires_grad_()
     x, gradient = torch.randn(rows, K).bfloat16().requires_grad_(), torch.randn(rows, N).bfloat16()
     return x, parameter, view(parameter, layout), torch.tensor(ENDS[rows], dtype=torch.int32), gradient
@@ -50,7 +52,7 @@ def test_bits(layout, rows, kept, recipe):
 
 
 def test_microbatches_add_up():
-    """In f32, where sums in bf16 round each time."""
+    """Sums are f32, whereas bf16 sums would round each time."""
     x, parameter, weights, offsets, gradient = make()
     once, total = torch.zeros(parameter.shape), torch.zeros(parameter.shape)
     grouped_mm(x, weights, offsets, main_grad=view(once, "NK")).backward(gradient)
@@ -60,7 +62,7 @@ def test_microbatches_add_up():
 
 
 def test_who_saved_the_sum_is_told():
-    """The buffer's version says that it was written."""
+    """The buffer's version counter shows the write, so autograd finds stale saved tensors."""
     x, _, weights, offsets, gradient = make()
     total = torch.zeros(E, N, K)
     factor = torch.ones(E, N, K, requires_grad=True)
@@ -110,7 +112,7 @@ def test_recomputed(rows, reentrant):
 @pytest.mark.parametrize("rows", ENDS)
 @pytest.mark.parametrize("layout", programs.WEIGHTS)
 def test_hooks_that_move_what_is_saved(layout, rows, kept):
-    """And make it row-major, as moving it to pinned memory does."""
+    """Hooks that make saved tensors row-major, as moving to pinned memory does."""
     x, parameter, weights, offsets, gradient = make(layout, rows)
     given = quantize_weights(weights) if kept else weights
     expected, total = torch.zeros(parameter.shape), torch.zeros(parameter.shape)
@@ -132,9 +134,9 @@ def test_who_asks_for_other_gradients_adds_nothing(layout):
     y.backward(gradient)
     once = total.clone()
     assert once.any()
-    # As `.grad` would be, the sum is added to by each backward.
+    # Each backward adds to the sum, as it does to `.grad`.
     y = grouped_mm(x, weights, offsets, main_grad=view(total, layout))
-    with pytest.MonkeyPatch.context() as patch:  # nor does whoever asks for that of weights multiply for x
+    with pytest.MonkeyPatch.context() as patch:  # without a gradient of x, nothing multiplies for x
         patch.setattr(_ops.Op, "__call__", None)
         y.backward(gradient, inputs=[parameter], retain_graph=True)
     torch.testing.assert_close(total, 2 * once)
@@ -201,7 +203,7 @@ def test_autocast():
 
 
 def test_in_a_graph():
-    """The graph breaks there, and what is computed is the same."""
+    """The graph breaks there, with the same results."""
     x, parameter, weights, offsets, gradient = make()
     expected, total = torch.zeros(parameter.shape), torch.zeros(parameter.shape)
     y = grouped_mm(x, weights, offsets, main_grad=view(expected, "NK"))
@@ -215,7 +217,7 @@ def test_in_a_graph():
     compiled.backward(gradient)
     assert torch.equal(compiled, y) and torch.equal(total, expected) and torch.equal(x.grad, grad_x)
     assert parameter.grad is None
-    torch._dynamo.reset()  # or the graphs are taken that are there
+    torch._dynamo.reset()  # drops existing graphs
     with pytest.raises(Exception, match="multiply_adding"):
         torch.compile(layer, fullgraph=True)(x)
 
@@ -257,7 +259,7 @@ def test_refused(change, message):
 
 
 def test_addresses_are_checked_at_once():
-    """Kernels of GPUs want multiples of 16 bytes; the CPU's take any."""
+    """GPU kernels need multiples of 16 bytes. The CPU's accept any address."""
     from fp8moe.torch import _main_grad
 
     class Program:

@@ -1,7 +1,9 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A whole layer is as near to bf16 as permute, experts and unpermute are. Its rows have their weights before the second matmul."""
+"""A whole layer is as close to bf16 as permute, experts and unpermute are. It applies routing
+weights before the second matmul.
+"""
 
 import pytest
 
@@ -135,7 +137,7 @@ def test_hooks_that_lose_layouts(move):
 
 
 def test_gradients_of_gradients():
-    """Are errors where they are computed, as those of the three functions."""
+    """Second derivatives are errors when they are computed, as with the three functions."""
     leaves, chosen, grad = make(12)
     again = {}
     for layer in (whole, apart):
@@ -215,7 +217,9 @@ def test_graphs_with_symbolic_sizes(recipe):
 
 
 def test_programs_of_matmuls_are_enough(whole_layers, monkeypatch, caplog):
-    """On a machine without the compiler, which says once how to make the others."""
+    """Without the compiler, programs of matmuls suffice. One warning says how to prepare the
+    others.
+    """
     leaves, chosen, grad = make(21)
     _moe._has_programs.cache_clear()
     monkeypatch.setattr(_moe.cache, "can_compile", lambda chip: False)

@@ -23,8 +23,9 @@ import fp8moe.torch  # noqa: E402
 from fp8moe import programs  # noqa: E402
 from fp8moe.torch import _grouped_mm, _ops, as_op, differentiable, grouped_mm, load_operators  # noqa: E402
 
-# Rows are padded to multiples of 8 with room for one group more, and the result is column-major: the shape and
-# the strides of q are arithmetic. `turn` has a gradient, `turn_other` is that of another operator.
+# Rows are padded to multiples of 8, with room for one more per group, and the result is
+# column-major. The shape and strides of q are therefore arithmetic. `turn` has a gradient,
+# `turn_other` is the gradient of another operator.
 IR = """
 #columns = #fp8moe.strided<[1, 0]>
 #padded = #fp8moe.strided<[1, 0], groups<dim = 0, pad = 8>>
@@ -78,7 +79,7 @@ def nothing():
 
 def test_schema_follows_from_the_signature(quantize, turn):
     assert quantize.signature.schema == "(Tensor x, Tensor offsets) -> (Tensor, Tensor)"
-    assert turn.signature.schema == "(Tensor x, Tensor input_1) -> Tensor"  # "in" is no name in a schema
+    assert turn.signature.schema == "(Tensor x, Tensor input_1) -> Tensor"  # "in" is no legal name in a schema
     assert str(quantize.overload._schema).startswith(f"{quantize.qualified_name}(Tensor x, Tensor offsets)")
     assert quantize.qualified_name in repr(quantize) and "for cpu" in repr(quantize)
 
@@ -91,13 +92,13 @@ def test_results_are_those_of_the_program(artifact, quantize):
 
 
 def test_a_tensor_that_is_negated_lazily(turn):
-    """Also after a call with another of its layout."""
+    """A lazily negated tensor also works after a call with another tensor of its layout."""
     x = torch.randn(5, 4)
     for tensor in (x, torch._neg_view(x), x):
         assert torch.equal(turn(tensor, nothing()), tensor.t())
 
 
-#: What is unlike a f32 [5, 4] in one thing.
+#: Tensors that differ from an f32 [5, 4] in one property.
 OTHERS = {
     "none": lambda x: x.clone(),
     "shape": lambda x: x[:3],
@@ -112,7 +113,9 @@ OTHERS = {
 @pytest.mark.parametrize("is_checked_at_once", [True, False])
 @pytest.mark.parametrize("other", OTHERS)
 def test_calls_that_are_known(turn, monkeypatch, other, is_checked_at_once):
-    """From the third call on tensors are compared with those before by one call of C++, if torch has it."""
+    """From the third call on, one C++ call compares tensors with those of earlier calls, if torch
+    supports it.
+    """
     monkeypatch.setattr(turn, "_recent", ())
     monkeypatch.setattr(turn, "_found_last", None)
     if not is_checked_at_once:
@@ -157,7 +160,7 @@ def test_a_function_of_torch_that_compares_other_things_is_not_used(monkeypatch)
 
 @pytest.mark.parametrize("rows", [0, 1, 11])
 def test_fake_has_the_layout_of_the_result(quantize, rows):
-    """The padded extent and the strides come from the values of the manifest."""
+    """The padded extent and the strides follow from the manifest's values."""
     arguments = torch.randn(rows, 4).bfloat16(), offsets(0, 0, rows)
     for fake, real in zip(quantize.signature.fake(*(t.to("meta") for t in arguments)), quantize(*arguments)):
         assert (fake.shape, fake.stride(), fake.dtype) == (real.shape, real.stride(), real.dtype)
@@ -171,7 +174,7 @@ def test_opcheck(quantize, turn):
 
 @pytest.mark.filterwarnings("ignore:.*not a double precision")
 def test_gradcheck(turn):
-    """Against differences; the gradient of a copy is exact in f32, too."""
+    """Gradients match differences. The gradient of a copy is exact in f32."""
     x = torch.randn(5, 4, requires_grad=True)
     assert torch.autograd.gradcheck(lambda x: turn(x, nothing()), x, eps=1.0, atol=1e-5)
 
@@ -184,7 +187,9 @@ class Seen(TorchDispatchMode):
 
 @pytest.mark.parametrize("grad", [False, True])
 def test_through_the_dispatcher(turn, grad):
-    """Alone, where the kernel follows at once, and where a mode or another kind of tensor stands between."""
+    """The operator runs by itself, where the kernel follows directly, and with a mode or a tensor
+    subclass in between.
+    """
     x = torch.randn(5, 4, requires_grad=grad)
     y = turn.overload(x, nothing())
     assert torch.equal(y, x.t()) and y.requires_grad == grad
@@ -230,7 +235,7 @@ def test_compiles_for_any_number_of_rows(turn):
 
 
 def test_compiled_by_inductor(quantize, turn):
-    """Also what follows needs the strides that the fake implementation gives."""
+    """Later operations also rely on the strides of the fake implementation."""
 
     def step(x, ends):
         q, scales = quantize.overload((x * 2).bfloat16(), ends)
@@ -347,7 +352,7 @@ def test_outputs_that_depend_on_the_device_are_refused():
 
 
 def test_arithmetic_of_sizes_is_that_of_the_manifest():
-    """Each operation on numbers that tell it from the others."""
+    """Each operation runs on numbers that distinguish it from the others."""
     expected = {"const": 7, "add": 10, "sub": 4, "mul": 21, "div": 2, "rem": 1, "ceildiv": 3, "max": 7, "min": 3}
     assert set(expected) == set(_ops._ARITHMETIC)
     for op, result in expected.items():
@@ -391,7 +396,9 @@ print(len(names), *(torch.equal(run(*inputs), expected) for run in (torch.export
 
 
 def test_operators_of_another_process(ir, tmp_path, monkeypatch):
-    """Exported programs and pickled graphs run where `load_operators` was called, and say what is missing where not."""
+    """Exported programs and pickled graphs run after `load_operators`. Otherwise the error names
+    the missing operator.
+    """
     monkeypatch.setenv("FP8MOE_CACHE", str(tmp_path / "cache"))
     _grouped_mm.forget_operators()
 
@@ -429,7 +436,9 @@ print(torch.equal(torch._inductor.aoti_load_package(package)(*inputs), expected)
 
 @pytest.mark.skipif(shutil.which(os.environ.get("CXX", "g++")) is None, reason="AOTInductor needs a C++ compiler")
 def test_package_of_aot_inductor(ir, tmp_path, monkeypatch):
-    """Another process loads it after `load_operators`, for any number of rows; torch's error names the operator that is missing before."""
+    """Another process loads the package after `load_operators`, for any number of rows. Before,
+    torch's error names the missing operator.
+    """
     monkeypatch.setenv("FP8MOE_CACHE", str(tmp_path / "cache"))
     _grouped_mm.forget_operators()
 

@@ -1,8 +1,9 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Gradients of large weights, which several operators compute: the bits of those of one, in less memory. Weights are
-large from 1 on here."""
+"""Gradients of large weights, computed by several operators, have the bits of a single operator and
+need less memory. These tests treat all weights as large.
+"""
 
 import functools
 import types
@@ -28,14 +29,16 @@ pytestmark = pytest.mark.usefixtures("ir")
 
 @pytest.fixture
 def divide(monkeypatch):
-    """A function that says whether gradients are computed in parts from now on, and from columns that the forward keeps."""
+    """Returns a function that selects whether gradients are computed in parts, and from columns
+    that forward saves.
+    """
 
     def choose(in_parts, from_columns=False):
         monkeypatch.setattr(_grouped_mm, "_LEAST_ROWS", 0 if from_columns else 2**31)
         monkeypatch.setattr(programs, "LARGE_WEIGHTS", 1 if in_parts else 2**26)
-        monkeypatch.setattr(_grouped_mm, "_is_cached", lambda gradient: False)  # eager code has parts for any number of rows
+        monkeypatch.setattr(_grouped_mm, "_is_cached", lambda gradient: False)  # eager code then has parts for any number of rows
         _grouped_mm.forget_operators()
-        torch.compiler.reset()  # which has names of operators in its graphs
+        torch.compiler.reset()  # graphs contain names of operators
 
     yield choose
     choose(False)
@@ -57,7 +60,7 @@ def gradients(x, parameter, weights, gradient, ends, function=grouped_mm, **opti
     return torch.autograd.grad(function(x, weights, offsets(ends), **options), (x, parameter), gradient)
 
 
-#: How gradients of recipe "rowwise" are computed.
+#: The ways in which recipe "rowwise" computes gradients.
 WAYS = {"parts": (True, False), "columns": (False, True), "parts from columns": (True, True)}
 
 
@@ -75,7 +78,7 @@ def test_bits_of_one_operator(divide, ends, layout, kept, way, recipe):
     divide(False)
     expected = step()
     divide(*WAYS[way])
-    # The first call finds the operators, later ones go past the dispatcher.
+    # The first call finds the operators. Later ones bypass the dispatcher.
     for _ in range(2):
         for found, other in zip(step(), expected):
             assert torch.equal(found, other) and found.stride() == other.stride()
@@ -83,7 +86,7 @@ def test_bits_of_one_operator(divide, ends, layout, kept, way, recipe):
 
 @pytest.mark.parametrize("card, mebi", [("H100", 50), ("H200", 60)])
 def test_cards_keep_half_of_their_cache(monkeypatch, card, mebi):
-    """Groups of up to so many bytes in the mean have columns; the CPU has no bound."""
+    """Mean groups up to this size have columns. The CPU has no limit."""
     cuda = types.SimpleNamespace(get_device_properties=lambda index: types.SimpleNamespace(name=card, L2_cache_size=mebi << 20))
     monkeypatch.setattr(_grouped_mm, "torch", types.SimpleNamespace(cuda=cuda))
     monkeypatch.setattr(_grouped_mm, "chip_of", lambda device, index: "cpu" if device == "cpu" else "sm_90a")
@@ -102,14 +105,14 @@ def test_columns_of_groups_that_the_cache_keeps(monkeypatch):
 
 @pytest.mark.parametrize("from_columns", [False, True], ids=["", "columns"])
 def test_few_rows(divide, monkeypatch, from_columns):
-    """Eager code quantizes a gradient twice that the cache holds."""
+    """Eager code quantizes a gradient twice if the cache holds it."""
     divide(True, from_columns)
     expected = gradients(*(step := tensors()), ENDS["empty"])
     monkeypatch.setattr(_grouped_mm, "_is_cached", IS_CACHED)
     monkeypatch.setattr(_grouped_mm, "find_cached_bytes", lambda device, index: 2 * M * N)
     op = _grouped_mm.make_op(K, N, E, "NK", "rowwise", "cpu", "grouped_mm_with_columns" if from_columns else "grouped_mm")
     ran = []
-    monkeypatch.setattr(_ops, "make_check", lambda tensors: None)  # calls would go past what is recorded
+    monkeypatch.setattr(_ops, "make_check", lambda tensors: None)  # cached calls would bypass the recorder
     for backward in {*op._backwards[0].run, *op._backwards[1:]} - {None}:
         monkeypatch.setattr(backward, "_programs", Recorder(backward._programs, ran, backward.signature.name))
         monkeypatch.setattr(backward, "_recent", ())
@@ -125,7 +128,7 @@ def test_few_rows(divide, monkeypatch, from_columns):
 
 
 class Recorder(dict):
-    """Programs by device that write down their name where they are asked for."""
+    """Programs by device, which record their names when they are requested."""
 
     def __init__(self, programs, ran, name):
         super().__init__(programs)
@@ -152,7 +155,7 @@ def test_rows_of_no_group_and_no_rows(divide):
 @pytest.mark.parametrize("from_columns", [False, True], ids=["", "columns"])
 @pytest.mark.parametrize("kept", [False, True], ids=["", "kept"])
 def test_operators_of_a_traced_step(divide, kept, from_columns):
-    """A gradient that nobody asks for is not computed."""
+    """Gradients that are not required are not computed."""
     divide(True, from_columns)
     x, parameter, weights, gradient = tensors()
 
@@ -199,7 +202,7 @@ def test_opcheck(divide):
         "grad_weights_from_columns": (gradient, *columns, ends),
         "multiply_grad_x": (rows, scales, *forms, ends),
         "multiply_grad_weights": (*grad_columns, *columns, ends),
-    }.items():  # whose inputs torch cannot compare
+    }.items():  # torch cannot compare their inputs
         torch.library.opcheck(ops[name].overload, inputs, test_utils=["test_faketensor"])
 
 
@@ -225,7 +228,9 @@ def test_compiles_once_for_any_number_of_rows(divide):
 
 
 def test_compiles_once_more_for_many_rows(divide, monkeypatch):
-    """From so many rows on that the forward keeps columns. (Recipe "auto" has one graph for all rows.)"""
+    """Another graph is made when rows suffice for forward to save columns. (Recipe "auto" has one
+    graph for all rows.)
+    """
     grouped_mm = functools.partial(fp8moe.torch.grouped_mm, recipe="rowwise")
     divide(False)
     x, parameter, weights, gradient = tensors(rows=99)
@@ -236,13 +241,14 @@ def test_compiles_once_more_for_many_rows(divide, monkeypatch):
     for rows in (50, 62, 99, 50):
         found = gradients(*tensors_of(rows, x, parameter, gradient), ENDS["all"], function=step)
         assert all(map(torch.equal, found, expected[rows]))
-    # torch 2.10 makes no guard for symbols (guard_or_false): one graph for all, without columns.
+    # torch 2.10 makes no guard for symbols (guard_or_false), so one graph without columns serves
+    # all.
     version = tuple(map(int, torch.__version__.split(".")[:2]))
     assert counter.frame_count == (2 if version >= (2, 13) else counter.frame_count) <= 2
 
 
 def test_graphs_have_columns(divide):
-    """Where nothing is exported."""
+    """Graphs save columns unless they are exported."""
     divide(False, from_columns=True)
     x, _, weights, _ = tensors()
     counter = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
@@ -256,7 +262,7 @@ def tensors_of(rows, x, parameter, gradient):
 
 
 def peak_bytes(step):
-    """The most that tensors hold at a time beyond what was there before."""
+    """Returns the peak memory of tensors beyond that before the step."""
     step()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
         step()
@@ -270,7 +276,7 @@ def peak_bytes(step):
 
 @pytest.mark.parametrize("rows, experts", [(2048, 2), (64, 2)], ids=["tokens", "weights"])
 def test_step_needs_less_memory(divide, rows, experts):
-    """Whether most of it is tokens' or weights'."""
+    """Memory shrinks, whether tokens or weights take most of it."""
     hidden, width = 256, 512
     gate_up = torch.randn(experts, 2 * hidden, width).bfloat16().requires_grad_()
     down = torch.randn(experts, width, hidden).bfloat16().requires_grad_()
@@ -301,7 +307,7 @@ def test_step_needs_less_memory(divide, rows, experts):
 
 
 def make_layer(rows, experts, hidden=256, width=512):
-    """x, gate_up, down, the gradient of the result, and the ends of groups."""
+    """Returns x, gate_up, down, the gradient of the result, and group ends."""
     gate_up = torch.randn(experts, 2 * hidden, width).bfloat16().transpose(-2, -1).requires_grad_()
     down = torch.randn(experts, width, hidden).bfloat16().transpose(-2, -1).requires_grad_()
     x = torch.randn(rows, width).bfloat16().requires_grad_()
@@ -312,7 +318,9 @@ def make_layer(rows, experts, hidden=256, width=512):
 @pytest.mark.parametrize("from_columns", [False, True], ids=["", "columns"])
 @pytest.mark.parametrize("kept", [False, True], ids=["", "kept"])
 def test_gradient_of_down_is_last(divide, monkeypatch, kept, from_columns):
-    """In a graph, where it is larger than what it is computed from: the same bits, and less is held."""
+    """In a graph, a gradient that is larger than its operands is computed last. It has the same
+    bits, and the peak memory is lower.
+    """
     divide(True, from_columns)
     x, gate_up, down, gradient, ends = make_layer(rows=64, experts=2, hidden=512)
     weights = [quantize_weights(w) if kept else w for w in (gate_up, down)]
@@ -331,13 +339,15 @@ def test_gradient_of_down_is_last(divide, monkeypatch, kept, from_columns):
         divide(True, from_columns)
     for found, other in zip(results[True], results[False]):
         assert torch.equal(found, other) and found.stride() == other.stride()
-    # Columns of a and of the gradient of y, which padding makes up to 128 rows longer for each group.
+    # Columns of a and of the gradient of y, with up to 128 rows of padding per group.
     operands = (64 + 2 * 128) * (512 + 512)
     assert peaks[True] <= peaks[False] - 0.85 * (down.nbytes - operands), peaks
 
 
 def test_gradient_of_down_for_any_number_of_rows(divide):
-    """With many rows it comes first. So it does where other gradients are asked for, and under autocast."""
+    """With many rows it is computed first, as it is with other required gradients and under
+    autocast.
+    """
     divide(True)
     compiled = torch.compile(experts, dynamic=True, fullgraph=True, backend="aot_eager")
 
@@ -370,7 +380,7 @@ def test_gradient_of_down_for_rows_whose_number_is_data(divide):
 
 
 def test_what_is_saved(divide):
-    """Columns of x instead of x where there are rows enough, if the gradient of weights is asked for."""
+    """With enough rows, columns of x are saved instead of x, if the weights' gradient is required."""
     divide(True)
     x, parameter, weights, _ = tensors(rows=300)
 
@@ -402,7 +412,7 @@ def test_checkpoints_with_columns(divide, reentrant):
 
 
 class _Nothing(torch.autograd.Function):
-    """As a loss that does not count: its input has no gradient."""
+    """A loss without effect: its input gets no gradient."""
 
     @staticmethod
     def forward(ctx, y):
@@ -423,7 +433,7 @@ def test_no_gradient(divide, from_columns):
 
 @pytest.mark.parametrize("layout", programs.WEIGHTS)
 def test_hooks_that_lose_layouts(divide, layout):
-    """As torch.autograd.graph.save_on_cpu with pinned memory."""
+    """Hooks such as torch.autograd.graph.save_on_cpu with pinned memory."""
     divide(False, from_columns=True)
     x, parameter, weights, gradient = tensors(layout)
     expected = gradients(x, parameter, weights, gradient, ENDS["empty"])

@@ -1,7 +1,9 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""permute and unpermute against loops over tokens, with experts that no token chose and experts of other ranks."""
+"""permute and unpermute compared with loops over tokens, with unused experts and experts of other
+ranks.
+"""
 
 import os
 import subprocess
@@ -22,21 +24,21 @@ T, D, K, E = 37, 24, 3, 5
 CHOICES = {"some empty": [0, 2, 4], "one": [3, 3, 3], "elsewhere": [1, -1, E, E + 7], "all elsewhere": [E, E, E]}
 
 
-#: Triton interprets kernels in processes that import it so.
+#: Triton interprets kernels in processes that import it with this setting.
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-#: Its interpreter cuts off what does not fit into bf16, where a GPU rounds.
+#: Triton's interpreter truncates to bf16, whereas a GPU rounds.
 DTYPE = torch.float16 if INTERPRETED else torch.bfloat16
 
 
 @pytest.fixture(params=[True] if INTERPRETED else [False], ids=["kernels" if INTERPRETED else ""])
 def sums(request, monkeypatch):
-    """Tests without the kernels that a GPU has and, in the process of test_kernels, with them."""
+    """Runs tests without the GPU kernels and, in the process of test_kernels, with them."""
     if not request.param:
         return
     from fp8moe.torch import _permute_kernels
 
     for block in ("_BLOCK", "_SPREAD_BLOCK"):
-        monkeypatch.setattr(_permute_kernels, block, 16)  # several for a row
+        monkeypatch.setattr(_permute_kernels, block, 16)  # several blocks per row
 
     def find(module, *tensors):
         fit = all(tensor.numel() and tensor.dtype in _triton.TYPES for tensor in tensors)
@@ -51,13 +53,13 @@ def test_kernels():
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "[kernels", __file__]
     result = subprocess.run(command, env={**os.environ, "TRITON_INTERPRET": "1"}, capture_output=True, text=True, timeout=600)
     if "InterpreterError: TypeError('only 0-dimensional arrays can be converted" in result.stdout:
-        # Its bounds of loops are arrays of one element.
+        # The interpreter's loop bounds are arrays of one element.
         pytest.skip(f"triton {triton.__version__} does not interpret loops with NumPy {np.__version__}: that takes NumPy before 2.4")
     assert result.returncode == 0 and "11 passed" in result.stdout, result.stdout[-4000:]
 
 
 def choose(kind, tokens=T):
-    """Experts of each token, not all different."""
+    """Returns the experts of each token, not all different."""
     choices = torch.tensor(CHOICES[kind])
     return choices[torch.randint(len(choices), (tokens, K))]
 
@@ -68,7 +70,7 @@ def tensors(dtype=torch.bfloat16, tokens=T):
 
 
 def expected_order(experts):
-    """The slots of each expert in their order."""
+    """Returns the slots of each expert in order."""
     of_slot = experts.flatten().tolist()
     return [[slot for slot, expert in enumerate(of_slot) if expert == e] for e in range(E)]
 
@@ -95,7 +97,7 @@ def test_rows_and_offsets(kind, dtype):
     ids=str,
 )
 def test_all_experts_that_a_type_has(dtype, num_experts):
-    """num_experts itself has no place in the narrow types."""
+    """num_experts itself does not fit the narrow types."""
     x, _ = tensors()
     info = torch.iinfo(dtype)
     choices = torch.tensor([0, 1, min(info.max, num_experts - 1), *([] if dtype == torch.uint8 else [-1, info.min])])
@@ -107,7 +109,7 @@ def test_all_experts_that_a_type_has(dtype, num_experts):
 
 @pytest.mark.parametrize("kind", CHOICES)
 def test_way_back_and_gradients(kind, sums):
-    """unpermute and the gradients round once, also where rows of experts elsewhere hold NaN."""
+    """unpermute and the gradients round once, even if rows of other ranks' experts are NaN."""
     x, weights = tensors(DTYPE)
     experts, gradient = choose(kind), torch.randn(T, D).to(DTYPE)
     here = (experts >= 0) & (experts < E)
@@ -159,7 +161,7 @@ def test_gradcheck(kind, weighted):
 
 
 def test_rows_past_the_end_get_no_gradient(sums):
-    """And give none to tokens, even where it is no number."""
+    """These rows give no gradient to tokens, even if theirs is NaN or infinite."""
     x, weights = tensors()
     rows, routing = permute(x, choose("elsewhere"), E)
     end = int(routing.offsets[-1])
@@ -174,7 +176,7 @@ def test_rows_past_the_end_get_no_gradient(sums):
 
 
 def test_weights_of_another_type(sums):
-    """float32 ones are not rounded."""
+    """float32 weights are not rounded."""
     x, weights = tensors()
     experts, weights = choose("elsewhere"), weights.detach().float().requires_grad_()
     rows, routing = permute(x.detach(), experts, E)
@@ -303,7 +305,7 @@ def test_unpermute_refuses(rows, weights, message):
 
 @pytest.mark.parametrize("function", ["permute", "unpermute", "weighted"])
 def test_other_ways_of_differentiation_are_refused_by_name(function):
-    """The error that torch raises instead is about classes that nobody has heard of."""
+    """torch's own error would name internal classes."""
     x, experts = torch.randn(6, 4), torch.randint(3, (6, 2))
     rows, routing = permute(x, experts, 3)
     call, tensor = {
@@ -318,14 +320,14 @@ def test_other_ways_of_differentiation_are_refused_by_name(function):
     with pytest.raises(fp8moe.Error, match=in_func):
         torch.func.vmap(call)(torch.stack([tensor, tensor]))
     with forward_ad.dual_level():
-        call(tensor)  # has no tangent
+        call(tensor)  # without a tangent
         with pytest.raises(fp8moe.Error, match=f"{name} has no gradient in forward mode"):
             call(forward_ad.make_dual(tensor, tensor))
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_what_is_elsewhere_counts_for_nothing(weighted):
-    """Whatever tokens, rows, their weights and gradients hold there."""
+    """Tokens, rows, weights and gradients of other ranks have no effect, whatever their values."""
     nan, inf = float("nan"), float("inf")
     x = torch.tensor([[1.0, 2.0], [nan, inf], [3.0, 4.0]]).requires_grad_()
     experts = torch.tensor([[0, 7], [5, -1], [1, 0]])
@@ -346,7 +348,7 @@ def test_what_is_elsewhere_counts_for_nothing(weighted):
 
 
 def test_profiles_are_no_tracing():
-    """Kernels run under a profile, too, or it would show others than those that it is asked about."""
+    """Kernels also run under a profiler, which would otherwise show other ones."""
     with torch.profiler.profile():
         assert _ops.is_watched() and not _ops.is_traced()
     assert not _ops.is_watched()

@@ -1,7 +1,9 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Plans: what they say of known models, how they are edited and saved, and that modules multiply by them."""
+"""Plans: their decisions for public models, how they are edited and saved, and that modules follow
+them.
+"""
 
 import dataclasses
 import json
@@ -56,12 +58,12 @@ class Model(torch.nn.Module):
 
 
 def test_the_measured_crossover_of_qwen3():
-    """On an H200 FP8 takes 1.33 times bf16's time with 8192 rows."""
+    """On an H200, FP8 takes 1.33 times bf16's time with 8192 rows."""
     few, many = (fp8moe.torch.plan(qwen(), tokens=rows, expert_rows=rows) for rows in (8192, 2**20))
     gate_up = [next(m for m in plan.matmuls if "gate_up" in m.name) for plan in (few, many)]
     assert [m.decide()[0] for m in gate_up] == [False, True]
     assert gate_up[0].name == "layers.*.experts.gate_up_proj" and gate_up[0].count == 2
-    assert gate_up[0].recipe == gate_up[1].recipe  # ranges of rows, not one number of them
+    assert gate_up[0].recipe == gate_up[1].recipe  # decided by ranges of rows, not by one number
     assert sum(gate_up[0].bf16_us) < sum(gate_up[0].fp8_us)
 
 
@@ -74,7 +76,7 @@ def test_ranks_divide_what_they_hold():
 
 
 def test_dtensors_count_as_a_rank_holds_them():
-    """Experts over two ranks, and a linear layer whose result they divide."""
+    """Experts are divided over two ranks, and so are the results of a linear layer."""
     from torch.distributed.tensor import Shard, distribute_tensor, init_device_mesh
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
@@ -174,7 +176,7 @@ def test_errors_of_saving_name_the_file():
 
 
 def test_matrices_that_tensor_parallelism_does_not_divide(tmp_path):
-    """Their names do not say which of their sizes it divides."""
+    """Their names do not say which of their dimensions is divided."""
     plan = fp8moe.torch.plan([("a.gate_up", 96, 64, 4), ("a.wq", 64, 64), ("a.own", 64, 64)], tokens=32, expert_rows=32, tp=2)
     assert {m.name: (m.N, m.K) for m in plan.matmuls} == {"a.gate_up": (96, 64), "a.wq": (32, 64), "a.own": (64, 64)}
     note = "not divided by tp 2, as their names do not say how: a.gate_up, a.own"
@@ -186,7 +188,7 @@ def test_matrices_that_tensor_parallelism_does_not_divide(tmp_path):
 
 
 def test_apply_to_own_modules():
-    """First and last layers in bf16; the others as the plan says."""
+    """First and last layers stay in bf16. Others follow the plan."""
     model = Model()
     plan = fp8moe.torch.plan(model, tokens=32, expert_rows=64)
     plan.set("layers.**", "rowwise").set("layers.1.down", "forward>=50").set("layers.0.**", "bf16").set("layers.2.*", "bf16")
@@ -200,7 +202,9 @@ def test_apply_to_own_modules():
 
 
 def test_patterns():
-    """`*` stays within a part of a name, and the most specific pattern counts, whatever the order; of equal ones the last."""
+    """`*` matches within one part of a name. The most specific pattern wins in any order; of equal
+    ones, the last.
+    """
     plan = fp8moe.torch.plan([("layers.0.wq", 64, 64)], tokens=32)
     plan.set("layers.1.wq", "rowwise").set("layers.*.wq", "forward_only").set("**", "bf16").set("layers.1.w?", "bf16")
     assert [plan.find_recipe(f"layers.{name}") for name in ("1.wq", "1.wk", "22.wq", "2.attention.wq")] == ["rowwise", "bf16", "forward_only", "bf16"]
@@ -227,7 +231,7 @@ class Own(torch.nn.Linear):
 
 
 class Attention(torch.nn.Module):
-    """With a tied, a sensitive, an odd and an unusual layer beside it."""
+    """A module with a tied, a sensitive, an odd and an unusual layer."""
 
     def __init__(self):
         super().__init__()
@@ -259,7 +263,7 @@ def test_apply_converts_linear_layers_as_convert_does(monkeypatch):
     assert applied == {**{name: ("rowwise", "") for name in siblings}, **{name: ("bf16", reason) for name, reason in REASONS.items()}}
     assert [name for name, module in model.named_children() if isinstance(module, Linear)] == list(siblings)
     ran, find = [], Program.find_torch_call
-    monkeypatch.setattr(_ops, "past_dispatcher", False)  # so that all programs are found
+    monkeypatch.setattr(_ops, "past_dispatcher", False)  # all programs are then looked up
     monkeypatch.setattr(Program, "find_torch_call", lambda self, *args: ran.append(self.name) or find(self, *args))
     x = torch.randn(256, D).bfloat16().requires_grad_()
     sum(getattr(model, name)(x) for name in siblings).float().sum().backward()
@@ -278,7 +282,7 @@ def test_plans_decide_as_convert_does():
     found = {name: getattr(layer, "fp8moe_recipe", "bf16") for name, layer in model.items()}
     assert found["w1"] == "rowwise" and found["wk"] == found["lm_head"] == "bf16"
     assert found == {layer.name: layer.recipe for layer in fp8moe.torch.convert(model, tokens=8192).layers}
-    # A rank's width counts.
+    # Sizes of one rank are decisive.
     assert [m.reason for m in fp8moe.torch.plan([("wq", 48, 1024)], tokens=8192, tp=2).matmuls] == ["N = 24, no multiple of 16"]
 
 
@@ -292,7 +296,7 @@ def test_apply_checks_recipes_before_the_first_module_changes(recipe):
 
 
 def test_page(tmp_path):
-    """It has what the table has, rules too, and escapes names."""
+    """The page has the contents of the table and the rules, and escapes names."""
     plan = fp8moe.torch.plan([*qwen(), ("<b>", 1024, 1024)], tokens=8192, expert_rows=2**20).set("**.wk", "bf16")
     text = plan.html(tmp_path / "plan.html")
     assert (tmp_path / "plan.html").read_text() == text
@@ -312,7 +316,7 @@ def test_page_without_predictions():
 
 
 def test_rows_of_experts_are_those_of_advise():
-    """Before ranks divide experts."""
+    """Rows are counted before ranks divide the experts."""
     assert fp8moe.torch.plan([("up", 64, 64, 1)], tokens=32).matmuls[0].rows == 32
     model = Model()
     model.config = types.SimpleNamespace(num_experts_per_tok=2)
@@ -328,7 +332,7 @@ def test_apply_refuses_experts_that_it_does_not_know():
 
 @pytest.fixture
 def titan(monkeypatch):
-    """A torchtitan with what the override needs of it."""
+    """A stand-in for the parts of torchtitan that the override uses."""
 
     class GroupedExperts(torch.nn.Module):
         @dataclasses.dataclass(kw_only=True, slots=True)
@@ -361,7 +365,7 @@ def titan(monkeypatch):
 
 
 def test_apply_to_torchtitan(titan):
-    """Modules that were built without the override; each weight by its own recipe."""
+    """Modules were built without the override. Each weight has its own recipe."""
     model = torch.nn.ModuleDict({"layers": torch.nn.ModuleList([titan()])})
     plan = fp8moe.torch.plan(model, tokens=32, expert_rows=64).set("**", "rowwise").set("**.w2", "bf16")
     assert [each.recipe for each in fp8moe.torch.apply(model, plan)] == [("rowwise", "bf16", "rowwise")]
@@ -390,7 +394,7 @@ def make_config(path):
 
 
 def test_transformers(tmp_path, capsys):
-    """A configuration is advised, its plan saved, and applied to the model."""
+    """A configuration is analyzed, its plan saved, and applied to the model."""
     transformers, config = make_config(tmp_path)
     plan_path = str(tmp_path / "plan.json")
     assert main(["advise", str(tmp_path / "config.json"), "--tokens=32", "-o", plan_path, "--html", str(tmp_path / "plan.html")]) == 0

@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""prepare finds in models what their first step asks for."""
+"""`prepare` finds the programs that a model's first step needs."""
 
 import os
 
@@ -27,7 +27,7 @@ def empty_cache(ir, monkeypatch, tmp_path):
 
 @pytest.fixture
 def no_compiler(monkeypatch):
-    """A function after which nothing can be compiled."""
+    """Returns a function that disables compiling."""
 
     def stop():
         def fail(*arguments):
@@ -118,7 +118,7 @@ def test_module_that_torchao_converted(no_compiler, monkeypatch):
 
     name = fp8moe.torch.torchao._NAME
     for owner in (package, package.fp8_grouped_mm):
-        monkeypatch.setattr(owner, name, getattr(owner, name))  # to be restored
+        monkeypatch.setattr(owner, name, getattr(owner, name))  # monkeypatch restores it
 
     class Experts(torch.nn.Module):
         def __init__(self):
@@ -204,7 +204,7 @@ def test_main_gradients(no_compiler):
 
 @pytest.mark.parametrize("name", ["Qwen3Moe", "GptOss"])
 def test_a_configuration_of_transformers(name, tmp_path, capsys, monkeypatch):
-    """Sizes are those that experts have on one of ep * tp ranks."""
+    """Sizes are those of the experts on one of ep * tp ranks."""
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")
     from fp8moe.__main__ import main
 

@@ -1,8 +1,9 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Recipes that leave gradients to bf16: what stays in FP8 has the bits of recipe "rowwise", and what is in bf16 its
-accuracy, in each group."""
+"""Recipes that leave gradients in bf16. FP8 results have the bits of recipe "rowwise". bf16 results
+have bf16's accuracy in each group.
+"""
 
 import math
 
@@ -18,7 +19,7 @@ from fp8moe.torch import _grouped_mm, experts, grouped_mm, quantize_weights  # n
 K, N, E, M = 64, 96, 4, 60
 ENDS = {"even": [15, 30, 45, 60], "empty": [0, 20, 20, 50], "none": [0, 0, 0, 0], "one": [0, 60, 60, 60]}
 BF16 = {"rowwise": (), "rowwise_bf16_grad_weights": ("grad_weights",), "forward_only": ("grad_x", "grad_weights")}
-# One rounding to 8 bits of mantissa gives 54 dB; e4m3 has 4 bits.
+# One rounding to bf16 (8 significant bits) gives 54 dB; e4m3 has 4 significant bits.
 BF16_SQNR_DB, FP8_SQNR_DB = 50.0, 25.0
 RESULTS = ("y", "grad_x", "grad_weights")
 
@@ -37,7 +38,7 @@ def tensors(layout="NK"):
 
 
 def run(recipe, kind, layout="NK", function=grouped_mm, prepare=lambda weights, **_: weights, poison=False):
-    """RESULTS; rows of no group hold no numbers with `poison`."""
+    """Returns RESULTS. With `poison`, remainder rows are NaN."""
     torch.manual_seed(0)
     x, parameter, gradient = tensors(layout)
     if poison:
@@ -64,7 +65,7 @@ def exact(kind, layout):
 
 
 def sqnr_db(found, expected):
-    """Signal over noise; what is zero must be zero."""
+    """Returns the signal-to-noise ratio. Zeros must be exact."""
     noise = (found.double() - expected).square().sum().item()
     return 10 * math.log10(expected.square().sum().item() / noise) if noise else math.inf
 
@@ -108,7 +109,9 @@ def test_single_gradients(recipe, needs):
 
 @pytest.mark.parametrize("recipe", [recipe for recipe in BF16 if BF16[recipe]])
 def test_opcheck(recipe):
-    """Operators of kept weights are left out: opcheck computes with inputs in ways that torch has not for FP8."""
+    """Operators of cached weights are skipped, because opcheck uses operations that torch lacks for
+    FP8.
+    """
     x, weights, _ = tensors("KN")
     op = _grouped_mm.make_op(K, N, E, "KN", recipe, "cpu")
     torch.library.opcheck(op.overload, (x, weights, offsets("empty")))
@@ -116,7 +119,7 @@ def test_opcheck(recipe):
 
 @pytest.mark.parametrize("recipe", [recipe for recipe in BF16 if BF16[recipe]])
 def test_compiled(recipe):
-    """The graph of the backward holds operators, and one serves any offsets."""
+    """The backward graph contains operators, and one graph serves all offsets."""
     counter = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
     compiled = torch.compile(grouped_mm, fullgraph=True, backend=counter)
     for kind in ENDS:

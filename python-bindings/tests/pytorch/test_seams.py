@@ -1,8 +1,11 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Inputs that callers of torch's grouped matmul pass: its arguments, offsets of torch.cumsum, autocast to float16, weights in the
-orientation in which they are stored, experts that are adapted, frozen, emptied or on a GPU without kernels."""
+"""Inputs as callers of torch's grouped matmul pass them.
+
+They are its arguments, offsets of torch.cumsum, autocast to float16, weights as they are stored,
+and experts that are adapted, frozen, emptied or on a GPU without kernels.
+"""
 
 import copy
 import dataclasses
@@ -53,7 +56,7 @@ def test_arguments_of_torch():
 
 
 def test_long_offsets():
-    """As torch.cumsum gives them."""
+    """torch.cumsum returns int64 offsets."""
     x, parameter = tensors()
     gate_up, down = parameter.transpose(-2, -1), torch.randn(E, N // 2, K).bfloat16()
     for function in (lambda ends: grouped_mm(x, gate_up, ends), lambda ends: experts(x, gate_up, down, ends)):
@@ -61,7 +64,7 @@ def test_long_offsets():
 
 
 def test_biases_have_the_groups_of_the_matmul():
-    """The matmul clamps each end to the ends before it and to the number of rows."""
+    """Biases use clamped ends, as the matmul does: to the previous end and to the number of rows."""
     x, parameter = tensors()
     bias, weights = torch.arange(1.0, E + 1).view(E, 1).expand(E, N).bfloat16(), torch.zeros_like(parameter).transpose(-2, -1)
     for ends in ([10, 5, 30, 20], [-3, 20, 20, 1000], [70, 70, 70, 70]):
@@ -74,7 +77,7 @@ def test_biases_have_the_groups_of_the_matmul():
 
 
 def test_autocast_to_float16():
-    """The result has autocast's type and range, as torch's matmuls; it is computed in bf16."""
+    """The result has autocast's type and range, as with torch's matmuls, but is computed in bf16."""
     x, parameter = tensors()
     gate_up, down = parameter.transpose(-2, -1), torch.randn(E, N // 2, K).bfloat16()
     expected = experts(x, gate_up, down, offsets())
@@ -95,7 +98,7 @@ def test_gpus_without_kernels(chip):
 
 
 class Stored(torch.nn.Module):
-    """A seam that is given weights as they are stored."""
+    """A module that passes weights as they are stored."""
 
     @dataclasses.dataclass(kw_only=True)
     class Config:
@@ -106,7 +109,7 @@ class Stored(torch.nn.Module):
 
 
 class Transposed(Stored):
-    """One that is given what torch's grouped matmul takes."""
+    """A module that passes weights as torch's grouped matmul takes them."""
 
     def _grouped_mm(self, *, A, B_t, offs):
         return torch.nn.functional.grouped_mm(A.bfloat16(), B_t, offs=offs)
@@ -130,7 +133,7 @@ def torchtitan(monkeypatch):
 
 @pytest.mark.parametrize("seam, stored", [(Stored, True), (Transposed, False)])
 def test_orientation_of_square_weights(torchtitan, seam, stored):
-    """Their shape does not say it."""
+    """The shape of square weights does not show their orientation."""
     module = object.__new__(torchtitan._in_fp8(seam))
     torch.nn.Module.__init__(module)
     module.fp8moe_recipe = "rowwise"
@@ -159,7 +162,7 @@ def test_gate_and_up_in_one(torchtitan, shape):
 
 
 class Experts(torch.nn.Module):
-    """As transformers' decorator describes one, computed by `experts_forward`."""
+    """Experts as transformers' decorator describes them, computed by `experts_forward`."""
 
     has_gate, has_bias, is_transposed = True, False, False
     num_experts = E
@@ -186,7 +189,9 @@ def tokens():
 
 
 def test_weights_kept_between_steps(monkeypatch):
-    """Quantized once for microbatches, evaluation and recomputation; bits and gradients are those of weights that are not kept."""
+    """Weights are quantized once for microbatches, evaluation and recomputation. Bits and gradients
+    equal those without a cache.
+    """
     made = []
     quantize = _kept.quantize_weights
     monkeypatch.setattr(_kept, "quantize_weights", lambda w, **options: made.append(tuple(w.shape)) or quantize(w, **options))
@@ -205,7 +210,7 @@ def test_weights_kept_between_steps(monkeypatch):
     for _ in range(2):
         made.clear()
         with torch.no_grad():
-            assert torch.equal(*run())  # first, so that what it leaves does not lead to the parameter
+            assert torch.equal(*run())  # first, so that the cached result does not lead to the parameter
         for use_reentrant in (None, False, True):
             assert torch.equal(*run(use_reentrant))
         assert len(made) == 2
@@ -224,7 +229,7 @@ def test_weights_kept_between_steps(monkeypatch):
 
 
 def test_weights_kept_in_inference_mode_are_quantized_again():
-    """Autograd cannot save what inference mode made."""
+    """Autograd cannot save tensors that were made in inference mode."""
     module, (x, index, scores) = Experts(), tokens()
     with torch.inference_mode():
         transformers.experts_forward(module, x, index, scores, keep="step", recipe="rowwise")
@@ -233,7 +238,7 @@ def test_weights_kept_in_inference_mode_are_quantized_again():
 
 
 def test_adapters_on_experts():
-    """LoRA makes the weights of a frozen parameter and two small ones, which get the gradients of what is multiplied."""
+    """LoRA computes the weights from a frozen parameter and two small ones, which get gradients."""
 
     class Adapter(torch.nn.Module):
         def __init__(self, out, into):
@@ -269,7 +274,7 @@ def test_frozen_experts():
 
 
 def empty(module):
-    """As ZeRO-3 leaves parameters."""
+    """Empties parameters as ZeRO-3 does."""
     for parameter in module.parameters():
         parameter.ds_shape, parameter.data = parameter.shape, torch.empty(0, dtype=parameter.dtype)
 
@@ -286,7 +291,9 @@ def test_parameters_that_a_partitioner_has_emptied(call):
 
 
 def test_advice_for_transposed_experts():
-    """Llama 4 has [E, hidden, 2 width] and [E, width, hidden], and says so by nothing else; DBRX stacks all experts."""
+    """Llama 4 has [E, hidden, 2 width] and [E, width, hidden] without any other mark. DBRX stacks
+    all experts.
+    """
     llama, dbrx = torch.nn.Module(), torch.nn.Module()
     llama.gate_up_proj = torch.nn.Parameter(torch.empty(E, 64, 2 * 96, device="meta"))
     llama.down_proj = torch.nn.Parameter(torch.empty(E, 96, 64, device="meta"))

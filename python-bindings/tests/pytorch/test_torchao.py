@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Modules that torchao has converted, with its grouped matmul replaced."""
+"""Modules that torchao has converted, with its grouped matmul replaced by fp8moe's."""
 
 import os
 
@@ -36,13 +36,13 @@ class Experts(torch.nn.Module):
 def patched(ir, monkeypatch):
     torch.manual_seed(0)
     for owner in (package, module):
-        monkeypatch.setattr(owner, NAME, getattr(owner, NAME))  # to be restored
+        monkeypatch.setattr(owner, NAME, getattr(owner, NAME))  # monkeypatch restores it
     fp8moe.torch.torchao.patch()
     fp8moe.torch.torchao.patch()
 
 
 def test_converted_module():
-    """The bits of fp8moe's grouped_mm, in both directions."""
+    """Results have the bits of fp8moe's grouped_mm, in both directions."""
     experts, offsets = Experts(), torch.tensor(ENDS, dtype=torch.int32)
     x, gradient = torch.randn(M, K).bfloat16().requires_grad_(), torch.randn(M, N).bfloat16()
     parameter = experts.weights.detach().clone().requires_grad_()
@@ -60,7 +60,7 @@ def test_converted_module():
 
 
 def test_types():
-    """float32 inputs are cast to bf16, and the result to the type that is asked for, as torchao does."""
+    """float32 inputs are cast to bf16, and the result to the requested type, as torchao does."""
     offsets = torch.tensor(ENDS, dtype=torch.int32)
     x, weights = torch.randn(M, K), torch.randn(E, N, K).transpose(-2, -1)
     y = getattr(module, NAME)(x, weights, offsets, torch.float32)
@@ -69,7 +69,7 @@ def test_types():
 
 
 def test_one_graph():
-    """The check of the type is none of its nodes."""
+    """The check of the type is not part of the graph."""
     arguments = torch.randn(M, K).bfloat16(), torch.randn(E, N, K).bfloat16().transpose(-2, -1), torch.tensor(ENDS, dtype=torch.int32)
     multiply = getattr(module, NAME)
     compiled = torch.compile(lambda *tensors: multiply(*tensors), fullgraph=True, backend="eager")
@@ -92,7 +92,7 @@ def test_refuses(change, message):
 
 
 def test_e4m3_is_that_of_the_device(monkeypatch):
-    """torchao's default on an MI300, whose kernels have it, and no other there."""
+    """An MI300 accepts only its own FNUZ type, which is torchao's default there."""
     arguments = torch.zeros(M, K), torch.zeros(E, K, N), torch.tensor(ENDS, dtype=torch.int32), torch.bfloat16
     called = []
     monkeypatch.setattr(fp8moe.torch.torchao, "grouped_mm", lambda x, *_, **__: called.append(x) or x)
@@ -129,7 +129,7 @@ def test_unpatch():
 
 
 def test_bf16_trains_what_the_optimizer_has():
-    """A plan takes the conversion back, and keeps the parameter and the recipe of `patch`."""
+    """A plan undoes the conversion, but keeps the parameter and the recipe of `patch`."""
     experts, offsets = torch.nn.ModuleDict({"experts": Experts()}), torch.tensor(ENDS, dtype=torch.int32)
     fp8moe.torch.torchao.patch(recipe="rowwise")
     quantize_(experts, Float8TrainingOpConfig(), filter_fn=lambda part, _: isinstance(part, Experts))

@@ -1,9 +1,13 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""torchao's own tests of its FP8 kernels for experts (test/prototype/moe_training/test_kernels.py of its repository, which
-its wheel leaves out), with our programs in the place of the kernels: bit for bit torchao's references. FP8MOE_TORCHAO_TESTS
-names the file; torchao's skip of Hopper does not count. On the CPU large sizes are left out."""
+"""torchao's own tests of its FP8 kernels for experts, with fp8moe's programs instead of the
+kernels. Results equal torchao's references bit for bit.
+
+The tests are test/prototype/moe_training/test_kernels.py of its repository, which its wheel lacks.
+FP8MOE_TORCHAO_TESTS names the file. torchao's skip on Hopper is ignored. On the CPU large sizes are
+skipped.
+"""
 
 import ast
 import functools
@@ -55,7 +59,7 @@ TYPES = {torch.bfloat16: "bf16", torch.float32: "f32"}
 
 
 def request(dtype, is_power_of_2, chip):
-    """Returns the request of one program, which FP8MOE_ARTIFACTS must hold where there is no compiler."""
+    """Returns the request of one program. Without a compiler, FP8MOE_ARTIFACTS must have it."""
     ir = IR.replace("TYPE", TYPES[dtype]).replace("ROUNDING", f"rounding {'pow2' if is_power_of_2 else 'none'}")
     return cache.Request(ir, chip, "torchao's tests", "pytest, on a machine with the compiler")
 
@@ -72,7 +76,7 @@ def run(name, x, is_power_of_2, *offsets):
     return op(name, x.dtype, is_power_of_2)(x, *(ends.to(torch.int32) for ends in offsets))
 
 
-# With the signatures and the shapes of what they replace.
+# Replacements with the signatures and shapes of torchao's kernels.
 
 
 def rows_2d(x, output_dtype, round_scales_to_power_of_2):
@@ -111,7 +115,7 @@ OURS = {
 
 
 def load_tests(path):
-    """The tests that call what is replaced, with what they import."""
+    """Returns the tests that call replaced kernels, with their imports."""
 
     def names(node):
         return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
@@ -138,7 +142,7 @@ globals().update(load_tests(os.environ["FP8MOE_TORCHAO_TESTS"]))
 def setup(request, monkeypatch):
     if not os.environ.get("FP8MOE_TEST_ARTIFACTS"):
         request.getfixturevalue("ir")
-    if DEVICE == "cpu":  # which these tests name
+    if DEVICE == "cpu":  # these tests name the device
         for name in ("randn", "arange"):
             monkeypatch.setattr(torch, name, on_the_cpu(getattr(torch, name)))
 

@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Experts of torchtitan with and without the override."""
+"""Experts of torchtitan with and without fp8moe's override."""
 
 import dataclasses
 
@@ -16,7 +16,7 @@ from torchtitan.protocols.module import Module  # noqa: E402
 D, H, E = 64, 48, 4
 COUNTS = [20, 0, 11, 19]
 M = 60  # the last rows belong to no expert
-TOLERANCE = 0.12  # of two matmuls and what is between them, as in test_experts.py
+TOLERANCE = 0.12  # of two matmuls and the activation between them, as in test_experts.py
 
 
 class Model(Module):
@@ -58,7 +58,7 @@ def test_override():
     exact, expected = run(plain, x, gradient)
     assert not y[used:].any() and not gradients[0][used:].any()
     assert (y - exact)[:used].norm() <= TOLERANCE * exact[:used].norm()
-    assert not torch.equal(y[:used], exact[:used])  # it is FP8
+    assert not torch.equal(y[:used], exact[:used])  # the result is in FP8
     pairs = [(gradients[0][:used], expected[0][:used]), *zip(gradients[1:], expected[1:])]
     for found, other in pairs:
         assert found.dtype == torch.float32

@@ -1,7 +1,9 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Models of transformers, built from small configurations, with their own experts and with ours."""
+"""Models of transformers, built from small configurations, with their own experts and with
+fp8moe's.
+"""
 
 import pytest
 
@@ -38,19 +40,19 @@ def make(name, implementation):
 
 
 def experts_of(model):
-    """The modules whose matmuls are replaced."""
+    """Returns the modules whose matmuls are replaced."""
     return [module for module in model.modules() if hasattr(module, "_apply_gate")]
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_experts_of_a_model(name):
-    """The unchanged module in eager against the same one with ours: values and all gradients."""
+    """The unchanged eager module and the same one with fp8moe have close values and gradients."""
     module = experts_of(make(name, "eager"))[0]
     for parameter in module.parameters():
         torch.nn.init.normal_(parameter, std=0.1)
     x = torch.randn(40, 64).bfloat16().requires_grad_()
     weights = torch.rand(40, 2).bfloat16().requires_grad_()
-    index = torch.stack([torch.randperm(3)[:2] for _ in range(40)])  # the last expert gets no token
+    index = torch.stack([torch.randperm(3)[:2] for _ in range(40)])  # the last expert gets no tokens
     inputs = [x, weights, *module.parameters()]
 
     def run(implementation):
@@ -66,7 +68,9 @@ def test_experts_of_a_model(name):
 
 @pytest.mark.parametrize("name", SMALL)
 def test_training_step_of_a_model(name):
-    """The keyword that users write takes our experts, and the loss goes down as with its own."""
+    """The documented keyword selects fp8moe's experts, and the loss falls as with transformers'
+    own.
+    """
     tokens = torch.randint(0, 64, (2, 16))
     losses = {}
     for implementation in ("grouped_mm", "fp8moe"):
@@ -87,7 +91,7 @@ def test_training_step_of_a_model(name):
 @pytest.mark.parametrize("name", ["Qwen3Moe", "GptOss"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 def test_models_in_other_types_are_refused(name, dtype):
-    """But under autocast."""
+    """Other types are an error, except under autocast."""
     model = make(name, "fp8moe").to(dtype)
     tokens = torch.arange(24).view(2, 12)
     with pytest.raises(ValueError, match=f"computes in {dtype}, expected torch.bfloat16; load it with dtype=torch.bfloat16"):
@@ -97,7 +101,7 @@ def test_models_in_other_types_are_refused(name, dtype):
 
 
 def test_experts_of_other_ranks_count_for_nothing():
-    """Expert parallelism numbers them from E on."""
+    """Expert parallelism numbers experts of other ranks from E on."""
     module = experts_of(make("Qwen3Moe", "fp8moe"))[0]
     x, weights = torch.randn(10, 64).bfloat16(), torch.rand(10, 2).bfloat16()
     index = torch.tensor([[0, 4], [4, 4], [1, 2], [3, 0], [2, 4]] * 2)
@@ -117,7 +121,9 @@ def test_same_bits_each_time():
 
 @pytest.mark.parametrize("name", SMALL)
 def test_weights_that_fsdp_may_keep(name):
-    """All of experts and no others, whatever their layout; without FSDP2 the model computes what it did."""
+    """All expert weights are found and no others, in any layout. Without FSDP2 results are
+    unchanged.
+    """
     model = make(name, "fp8moe")
     tokens = torch.arange(24).view(2, 12)
     expected = model(tokens).logits
@@ -129,7 +135,7 @@ def test_weights_that_fsdp_may_keep(name):
 
 
 def test_gates_that_kernels_compute(monkeypatch):
-    """Found by what they give; none whose code could read anything else."""
+    """Gates are recognized by their results, but never if their code could read other data."""
     from fp8moe.torch import SwiGLU
     from fp8moe.torch.transformers import find_gate
 
@@ -160,11 +166,11 @@ def test_gates_that_kernels_compute(monkeypatch):
 
 # --- Whole layers (moe) -----------------------------------------------------------
 
-T, WIDTH, INNER = 300, 48, 32  # as test_moe.py, whose programs these are
+T, WIDTH, INNER = 300, 48, 32  # as in test_moe.py, which has these programs
 
 
 def make_wide(name="Qwen3Moe", recipe="rowwise", **options):
-    """Experts of a layer with enough rows for whole layers, and inputs."""
+    """Returns the experts of a layer and inputs with enough rows for whole layers."""
     fp8moe.torch.transformers.register("fp8moe_whole", recipe=recipe, **options)
     size = dict(intermediate_size=INNER) if name != "Qwen3Moe" else dict(moe_intermediate_size=INNER, num_experts=4)
     size |= dict(num_local_experts=4) if name != "Qwen3Moe" else {}
@@ -203,7 +209,7 @@ def require_close(found, expected, tolerance):
 @pytest.mark.parametrize("name", ["Qwen3Moe", "Mixtral"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_whole_layers(name, dtype, whole_layers):
-    """As transformers computes them, with routing weights in both types."""
+    """Whole layers match transformers', with routing weights in both types."""
     module, (x, index, weights) = make_wide(name, recipe="auto")
     inputs = [x, index, weights.detach().to(dtype).requires_grad_()]
     found = run_wide(module, inputs)
@@ -269,7 +275,7 @@ def test_biases_are_no_whole_layers(whole_layers):
 
 
 def test_a_plan_with_a_recipe_for_each(whole_layers):
-    """Ranges that differ in text, and agree for these rows."""
+    """The recipes' ranges differ in text but agree for these rows."""
     module, inputs = make_wide(recipe="auto")
     module.fp8moe_recipe = ("forward>=16 grad_x>=16 grad_weights>=16", "rowwise")
     run_wide(module, inputs)
@@ -289,7 +295,7 @@ def test_inspected_steps_see_matmuls(whole_layers):
 
 
 def test_programs_of_matmuls_are_enough(whole_layers, monkeypatch):
-    """On a machine without the compiler, as folders had them that were prepared by sizes."""
+    """Without the compiler, folders that were prepared by sizes suffice."""
     module, inputs = make_wide()
     monkeypatch.setattr(fp8moe.cache, "can_compile", lambda chip: False)
     monkeypatch.setattr(fp8moe.cache, "find", lambda request: None if request.what.startswith("moe") else "a folder")
@@ -343,7 +349,9 @@ def test_whole_layers_that_are_computed_again(whole_layers):
 
 
 def test_whole_layers_with_kept_weights(whole_layers, monkeypatch):
-    """Two microbatches share forms, the step after them makes new ones; gradients are those of weights that are not kept."""
+    """Two microbatches share forms, and the next step makes new ones. Gradients equal those without
+    a cache.
+    """
     module, inputs = make_wide(keep="step")
     fp8moe.torch.transformers.register("fp8moe_not_kept", recipe="rowwise")
     optimizer, made = torch.optim.SGD(module.parameters(), lr=1.0), []
@@ -364,7 +372,7 @@ def test_whole_layers_with_kept_weights(whole_layers, monkeypatch):
 
 
 def test_whole_layers_with_kept_weights_in_graphs(monkeypatch):
-    """The graph finds forms when it runs: one graph serves all steps, and its bits are those of eager code."""
+    """The graph finds forms at run time. One graph serves all steps, with the bits of eager code."""
     module, inputs = make_wide(keep="step")
     optimizer, made, graphs = torch.optim.SGD(module.parameters(), lr=1.0), [], []
     quantize = _kept.quantize_weights
@@ -386,7 +394,7 @@ def test_whole_layers_with_kept_weights_in_graphs(monkeypatch):
             parameter.grad = gradient
         optimizer.step()
     assert "kept_multiply" in graphs[0] and "quantize_weights" not in graphs[0]
-    # A write that nobody counts.
+    # This write changes no version counter.
     run_wide(Compiled(compiled, module), inputs)
     assert len(made) == 6
     module.down_proj.data.mul_(2)

@@ -1,12 +1,16 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""transformers' own tests of models with experts (its repository's tests, which its package leaves out), where every model
-that does not ask for other experts has those of `experts_implementation="fp8moe"`. FP8MOE_TRANSFORMERS_TESTS names the
-folder `tests` of its repository, of the version that is installed. FP8MOE_TRANSFORMERS_EXPERTS=grouped_mm runs the same
-tests with transformers' own experts, for comparison.
+"""transformers' own tests of models with experts, run with `experts_implementation="fp8moe"` unless
+a test asks for other experts.
 
-Most of these tests compute in float32, where ours ask for bf16 or autocast: here autocast is on for the experts alone."""
+The tests are those of its repository, which its package lacks. FP8MOE_TRANSFORMERS_TESTS names the
+repository's folder `tests`, of the installed version. FP8MOE_TRANSFORMERS_EXPERTS=grouped_mm runs
+the tests with transformers' own experts, for comparison.
+
+Most of these tests compute in float32, but fp8moe needs bf16 or autocast. Autocast is therefore on,
+for the experts only.
+"""
 
 import functools
 import importlib
@@ -30,17 +34,17 @@ import fp8moe.torch  # noqa: E402
 
 IMPLEMENTATION = os.environ.get("FP8MOE_TRANSFORMERS_EXPERTS", "fp8moe")
 MODELS = {"Qwen3Moe": "qwen3_moe", "Mixtral": "mixtral", "Qwen2Moe": "qwen2_moe", "GptOss": "gpt_oss"}
-#: What GPUs need multiples of 16 of; transformers' are 12 and 37.
+#: Sizes that GPUs need to be multiples of 16; transformers' tests have 12 and 37.
 SIZES = {"moe_intermediate_size": 16, "intermediate_size": 48}
-#: Of what comes out of a model, relative to its norm.
+#: Tolerance of a model's outputs, relative to their norm.
 TOLERANCE = 0.1
-#: Tests in processes of their own, which have transformers' experts, and of exports, which are for other runtimes.
+#: Skipped tests run other processes with transformers' experts, or export to other runtimes.
 LEFT_OUT = ("FSDPTesterMixin", "TensorParallelTesterMixin", "ExportTesterMixin", "ExportGenerateTesterMixin")
 
 
 def import_tests():
     sys.path.insert(0, os.path.dirname(os.path.abspath(os.environ["FP8MOE_TRANSFORMERS_TESTS"])))
-    pipelines = types.ModuleType("tests.test_pipeline_mixin")  # whose tests load models from the network
+    pipelines = types.ModuleType("tests.test_pipeline_mixin")  # its tests load models from the network
     pipelines.PipelineTesterMixin = type("PipelineTesterMixin", (), {})
     sys.modules[pipelines.__name__] = pipelines
     found = {}
@@ -51,7 +55,7 @@ def import_tests():
 
 
 def in_bf16(function):
-    """Wraps experts so that they run in bf16: under autocast, unless the model is in bf16."""
+    """Wraps experts to run in bf16: under autocast, unless the model is in bf16."""
 
     @functools.wraps(function)
     def forward(self, hidden_states, *arguments):
@@ -63,16 +67,18 @@ def in_bf16(function):
 
 
 def compare_with_eager(self):
-    """Beside transformers' comparison of its own implementations, which is within 1e-4."""
+    """Compares with eager. transformers' comparison of its own implementations has a tolerance of
+    1e-4.
+    """
     ours = Mock(wraps=functions["fp8moe"])
     functions.register("fp8moe", ours)
-    self.model_tester.num_hidden_layers = 1  # in the second one a close choice of experts may be another one
+    self.model_tester.num_hidden_layers = 1  # a second layer might route tokens differently
     for model_class in self.all_model_classes:
         torch.manual_seed(0)
         config, inputs = self.model_tester.prepare_config_and_inputs_for_common()
         model = model_class(config).eval().to(transformers.testing_utils.torch_device)
         for name, parameter in model.named_parameters():
-            if ".experts." in name:  # else they hardly change what comes out
+            if ".experts." in name:  # otherwise experts hardly affect the outputs
                 torch.nn.init.normal_(parameter, std=0.1)
         outputs = {}
         for implementation in ("eager", "fp8moe"):

@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Weights that are quantized once give the bits of those that are quantized by each call."""
+"""Weights that are quantized once give the bits of weights that each call quantizes."""
 
 import copy
 import pickle
@@ -28,7 +28,7 @@ def offsets():
 
 
 def tensors(layout="NK"):
-    """x, the parameter, its view [E, K, N] and a gradient."""
+    """Returns x, the parameter, its view [E, K, N] and a gradient."""
     parameter = torch.randn((E, N, K) if layout == "NK" else (E, K, N)).bfloat16().requires_grad_()
     weights = parameter.transpose(-2, -1) if layout == "NK" else parameter
     return torch.randn(M, K).bfloat16().requires_grad_(), parameter, weights, torch.randn(M, N).bfloat16()
@@ -64,11 +64,11 @@ def test_calls_in_bf16_take_the_weights_themselves(made):
         assert all(map(torch.equal, found, expected))
     with torch.no_grad():
         parameter.mul_(2)
-    assert torch.equal(grouped_mm(x, kept, offsets(), recipe="bf16"), 2 * expected[0])  # which are never stale
+    assert torch.equal(grouped_mm(x, kept, offsets(), recipe="bf16"), 2 * expected[0])  # bf16 weights are never stale
 
 
 def test_weights_of_any_layout():
-    """Weights that are copied for their layout keep their way to the parameter."""
+    """Weights that are copied for their layout stay connected to the parameter."""
     x, parameter, weights, gradient = tensors()
     odd = weights.permute(2, 1, 0).contiguous().permute(2, 1, 0)
     expected = run(grouped_mm, x, parameter, odd, gradient)
@@ -87,7 +87,7 @@ def test_single_gradients(needs):
 
 
 def test_microbatches_and_a_step():
-    """Gradients of all microbatches add up; after the optimizer's step the old forms are refused."""
+    """Gradients of all microbatches add up. After the optimizer's step, old forms are refused."""
     parameters = []
     for keep in (False, True):
         torch.manual_seed(1)
@@ -122,7 +122,7 @@ OPTIMIZERS = {
 @pytest.mark.parametrize("seen", [lambda p: p, lambda p: p.detach(), lambda p: p.data], ids=["parameter", "detached", "data"])
 @pytest.mark.parametrize("kind", OPTIMIZERS)
 def test_steps_are_seen(kind, seen):
-    """Fused kernels write past the version."""
+    """Fused optimizers change parameters without changing the version counter."""
     _, parameter, _, _ = tensors()
     other = torch.randn(3).requires_grad_()
     optimizer, of_other = OPTIMIZERS[kind]([parameter]), OPTIMIZERS[kind]([other])
@@ -149,7 +149,7 @@ def test_compiled_steps_are_seen():
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no DTensor")
 @pytest.mark.parametrize("kind", ["fused", "foreach"])
 def test_steps_on_distributed_tensors_are_seen(kind):
-    """They leave the version of the local tensor as it is."""
+    """Steps on DTensors do not change the local tensor's version counter."""
     from torch.distributed.tensor import Shard, distribute_tensor, init_device_mesh
 
     torch.distributed.init_process_group("gloo", rank=0, world_size=1, store=torch.distributed.HashStore())
@@ -168,7 +168,7 @@ def test_steps_on_distributed_tensors_are_seen(kind):
 
 @pytest.mark.parametrize("kind", ["cast", "slice"])
 def test_changes_of_what_was_copied_are_seen(kind):
-    """Programs read a copy of these, whose version never changes."""
+    """Programs read a copy of these weights, whose version counter never changes."""
     _, parameter, weights, _ = tensors()
     if kind == "cast":
         parameter = parameter.detach().float().requires_grad_()
@@ -195,11 +195,11 @@ def test_other_data_is_seen(layout):
 
 
 def test_inference():
-    """Inference tensors have no version."""
+    """Inference tensors have no version counter."""
     x, _, weights, _ = tensors()
     expected = grouped_mm(x, weights, offsets())
     with torch.inference_mode():
-        for made in (weights, weights.clone()):  # the first is none
+        for made in (weights, weights.clone()):  # the first one is not an inference tensor
             for _ in range(2):
                 assert torch.equal(grouped_mm(x, quantize_weights(made), offsets()), expected)
     kept = quantize_weights(weights)
@@ -210,8 +210,9 @@ def test_inference():
 @pytest.mark.parametrize("kind", ["view", "quantized view", "cast", "slice"])
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 def test_gradients_that_would_be_lost(mode, kind):
-    """Quantizing looks like nothing that gradients are needed for, but what is made of a parameter under no_grad does not
-    lead to it. The view says that it requires a gradient, so that training would go on without those weights."""
+    """Weights quantized under no_grad are not connected to the parameter. The view still requires a
+    gradient, so training would silently skip these weights.
+    """
     x, parameter, _, gradient = tensors()
     if kind == "cast":
         parameter = parameter.detach().float().requires_grad_()
@@ -233,7 +234,8 @@ def test_gradients_that_would_be_lost(mode, kind):
             assert torch.equal(grouped_mm(x, kept, offsets()), expected)
             kept = quantize_weights(weights.detach())
         assert kept.weights.grad_fn is None and grouped_mm(x.detach(), kept, offsets()).requires_grad is False
-    # Tensors made with gradients enabled, and leaves, stay connected even if they are quantized under no_grad.
+    # Tensors made with gradients enabled, and leaves, stay connected even if they are quantized
+    # under no_grad.
     x, parameter, weights, gradient = tensors()
     leaf = weights.detach().contiguous().requires_grad_()
     for tensor, leaf in ((weights, parameter), (leaf, leaf)):
@@ -245,7 +247,7 @@ def test_gradients_that_would_be_lost(mode, kind):
 
 @pytest.mark.parametrize("make", [copy.deepcopy, pickle.dumps], ids=["deepcopy", "pickle"])
 def test_copies_are_refused(make):
-    """Whether the weights of one change could not be seen."""
+    """Copies are refused, because changes of the original could not be detected."""
     kept = quantize_weights(tensors()[2].detach())
     with pytest.raises(TypeError, match="cannot be copied or saved, .* call quantize_weights on them again"):
         make(kept)
@@ -253,7 +255,7 @@ def test_copies_are_refused(make):
 
 
 def test_compiled_experts():
-    """One graph, which takes new forms as it takes new weights."""
+    """One graph takes new forms as it takes new weights."""
     counter = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
     step = torch.compile(experts, fullgraph=True, backend=counter)
     x, gate_up, _, _ = tensors()
@@ -305,7 +307,7 @@ def write_storage(parameter, values):
     parameter.untyped_storage().copy_(values.contiguous().untyped_storage())
 
 
-#: Writes that no version counts.
+#: Writes that change no version counter.
 WRITES = {
     "data": lambda parameter, values: parameter.data.copy_(values),
     "part of data": lambda parameter, values: parameter.data[1, :3].copy_(values[1, :3]),
@@ -329,11 +331,13 @@ def test_writes_past_the_version_are_seen(write, layout):
 
 
 def test_sample_of_large_weights():
-    """Every run of elements as long as the distance of what is compared is seen, whatever column it begins in."""
+    """Any run of elements as long as the sampling distance contains a sample, in whichever column
+    it begins.
+    """
     weights = torch.zeros(4, 1024, 768).bfloat16()
     sample = Sample(weights.transpose(-2, -1))
     distance = sample._now.stride(0)
-    assert sample._now.numel() <= 2**18 and distance == 13  # odd, so that all columns are looked at
+    assert sample._now.numel() <= 2**18 and distance == 13  # odd, so that all columns are sampled
     for begin in (0, 1, 767, 1024 * 768 - 5, weights.numel() - distance):
         weights.view(-1)[begin : begin + distance] = 1
         assert not sample.is_same() and sample.differs()
@@ -346,7 +350,7 @@ def test_sample_of_large_weights():
 
 @pytest.mark.parametrize("kind", ["plain", "cast", "slice"])
 def test_refresh(kind):
-    """After each step, into the memory that the forms have; gradients arrive."""
+    """After each step, `refresh` writes to the forms' existing memory, and gradients arrive."""
     _, parameter, weights, _ = tensors()
     if kind == "cast":
         parameter = parameter.detach().float().requires_grad_()
@@ -372,7 +376,7 @@ def test_refresh(kind):
 
 
 def test_refresh_between_forward_and_backward():
-    """The gradient of x would be that of other weights."""
+    """Otherwise the gradient of x would be that of other weights."""
     x, _, weights, _ = tensors()
     kept = quantize_weights(weights)
     y = grouped_mm(x, kept, offsets())
@@ -390,7 +394,7 @@ def test_refresh_refuses():
 
 
 def test_graphs_give_no_numbers_of_stale_forms(no_graphs):
-    """A graph cannot wait for a comparison, so that its result is NaN."""
+    """A graph cannot synchronize to check for stale forms, so its result is NaN."""
     counter = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
     step = torch.compile(grouped_mm, fullgraph=True, backend=counter)
     x, parameter, weights, _ = tensors()
