@@ -1,5 +1,7 @@
-"""Decisions of the compiler on layouts, read from IR: the chain `.t().contiguous().t()` that
-frameworks export in front of a column-wise quantization costs a copy, and the copy goes away.
+"""Reads the compiler's layout decisions from IR.
+
+The chain `.t().contiguous().t()`, which frameworks export before a column-wise quantization, has a
+copy. The compiler removes it.
 """
 
 import argparse

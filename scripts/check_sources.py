@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Checks of the sources that need no test runner: formatting, generated documentation,
-file length, license headers, leftovers, links between pages, and what folders may know of
-each other. Each check is one test in the JUnit file.
+"""Checks of the sources that need no test runner: formatting, generated documentation, file length,
+license headers, leftovers, links between pages, and dependencies of folders.
+
+Each check is one test in the JUnit file.
 """
 
 import argparse

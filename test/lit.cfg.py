@@ -1,7 +1,7 @@
 # Configuration of lit for the tests of fp8moe.
 #
-# Tools are found by name (`fp8moe-opt %s | FileCheck %s`). A test asks for what
-# not every machine has with `// REQUIRES: FEATURE`:
+# Tools are found by name (`fp8moe-opt %s
+# FileCheck %s`). `// REQUIRES: FEATURE` names a feature that some machines lack:
 #
 #   ptxas             ptxas of CUDA 13 was found (PATH, /usr/local/cuda, or .venv)
 #   cuda              an NVIDIA GPU and its driver are there

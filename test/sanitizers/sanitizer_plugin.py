@@ -1,9 +1,11 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A plugin of pytest for a process of build/asan/bin/fp8moe-python: looks for leaks
-after the tests of each file, and fails the last of them. Python itself frees little
-when it exits, so a check at its exit would report Python."""
+"""A pytest plugin for processes of build/asan/bin/fp8moe-python. It looks for leaks after the tests
+of each file and fails the last of them.
+
+Python frees little at its exit, so a check there would report Python's own memory.
+"""
 
 import ctypes
 import gc

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs every `mlir` code block of Markdown pages through fp8moe-opt, so that no example
-rots, and checks that every operation of a generated dialect page has one.
+"""Runs every `mlir` code block of Markdown pages through fp8moe-opt, so that examples stay valid.
+It also checks that a generated dialect page has an example for every operation.
 
 usage: check_examples.py FP8MOE_OPT PAGE...
 

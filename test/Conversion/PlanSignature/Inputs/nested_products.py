@@ -1,4 +1,6 @@
-"""Prints a program whose size is squared 30 times: `branches` computes it in both branches of an scf.if, `plan` in a plan."""
+"""Prints a program whose size is squared 30 times: `branches` computes it in both branches of an
+scf.if, `plan` in a host program.
+"""
 
 import sys
 

@@ -1,4 +1,6 @@
-"""check_padding.py FILE TENSOR DIM PAD ROWS: the groups of a bf16 tensor are padded with zeros and end within ROWS.
+"""Checks that a bf16 tensor's groups are padded with zeros and end within ROWS.
+
+usage: check_padding.py FILE TENSOR DIM PAD ROWS
 
 Ends of groups are the tensor `e`.
 """
