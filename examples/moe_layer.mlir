@@ -39,7 +39,7 @@ module {
     %xq, %xs = fp8moe.dynamic_quantize %x along [1] rounding pow2
         : tensor<?x2048xbf16> -> tensor<?x2048x!fp8moe.e4m3>, tensor<?xf32>
 
-    // One per expert and output feature.
+    // Weights get one scale per expert and output feature.
     %wq, %ws = fp8moe.dynamic_quantize %weights along [1] rounding pow2
         : tensor<?x2048x1408xbf16, #expert_column_major>
         -> tensor<?x2048x1408x!fp8moe.e4m3>, tensor<?x1408xf32>
@@ -59,7 +59,7 @@ module {
       -> (tensor<?x2048xbf16> {fp8moe.name = "grad_x"},
           tensor<?x1408x2048xbf16> {fp8moe.name = "grad_weights"}) {
 
-    // The gradient of the data: tokens times transposed weights.
+    // grad_x is the grouped product of the output gradient and the transposed weights.
     %gq, %gs = fp8moe.dynamic_quantize %grad_y along [1] rounding pow2
         : tensor<?x1408xbf16> -> tensor<?x1408x!fp8moe.e4m3>, tensor<?xf32>
     %wq, %ws = fp8moe.dynamic_quantize %weights along [2] rounding pow2

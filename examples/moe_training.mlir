@@ -45,7 +45,7 @@ module {
         along [0] rounding pow2
         : tensor<?x2048xbf16> -> tensor<?x2048x!fp8moe.e4m3, #padded>, tensor<?x2048xf32>
 
-    // One per expert and output feature, and one per expert and input feature.
+    // Each expert's weights get scales per output feature for y, and per input feature for grad_x.
     %wk, %wks = fp8moe.dynamic_quantize %weights along [1] rounding pow2
         : tensor<?x2048x1408xbf16, #expert_column_major>
         -> tensor<?x2048x1408x!fp8moe.e4m3, #expert_column_major>, tensor<?x1408xf32>

@@ -46,7 +46,7 @@ VENDOR_WORDS = re.compile(
 
 # Tiles have the names of one vendor's instructions.
 TILES = ("FP8MoETiles.td", "FP8MoEEnums.td", "Tile.cpp")
-# Descriptions of operations and passes name chips in examples.
+# Descriptions of operations and passes may name chips in examples.
 EXAMPLE = re.compile(r'target<"|\bExample, for \w+|^ +\S+\.mlir:\d+:\d+: error: ')
 # Exceptions from these two rules during a migration. An unnecessary entry is an error, too.
 NOT_YET_EDGES = set()

@@ -10,7 +10,7 @@ LLVM_VERSION=22
 LLVM_BIN="/usr/lib/llvm-$LLVM_VERSION/bin"
 cd "$ROOT"
 
-# say MESSAGE: one progress line, with the seconds since the script began.
+# say MESSAGE: prints a progress line with the seconds since the script began.
 say() { printf '[%4ds] %s\n' "$SECONDS" "$*"; }
 
 die() {
@@ -18,11 +18,11 @@ die() {
   exit 1
 }
 
-# print_help: the comment at the head of the script that runs.
+# print_help: prints the comment at the head of the calling script.
 print_help() { sed -n '2,/^$/s/^# \{0,1\}//p' "$ROOT/scripts/$(basename "$0")"; }
 
-# shorten WIDTH: lines of standard input, longer ones without their middle, as the end
-# says which file is compiled.
+# shorten WIDTH: prints standard input with lines of at most WIDTH characters. Longer lines lose
+# their middle, because their end names the file that is compiled.
 shorten() {
   awk -v width="$1" '{ print length($0) <= width ? $0 : substr($0, 1, 12) "..." substr($0, length($0) - width + 16) }'
 }

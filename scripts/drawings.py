@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "python-bindings/fp8moe"))
 from _svg import COLORS, GREY, INK, PALE, Canvas  # noqa: E402
 
-sys.path.pop()  # the folder has a `torch`, too
+sys.path.pop()  # its folder `torch` is not PyTorch
 
 BLUE, ORANGE, GREEN, WHITE = COLORS[0], COLORS[1], COLORS[2], "#ffffff"
 

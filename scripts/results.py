@@ -28,7 +28,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "python-bindings/fp8moe"))
 from _svg import COLORS, GREY, GROUND, INK, Canvas  # noqa: E402
 
-sys.path.pop()  # the folder has a `torch`, too
+sys.path.pop()  # its folder `torch` is not PyTorch
 
 DATA, PAGES, IMAGES = ROOT / "benchmarks/results", ROOT / "docs/results", ROOT / "docs/images/results"
 

@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Building and reading IR without text."""
+"""Tests of fp8moe.ir: Python builds and reads modules without parsing text."""
 
 import gc
 

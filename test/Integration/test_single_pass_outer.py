@@ -112,7 +112,7 @@ def works():
         Work(20000, 320, [20000], 2),
         Work(3000, 1408, [50] * 59, 3),
         Work(4000, 72, [0, 25, 0, 15] * 100, 7),  # more groups than blocks
-        Work(500000, 64, [500000], 5),  # more than all blocks hold
+        Work(500000, 64, [500000], 5),  # more rows than all resident blocks hold
     ]
 
 

@@ -58,7 +58,7 @@ def keeps_scales(permutation, axis):
 
 
 class Writer(programs.SmallGenerator):
-    """Writes one of the two functions."""
+    """Writes one of the two functions of a program: the chain of views, or its direct form."""
 
     def __init__(self, rng, name, tensor):
         super().__init__(rng, name, 0)
@@ -102,7 +102,7 @@ class Writer(programs.SmallGenerator):
         value = self.permute(value, permutation)
         return self.contiguous(value) if self.rng.random() < 0.6 else value
 
-    # Kernels.
+    # Operations that become kernels.
 
     def quantize(self, item, value, axis, data):
         """Returns data of type `data`, scales, and the operation and text that dequantize them."""
@@ -144,7 +144,7 @@ class Writer(programs.SmallGenerator):
             direction = " direction quantize" if back == "dequantize" else ""
             self.returned.append(finish(self.cast(back, q, s, axis, cut, direction, dense(q.type, BF16, q.type.order))))
 
-    # The two ways.
+    # Both spellings of one program.
 
     def write_as_pytorch(self, items):
         for item in items:

@@ -46,7 +46,7 @@ import copies
 import programs
 
 PROGRAMS_PER_MODULE = 20
-# Work in a branch counts half, rounded down to whole picoseconds.
+# The cost model halves the time of work in a branch and rounds down to picoseconds.
 ROUNDING_PS = 8
 TARGETS = ("cpu", "sm_90a", "sm_100a", "gfx942", "gfx950")
 OPTIMIZE = "--fp8moe-optimize-layouts=verify-optimal=true"

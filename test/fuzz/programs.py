@@ -126,7 +126,7 @@ class Generator:
         self.ops = []
         self.callees = []  # names and texts of callees
 
-    # Emission.
+    # Printing IR.
 
     def fresh(self, type):
         self.counter += 1

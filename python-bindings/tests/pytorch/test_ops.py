@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Programs as operators of torch."""
+"""Tests of as_op and load_operators, which make programs of artifacts operators of torch."""
 
 import json
 import os

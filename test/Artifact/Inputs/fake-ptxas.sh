@@ -1,8 +1,10 @@
 #!/bin/sh
-# Stands in for ptxas: prints the log that FAKE_PTXAS_LOG names, or FAKE_PTXAS_ALONE_LOG
-# for PTX that asks for one resident block, writes the beginning of a cubin unless
-# FAKE_PTXAS_SILENT is set, and fails when FAKE_PTXAS_STATUS says so. It never
-# ends where FAKE_PTXAS_HANGS is set.
+# Stands in for ptxas in tests of its errors and warnings. Environment variables set what it does:
+#   FAKE_PTXAS_LOG        the file that it prints
+#   FAKE_PTXAS_ALONE_LOG  the file that it prints instead for PTX with `.minnctapersm 1`
+#   FAKE_PTXAS_SILENT     write no cubin
+#   FAKE_PTXAS_STATUS     the exit status (default: 0)
+#   FAKE_PTXAS_HANGS      compile for ten minutes
 [ -z "$FAKE_PTXAS_HANGS" ] || [ "$1" = --help ] || exec sleep 600
 log="$FAKE_PTXAS_LOG"
 while [ $# -gt 0 ]; do
