@@ -199,7 +199,7 @@ class Code:
 
 
 def count(names, weight=1):
-    """Counts VALU instructions and accesses by width. Names have the number of their executions."""
+    """Counts VALU instructions and accesses by width. `names` maps mnemonics to executions."""
     counts = collections.Counter()
     for name, times in names.items():
         counts["valu"] += times * weight * name.startswith("v_")
@@ -235,7 +235,7 @@ def multiply_adds(name):
 
 
 def print_matrix(what, names):
-    """Prints instruction classes. Names have the number of their executions."""
+    """Prints how often classes of instructions run. `names` maps mnemonics to executions."""
     counts, loads = collections.Counter(), collections.Counter()
     for name, times in names.items():
         counts["all"] += times
@@ -329,7 +329,7 @@ def run(program, inputs, folder, manifest):
 
 
 def execute(case, rows, folder, manifest):
-    """Returns the runner's counts per element, as if one wave's lanes were one."""
+    """Runs a quantization and counts its instructions. One of a wave counts 64 times, once per lane."""
     import ml_dtypes
     import numpy as np
 
@@ -369,7 +369,7 @@ if triton:
     def triton_matmul(
         a, b, y, rows, outputs: tl.constexpr, contraction: tl.constexpr, tile: tl.constexpr, step: tl.constexpr
     ):
-        """A matmul as in Triton's tutorial: one program per tile of the result, K-major operands."""
+        """Multiplies K-major operands as in Triton's tutorial: each program computes one tile of the result."""
         row = tl.program_id(0) * tile + tl.arange(0, tile)
         output = tl.program_id(1) * tile + tl.arange(0, tile)
         along = tl.arange(0, step)

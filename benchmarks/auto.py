@@ -212,7 +212,7 @@ def main():
     parser.add_argument("--seed", type=int, default=0, help="seed of tensors and groups (default: 0)")
     parser.add_argument("--json", help="save all figures here, after each line")
     options = parser.parse_args()
-    sys.path.append(str(ROOT / "python-bindings"))  # after an installed package, which may contain the compiler
+    sys.path.append(str(ROOT / "python-bindings"))  # an installed package comes first, as it may contain the compiler
     if options.prepare:
         return prepare(options.prepare, options.models, options.rows)
     import timing

@@ -56,7 +56,7 @@ import re
 import statistics
 import sys
 
-SHAPES = [  # tokens, N, K, experts, groups; the first five are the anchors
+SHAPES = [  # tokens, N, K, experts, groups; the summary lists the first NUM_ANCHORS apart
     (16640, 8192, 5120, 16, "jagged"),
     (32768, 2048, 7168, 8, "jagged"),
     (32768, 8192, 5120, 1, "even"),
@@ -346,7 +346,7 @@ class Forward(Problem):
         }
 
     def least_read(self):
-        """Returns the lower bound of bytes read."""
+        """Returns the bytes of operands and scales, the least that the matmul can read."""
         return (self.tokens + self.num_used() * self.n) * (self.k + SCALE_BYTES)
 
     def suits_deepgemm(self):
@@ -418,7 +418,7 @@ class Gradient(Problem):
         }
 
     def least_read(self):
-        """Returns the lower bound of bytes read."""
+        """Returns the bytes of operands and scales, the least that the matmul can read."""
         return (self.tokens + SCALE_BYTES * self.num_used()) * (self.n + self.k)
 
     def reference(self):

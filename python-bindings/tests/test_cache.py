@@ -259,8 +259,7 @@ def test_programs_have_the_layout_of_the_weights(ir, weights, kept, found):
                 assert buffer["strides"] == strides[buffer["name"]]
                 checked.append(buffer["name"])
     assert checked.count("weights") + checked.count("grad_weights") == found
-    # The quantized weights are made once and read by forward, backward and grad_x, with columns in
-    # the first two.
+    # With kept weights, six programs use the weights that are quantized along N.
     assert checked.count("weights_n") == (6 if kept else 0)
     assert f"prepare {'kept_' if kept else ''}grouped_mm --sizes=8,16,2 " in request.command
 

@@ -84,7 +84,7 @@ def test_parent_that_others_can_rename_in(folder, tmp_path, mode):
     path = cache.get(REQUEST)
     tmp_path.chmod(mode)
     get_aside(folder, f"others can rename what is in {tmp_path} ")
-    tmp_path.chmod(0o1777)  # as /tmp
+    tmp_path.chmod(0o1777)  # like /tmp: only owners may delete files
     assert cache.get(REQUEST) == path
 
 
@@ -121,7 +121,7 @@ def test_what_belongs_to_others(folder, tmp_path, monkeypatch, place):
     for names in ("65534", "nobody", "1234:nobody"):
         monkeypatch.setenv("FP8MOE_TRUST", names)
         assert cache.get(REQUEST) == path
-    os.chmod(folder, 0o775)  # a group may write to it
+    os.chmod(folder, 0o775)  # the folder's group may write to it
     assert cache.get(REQUEST) != path
 
 

@@ -408,7 +408,7 @@ def test_random_inputs_fit_the_program(compiled):
 
 
 def test_padding_of_random_inputs_is_zero(ir):
-    """As in fp8moe-run's test, with the same programs."""
+    """Random inputs are zero in the padding of groups, as those of fp8moe-run are."""
     import fp8moe
 
     module = ir.Module.parse_file(str(ROOT / "test/Tools/fp8moe-run/padded.mlir"))

@@ -195,7 +195,7 @@ TEST_F(LaunchTest, CooperativeLaunchMustFit) {
       run(0x1000, 100, 72, 80),
       "program 'copy', kernel 'tma': the 7 blocks of a cooperative launch "
       "must be resident at once, but 6 fit on the device");
-  // Non-cooperative blocks may have any number.
+  // Launches that are not cooperative may have more blocks.
   program["launches"][0]["cooperative"] = false;
   program["launches"][0]["cluster"] = {1, 7, 1};
   loadProgram(program);

@@ -32,7 +32,7 @@ def made(monkeypatch):
 
 
 class Experts(torch.nn.Module):
-    """Experts as transformers' decorator describes them."""
+    """Experts with the attributes that transformers' decorator for experts sets."""
 
     has_gate, has_bias, num_experts = True, False, E
 

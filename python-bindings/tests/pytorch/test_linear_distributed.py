@@ -183,7 +183,7 @@ def check_fsdp(rank):
             fully_shard(layer, mesh=mesh, mp_policy=policy)
         fully_shard(model, mesh=mesh, mp_policy=policy)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
-        for _ in range(2):  # the second all-gather writes to other memory
+        for _ in range(2):  # FSDP gathers the second step's weights to other memory
             optimizer.zero_grad()
             found = train_step(model, *parts[rank])
             optimizer.step()
