@@ -3,8 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """fp8moe: FP8 kernels of mixture-of-experts training, compiled ahead of time.
 
-Running artifacts needs neither LLVM nor the compiler; what compiles is imported when it
-is used.
+Running artifacts needs neither LLVM nor the compiler, whose modules are imported on first use.
 """
 
 from __future__ import annotations
@@ -67,9 +66,9 @@ def _import(name: str) -> Any:
     try:
         return importlib.import_module(f"fp8moe.{name}")
     except ImportError as error:
-        if isinstance(error.__cause__, ImportError):  # said already, of what it imports
+        if isinstance(error.__cause__, ImportError):  # the message of a nested _import is complete
             raise
-        # The extension, what is generated with it, or the libraries that it needs.
+        # Names of the extension, of modules generated with it, and of its libraries.
         parts = ("_mlir", "fp8moe.attributes", "fp8moe.ops", "libMLIR", "libLLVM")
         if any(part in str(error) for part in parts):
             raise ImportError(

@@ -61,7 +61,7 @@ def _add_compile(parser: argparse.ArgumentParser) -> None:
                         help="compile for this chip if neither --target nor the module says")
     parser.add_argument("-o", dest="output", help="the folder of the artifacts; with --emit a file")
     parser.add_argument("--emit", help="one stage: tensor, kernel, mlir, llvm, asm, ptx, cubin, hsaco, so")
-    # As names of options: nargs="?" would take the input for the format.
+    # Whole options, since nargs="?" would consume the input as the format.
     parser.add_argument("--report", "--report=text", dest="report", action="store_const", const="text",
                         help="print what was done")
     parser.add_argument("--report=json", dest="report", action="store_const", const="json", help="the same as data")
@@ -133,11 +133,11 @@ def _print_report(report: Any, as_json: bool) -> None:
 
 
 def _check_compile(options: argparse.Namespace) -> None:
-    """As checkOptions of fp8moe-compile, for what the compiler itself does not check."""
+    """Checks options as checkOptions of fp8moe-compile does, where the compiler itself does not."""
     from . import compiler
 
     known = compiler.targets()
-    if options.default_target and options.default_target not in known:  # even where the module says
+    if options.default_target and options.default_target not in known:  # also if the module names its target
         raise Error(f"unknown target '{options.default_target}'; known targets: {', '.join(known)}")
     if options.emit and options.report:
         raise Error("--report describes artifacts; use it without --emit")
@@ -221,10 +221,10 @@ def _report(options: argparse.Namespace) -> None:
 
 
 def _report_folder(folder: str, as_json: bool) -> None:
-    """Decisions, as the manifests have them; needs no compiler."""
+    """Prints the decisions in the manifests; needs no compiler."""
     targets = []
     for path in find_folders(folder):
-        artifact = load(path, device="none")  # checks all of it
+        artifact = load(path, device="none")  # validates the artifact
         with open(os.path.join(path, "manifest.json"), encoding="utf-8") as file:
             manifest = json.load(file)
         if as_json:
@@ -278,14 +278,14 @@ def _shapes(texts: Sequence[str]) -> Dict[str, List[int]]:
         if name in shapes:
             raise Error(f"--shape: input '{name}' is given twice")
         try:
-            shapes[name] = [_count(extent) for extent in extents.split("x") if extents or not equals]  # a scalar has none
+            shapes[name] = [_count(extent) for extent in extents.split("x") if extents or not equals]  # a scalar has no extents
         except argparse.ArgumentTypeError:
             raise Error(f"--shape: '{text}' is not of the form NAME=AxB, for example grad=4096x2048") from None
     return shapes
 
 
 def _check_run(options: argparse.Namespace) -> None:
-    """As checkOptions of fp8moe-run."""
+    """Checks options as checkOptions of fp8moe-run does."""
     if options.random is None and options.inputs is None:
         raise Error("give the inputs with --inputs=FILE, with --random=SEED, or with both: what the file lacks is random")
     if options.random is None and (options.tokens is not None or options.shape):
@@ -320,7 +320,7 @@ def _compile_input(options: argparse.Namespace) -> Any:
 
 
 def _read_inputs(program: Program, options: argparse.Namespace) -> Dict[str, Any]:
-    """The program's inputs that the file has; all of them, unless the others are random."""
+    """The program's inputs in the file. All must be there, unless missing ones are random."""
     file = _safetensors.read(options.inputs)
     names = [buffer.name for buffer in program.inputs]
     has = f"the file has: {', '.join(file)}"
@@ -350,7 +350,7 @@ def _run(options: argparse.Namespace) -> None:
         print(json.dumps(program.describe(**inputs), indent=1))
         return
     if options.outputs:
-        _require_writable(options.outputs)  # not after a run whose results would be lost
+        _require_writable(options.outputs)  # fail before the run, not after it
     results = _time(program, inputs, options.repeat)
     if options.outputs:
         outputs = results if isinstance(results, tuple) else (results,)
@@ -435,7 +435,7 @@ def _list_requests(options: argparse.Namespace, sizes: Tuple[int, int, int], chi
         if recipe != "rowwise":
             raise Error(f"--recipe: moe is FP8 throughout, expected auto or rowwise, found {recipe}")
         D, H, E = sizes
-        # Calls that the programs of a whole layer do not fit take those of grouped_mm.
+        # Calls that cannot use the programs of a whole layer use those of grouped_mm.
         matrices = [(K, N, E) for K, N in ((D, 2 * H), (H, D))]
         fallbacks = [programs.bf16_grouped_mm_request(*each, chip, weights=options.weights) for each in matrices if options.recipe == "auto"]
         fallbacks += [programs.grouped_mm_request(*each, chip, weights=options.weights) for each in matrices]
@@ -482,7 +482,7 @@ def _cache(options: argparse.Namespace) -> None:
 
 
 def _age(entry: Entry) -> float:
-    """In days."""
+    """Age of an entry in days."""
     return (time.time() - entry.made) / 86400
 
 
@@ -527,7 +527,7 @@ def _doctor(options: argparse.Namespace) -> int:
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     given = sys.argv[1:] if arguments is None else list(arguments)
-    is_of_model = any(argument.partition("=")[0] == "--model" for argument in given)  # with other options
+    is_of_model = any(argument.partition("=")[0] == "--model" for argument in given)  # selects other options of `prepare`
     prepare = (_prepare_model.add_options, _prepare_model.run) if is_of_model else (_add_prepare, _prepare)
     commands: Dict[str, Tuple[Callable[..., None], Callable[..., Optional[int]], str]] = {
         "compile": (_add_compile, _compile, "IR to artifacts"),
@@ -545,7 +545,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     subparsers = parser.add_subparsers(dest="command", required=True)
     for name, (add, _, text) in commands.items():
         add(subparsers.add_parser(name, help=text, description=text, allow_abbrev=False))
-    for stream in (sys.stdout, sys.stderr):  # paths may be no UTF-8
+    for stream in (sys.stdout, sys.stderr):  # paths may contain bytes that are not UTF-8
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="surrogateescape")
     options, rest = parser.parse_known_args(given)
@@ -564,14 +564,14 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
 
 def _describe(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        return f"{error.filename}: {error.strerror}"  # as the tools, and without Python's [Errno 2]
+        return f"{error.filename}: {error.strerror}"  # as the tools print it, without Python's [Errno 2]
     text = str(error)
-    return text[len("error: ") :] if text.startswith("error: ") else text  # a diagnostic without a place
+    return text[len("error: ") :] if text.startswith("error: ") else text  # a diagnostic without a location
 
 
 if __name__ == "__main__":
-    # Python would wait for the end of a compilation. `run` and `report` have temporary folders to remove; in the background of a
-    # script interrupts are ignored.
+    # With Python's handler an interrupt would take effect after the compilation only. `run` and `report` keep that handler, as they
+    # remove temporary folders. Background jobs of a script, where interrupts are ignored, keep ignoring them.
     if sys.argv[1:2] not in (["run"], ["report"]) and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.exit(main())

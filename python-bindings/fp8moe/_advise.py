@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""`python -m fp8moe advise config.json`: the plan of a model of transformers, from its configuration alone."""
+"""`python -m fp8moe advise config.json`: the plan of a transformers model, from its configuration alone."""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Entries of the compile cache, for `python -m fp8moe cache`: an entry of another compiler is never
-found by this one, so whoever upgrades may want to remove it."""
+"""Entries of the compile cache, for `python -m fp8moe cache`.
+
+A compiler never uses entries of another one, so they may be removed after an upgrade.
+"""
 
 from __future__ import annotations
 
@@ -21,26 +23,26 @@ _DIGEST = re.compile("[0-9a-f]{64}")
 
 
 class Entry(NamedTuple):
-    """An artifact in a cache."""
+    """An artifact in a cache folder."""
 
     path: str
-    #: As cache.Request has them; empty where the entry's description cannot be read.
+    #: Description and chip of the request; empty if the entry's own description cannot be read.
     what: str
     chip: str
-    #: Of all its files.
+    #: Total size of the entry's files.
     bytes: int
-    #: Seconds since the epoch.
+    #: Time of creation, in seconds since the epoch.
     made: float
-    #: Why it is not used, if its files are not what they were.
+    #: Why the entry is not used, if its files have changed.
     damage: Optional[str]
-    #: Whether the compiler of this installation made it; None where none is found, or the chip is not known.
+    #: Whether this installation's compiler made the entry. None if there is no compiler, or if the chip is unknown.
     is_current: Optional[bool]
-    #: Of the folder, which is another one once the entry was compiled again.
+    #: Inode of the folder, which changes when the entry is compiled again.
     inode: int
 
 
 def entries(root: str) -> Iterator[Entry]:
-    """All of a cache, by name. What is not named as an entry is skipped, and what goes meanwhile."""
+    """All entries of a cache in order of name. Skips other files, and entries that disappear meanwhile."""
     for request in _digest_folders(root):
         for path in _digest_folders(request):
             with contextlib.suppress(FileNotFoundError):
@@ -48,8 +50,10 @@ def entries(root: str) -> Iterator[Entry]:
 
 
 def remove(entry: Entry) -> bool:
-    """Removes an entry, at once for all who look for it; False if it is gone, or was made anew. Its empty lock stays. A process that
-    was told its folder and has not loaded it yet fails to; one that has goes on."""
+    """Removes an entry atomically; its empty lock file stays. Returns False if the entry is gone or was compiled again.
+
+    A process that has loaded the artifact keeps working. A process that knows the path but has not loaded it fails.
+    """
     below, name = os.path.split(entry.path)
     with cache.locked(f"{entry.path}.lock"):
         try:
@@ -57,7 +61,7 @@ def remove(entry: Entry) -> bool:
                 return False
         except FileNotFoundError:
             return False
-        scratch = tempfile.mkdtemp(prefix=f".{name}.", dir=below)  # what is left of one, the next compilation removes
+        scratch = tempfile.mkdtemp(prefix=f".{name}.", dir=below)  # the next compilation removes leftovers of an interrupted process
         try:
             os.rename(entry.path, os.path.join(scratch, name))
         finally:
@@ -66,7 +70,7 @@ def remove(entry: Entry) -> bool:
 
 
 def _digest_folders(folder: str) -> Iterator[str]:
-    """Folders in `folder`, which may be missing, whose names are digests."""
+    """Folders in `folder` whose names are digests; none if `folder` is missing."""
     names = sorted(filter(_DIGEST.fullmatch, os.listdir(folder))) if os.path.isdir(folder) else []
     yield from filter(os.path.isdir, (os.path.join(folder, name) for name in names))
 
@@ -91,6 +95,6 @@ def _is_current(path: str, chip: str) -> Optional[bool]:
         return None
     try:
         compiler = cache._find_compiler(chip)
-    except cache.CacheError:  # ptxas does not say its version
+    except cache.CacheError:  # ptxas did not report its version
         return None
     return compiler.digest == os.path.basename(path) if compiler else None

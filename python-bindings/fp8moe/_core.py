@@ -1,8 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Building and reading IR: what fp8moe.ir is made of, and what the generated
-fp8moe.attributes and fp8moe.ops build on."""
+"""Building and reading IR: the implementation of fp8moe.ir, and the base of the generated fp8moe.attributes and fp8moe.ops."""
 
 from __future__ import annotations
 
@@ -25,13 +24,13 @@ from ._mlir import TensorType as TensorType
 from ._mlir import Type as Type
 from ._mlir import Value as Value
 
-#: Element types of tensors. "e4m3" and "e5m2" mean the target's own flavour.
+#: Element types of tensors. The target determines the encoding of "e4m3" and "e5m2".
 ElementName = Literal[
     "e4m3", "e5m2", "f8E4M3FN", "f8E4M3FNUZ", "f8E5M2", "f8E5M2FNUZ", "f8E8M0FNU",
     "bf16", "f16", "f32", "f64", "i1", "i8", "i16", "i32", "i64", "index",
 ]  # fmt: skip
 
-# --- What is current in a thread ------------------------------------------------
+# --- The current context and block of a thread ------------------------------------------------
 
 
 class _Current(threading.local):
@@ -46,7 +45,7 @@ _default_context: Optional[_mlir.Context] = None
 
 
 def _after_fork() -> None:
-    """Only the thread that forks lives on: another one may have held the lock."""
+    """Replaces the lock in a forked process, because a thread that does not exist there may hold it."""
     global _default_lock
     _default_lock = threading.Lock()
     _mlir.renew_threads()
@@ -57,8 +56,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Context(_mlir.Context):
-    """Owns types, attributes and modules. There is a default one for all threads;
-    inside `with Context():` everything belongs to the new one."""
+    """Owner of types, attributes and modules. By default all threads share one; `with Context():` makes another one current."""
 
     def __enter__(self) -> "Context":
         _current.contexts.append(self)
@@ -81,7 +79,7 @@ def current_context() -> _mlir.Context:
 
 
 def current_block() -> Block:
-    """Where operations are built."""
+    """The block that new operations are appended to."""
     if not _current.blocks:
         raise ValueError(
             "operations are built inside a function: with module.function(...) as f:"
@@ -91,7 +89,7 @@ def current_block() -> Block:
 
 @contextlib.contextmanager
 def inside(block: Block) -> Iterator[Block]:
-    """Operations are appended to this block."""
+    """Makes `block` the block that new operations are appended to."""
     _current.blocks.append(block)
     try:
         yield block
@@ -103,7 +101,7 @@ _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 def caller_location(context: _mlir.Context) -> Location:
-    """The place in the program that calls into this package."""
+    """The source location of the call into this package."""
     frame = sys._getframe(1)
     while frame.f_back and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
@@ -121,7 +119,7 @@ def caller_location(context: _mlir.Context) -> Location:
 
 
 def element(name: ElementName, context: Optional[_mlir.Context] = None) -> Type:
-    """The element type of that name."""
+    """The element type with this name."""
     return Type.element(context or current_context(), name if isinstance(name, str) else repr(name))
 
 
@@ -155,9 +153,11 @@ def tensor(
     layout: Union[Attribute, Sequence[int], None] = None,
     context: Optional[_mlir.Context] = None,
 ) -> TensorType:
-    """A tensor type. None in the shape is known only at run time. The layout is an
-    attribute such as StridedEncoding, the order of the dimensions from outermost
-    to innermost, or None for dense row-major."""
+    """A tensor type. Extents of None are known at run time only.
+
+    The layout is an attribute such as StridedEncoding, the order of the dimensions from outermost
+    to innermost, or None for dense row-major.
+    """
     if isinstance(element_type, Type):
         context = context or element_type.context
     context = context or current_context()
@@ -173,7 +173,7 @@ def tensor(
 
 
 class Keyword(str, enum.Enum):
-    """An enum of the dialect; its values are the keywords of the textual form."""
+    """Base of the dialect's enums. Values are the keywords of the textual IR."""
 
     def __str__(self) -> str:
         return str(self.value)
@@ -218,13 +218,13 @@ _A = TypeVar("_A", bound="DialectAttribute")
 
 
 class DialectAttribute(Attribute):
-    """Base of the classes in fp8moe.attributes."""
+    """Base of the generated classes in fp8moe.attributes."""
 
     MNEMONIC: ClassVar[str]
 
     @classmethod
     def _wrap(cls: Class[_A], attribute: Attribute) -> _A:
-        """`attribute`, which has this mnemonic, as an object of this class."""
+        """`attribute` as an object of this class, whose mnemonic it must have."""
         self = cls.__new__(cls)
         Attribute.__init__(self, attribute)
         return self
@@ -253,7 +253,7 @@ class DialectAttribute(Attribute):
 
 
 def register_attribute(cls: Class[_A]) -> Class[_A]:
-    """Attributes with the mnemonic of this class are read as objects of it."""
+    """Makes the bindings return attributes with this class's mnemonic as its objects."""
     _mlir.attribute_classes[cls.MNEMONIC] = cls
     return cls
 
@@ -264,10 +264,10 @@ _O = TypeVar("_O", bound="OpView")
 
 
 class OpView(Operation):
-    """Base of the classes in fp8moe.ops."""
+    """Base of the generated classes in fp8moe.ops."""
 
     OPERATION_NAME: ClassVar[str]
-    #: For each operand and result "one", "optional" or "variadic".
+    #: Kinds of operands and results: "one", "optional" or "variadic".
     OPERAND_KINDS: ClassVar[Tuple[str, ...]] = ()
     RESULT_KINDS: ClassVar[Tuple[str, ...]] = ()
     HAS_OPERAND_SEGMENTS: ClassVar[bool] = False
@@ -306,8 +306,7 @@ def _group(
     index: int,
     segments: Optional[Sequence[int]] = None,
 ) -> Tuple[Value, ...]:
-    """The values that belong to entry `index` of `kinds`. Without segments those
-    that are not "one" are all of one size."""
+    """The values of entry `index` of `kinds`. Without segments, all entries that are not "one" have equal sizes."""
     if segments is None:
         ones = kinds.count("one")
         others = len(kinds) - ones
@@ -318,7 +317,7 @@ def _group(
 
 
 def register_operation(cls: Class[_O]) -> Class[_O]:
-    """Operations of this name are read as objects of this class."""
+    """Makes the bindings return operations with this class's name as its objects."""
     _mlir.operation_classes[cls.OPERATION_NAME] = cls
     return cls
 
@@ -369,9 +368,11 @@ def operation(
     regions: Sequence[Sequence[Type]] = (),
     loc: Optional[Location] = None,
 ) -> Operation:
-    """Builds an operation of any dialect in the current block. With results None
-    their types are inferred; each region gets a block with arguments of the given
-    types, to be filled `with inside(op.regions[i][0]):`."""
+    """Builds an operation of any dialect in the current block.
+
+    With results None, their types are inferred. Each entry of `regions` makes a region with one block, whose arguments
+    have these types. Fill it inside `with inside(op.regions[i][0]):`.
+    """
     block = current_block()
     return block.create(
         name,
@@ -387,7 +388,7 @@ def operation(
 
 
 class Function:
-    """A function that is being built; `Module.function` makes it."""
+    """A function under construction, made by `Module.function`."""
 
     def __init__(self, module: "Module", name: str, inputs: Mapping[str, Type], loc: Optional[Location]):
         self._location = loc or caller_location(module.context)
@@ -402,7 +403,7 @@ class Function:
             "func.func", [], [], attributes, [self._inputs], self._location
         )
         self._block = self.operation.regions[0][0]
-        #: The arguments, in order.
+        #: The function's arguments, in order.
         self.arguments: Tuple[Value, ...] = self._block.arguments
         self._is_returned = False
 
@@ -420,12 +421,11 @@ class Function:
                 self.operation.verify()
                 is_valid = True
         finally:
-            if not is_valid:  # the module stays as it was before the function
+            if not is_valid:  # leaves the module as it was before the function
                 _mlir.discard(self.operation)
 
     def returns(self, /, *values: Value, **named: Value) -> None:
-        """Ends the function. Results that are given by name are called so in the
-        artifact."""
+        """Ends the function. Names of results are their names in the artifact."""
         if self._is_returned:
             raise ValueError("the function has returned already")
         if values and named:
@@ -433,7 +433,7 @@ class Function:
         results = list(values) + list(named.values())
         context = self._block.context
         types = [value.type for value in results]
-        # All at once: in between the operation would not be valid.
+        # One call sets the type and the names, since the operation would be invalid in between.
         self._is_returned = True
         _mlir.set_function_results(
             self.operation,
@@ -466,7 +466,7 @@ class Module(_mlir.Module):
         name: str = "<string>",
         context: Optional[_mlir.Context] = None,
     ) -> "Module":
-        """Reads text, or bytecode that is trusted; `name` stands for the file in locations."""
+        """Reads text, or trusted bytecode. Locations use `name` as the file."""
         context = context or current_context()
         return cls._wrap(_mlir.Module.parse_source(context, source, name))
 
@@ -474,12 +474,12 @@ class Module(_mlir.Module):
     def parse_file(
         cls, path: Union[str, "os.PathLike[str]"], context: Optional[_mlir.Context] = None
     ) -> "Module":
-        """Reads a file of text or bytecode."""
+        """Reads a file with text or bytecode."""
         with open(path, "rb") as file:
             return cls.parse(file.read(), os.fspath(path), context)
 
     def clone(self) -> "Module":
-        """A module of its own with the same contents, in the same context."""
+        """A copy of the module in the same context."""
         return Module._wrap(self.copy())
 
     def __copy__(self) -> "Module":
@@ -494,15 +494,15 @@ class Module(_mlir.Module):
     def function(self, name: str, /, **inputs: Type) -> Function:
         """Begins a public function, which becomes a program of the artifact:
 
-        with module.function("f", x=ir.tensor([None, 8], "bf16")) as f:
-            (x,) = f.arguments
-            f.returns(y=ops.contiguous(x))
+            with module.function("f", x=ir.tensor([None, 8], "bf16")) as f:
+                (x,) = f.arguments
+                f.returns(y=ops.contiguous(x))
         """
         return Function(self, name, inputs, None)
 
     @property
     def target(self) -> Optional[str]:
-        """The chip that it is written for, if it names one."""
+        """The target chip that the module names, if any."""
         found = self.operation.attributes.get("fp8moe.target")
         return None if found is None else found.parameters["chip"]
 
@@ -516,7 +516,7 @@ class Module(_mlir.Module):
             del attributes["fp8moe.target"]
 
     def verify(self) -> None:
-        """Raises CompilerError if it is not valid."""
+        """Raises CompilerError if the module is invalid."""
         self.operation.verify()
 
     @overload
@@ -526,7 +526,7 @@ class Module(_mlir.Module):
     def walk(self, cls: None = None) -> Iterator[Operation]: ...
 
     def walk(self, cls: Any = None) -> Iterator[Any]:
-        """The operations in the order of the text; only those of a class."""
+        """The operations in textual order, or only those of a class."""
         for found in _walk(self.operation):
             if cls is None or isinstance(found, cls):
                 yield found

@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Diagnostics of the compiler, as exceptions and warnings of Python."""
+"""Compiler diagnostics as Python exceptions and warnings."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from ._library import Error
 
 
 class Diagnostic(NamedTuple):
-    """One message of the compiler, and where it is about."""
+    """A message of the compiler and its location."""
 
-    #: "error", "warning", "note" or "remark"
+    #: "error", "warning", "note" or "remark".
     severity: str
     message: str
-    #: As MLIR prints it, for example 'loc("model.mlir":3:7)'.
+    #: Location as MLIR prints it, for example 'loc("model.mlir":3:7)'.
     location: str
-    #: Empty, and line and column 0, if the location names no file.
+    #: File, line and column; empty and 0 if the location names no file.
     file: str
     line: int
     column: int
     notes: Tuple["Diagnostic", ...] = ()
 
     def __str__(self) -> str:
-        # Line 0 means the file as a whole.
+        # Line 0 stands for the whole file.
         place = f"{self.file}:{self.line}:{self.column}: " if self.line else f"{self.file}: " if self.file else ""
         lines = [f"{place}{self.severity}: {self.message}"]
         lines += [str(note) for note in self.notes]
@@ -38,7 +38,7 @@ class Diagnostic(NamedTuple):
 
 
 class CompilerError(Error):
-    """The IR, or what is asked of it, is not valid; `diagnostics` says where. The text has errors first, and no remarks."""
+    """Invalid IR or an invalid option. `diagnostics` has the details; the text lists errors first, and no remarks."""
 
     diagnostics: Tuple[Diagnostic, ...]
 
@@ -52,7 +52,7 @@ class CompilerError(Error):
 
 
 class CompilerWarning(UserWarning):
-    """A warning of the compiler."""
+    """Warning that the compiler reports."""
 
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__))
@@ -63,7 +63,7 @@ _remarks: contextvars.ContextVar[Optional[List[Diagnostic]]] = contextvars.Conte
 
 @contextlib.contextmanager
 def collect_remarks() -> Iterator[List[Diagnostic]]:
-    """The list of the remarks that passes make meanwhile."""
+    """Collects the remarks of passes that run inside this context."""
     found: List[Diagnostic] = []
     token = _remarks.set(found)
     try:
@@ -73,7 +73,7 @@ def collect_remarks() -> Iterator[List[Diagnostic]]:
 
 
 def warn(message: str, category: Type[Warning]) -> None:
-    """At the line that called the package."""
+    """Issues a warning at the line that called this package."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE + os.sep):
         level, frame = level + 1, frame.f_back

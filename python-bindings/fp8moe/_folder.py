@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Folders that live as long as something of this process needs their files, and files that are written."""
+"""Temporary folders with reference-counted lifetime, and writing of files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, Dict, Iterable, Union
 
 
 def write(path: Union[str, "os.PathLike[str]"], parts: Iterable[bytes]) -> None:
-    """Writes a file. Errors of writing have its name, as those of opening do."""
+    """Writes a file. As errors of open do, errors of writing name the file."""
     try:
         with open(path, "wb") as file:
             file.writelines(parts)
@@ -24,13 +24,15 @@ def write(path: Union[str, "os.PathLike[str]"], parts: Iterable[bytes]) -> None:
 
 
 class TemporaryFolder:
-    """A new folder that is deleted with the last object that holds this one. A copy, or
-    what another process unpickles, is a folder of its own with the same files. A forked
-    process has the folder of its parent, which alone deletes it."""
+    """A new folder that is deleted together with this object.
+
+    A copy, or an unpickled object, is a new folder with the same files. A forked process shares its
+    parent's folder, which only the parent deletes.
+    """
 
     def __init__(self) -> None:
         self.path = tempfile.mkdtemp(prefix="fp8moe-")
-        #: Deletes it now.
+        #: Deletes the folder now.
         self.remove = weakref.finalize(self, _remove, self.path, os.getpid())
 
     def __reduce__(self) -> Any:

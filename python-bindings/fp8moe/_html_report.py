@@ -1,8 +1,10 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The report of a compilation as one page of HTML: bytes before and after the passes, tiles and their rivals over the number of
-tokens, and kernels on a roofline."""
+"""HTML report of a compilation.
+
+It shows the bytes moved before and after the passes, the candidate tiles over the number of tokens, and kernels on a roofline.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ Curves = Dict[int, Dict[str, Dict[int, float]]]
 
 
 def write(path: str, report: Report, source: str) -> None:
-    """`source` is the file of the IR that was compiled."""
+    """Writes the report as a page; `source` is the file of the compiled IR."""
     with open(source, "rb") as file:
         data = file.read()
     text = str(ir.Module.parse_file(source)) if data.startswith(b"ML\xefR") else data.decode()
@@ -72,7 +74,7 @@ def _bytes_table(operations: Sequence[Mapping[str, Any]], most: float) -> Table:
 
 
 def _remarks(remarks: Sequence[Mapping[str, Any]]) -> object:
-    """Copies that went, copies that stay and launches that became one, with the reason of each."""
+    """Copies that were removed, copies that remain, and fused launches, each with its reason."""
     table = Table("tt")
     for remark in remarks:
         table.add(f"line {remark.get('line', '?')}", remark["text"], kind="" if remark["done"] else "bad")
@@ -89,7 +91,7 @@ def _decisions(decisions: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def with_tokens(text: str, tokens: int) -> str:
-    """The IR with every unknown size replaced by `tokens`, where all of them are numbers of tokens."""
+    """The IR with `tokens` for every unknown extent. Raises Error if some of these are not numbers of tokens."""
     if re.search(r"tensor<\?xi32|tensor<\?x\d+x\d+x", text):
         raise Error("No plot over tokens: the number of experts is unknown in this IR. Compile it with a number.")
     if "tensor<?" in text and re.search(r"groups<dim = \d+, pad = ", text):
@@ -98,14 +100,14 @@ def with_tokens(text: str, tokens: int) -> str:
 
 
 def _tile_curves(text: str, chip: str, nominal: int) -> Curves:
-    """Predicted us of each tile of the operation of each line, by number of tokens."""
+    """Predicted microseconds of each candidate tile, by line of the operation and number of tokens."""
     curves: Curves = {}
     for tokens in sorted({*TOKENS, nominal}):
         precision = PRECISION % tokens if "<undecided" in text else ""
         with collect_remarks() as remarks:
             ir.Module.parse(with_tokens(text, tokens)).run(PIPELINE % (chip, precision))
         for remark in remarks:
-            # Other ways to read the input, behind a copy, are no rivals of these tiles.
+            # Remarks about reading a copied input describe alternatives to the operation, not tiles of it.
             if not remark.message.startswith(f"tiles for {chip}") or "copied" in remark.message:
                 continue
             for tile, time in re.findall(r"(\w+<[^>]*>) ([\d.]+) us", remark.message):
@@ -114,7 +116,7 @@ def _tile_curves(text: str, chip: str, nominal: int) -> Curves:
 
 
 def _tiles_plot(line: int, curves: Mapping[str, Mapping[int, float]]) -> Canvas:
-    """The tiles that are best somewhere or nearest to that, and which is best for each number of tokens."""
+    """A plot of the tiles that are closest to the best for some number of tokens. Dots mark the best one."""
     tokens = sorted({each for times in curves.values() for each in times})
     best = {each: min(times[each] for times in curves.values() if each in times) for each in tokens}
     nearest = {tile: min(time / best[each] for each, time in times.items()) for tile, times in curves.items()}
@@ -137,7 +139,7 @@ def _tiles_plot(line: int, curves: Mapping[str, Mapping[int, float]]) -> Canvas:
 
 
 def _work(text: str, chip: str, tokens: int) -> Dict[int, Tuple[float, str]]:
-    """For each line with a matmul: its operations, and the key of the peak that bounds them."""
+    """For each line with a matmul, its number of operations, and the key of the peak that bounds it."""
     module = optimize(ir.Module.parse(text), chip)
     work = {}
     for kind in (ops.GroupedMatmulOp, ops.LinearOp):
@@ -157,7 +159,7 @@ def _roofline(target: Mapping[str, Any], operations: Sequence[Mapping[str, Any]]
     work = _work(text, target["chip"], tokens)
     moved = {op["line"]: op["bytes_for_tokens"] for op in operations if "line" in op and "bytes_for_tokens" in op}
     times = {decision["line"]: decision["predicted_ns"] for decision in target["decisions"] if "line" in decision and "predicted_ns" in decision}
-    # Decisions are for nominal sizes where sizes are unknown; tiles were asked for these tokens.
+    # Decisions assume nominal sizes for unknown ones; the curves were computed for this number of tokens.
     times.update({line: 1e3 * min(tile[tokens] for tile in tiles.values() if tokens in tile) for line, tiles in curves.items()})
     canvas = Canvas(900, 380, "Roofline")
     xs, ys = [0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0], [0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0]
@@ -167,7 +169,7 @@ def _roofline(target: Mapping[str, Any], operations: Sequence[Mapping[str, Any]]
         canvas.polyline([(x_of(x), y_of(min(x * bandwidth, peaks[key]))) for x in (xs[0], ridge, xs[-1])], color, stroke_width=2)
     row = 0
     for line in sorted(moved.keys() & times.keys()):
-        # A quantization counts as one operation for three bytes: two read, one written.
+        # A quantization counts as one operation per three bytes: it reads two bytes and writes one.
         operations_, peak = work.get(line, (moved[line] / 3, "fp8_tflops"))
         color = COLORS[0] if line in work else COLORS[1]
         canvas.circle(x_of(max(operations_ / moved[line], xs[0])), y_of(max(operations_ / times[line] / 1e3, ys[0])), 5, color)

@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Tensors for trying programs out: random values, moved to where a program runs."""
+"""Random inputs for trying out programs, and moves of arrays to the program's device."""
 
 from __future__ import annotations
 
@@ -21,10 +21,13 @@ def random_inputs(
     shapes: Optional[Mapping[str, Sequence[int]]] = None,
     given: Optional[Mapping[str, Any]] = None,
 ) -> Dict[str, Any]:
-    """NumPy arrays for every input that is not `given`, row-major, and those that are. Values are bell-shaped with
-    outliers; 32-bit integers are the ends of groups, some of them empty. Extents that the program
-    leaves open are `tokens`, or hold as many in padded groups, unless `shapes` has the input's; an error if neither
-    does. Padding is zero (P2 of docs/reference/semantics.md)."""
+    """Row-major NumPy arrays for all inputs: those that are `given`, and random ones.
+
+    Values are normally distributed, with outliers. 32-bit integers are ends of groups, some of which are empty.
+    `shapes` gives the shapes of inputs by name. In other inputs an open extent becomes `tokens`, or large enough
+    for that many rows in padded groups. Raises Error if an open extent is not given. Padding is zero (P2 of
+    docs/reference/semantics.md).
+    """
     import numpy as np
 
     given = given or {}
@@ -43,7 +46,7 @@ def random_inputs(
         if each["input"] not in known and open_dims[each["dim"]] is None:
             extent = (tokens or 0) + int(np.prod(chosen[each["ends"]])) * (each["pad"] - 1)
             chosen[each["input"]][each["dim"]] = _round_up(extent, each["pad"])
-    # Where no extent is open, groups divide the longest one.
+    # Without open extents, groups divide the longest extent.
     rows = max((max(shape) for shape in chosen.values() if len(shape) > 1), default=tokens or 0)
     for buffer in program.inputs:
         if len(buffer.shape) == len(chosen[buffer.name]) > 1 and None in buffer.shape:
@@ -54,7 +57,7 @@ def random_inputs(
     limits = {buffer.name: rows for buffer in program.inputs}
     for each in padded:
         fitting = chosen[each["input"]][each["dim"]] - int(np.prod(chosen[each["ends"]])) * (each["pad"] - 1)
-        if each.get("rows") is not None:  # that a packing writes
+        if each.get("rows") is not None:  # the rows that a packing writes
             fitting = min(fitting, each["rows"])
         limits[each["ends"]] = max(min(limits[each["ends"]], fitting), 0)
     made = {b.name: _random_array(rng, b, chosen[b.name], limits[b.name]) for b in program.inputs if b.name not in given}
@@ -70,7 +73,7 @@ def _round_up(value: int, multiple: int) -> int:
 
 
 def _read_padded(program: Program) -> List[Any]:
-    """The inputs that have padded groups, as the manifest's decisions say (docs/reference/manifest.md)."""
+    """Inputs with padded groups, from the manifest's decisions (docs/reference/manifest.md)."""
     with open(os.path.join(program._artifact.path, "manifest.json"), encoding="utf-8") as file:
         decisions = json.load(file)["decisions"]
     return [each for d in decisions if d.get("program") == program.name for each in d.get("padded", ())]
@@ -112,7 +115,7 @@ def _random_array(rng: Any, buffer: Buffer, shape: Sequence[int], rows: int) -> 
         scales = rng.integers(119, 135, shape, np.uint8)
         return scales.view(_tensors.numpy_dtype(buffer.dtype))
     if buffer.dtype.startswith("F8_"):
-        # Magnitudes below 0x78 are finite in every FP8 type, and 0x80 is NaN in some.
+        # Magnitudes below 0x78 are finite in every FP8 type. 0x80, a negative zero, is NaN in FNUZ types.
         magnitude = rng.integers(0, 0x78, shape, np.uint8)
         sign = np.where(magnitude > 0, rng.integers(0, 2, shape, np.uint8) << 7, 0)
         data = (magnitude | sign.astype(np.uint8)).astype(np.uint8)
@@ -123,15 +126,14 @@ def _random_array(rng: Any, buffer: Buffer, shape: Sequence[int], rows: int) -> 
 
 
 def place(program: Program, arrays: Mapping[str, Any]) -> Dict[str, Any]:
-    """The arrays in the layouts that the program's inputs have, where it runs; on a
-    GPU as torch tensors."""
+    """Copies the arrays to the program's device, in the layouts of its inputs; on a GPU as torch tensors."""
     placed = {}
     for buffer in program.inputs:
         if buffer.name not in arrays:
             continue
         array = arrays[buffer.name]
         strides = buffer.strides
-        if len(strides) != array.ndim:  # the program says what is wrong with it
+        if len(strides) != array.ndim:  # the program itself reports the wrong rank
             strides = _tensors.row_major(array.shape)
         strides = _tensors.complete_strides(array.shape, strides)
         span = sum((n - 1) * stride for n, stride in zip(array.shape, strides)) + 1
@@ -146,7 +148,7 @@ def place(program: Program, arrays: Mapping[str, Any]) -> Dict[str, Any]:
 
 
 def to_torch(array: Any, ordinal: int) -> Any:
-    """A tensor on a GPU with the same strides."""
+    """Copies an array to a GPU as a torch tensor with the same strides."""
     import numpy as np
     import torch
 
@@ -161,7 +163,7 @@ def to_torch(array: Any, ordinal: int) -> Any:
 
 
 def to_numpy(tensor: Any, dtype: str) -> Any:
-    """A NumPy array of what a program returned."""
+    """A program's result as a NumPy array."""
     import numpy as np
 
     if not _tensors.is_torch(tensor):

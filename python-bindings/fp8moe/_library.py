@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The C API of libfp8moe_runtime.so through ctypes (fp8moe-c/Runtime.h)."""
+"""Binding of the C API of libfp8moe_runtime.so (fp8moe-c/Runtime.h) through ctypes."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from typing import Type, Union
 ABI = 1
 _FILE = "libfp8moe_runtime.so"
 
-#: FP8MOE_DYNAMIC: an extent that is known only in a call.
+#: FP8MOE_DYNAMIC: an extent that only a call determines.
 DYNAMIC = -(2**63)
 
-#: fp8moe_dtype by name.
+#: Values of the enum fp8moe_dtype, by name.
 DTYPE_CODES = {
     name: code
     for code, name in enumerate(
@@ -31,7 +31,7 @@ DTYPE_CODES = {
 }
 
 
-#: Bytes of an element by name.
+#: Bytes per element, by name of the dtype.
 DTYPE_BYTES = {
     name: 1 if name == "BOOL" or name.startswith("F8_") else int(name.lstrip("BFIU")) // 8
     for name in DTYPE_CODES
@@ -39,7 +39,7 @@ DTYPE_BYTES = {
 
 
 class Error(RuntimeError):
-    """Any failure that the runtime reports."""
+    """Base of all failures that the runtime reports."""
 
 
 class InvalidArgumentError(Error, ValueError):
@@ -78,7 +78,7 @@ _ERRORS: Dict[int, Type[Exception]] = {
 
 
 class CBuffer(ctypes.Structure):
-    """fp8moe_buffer"""
+    """The struct fp8moe_buffer."""
 
     _fields_ = [
         ("name", c_char_p),
@@ -92,7 +92,7 @@ class CBuffer(ctypes.Structure):
     ]
 
 
-# name: (result, arguments); handles are plain addresses.
+# Result and arguments of each function. Handles are plain addresses.
 _FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
     "fp8moe_runtime_version": (c_char_p, []),
     "fp8moe_last_error": (c_char_p, []),
@@ -125,7 +125,7 @@ _FUNCTIONS: Dict[str, Tuple[Any, List[Any]]] = {
 
 
 class Library:
-    """The loaded library: its functions as attributes without the prefix."""
+    """The loaded library. Its functions are attributes, without the prefix fp8moe_."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -144,12 +144,12 @@ class Library:
             function.argtypes = arguments
             setattr(self, name[len("fp8moe_") :], function)
 
-    if TYPE_CHECKING:  # the functions of _FUNCTIONS
+    if TYPE_CHECKING:  # set by the constructor from _FUNCTIONS
 
         def __getattr__(self, name: str) -> Any: ...
 
     def error(self) -> Exception:
-        """The exception for this thread's last failure."""
+        """The exception for the last failure in this thread."""
         message = self.last_error().decode(errors="replace")
         return _ERRORS.get(self.last_status(), Error)(message)
 
@@ -158,13 +158,13 @@ class Library:
             raise self.error()
 
     def require(self, pointer: Any) -> Any:
-        """`pointer`, unless it is null."""
+        """Returns `pointer`. Raises the last failure if it is null."""
         if not pointer:
             raise self.error()
         return pointer
 
     def take_string(self, function: Callable[..., int], handle: Any) -> str:
-        """The text that `function` allocates for `handle`."""
+        """The string that `function` allocates for `handle`."""
         text = c_void_p()
         self.check(function(handle, byref(text)))
         try:
@@ -174,7 +174,7 @@ class Library:
 
 
 def c_string(text: Union[str, "os.PathLike[str]"], what: str) -> bytes:
-    """`text` for C, which would take it to end at a null character."""
+    """`text` as a C string. Rejects null characters, at which C would end it."""
     try:
         data = os.fsencode(text)
     except TypeError:
@@ -199,9 +199,11 @@ def _open(path: str) -> Library:
 
 
 def find_library(path: Union[str, "os.PathLike[str]", None] = None) -> Library:
-    """The library at `path`; else at FP8MOE_RUNTIME_LIBRARY; else beside this
-    package; else in the repository's build folder; else where the system's
-    loader finds it."""
+    """Loads the library from `path`, or from the first of these places that has it.
+
+    The places are FP8MOE_RUNTIME_LIBRARY, this package, the build folders of the repository, and
+    the search path of the system's loader.
+    """
     path = path or os.environ.get("FP8MOE_RUNTIME_LIBRARY")
     if path:
         return _open(os.fspath(path))

@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Pages of HTML in one file, light and dark: of compilations, of plans and of training runs. Their plots are in _svg."""
+"""Self-contained HTML pages, with light and dark colors, of compilations, plans and training runs. _svg.py draws their plots."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ svg { max-width: 100%; height: auto; } code { font-size: 90%; }
 
 
 class Markup(str):
-    """Text that is HTML already; all other text is escaped."""
+    """Text that is HTML already. Other text is escaped."""
 
 
 def escape(text: object) -> Markup:
@@ -30,12 +30,12 @@ def escape(text: object) -> Markup:
 
 
 def lines(texts: Iterable[object]) -> Markup:
-    """One below the other."""
+    """Joins texts by line breaks."""
     return Markup("<br/>".join(escape(text) for text in texts))
 
 
 def bar(share: float) -> Markup:
-    """A horizontal bar, for a share from 0 to 1."""
+    """A horizontal bar whose length is a share from 0 to 1."""
     return Markup(f'<span class="bar" style="width: {300 * share:.0f}px"></span>')
 
 
@@ -48,7 +48,7 @@ def paragraph(text: object) -> Markup:
 
 
 class Table:
-    """`kinds` has a letter for each column: "n" for numbers, which are aligned on the right, and "t" for text."""
+    """A table. `kinds` has a letter for each column: "n" for numbers, aligned on the right, and "t" for text."""
 
     def __init__(self, kinds: str, head: Sequence[object] = ()) -> None:
         self._kinds = kinds
@@ -60,7 +60,7 @@ class Table:
         return f'<tr class="{kind}">{inner}</tr>' if kind else f"<tr>{inner}</tr>"
 
     def add(self, *cells: object, kind: str = "") -> None:
-        """`kind` is a class of STYLE for the row."""
+        """Adds a row; `kind` is its CSS class in STYLE."""
         self._rows.append(self._row("td", cells, kind))
 
     def total(self, *cells: object) -> None:
@@ -71,7 +71,7 @@ class Table:
 
 
 def make(title: str, parts: Iterable[object], path: Union[str, "os.PathLike[str]", None] = None) -> str:
-    """The page; also written to `path` if there is one. `parts` are HTML: what the functions above return, and pictures."""
+    """Builds a page of HTML `parts`: results of the functions above, and pictures. Also writes it to `path`, if given."""
     head = f'<head><meta charset="utf-8"/><title>{escape(title)}</title><style>{STYLE}</style></head>'
     body = "\n".join(map(str, [heading(1, title), *parts]))
     page = f'<!doctype html>\n<html lang="en">{head}\n<body>\n{body}\n</body></html>\n'

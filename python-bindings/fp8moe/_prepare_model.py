@@ -1,8 +1,10 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""`python -m fp8moe prepare --model config.json`: compiles what the experts of a model of transformers need on each rank,
-without its weights and without a GPU."""
+"""`python -m fp8moe prepare --model config.json`: compiles the programs that the experts of a transformers model need on each rank.
+
+It needs neither the model's weights nor a GPU.
+"""
 
 from __future__ import annotations
 
@@ -60,8 +62,8 @@ def _find_chip(chip_of: Any) -> str:
 
 
 def make_model(path: str, recipe: Optional[recipes.Recipe]) -> Any:
-    """The model that a config.json describes, on the device "meta", with experts of `fp8moe.torch`."""
-    from .torch import transformers  # says that torch is missing
+    """The model of a config.json on the device "meta", whose experts use `fp8moe.torch`."""
+    from .torch import transformers  # reports a missing torch
 
     import torch
 
@@ -71,8 +73,8 @@ def make_model(path: str, recipe: Optional[recipes.Recipe]) -> Any:
 
 
 def build_model(path: str, **options: Any) -> Any:
-    """The model of transformers that a config.json, or its folder, describes, on the device "meta"."""
-    if not os.path.exists(path):  # transformers would take it for a name on the network
+    """The transformers model of a config.json, or of the folder that holds it, on the device "meta"."""
+    if not os.path.exists(path):  # transformers would look for a model of that name on the network
         raise Error(f"there is no file or folder '{path}'; expected a config.json of transformers, or the folder that it is in")
     try:
         import torch
@@ -94,7 +96,7 @@ def build_model(path: str, **options: Any) -> Any:
 
 
 def divide_experts(model: Any, ep: int, tp: int) -> None:
-    """Leaves what one rank has of the experts: their number by `ep`, and their inner size by `tp`."""
+    """Shrinks the experts to the share of one rank: divides their number by `ep`, and their inner size by `tp`."""
     import torch
 
     for where, module in model.named_modules():
@@ -103,10 +105,10 @@ def divide_experts(model: Any, ep: int, tp: int) -> None:
         names = ("gate_up_proj" if module.has_gate else "up_proj", "down_proj")
         for name in names:
             shape = list(getattr(module, name).shape)
-            # [E, out, in], or [E, in, out]; the inner size is what the first makes and the second reads.
+            # Weights are [E, out, in] or [E, in, out]. The inner size is an output of the first matmul and an input of the second.
             inner = 1 if (name == "down_proj") == module.is_transposed else 2
             for option, dim, parts in (("--ep", 0, ep), ("--tp", inner, tp)):
-                # Both halves of gate and up are divided.
+                # The gate and up halves are divided separately.
                 size = shape[dim] // 2 if name == "gate_up_proj" and dim else shape[dim]
                 if size % parts:
                     what = "experts" if dim == 0 else "inner columns"

@@ -22,14 +22,16 @@ from typing import NamedTuple, Optional, Sequence, Tuple, TypeVar
 from . import _tensors
 from ._library import DTYPE_BYTES, DTYPE_CODES, DYNAMIC, InvalidArgumentError, Library
 
-#: How many sets of input shapes a program remembers.
+#: Shapes whose resolved calls a program caches.
 _MAX_CALLS = 256
 _INT64_BYTES = sizeof(c_int64)
 
 
 class TensorSpec(NamedTuple):
-    """A tensor's layout without its data, for Program.describe. Strides are in
-    elements; None is dense row-major."""
+    """A tensor's layout without data, for Program.describe.
+
+    Strides count elements; None means dense and row-major.
+    """
 
     shape: Tuple[int, ...]
     strides: Optional[Tuple[int, ...]] = None
@@ -37,7 +39,7 @@ class TensorSpec(NamedTuple):
 
 
 class Buffer(NamedTuple):
-    """An input or output. Entries that only a call knows are None."""
+    """An input or output. Extents and strides that only a call determines are None."""
 
     name: str
     dtype: str
@@ -48,7 +50,7 @@ class Buffer(NamedTuple):
 
 
 def format_shape(buffer: Buffer) -> str:
-    """As 1024x?, for messages."""
+    """The shape for messages, such as 1024x?."""
     return "x".join("?" if n is None else str(n) for n in buffer.shape)
 
 
@@ -57,7 +59,7 @@ def _to_buffer(pointer: Any) -> Buffer:
 
     def known(entries: Any) -> Tuple[Optional[int], ...]:
         values = entries[: info.rank]
-        if DYNAMIC not in values:  # those of a call
+        if DYNAMIC not in values:  # buffers of a resolved call have no dynamic entries
             return tuple(values)
         return tuple(None if value == DYNAMIC else value for value in values)
 
@@ -72,10 +74,10 @@ def _to_buffer(pointer: Any) -> Buffer:
 
 
 class Device(NamedTuple):
-    """Where an artifact was loaded."""
+    """The device that an artifact was loaded on."""
 
     name: str
-    #: "cpu" (also for "none"), or "gpu"
+    #: "gpu", or "cpu" (also for the device "none").
     kind: str
     ordinal: int
 
@@ -86,8 +88,10 @@ class Device(NamedTuple):
 
 
 def _pack_tensors(views: Sequence[_tensors.View]) -> Tuple[bytes, Any]:
-    """fp8moe_tensor for each view, and the memory that their pointers refer to. One array of
-    ctypes takes as long as packing all."""
+    """Packs a struct fp8moe_tensor for each view. Returns the bytes, and the memory that they point to.
+
+    One struct.pack serves all views, since a single ctypes array takes as long as packing all of them.
+    """
     numbers = [number for view in views for number in (*view.shape, *(view.strides or ()))]
     memory = (c_int64 * len(numbers))(*numbers)
     address = addressof(memory)
@@ -103,7 +107,7 @@ def _pack_tensors(views: Sequence[_tensors.View]) -> Tuple[bytes, Any]:
 
 
 class _Call:
-    """fp8moe_call: a program with every size known."""
+    """An fp8moe_call: a program whose sizes are all known."""
 
     def __init__(self, library: Library, program: int, views: Sequence[_tensors.View]):
         tensors, memory = _pack_tensors(views)
@@ -114,13 +118,13 @@ class _Call:
         del memory
         self.handle = handle
         self.library = library
-        # Not at exit, when daemon threads may still run it.
+        # No finalizer runs at exit, when daemon threads may still use the call.
         weakref.finalize(self, library.call_destroy, handle).atexit = False
         count = library.program_num_outputs(program)
         self.outputs = [_to_buffer(library.call_output(handle, i)) for i in range(count)]
         self.workspace_bytes: int = library.call_workspace_bytes(handle)
         self.workspace_align: int = library.call_workspace_align(handle)
-        # fp8moe_run_block; each argument of ctypes takes as long as packing all.
+        # Packed arguments of fp8moe_run_block: each separate ctypes argument would take as long as packing all.
         block = struct.Struct(f"=4Q{len(views) + count}Q")
         self.pack, self.block_bytes = block.pack, block.size
         self.run_block = library.call_run_block
@@ -133,7 +137,7 @@ class _Call:
         workspace: int,
         stream: int,
     ) -> None:
-        """Addresses; 0 is null."""
+        """Launches the call. All arguments are addresses; 0 is null."""
         block = self.pack(
             self.address, workspace, self.workspace_bytes, stream, *inputs, *outputs
         )
@@ -147,18 +151,20 @@ class _Call:
 
 
 class _TorchCall:
-    """A call with torch tensors of known layouts on a known device. All that a run asks torch
-    for is found once."""
+    """A call for torch tensors of fixed layouts on one device.
+
+    Everything that a run needs from torch is looked up once, here.
+    """
 
     def __init__(self, torch: Any, call: _Call, device: Any) -> None:
         self.call = call
         self.device = device
-        #: Shape, strides and type of the outputs.
+        #: Shape, strides and dtype of each output.
         self.layouts = [
             (buffer.shape, buffer.strides, _tensors.torch_dtype(torch, buffer.dtype))
             for buffer in call.outputs
         ]
-        #: Of each output a function that makes a tensor for it, wherever torch is at work.
+        #: For each output, a function that allocates it, valid on any current device.
         self._makes = self._partials(_tensors.torch_allocator(torch, device))
         self.run = self._make_run(torch)
 
@@ -166,23 +172,25 @@ class _TorchCall:
         return tuple(functools.partial(make, *layout) for layout in self.layouts)
 
     def make(self, index: int) -> Any:
-        """A tensor for that output."""
+        """Allocates one output."""
         return self._makes[index]()
 
     def _make_run(self, torch: Any) -> Callable[..., Any]:
-        """A function that puts the call into the current stream, with the addresses of its inputs and tensors for all outputs,
-        by default new ones. It returns the only output, or a tuple. It is one function, and what it needs are its own
-        variables, since eager steps spend their time here."""
+        """A function that launches the call in the current stream.
+
+        It takes the addresses of the inputs and, optionally, the output tensors, and returns the only
+        output or a tuple. Eager steps spend their time here, so it is one closure over local variables.
+        """
         call, device, ordinal = self.call, self.device, self.device.index
         pack, call_address, block_bytes = call.pack, call.address, call.block_bytes
         workspace_bytes, align = call.workspace_bytes, call.workspace_align
         address_of: Callable[[Any], int] = torch.Tensor.data_ptr
         layout = (workspace_bytes + align - 1,), (1,), torch.uint8
         make_local, get_device = _tensors.torch_local_allocator(torch, device)
-        # Functions that make the outputs, and the workspace; the second one where `get_device`, if it is there, gives this device.
+        # Allocators of the outputs and of the workspace. `local` is faster, but allocates on the current device only.
         elsewhere = self._makes, functools.partial(_tensors.torch_allocator(torch, device), *layout)
         local = self._partials(make_local), functools.partial(make_local, *layout)
-        # The address of a GPU's current stream by its number; None on the CPU.
+        # Returns the address of a GPU's current stream by device index; None on the CPU.
         get_stream = None if device.type == "cpu" else _tensors.torch_stream(torch)
         count = len(self.layouts)
 
@@ -196,7 +204,7 @@ class _TorchCall:
                 else:
                     results = tuple([make() for make in makes])
             workspace, address = None, 0
-            if workspace_bytes:  # The name keeps the memory until all is in the stream.
+            if workspace_bytes:  # this reference keeps the memory until the launch is enqueued
                 workspace = make_workspace()
                 address = address_of(workspace)
                 address += -address % align
@@ -210,13 +218,15 @@ class _TorchCall:
         return run
 
 
-#: A call and the addresses of its inputs.
+#: A resolved call and the addresses of its inputs.
 FoundCall = Tuple[_TorchCall, List[int]]
 
 
 def _torch_key(tensors: Sequence[Any]) -> Tuple[Any, List[int]]:
-    """All that a full check looks at, and addresses. RuntimeError: there are no strides, or no
-    memory."""
+    """Cache key of these tensors, with every property that a full check compares, and their addresses.
+
+    Raises RuntimeError for tensors without strides or without memory.
+    """
     key: List[Any] = []
     inputs: List[int] = []
     for tensor in tensors:
@@ -229,8 +239,7 @@ _T = TypeVar("_T")
 
 
 class _Calls(Dict[Any, _T]):
-    """Resolved calls of the last sets of shapes. Looking up is a plain dictionary's;
-    when it is full the oldest half is dropped."""
+    """A cache of resolved calls by shapes. Lookups cost one dictionary access; a full cache drops its older half."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -246,8 +255,7 @@ class _Calls(Dict[Any, _T]):
 
 
 class Program:
-    """A function of an artifact; `LoadedArtifact.program` makes it. Several threads
-    may call one program at once."""
+    """A function of an artifact, made by `LoadedArtifact.program`. Calls are thread-safe."""
 
     def __init__(self, artifact: Any, library: Library, device: str, handle: int):
         self._artifact = artifact  # owns what `handle` refers to
@@ -255,7 +263,7 @@ class Program:
         self.device = Device.of(device)
         self._handle = handle
         self._calls: _Calls[_Call] = _Calls()
-        #: What runs tensors of torch, by `_torch_key`.
+        #: Resolved calls for torch tensors, by `_torch_key`.
         self.torch_calls: _Calls[_TorchCall] = _Calls()
         self.name: str = library.program_name(handle).decode()
         self.inputs = tuple(
@@ -268,7 +276,7 @@ class Program:
         )
         self._input_names = [buffer.name for buffer in self.inputs]
         self._output_names = [buffer.name for buffer in self.outputs]
-        #: Of each input, what messages call it.
+        #: How messages name each input.
         self._input_words = [f"input '{name}'" for name in self._input_names]
         fields = tuple(_identifier(buffer.name) for buffer in self.outputs)
         self._make_result: Callable[[Sequence[Any]], Any] = _outputs_type(fields)._make
@@ -285,21 +293,23 @@ class Program:
         return f"<fp8moe program {self.name}({inputs}) -> ({outputs})>"
 
     def __call__(self, /, *args: Any, out: Any = None, stream: Any = None, **kwargs: Any) -> Any:
-        """Runs the program on its inputs, by position or by name; `inputs` says their
-        shapes, strides (in elements) and types.
+        """Runs the program on inputs given by position or by name.
 
-        Returns the output, or a named tuple of several. They are arrays of
-        NumPy, or of torch if an input is one. `out` gives tensors to write to
-        instead: a mapping from names, a sequence, or the tensor of a single
-        output. Outputs that it lacks, or has as None, are allocated. Where the
-        manifest says `may_overwrite`, an output may be the input itself. `stream`
-        is a stream of torch or CuPy, or the address of the driver's. By default it
-        is torch's current one, or the device's default without torch. A call does
-        not wait for a GPU.
+        `inputs` lists their shapes, strides (in elements) and types. A call does not wait for a GPU.
 
-        Raises TypeError for inputs or outputs that are missing, too many, or no
-        tensors. Raises InvalidArgumentError for tensors that do not fit the
-        program, before anything runs, and other subclasses of fp8moe.Error.
+        Returns the output, or a named tuple of several outputs. They are torch tensors if any
+        input is one, otherwise NumPy arrays.
+
+        `out` gives tensors to write to: a mapping from names, a sequence, or the tensor of a
+        single output. Outputs that are absent from it, or None, are allocated. Where the
+        manifest says `may_overwrite`, an output may be the input itself.
+
+        `stream` is a stream of torch or CuPy, or the address of a driver stream. The default is
+        torch's current stream, or the device's default stream without torch.
+
+        Raises TypeError for missing or surplus inputs and outputs, and for arguments that are no
+        tensors. Raises InvalidArgumentError, before anything runs, for tensors that do not fit
+        the program. Other failures are other subclasses of fp8moe.Error.
         """
         tensors: Sequence[Any] = args
         if kwargs or len(args) != len(self.inputs):
@@ -312,18 +322,20 @@ class Program:
             results = self._call_any(tensors, out, stream)
         return results[0] if len(results) == 1 else self._make_result(results)
 
-    # --- torch: what training loops do, so it is short ---------------------------
+    # --- Fast path for torch tensors, which training loops use ---------------------------
 
     def _call_torch(self, torch: Any, tensors: Sequence[Any], out: Any) -> Optional[Sequence[Any]]:
-        """The results if every tensor is torch's; else None. The key has all
-        properties that the full check compares. So tensors that passed it once pass
-        every time, except for their addresses, which the runtime checks."""
+        """The results if all tensors are torch's, otherwise None.
+
+        The cache key contains every property that the full check compares. Tensors that passed the
+        check once therefore pass it again, except for their addresses, which the runtime checks.
+        """
         tensor_type = torch.Tensor
         for tensor in tensors:
             if not isinstance(tensor, tensor_type) or tensor.is_neg():
                 return None
-        found = self.find_torch_call(torch, tensors, bool)  # without inputs no device is known
-        if found is None:  # the full check says what is wrong
+        found = self.find_torch_call(torch, tensors, bool)  # `bool` rejects an empty input list, which names no device
+        if found is None:  # the full check reports the error
             return None
         entry, inputs = found
         if out is None:
@@ -337,9 +349,11 @@ class Program:
     def find_torch_call(
         self, torch: Any, tensors: Sequence[Any], fit: Callable[[Any], bool]
     ) -> Optional[FoundCall]:
-        """For fp8moe.torch: what runs the program on these tensors of torch, none of them
-        negated lazily. Tensors unlike those before get a full check, with its errors, if they
-        `fit`; else, or where they have no memory, the result is None."""
+        """The call for these torch tensors, none of them lazily negated; fp8moe.torch uses it.
+
+        Tensors that are not in the cache get a full check, with its errors, if `fit` accepts them.
+        Returns None if it does not, or if a tensor has no memory.
+        """
         try:
             key, inputs = _torch_key(tensors)
         except RuntimeError:
@@ -352,19 +366,19 @@ class Program:
         return entry, inputs
 
     def _plan_torch(self, torch: Any, tensors: Sequence[Any]) -> "_TorchCall":
-        """Checks the tensors, and prepares what calls with others like them need."""
+        """Checks the tensors, and prepares the call that tensors of these layouts share."""
         views = [
             self._check_device(_tensors.view_torch(torch, tensor, what), what)
             for tensor, what in zip(tensors, self._input_words)
         ]
-        # Remembered with the entry, so not by `_resolve`, too.
+        # Bypasses `_resolve`, since the entry itself is cached.
         call = _Call(self._library, self._handle, views)
         return _TorchCall(torch, call, tensors[0].device)
 
     def _given_outputs(
         self, entry: "_TorchCall", given: Mapping[str, Any], tensor_type: Any
     ) -> Optional[List[Any]]:
-        """The caller's tensors; others are allocated. None if not all are torch's."""
+        """Output tensors: the caller's, or new ones. None if one of them is not torch's."""
         results = []
         for i, (buffer, layout) in enumerate(zip(entry.call.outputs, entry.layouts)):
             result = given.get(buffer.name)
@@ -379,7 +393,7 @@ class Program:
             results.append(result)
         return results
 
-    # --- Everything else ---------------------------------------------------------
+    # --- General path -------------------------------------------------------------------
 
     def _call_any(self, tensors: Sequence[Any], out: Any, stream: Any) -> List[Any]:
         device = next((t.device for t in tensors if _tensors.is_torch(t)), None)
@@ -405,8 +419,10 @@ class Program:
         return results
 
     def describe(self, /, *args: Any, **kwargs: Any) -> Dict[str, Any]:
-        """Describes a call with these inputs: all sizes and launches. An
-        input is a tensor, a shape (dense row-major) or a TensorSpec."""
+        """The sizes and launches of a call with these inputs.
+
+        An input is a tensor, a shape (dense row-major) or a TensorSpec.
+        """
         views = []
         for value, buffer in zip(self._bind(args, kwargs), self.inputs):
             what = f"input '{buffer.name}'"
@@ -419,7 +435,7 @@ class Program:
         return self._resolve(views).describe()
 
     def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> List[Any]:
-        """The inputs in order, each given exactly once."""
+        """The inputs in the program's order, each given exactly once."""
         names = self._input_names
         if not args and len(kwargs) == len(names):
             with contextlib.suppress(KeyError):
@@ -437,7 +453,7 @@ class Program:
         return [bound[name] for name in names]
 
     def _view(self, tensor: Any, buffer: Buffer, role: str, stream: int = 0) -> _tensors.View:
-        """The tensor's memory, which must be where the program runs."""
+        """The tensor's memory, which must be on the program's device."""
         what = f"{role} '{buffer.name}'"
         view = _tensors.view(tensor, what, stream)
         if view.dtype is None and view.item_bytes != DTYPE_BYTES[buffer.dtype]:
@@ -466,7 +482,7 @@ class Program:
         return call or self._calls.add(key, _Call(self._library, self._handle, views))
 
     def _outputs(self, call: _Call, out: Any, device: Any) -> List[Any]:
-        """The tensors to write to: the caller's, or new ones."""
+        """The caller's output tensors, or newly allocated ones."""
         given = self._bind_out(out)
         results = []
         for buffer in call.outputs:
@@ -503,7 +519,7 @@ class Program:
         return given
 
     def _check_output(self, tensor: Any, buffer: Buffer, stream: int = 0) -> _tensors.View:
-        """Compares the layout with what the program writes."""
+        """The memory of an output, whose layout must equal what the program writes."""
         what = f"output '{buffer.name}'"
         view = self._view(tensor, buffer, "output", stream)
         if view.readonly:
@@ -526,7 +542,7 @@ class Program:
         return view
 
     def _workspace(self, call: _Call, device: Any) -> Tuple[Any, int]:
-        """Memory for one run, and its address."""
+        """A workspace for one run: its owner and its address."""
         if call.workspace_bytes == 0:
             return None, 0
         if device is not None:
@@ -542,8 +558,7 @@ class Program:
         )
 
     def _stream(self, stream: Any, device: Any) -> ContextManager[Any]:
-        """A context manager that yields the stream's address. Inside, torch's
-        allocations belong to that stream."""
+        """A context manager that yields the stream's address, and directs torch's allocations to that stream."""
         if device is None or device.type == "cpu":
             return contextlib.nullcontext(0 if stream is None else _stream_address(stream))
         return _torch_stream(stream, device)
@@ -568,7 +583,7 @@ def _program_of(artifact: Any, name: str) -> Program:
 
 @functools.lru_cache(maxsize=None)
 def _outputs_type(fields: Tuple[str, ...]) -> Any:
-    """The type of a call's results. Programs with the same outputs share it."""
+    """The named tuple of a call's results, shared by programs with equal outputs."""
     outputs: Any = collections.namedtuple("Outputs", fields, rename=True)  # type: ignore[misc]
 
     def reduce(self: Any) -> Any:
@@ -583,7 +598,7 @@ def _make_outputs(fields: Tuple[str, ...], values: Tuple[Any, ...]) -> Any:
 
 
 def _stream_address(stream: Any) -> int:
-    """The address of a driver's stream; 0 is the default one."""
+    """The address of a driver stream; 0 is the default stream."""
     for attribute in ("cuda_stream", "ptr"):  # torch, CuPy
         stream = getattr(stream, attribute, stream)
     try:
@@ -598,7 +613,7 @@ def _stream_address(stream: Any) -> int:
 
 
 def _check_spec(spec: TensorSpec, what: str) -> _tensors.View:
-    """The view of a tensor that has no data."""
+    """The view of a tensor without data."""
 
     def integers(values: Any, name: str) -> Tuple[int, ...]:
         try:

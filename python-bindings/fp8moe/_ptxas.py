@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Where NVIDIA's assembler is."""
+"""Search for NVIDIA's assembler, ptxas."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ import shutil
 import sys
 from typing import Optional
 
-#: Where packages of Python have it, below their folder: CUDA 13's nvidia-cuda-nvcc, CUDA 12's, and Triton.
+#: Folders of ptxas in Python packages: nvidia-cuda-nvcc of CUDA 13 and of CUDA 12, and Triton.
 _PACKAGED = ("nvidia/cu13/bin", "nvidia/cuda_nvcc/bin", "triton/backends/nvidia/bin")
 
 
 def find_ptxas() -> Optional[str]:
-    """The ptxas that a compilation uses, or None if there is none: that which the compiler finds by itself
-    (docs/reference/artifacts.md), else that of a package of this Python. `pip install fp8moe[cuda]` brings one."""
+    """The ptxas for a compilation, or None: one that the compiler finds itself (docs/reference/artifacts.md), or a packaged one.
+
+    `pip install fp8moe[cuda]` brings one.
+    """
     return _find_installed() or find_packaged_ptxas()
 
 
 def find_packaged_ptxas() -> Optional[str]:
-    """The ptxas of a package, which the compiler has to be told; None where it finds another by itself."""
+    """The ptxas of a Python package, which the compiler does not search. None if the compiler finds another one itself."""
     if _find_installed():
         return None
     paths = (os.path.join(root or ".", folder, "ptxas") for folder in _PACKAGED for root in sys.path)

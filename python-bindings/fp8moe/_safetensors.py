@@ -1,8 +1,10 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Safetensors files of NumPy arrays, FP8 types included: an 8-byte length, a JSON
-header of that length, and the tensors' bytes, row-major."""
+"""Safetensors files of NumPy arrays, including FP8 types.
+
+A file holds an 8-byte length, a JSON header of that length, and the row-major bytes of the tensors.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ _Path = Union[str, "os.PathLike[str]"]
 
 
 def read(path: _Path) -> Dict[str, Any]:
-    """The arrays of a file, by name."""
+    """The arrays in a file, by name."""
     import numpy as np
 
     with open(path, "rb") as file:
@@ -45,7 +47,7 @@ def read(path: _Path) -> Dict[str, Any]:
 
 
 def write(path: _Path, arrays: Mapping[str, Any]) -> None:
-    """Writes arrays, whatever their strides, row-major."""
+    """Writes arrays of any strides, in row-major order."""
     import numpy as np
 
     header, offset = {}, 0

@@ -1,8 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Shows how a tensor lies in memory. Needs no compiler, except to read types that are
-given as text."""
+"""Shows a tensor's layout in memory. Only parsing types from text needs the compiler."""
 
 from __future__ import annotations
 
@@ -12,10 +11,10 @@ from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import _tensors
 
-#: How many rows and columns of a tensor are drawn.
+#: Number of rows and columns that are drawn.
 _ROWS, _COLUMNS = 8, 8
 
-#: What a size that is only known at run time is drawn as.
+#: Extent that stands for an unknown one in drawings.
 _UNKNOWN = 6
 
 _Extents = Tuple[Optional[int], ...]
@@ -26,13 +25,13 @@ class _Layout(NamedTuple):
 
     title: str
     shape: _Extents
-    #: None if the layout is one of blocks.
+    #: None for a blocked layout.
     strides: Optional[_Extents]
     notes: List[str]
 
 
 class Picture:
-    """How a tensor lies in memory, as text and for notebooks."""
+    """A drawing of a tensor's layout, as text and, in notebooks, as HTML."""
 
     def __init__(self, layout: _Layout) -> None:
         self._layout = layout
@@ -47,12 +46,12 @@ class Picture:
 
     def _rows(self) -> List[int]:
         rows = self._shape[-2] if len(self._shape) > 1 else 1
-        if self._layout.strides is None and rows > _ROWS:  # what a block does shows further down
+        if self._layout.strides is None and rows > _ROWS:  # more rows, since the pattern of a block continues further down
             return [row for row in (0, 1, 2, 31, 32, 64, 96, 127, 128) if row < rows]
         return list(range(min(rows, _ROWS)))
 
     def _table(self) -> List[List[str]]:
-        """Offsets of the last two dimensions, the first row and column are heads."""
+        """Memory offsets over the last two dimensions. The first row and column hold indices."""
         rank = len(self._shape)
         if rank == 0 or 0 in self._shape:
             return []
@@ -74,7 +73,7 @@ class Picture:
         return caption
 
     def _order(self) -> str:
-        """The first elements in the order of memory."""
+        """The first elements in memory order."""
         table = self._table()
         if self._layout.strides is None or len(table) < 2 or len(self._shape) < 2:
             return ""
@@ -108,7 +107,7 @@ class Picture:
             for j, cell in enumerate(row):
                 if i == 0 or j == 0:
                     cells.append(f"<th>{cell}</th>")
-                else:  # what is near in memory has a similar colour
+                else:  # elements that are close in memory get similar colors
                     hue = 220 - 200 * int(cell) // last
                     cells.append(f'<td style="background:hsl({hue},70%,80%);color:#000">{cell}</td>')
             rows.append("<tr>" + "".join(cells) + "</tr>")
@@ -120,7 +119,7 @@ class Picture:
 
 
 def _blocked_offset(shape: Sequence[int], index: Sequence[int]) -> int:
-    """Tiles of 128 rows by 4 columns of 512 bytes, row block after row block."""
+    """Byte offset in blocks of 128 rows by 4 columns, 512 bytes each, in row-major order of blocks."""
     row, column = index[-2:]
     tiles_per_row = -(-shape[-1] // 4)
     expert = index[0] if len(index) == 3 else 0
@@ -152,7 +151,7 @@ def _text(values: _Extents) -> str:
 
 
 def _of_encoding(encoding: Any) -> List[str]:
-    """Notes on what an attribute says besides the order."""
+    """Notes on everything but the order in a layout attribute."""
     notes = []
     parameters = encoding.parameters
     if encoding.mnemonic == "scale_blocked":
@@ -175,7 +174,7 @@ def _of_tensor_type(tensor_type: Any) -> _Layout:
 
 
 def _of_attribute(attribute: Any) -> _Layout:
-    """A layout alone, drawn on an example."""
+    """A layout attribute, drawn with an example shape."""
     parameters = attribute.parameters
     if attribute.mnemonic == "scale_blocked":
         return _Layout(str(attribute), (256, 8), None, _of_encoding(attribute))
@@ -207,9 +206,9 @@ def _of_tensor(tensor: Any) -> _Layout:
 
 
 def picture(what: Any) -> Picture:
-    """The picture that `show` shows, as an object."""
+    """The drawing that `show` displays."""
     if isinstance(what, str):
-        from . import ir  # the text of a type or of a layout
+        from . import ir  # only text needs the compiler
 
         context = ir.current_context()
         what = (ir.Attribute if what.lstrip().startswith("#") else ir.Type).parse(context, what)
@@ -227,9 +226,11 @@ def picture(what: Any) -> Picture:
 
 
 def show(what: Any) -> None:
-    """Shows how a tensor lies in memory. Takes a tensor type or a layout of fp8moe.ir
-    or its text, an input or output of a program, or an array or tensor.
-    Prints, and draws in a notebook."""
+    """Shows a tensor's layout in memory: prints it, or displays it in a notebook.
+
+    Takes an array or tensor, an input or output of a program, or a tensor type or layout of fp8moe.ir,
+    also as text.
+    """
     found = picture(what)
     ipython: Any = sys.modules.get("IPython")
     if ipython is not None and ipython.get_ipython() is not None:

@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Pictures as SVG text: for the report as a page, and for the plots and drawings of the documents."""
+"""SVG pictures, for the HTML reports, and for plots and drawings in the documentation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import html
 import math
 from typing import Callable, Iterable, List, Optional, Sequence, Tuple
 
-# Readable on the canvas's own light ground, in light and dark pages alike.
+# Colors that are readable on the canvas's light background, on light and dark pages.
 INK, GREY, PALE, GROUND = "#1f2933", "#7b8794", "#d9dee4", "#fbfcfd"
 COLORS = ["#0b6e99", "#d9730d", "#448361", "#ad1a72", "#6940a5", "#b59a00", "#9f6b53", "#c4554d"]
 
@@ -17,7 +17,7 @@ Scale = Callable[[float], float]
 
 
 class Canvas:
-    """Collects shapes; `str` is the picture."""
+    """A picture in progress; `str` gives the SVG text."""
 
     def __init__(self, width: float, height: float, title: str) -> None:
         self.width, self.height, self.title = width, height, title
@@ -49,7 +49,7 @@ class Canvas:
         self.add("text", text, x=x, y=y, text_anchor=anchor, font_size=size, fill=fill, **more)
 
     def box(self, x: float, y: float, width: float, height: float, label: str, fill: str = PALE, ink: str = INK, size: float = 12) -> None:
-        """A rectangle with lines of text in its middle."""
+        """Draws a rectangle with centered lines of text."""
         self.rect(x, y, width, height, fill, rx=4)
         lines = label.split("\n")
         for number, line in enumerate(lines):
@@ -65,7 +65,7 @@ class Canvas:
         y_name: str,
         is_linear: bool = False,
     ) -> Tuple[Scale, Scale]:
-        """Draws ticks at `xs` and `ys`, and returns the functions from values to places; both scales are logarithmic, or linear."""
+        """Draws axes with ticks at `xs` and `ys`, logarithmic by default. Returns the functions from values to positions."""
         left, top, right, bottom = box
         share = _linear_share if is_linear else _logarithmic_share
 

@@ -1,8 +1,10 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Tensors of any library as address, shape and strides; no library is imported
-that the caller does not already use."""
+"""Tensors of any library as address, shape and strides.
+
+No library is imported that the caller has not imported.
+"""
 
 from __future__ import annotations
 
@@ -15,25 +17,25 @@ from ._library import DTYPE_CODES, Error, InvalidArgumentError
 
 
 class View(NamedTuple):
-    """A tensor's memory. Strides are in elements; None is dense row-major."""
+    """A tensor's memory. Strides count elements; None means dense and row-major."""
 
     pointer: Optional[int]
     shape: Tuple[int, ...]
     strides: Optional[Tuple[int, ...]]
-    #: Name as in the manifest, or None if the tensor's library cannot say.
+    #: Element type as the manifest names it, or None if the tensor's library cannot say.
     dtype: Optional[str]
     #: "cpu" or "gpu"; None if there is no memory.
     device: Optional[str]
-    #: The GPU's number if it is known.
+    #: Index of the GPU, if it is known.
     ordinal: Optional[int] = None
     readonly: bool = False
-    #: What keeps the memory alive.
+    #: Object that keeps the memory alive.
     owner: Any = None
-    #: Bytes of an element, if the tensor's library says no more.
+    #: Bytes of an element where `dtype` is None.
     item_bytes: Optional[int] = None
 
 
-#: Element types by the names that NumPy with ml_dtypes and torch use.
+#: Element types by the names that torch and NumPy (with ml_dtypes) use.
 _DTYPES = {
     "bool": "BOOL",
     "uint8": "U8",
@@ -57,7 +59,7 @@ _DTYPES = {
 _NAMES = {name: ours for ours, name in _DTYPES.items()}
 assert set(_NAMES) == set(DTYPE_CODES)
 
-#: (code, bits) of DLPack; 7 to 14 are its 8-bit floats.
+#: Element types by DLPack's (type code, bits). The codes 7 to 14 are 8-bit floats.
 _DLPACK_DTYPES = {
     (0, 8): "I8", (0, 16): "I16", (0, 32): "I32", (0, 64): "I64",
     (1, 8): "U8", (1, 16): "U16", (1, 32): "U32", (1, 64): "U64",
@@ -67,7 +69,7 @@ _DLPACK_DTYPES = {
     (12, 8): "F8_E5M2", (13, 8): "F8_E5M2FNUZ", (14, 8): "F8_E8M0",
 }  # fmt: skip
 
-# DLPack's kinds of devices: memory that the host can read, and GPUs.
+# DLPack's device types: memory that the host can read, and memory of GPUs.
 _DLPACK_HOST = (1, 3, 11)
 _DLPACK_GPU = (2, 10, 13)
 
@@ -101,7 +103,7 @@ class _DLManagedTensorVersioned(ctypes.Structure):
 _DLPACK_MAJOR = 1
 _DLPACK_READ_ONLY = 1
 
-# Objects of our own: the attributes of ctypes.pythonapi are shared with all of Python.
+# Separate function objects, since setting argtypes on ctypes.pythonapi would affect every other user of it.
 _capsule_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
     ("PyCapsule_IsValid", ctypes.pythonapi)
 )
@@ -121,7 +123,7 @@ def is_numpy(tensor: Any) -> bool:
 
 
 def row_major(shape: Sequence[int]) -> Tuple[int, ...]:
-    """The strides of a dense tensor. Extents of 0 count as 1."""
+    """The strides of a dense row-major tensor. Extents of 0 count as 1."""
     strides = [1] * len(shape)
     for i in range(len(shape) - 1, 0, -1):
         strides[i - 1] = strides[i] * max(shape[i], 1)
@@ -129,8 +131,7 @@ def row_major(shape: Sequence[int]) -> Tuple[int, ...]:
 
 
 def complete_strides(shape: Sequence[int], strides: Sequence[Optional[int]]) -> Tuple[int, ...]:
-    """Strides in which those that are not known (None) follow densely, outside of
-    those that are."""
+    """Replaces unknown strides (None), so that their dimensions lie densely around those with known strides."""
     span = max((stride * max(n, 1) for stride, n in zip(strides, shape) if stride), default=1)
     result = []
     for stride, extent in zip(reversed(strides), reversed(shape)):
@@ -151,14 +152,16 @@ def _element_strides(strides: Any, item_bytes: int, what: str) -> Tuple[int, ...
 
 @functools.lru_cache(maxsize=None)
 def _dtype_name(dtype: Any) -> Optional[str]:
-    """Our name of a type of NumPy or torch, or None. Remembered, because NumPy
-    takes microseconds to find its own name."""
+    """The manifest's name of a dtype of NumPy or torch, or None.
+
+    Results are cached, because NumPy takes microseconds to compute `dtype.name`.
+    """
     name = getattr(dtype, "name", None) or str(dtype).removeprefix("torch.")
     return _DTYPES.get(name) if getattr(dtype, "isnative", True) else None
 
 
 def require_dtype(dtype: Any, what: str) -> str:
-    """Our name of a type of NumPy or torch. Raises InvalidArgumentError for others."""
+    """The manifest's name of a dtype of NumPy or torch. Raises InvalidArgumentError if there is none."""
     name = _dtype_name(dtype)
     if name is None:
         raise InvalidArgumentError(
@@ -168,7 +171,7 @@ def require_dtype(dtype: Any, what: str) -> str:
 
 
 def _view_numpy(array: Any, what: str) -> View:
-    ma: Any = sys.modules.get("numpy.ma")  # importing it takes 9 ms, and without it nobody has a masked array
+    ma: Any = sys.modules.get("numpy.ma")  # importing it takes 9 ms; no masked array exists before somebody imports it
     if ma is not None and isinstance(array, ma.MaskedArray):
         raise InvalidArgumentError(f"{what}: is a masked array, whose mask would be lost")
     return View(
@@ -191,11 +194,11 @@ def view_torch(torch: Any, tensor: Any, what: str) -> View:
     if tensor.layout is not torch.strided:
         raise InvalidArgumentError(f"{what}: has layout {tensor.layout}, expected torch.strided")
     dtype = require_dtype(tensor.dtype, what)
-    if tensor.is_neg():  # the memory holds the values with the other sign
+    if tensor.is_neg():  # the memory holds the values with the opposite sign
         raise InvalidArgumentError(f"{what}: is negated lazily; call resolve_neg() first")
     try:
         pointer = tensor.data_ptr()
-    except RuntimeError as error:  # of torch's transformations, or a fake one
+    except RuntimeError as error:  # a functorch wrapper or a fake tensor
         raise InvalidArgumentError(f"{what}: has no memory of its own: {error}") from None
     return View(
         pointer,
@@ -213,7 +216,7 @@ def _view_cuda_array(tensor: Any, what: str) -> View:
     pointer, readonly = interface["data"]
     typestr = interface["typestr"]
     order, kind, item_bytes = typestr[0], typestr[1], int(typestr[2:])
-    # Opaque types ("V2") are how libraries pass what NumPy does not know.
+    # Libraries pass types that NumPy lacks, such as bfloat16, as opaque bytes ("V2").
     prefix = {"i": "I", "u": "U", "f": "F"}.get(kind, "no ")
     dtype = {"b": "BOOL", "V": None}.get(kind, f"{prefix}{8 * item_bytes}")
     if order not in "<|" or (dtype is not None and dtype not in DTYPE_CODES):
@@ -236,10 +239,10 @@ def _view_cuda_array(tensor: Any, what: str) -> View:
 
 
 def _to_capsule(tensor: Any, stream: int) -> Any:
-    """The tensor's DLPack capsule, of version 1 if its library knows that."""
+    """The tensor's DLPack capsule, versioned if its library supports that."""
     arguments: Any = {}
     if hasattr(tensor, "__dlpack_device__") and tensor.__dlpack_device__()[0] in _DLPACK_GPU:
-        arguments["stream"] = stream or 1  # which shall wait for the data; 1 is the default one
+        arguments["stream"] = stream or 1  # the stream that waits for the data; 1 is the legacy default stream
     try:
         return tensor.__dlpack__(max_version=(_DLPACK_MAJOR, 0), **arguments)
     except TypeError:
@@ -247,7 +250,7 @@ def _to_capsule(tensor: Any, stream: int) -> Any:
 
 
 def _view_dlpack(tensor: Any, what: str, stream: int) -> View:
-    # The capsule is kept and not consumed: it frees the tensor with its own end.
+    # The capsule stays unconsumed, so that its destructor releases the tensor.
     capsule = _to_capsule(tensor, stream)
     readonly = False
     if _capsule_is_valid(capsule, b"dltensor_versioned"):
@@ -285,9 +288,11 @@ def _view_dlpack(tensor: Any, what: str, stream: int) -> View:
 
 
 def view(tensor: Any, what: str, stream: int = 0) -> View:
-    """The memory of a NumPy array, a torch tensor, or anything with
-    __cuda_array_interface__ or __dlpack__, for work in `stream`. `what` names it in
-    messages."""
+    """The memory of a tensor, for kernels that will run in `stream`.
+
+    Accepts NumPy arrays, torch tensors, and objects with __cuda_array_interface__ or
+    __dlpack__. `what` names the tensor in messages.
+    """
     if is_numpy(tensor):
         return _view_numpy(tensor, what)
     if is_torch(tensor):
@@ -303,7 +308,7 @@ def view(tensor: Any, what: str, stream: int = 0) -> View:
 
 
 def numpy_dtype(dtype: str) -> Any:
-    """The NumPy type of that name; ml_dtypes provides those that NumPy lacks."""
+    """The NumPy dtype for a manifest name; ml_dtypes provides those that NumPy lacks."""
     import numpy
 
     name = _NAMES[dtype]
@@ -317,7 +322,7 @@ def numpy_dtype(dtype: str) -> Any:
 
 
 def numpy_bytes(count: int, align: int) -> Any:
-    """An uninitialised array of `count` bytes at a multiple of `align`."""
+    """An uninitialised array of `count` bytes whose address is a multiple of `align`."""
     import numpy
 
     storage = numpy.empty(count + align - 1, numpy.uint8)
@@ -326,7 +331,7 @@ def numpy_bytes(count: int, align: int) -> Any:
 
 
 def numpy_empty(dtype: str, shape: Any, strides: Any, count: int, align: int) -> Any:
-    """An uninitialised array of that layout over `count` bytes."""
+    """An uninitialised array of this layout, in `count` bytes aligned to `align`."""
     import numpy
 
     element = numpy_dtype(dtype)
@@ -339,13 +344,13 @@ def numpy_empty(dtype: str, shape: Any, strides: Any, count: int, align: int) ->
 
 
 def torch_dtype(torch: Any, dtype: str) -> Any:
-    """torch's type of that name; a torch that lacks it gets bytes."""
+    """torch's dtype for a manifest name; uint8 where this torch lacks it."""
     return getattr(torch, _NAMES[dtype], torch.uint8)
 
 
 @functools.lru_cache(maxsize=None)
 def torch_allocator(torch: Any, device: Any) -> Callable[[Any, Any, Any], Any]:
-    """A function of shape, strides and type that makes an uninitialised tensor on the device."""
+    """A function (shape, strides, dtype) that makes an uninitialised tensor on the device."""
 
     def make(shape: Any, strides: Any, dtype: Any) -> Any:
         return torch.empty_strided(shape, strides, dtype=dtype, device=device)
@@ -355,8 +360,12 @@ def torch_allocator(torch: Any, device: Any) -> Callable[[Any, Any, Any], Any]:
 
 @functools.lru_cache(maxsize=None)
 def torch_local_allocator(torch: Any, device: Any) -> Tuple[Callable[[Any, Any, Any], Any], Optional[Callable[[], int]]]:
-    """Such a function that takes half the time, where torch has it for its own compiler. If there is another one with it,
-    it is right only while that gives the device's number."""
+    """A faster allocator with the arguments of `torch_allocator`, and a query for the current device.
+
+    torch's compiler uses this allocator, which takes half the time. It allocates on the current
+    device, so it may be used only while the query returns the device's index. The query is None
+    where any current device is right.
+    """
     guards = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
     make = getattr(guards, f"_empty_strided_{device.type}", None)
     get_device = getattr(torch._C, "_cuda_getDevice", None) if device.type == "cuda" else None
@@ -366,14 +375,14 @@ def torch_local_allocator(torch: Any, device: Any) -> Tuple[Callable[[Any, Any, 
 
 
 def torch_empty(dtype: str, shape: Any, strides: Any, device: Any) -> Any:
-    """An uninitialised tensor of that layout."""
+    """An uninitialised tensor of this layout."""
     torch: Any = sys.modules["torch"]
     return torch_allocator(torch, device)(shape, strides, torch_dtype(torch, dtype))
 
 
 @functools.lru_cache(maxsize=None)
 def torch_stream(torch: Any) -> Callable[[int], int]:
-    """A function from a device's number to the address of its current stream."""
-    # torch's own compiler uses it; a Stream object takes ten times as long.
+    """A function that returns the address of a device's current stream, by the device's index."""
+    # torch's compiler uses this query; making a Stream object takes ten times as long.
     get: Optional[Callable[[int], int]] = getattr(torch._C, "_cuda_getCurrentRawStream", None)
     return get or (lambda ordinal: int(torch.cuda.current_stream(ordinal).cuda_stream))

@@ -1,7 +1,10 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The programs of a wheel: fp8moe-compile and fp8moe-opt are parts of the extension, fp8moe-run is a file."""
+"""Command-line entry points of a wheel.
+
+fp8moe-compile and fp8moe-opt run inside the extension; fp8moe-run is an executable.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ def _run_part(name: str) -> NoReturn:
     except ImportError as error:
         sys.exit(f"{name}: error: this installation has no compiler ({error}); 'pip install fp8moe', without fp8moe-runtime beside it")
 
-    # The tool ends by these as a program of its own would; Python notes the first and ignores the other.
+    # These signals end the process as they would end a native tool. Python would raise KeyboardInterrupt, and ignore SIGPIPE.
     for number in (signal.SIGINT, signal.SIGPIPE):
         signal.signal(number, signal.SIG_DFL)
     sys.exit(_mlir.run_tool([name.encode(), *map(os.fsencode, sys.argv[1:])]))

@@ -1,9 +1,9 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Whether a folder of artifacts can be changed by nobody but trusted users: an artifact is code.
+"""Checks that only trusted users can change a folder of artifacts, since an artifact is code.
 
-Trusted are this user, root, and the users that FP8MOE_TRUST names.
+Trusted users are this user, root, and the users in FP8MOE_TRUST.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 class Untrusted(PermissionError):
-    """Somebody else could have written an artifact; `strerror` says how, and what to do."""
+    """An untrusted user could have written an artifact. `strerror` says how, and what to do."""
 
     def __init__(self, text: str) -> None:
         super().__init__(errno.EPERM, text)
@@ -29,8 +29,10 @@ class Untrusted(PermissionError):
 
 
 def require_trusted(root: str, below: Iterable[str]) -> None:
-    """Raises Untrusted if a user who is not trusted can change `root` or the paths `below` it, or put something in the
-    place of `root`. A folder that this package lies below is not checked: it could be used to replace the package itself."""
+    """Raises Untrusted if an untrusted user can change `root` or the paths `below` it, or replace `root`.
+
+    Folders above this package are not checked, since they could be used to replace the package itself.
+    """
     for path in list_above(root):
         status = os.stat(path)
         if (status.st_dev, status.st_ino) not in _list_above_package():
@@ -40,7 +42,7 @@ def require_trusted(root: str, below: Iterable[str]) -> None:
 
 
 def require_own(paths: Iterable[str]) -> None:
-    """Raises Untrusted if one is a symbolic link, belongs to a user who is not trusted, or can be written by others."""
+    """Raises Untrusted if a path is a symbolic link, belongs to an untrusted user, or is writable by others."""
     for path in paths:
         _require(path, os.lstat(path), "write to")
 
@@ -58,7 +60,7 @@ def _require(path: str, status: os.stat_result, able: str, unless: int = 0) -> N
 
 
 def list_above(path: str) -> Iterator[str]:
-    """The folders whose entries decide what `path` is: those above it, and above what symbolic links among them name."""
+    """The folders whose entries determine `path`: its ancestors, and those of the targets of symbolic links among them."""
     while path != os.path.dirname(path):
         if os.path.islink(path):
             yield from list_above(os.path.join(os.path.dirname(path), os.readlink(path)))
@@ -84,9 +86,9 @@ def _list_trusted() -> Set[int]:
 
 @functools.lru_cache(maxsize=None)
 def _overflow_uid() -> Optional[int]:
-    """The owner that files of all users outside of this user namespace seem to have; None in the namespace of all users."""
+    """The user id that stands for all users outside of this user namespace; None in the initial namespace."""
     try:
         with open("/proc/self/uid_map", encoding="ascii") as ids, open("/proc/sys/kernel/overflowuid", encoding="ascii") as overflow:
             return None if ids.read().split() == ["0", "0", str(2**32 - 1)] else int(overflow.read())
-    except OSError:  # without /proc nobody can tell; the kernel's default
+    except OSError:  # without /proc, assume a user namespace with the kernel's default
         return 65534

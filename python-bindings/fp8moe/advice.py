@@ -1,13 +1,13 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Predicts which matmuls of a model are worth FP8, before anything is trained and without a GPU.
+"""Predicts which matmuls of a model are worth FP8, before training and without a GPU.
 
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config)
     print(fp8moe.advise(model, tokens=8192))
 
-The decisions are those of the compiler (docs/users/precision.md): it is asked about matmuls with the model's sizes.
+The compiler decides (docs/users/precision.md), for matmuls with the sizes of the model's layers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["Advice", "Matmul", "MatmulAdvice", "advise", "find_matmuls"]
 
 @dataclass(frozen=True)
 class Matmul:
-    """The weights of a module: [N, K] of a linear layer, [experts, N, K] of experts, and how many layers have such."""
+    """Weights of a module, [N, K] of a linear layer or [experts, N, K], and the number of layers that have them."""
 
     name: str
     N: int
@@ -41,7 +41,7 @@ class Matmul:
 
 @dataclass(frozen=True)
 class MatmulAdvice:
-    """The decision about one use of a matmul. Times are predicted, in microseconds, None where they are not."""
+    """The decision for one use of a matmul. Times are predicted, in microseconds; None where there is no prediction."""
 
     matmul: Matmul
     use: str
@@ -57,14 +57,14 @@ class MatmulAdvice:
 
 @dataclass(frozen=True)
 class Advice:
-    """Result of `advise`: `str(advice)` is a table, `advice.matmuls` has its lines as data."""
+    """Result of `advise`: `str(advice)` is a table, and `advice.matmuls` holds its lines."""
 
     matmuls: Tuple[MatmulAdvice, ...]
     tokens: int
     target: str
     recipe: str
     policy: str
-    #: Of all experts of a layer together; None where the model has none.
+    #: Rows of all experts of a layer together; None if the model has no experts.
     expert_rows: Optional[int] = None
 
     def _sum(self, what: str) -> float:
@@ -72,21 +72,21 @@ class Advice:
 
     @property
     def bf16_us(self) -> float:
-        """All matmuls in bf16."""
+        """Time with all matmuls in bf16."""
         return self._sum("bf16_us")
 
     @property
     def fp8_us(self) -> float:
-        """All of them in FP8, but those that cannot be."""
+        """Time with all matmuls in FP8 that can be."""
         return self._sum("fp8_us")
 
     @property
     def chosen_us(self) -> float:
-        """As decided."""
+        """Time with the decisions that were made."""
         return self._sum("chosen_us")
 
     def find(self, name: str, use: str) -> MatmulAdvice:
-        """The line of a module, by its name in the table."""
+        """The line of a module, by its name in the table, and use."""
         for line in self.matmuls:
             if line.matmul.name == name and line.use == use:
                 return line
@@ -121,7 +121,7 @@ class Advice:
         return f"<pre>{escape(str(self))}</pre>"
 
     def plot(self, path: Optional[str] = None) -> Any:
-        """Draws how much faster FP8 is over the size of the weights (needs matplotlib); saved to `path` if there is one."""
+        """Plots the speedup of FP8 over the size of the weights, with matplotlib. Also saves the plot to `path`, if given."""
         try:
             import matplotlib.pyplot as plt  # type: ignore[import-not-found,unused-ignore]
         except ModuleNotFoundError as error:
@@ -144,15 +144,16 @@ class Advice:
 
 # --- What a model has ---------------------------------------------------------------
 
-#: Names of recipes.USES in the compiler, in the same order.
+#: The compiler's names of recipes.USES, in the same order.
 _USES = ("forward", "dgrad", "wgrad")
 
 
 def find_matmuls(model: Any) -> List[Matmul]:
-    """The linear layers and experts of a torch module, one entry for each name; weights may be on the meta device.
+    """The linear layers and experts of a torch module, by name. Weights may be on the device "meta".
 
-    Experts are parameters with three dimensions, [experts, N, K] or [experts, K, N]. The second order is that of modules whose attribute
-    `is_transposed` is true (gpt-oss of transformers), or whose projections fit only so (Llama 4)."""
+    Experts are 3-dimensional parameters, [experts, N, K] or [experts, K, N]. The second order applies to modules whose attribute
+    `is_transposed` is true (gpt-oss of transformers), and to projections whose shapes only match that way (Llama 4).
+    """
     found = []
     for name, module in model.named_modules():
         if hasattr(module, "in_features") and hasattr(module, "out_features"):
@@ -165,7 +166,7 @@ def find_matmuls(model: Any) -> List[Matmul]:
             path = f"{name}.{key}" if name else key
             shape = _get_shape(path, parameter)
             rows = getattr(module, "ffn_hidden_size", 0)
-            if len(shape) == 2 and rows and shape[0] == rows * getattr(module, "moe_num_experts", 0):  # DBRX: those of all experts
+            if len(shape) == 2 and rows and shape[0] == rows * getattr(module, "moe_num_experts", 0):  # DBRX stores the rows of all experts in one matrix
                 shape = (shape[0] // rows, rows, shape[1])
                 is_transposed = key == "w2"
             if len(shape) == 3:
@@ -175,7 +176,7 @@ def find_matmuls(model: Any) -> List[Matmul]:
 
 
 def _get_shape(path: str, parameter: Any) -> Tuple[int, ...]:
-    """Returns the shape of the whole parameter, also where ZeRO-3 of DeepSpeed has divided it."""
+    """The shape of the whole parameter, even if ZeRO-3 of DeepSpeed has partitioned it."""
     shape = tuple(map(int, getattr(parameter, "ds_shape", parameter.shape)))
     if shape == (0,):
         raise ValueError(
@@ -185,7 +186,7 @@ def _get_shape(path: str, parameter: Any) -> Tuple[int, ...]:
 
 
 def _is_transposed(module: Any) -> bool:
-    """Whether experts are stored [experts, K, N]. Both projections say it where no attribute does (Llama 4)."""
+    """Whether experts are stored as [experts, K, N]. Without the attribute, the shapes of both projections decide (Llama 4)."""
     shapes = [tuple(getattr(getattr(module, name, None), "shape", ())) for name in ("gate_up_proj", "down_proj")]
     if all(len(shape) == 3 for shape in shapes):
         (_, first, second), (_, width, hidden) = shapes
@@ -213,7 +214,7 @@ def _read(model: Any) -> List[Matmul]:
         if not all(isinstance(size, Integral) for size in (*shape, matmul.count)):
             raise TypeError(f"{matmul.name}: expected sizes that are integers, found {matmul}")
         if shapes.setdefault(matmul.name, shape) != shape:
-            # Decisions are found again by name.
+            # The decisions are looked up by name.
             raise ValueError(
                 f"{matmul.name}: expected one size for each name, found {shapes[matmul.name]} and {shape} "
                 "(N, K, experts); give them names of their own"
@@ -228,7 +229,7 @@ def _read(model: Any) -> List[Matmul]:
 
 
 def _merge_layers(matmuls: Iterable[Matmul], filters: Sequence[str]) -> Iterator[Tuple[Matmul, str]]:
-    """Layers with equal sizes as one, whose name has `*` for their numbers; and the name of the first of them."""
+    """Merges layers of equal sizes into one, with `*` for layer numbers. Also yields the name of its first layer."""
     merged: Dict[Tuple[Any, ...], List[Matmul]] = {}
     for m in matmuls:
         pattern = re.sub(r"(?<=\.)\d+(?=\.)", "*", m.name)
@@ -241,7 +242,7 @@ def _merge_layers(matmuls: Iterable[Matmul], filters: Sequence[str]) -> Iterator
 
 
 def _group_siblings(entries: Iterable[Tuple[Matmul, str]]) -> Iterator[List[Tuple[Matmul, str]]]:
-    """Matmuls that read one tensor, together."""
+    """Groups of matmuls that read the same tensor."""
     groups: Dict[Tuple[Any, ...], List[Tuple[Matmul, str]]] = {}
     for index, (matmul, name) in enumerate(entries):
         parent, _, leaf = matmul.name.rpartition(".")
@@ -254,22 +255,22 @@ def _group_siblings(entries: Iterable[Tuple[Matmul, str]]) -> Iterator[List[Tupl
 # --- IR ---------------------------------------------------------------------------
 
 
-#: More share no less of a quantization than a percent.
+#: Beyond this number, each microbatch's share of a quantization is under two percent.
 _MOST_MICROBATCHES = 64
 
-#: Prefix of the names of matmuls that pay for the quantization of others' weights.
+#: Name prefix of the extra matmuls that account for quantizing weights which other matmuls reuse.
 _PAID = "paid"
 
 
 def _operation(experts: int) -> Tuple[str, str, List[str]]:
-    """Name and groups of a matmul, and the input that these need."""
+    """Name and groups clause of a matmul operation, and the function input that the clause needs."""
     if not experts:
         return "linear", "", []
     return "grouped_matmul", f" groups(%ends : tensor<{experts}xi32>)", [f"%ends: tensor<{experts}xi32>"]
 
 
 def _pay(use: str, weights: str, type: str, name: str, inputs: List[str], results: List[Tuple[str, str]]) -> str:
-    """Returns a matmul of few rows that is always FP8. It pays for the quantization of `weights`, which other matmuls then share."""
+    """A small FP8 matmul that reads `weights`. It bears the cost of quantizing them, so that other matmuls reuse the result."""
     *experts, k, n = type.partition("xbf16")[0].removeprefix("tensor<").split("x")
     inputs.append(f"%few{name}: tensor<16x{k}xbf16>")
     results.append((f"%paid{name}", f"tensor<16x{n}xbf16>"))
@@ -281,7 +282,7 @@ def _pay(use: str, weights: str, type: str, name: str, inputs: List[str], result
 
 
 def _forward_ir(index: int, group: List[Tuple[Matmul, str]], rows: int, paid: int = 0) -> str:
-    """A function with the forward matmuls of modules that read one tensor, whose quantized weights so many others read, too."""
+    """A function with the forward matmuls of modules that read the same tensor. `paid` matmuls also read each of the weights."""
     k, experts = group[0][0].K, group[0][0].experts
     operation, groups, ends = _operation(experts)
     stack, order, columns = (f"{experts}x", "[0, 2, 1]", "#expert_columns") if experts else ("", "[1, 0]", "#columns")
@@ -301,7 +302,7 @@ def _forward_ir(index: int, group: List[Tuple[Matmul, str]], rows: int, paid: in
 
 
 def _backward_ir(index: int, group: List[Tuple[Matmul, str]], rows: int, paid: int = 0) -> str:
-    """A function with their gradients."""
+    """A function with the gradients of these modules."""
     k, experts = group[0][0].K, group[0][0].experts
     operation, groups, ends = _operation(experts)
     inputs, body = [f"%x: tensor<{rows}x{k}xbf16>", *ends], []
@@ -331,7 +332,7 @@ def _function_ir(name: str, inputs: List[str], body: List[str], results: List[Tu
 
 
 def _quote(text: str) -> str:
-    """A string of MLIR."""
+    """A quoted string in MLIR's syntax."""
     escaped = (chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in text.encode())
     return '"' + "".join(escaped) + '"'
 
@@ -346,7 +347,7 @@ def _option(name: str, value: str) -> str:
 
 
 def _decide(text: str, target: str, options: str) -> Dict[Tuple[str, str], Precision]:
-    """The decisions of the compiler, by name and use."""
+    """The compiler's decisions, by name and use."""
     module = Module.parse(_ALIASES + text, "<the model>")
     module.run(f"builtin.module(fp8moe-attach-target{{chip={target}}},fp8moe-select-precision{{{options}}})")
     decided: Dict[Tuple[str, str], Precision] = {}
@@ -359,8 +360,11 @@ def _decide(text: str, target: str, options: str) -> Dict[Tuple[str, str], Preci
 
 
 def decide_rows(matmul: Matmul, rows: Sequence[int], target: str, card: str = "") -> Dict[Tuple[str, str, int], bool]:
-    """Whether the compiler would multiply experts in FP8, by kind, use (recipes.USES) and number of rows: "call" where each call
-    quantizes the weights, "kept" where something else in the program, which is FP8 already, reads the same quantized weights."""
+    """Whether the compiler chooses FP8 for experts, by kind, use (recipes.USES) and number of rows.
+
+    "call" means that each call quantizes the weights. "kept" means that another FP8 matmul of the program reads the same
+    quantized weights.
+    """
     text, index = "", 0
     for count in rows:
         for kind in ("call", "kept"):
@@ -381,16 +385,16 @@ def decide_rows(matmul: Matmul, rows: Sequence[int], target: str, card: str = ""
 # --- The answer ---------------------------------------------------------------------
 
 
-#: How configurations of transformers and torchtitan call the number of experts of each token.
+#: Names, in configurations of transformers and torchtitan, of the number of experts per token.
 _PER_TOKEN = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "moe_k", "top_k")
 
 
 def _list_configs(config: Any) -> List[Any]:
-    """`config` and those in it, as models of text and images have one for the text."""
+    """`config` and its nested configurations; multimodal models keep one for text."""
     left = [config]
     try:
         left.append(config.get_text_config())
-    except (AttributeError, ValueError):  # ValueError: there are several, which are members
+    except (AttributeError, ValueError):  # get_text_config raises ValueError if there are several, which are members
         pass
     configs: List[Any] = []
     while left:
@@ -404,15 +408,15 @@ def _list_configs(config: Any) -> List[Any]:
 
 
 def _experts_per_token(model: Any) -> int:
-    """How many experts a token goes to, as the model's configuration says it."""
+    """The number of experts per token in the model's configuration."""
     root = getattr(model, "config", None)
-    # In configurations of transformers, which have a model_type, `top_k` is how many tokens are sampled from.
+    # In transformers, whose configurations have a model_type, `top_k` is an option of sampling.
     names = [name for name in _PER_TOKEN if name != "top_k" or not hasattr(root, "model_type")]
     counts: Set[int] = set()
     for config in _list_configs(root):
         for name in names:
             found = config.get(name) if isinstance(config, Mapping) else getattr(config, name, None)
-            each = found if isinstance(found, (list, tuple)) else [found]  # some have one for each layer
+            each = found if isinstance(found, (list, tuple)) else [found]  # some configurations list one number per layer
             counts.update(int(count) for count in each if isinstance(count, Integral) and not isinstance(count, bool))
     counts = {count for count in counts if count > 0}
     if len(counts) == 1:
@@ -428,7 +432,7 @@ def _experts_per_token(model: Any) -> int:
 
 
 def _count_rows(model: Any, matmuls: Iterable[Matmul], tokens: int, expert_rows: Optional[int]) -> Optional[int]:
-    """Rows of all experts of a layer; None where there are none."""
+    """Rows of all experts of a layer together; None if there are no experts."""
     most_experts = max(m.experts for m in matmuls)
     if not most_experts:
         return None
@@ -449,16 +453,18 @@ def advise(
     card: str = "",
     microbatches: int = 1,
 ) -> Advice:
-    """Predicts which matmuls of a model are worth FP8 when a GPU trains so many tokens at once. It takes seconds.
+    """Predicts which matmuls of a model are worth FP8 on a GPU that trains `tokens` at once. It takes seconds, and no torch.
 
-    `model` is a torch module, perhaps on the meta device, whose linear layers and experts are found. It may also be a list of
-    (name, N, K) and (name, N, K, experts). `expert_rows` is the number of rows of all experts of a layer together. By default it
-    is the tokens times the experts of each token, which the model's configuration names. Recipe, policy
-    and filters are those of fp8moe-select-precision (docs/users/precision.md). `card` is the product whose times decide, such as "h100", by default
-    that of the target. So many `microbatches` share weights that are quantized once; times are those of one of them. torch is not needed.
+    `model` is a torch module, also on the device "meta", whose linear layers and experts are found. It may also be a list of
+    (name, N, K) and (name, N, K, experts). `expert_rows` is the number of rows of all experts of a layer together. The default is
+    the tokens times the number of experts per token in the model's configuration. `recipe`, `policy` and `filter_fqns` are options of
+    fp8moe-select-precision (docs/users/precision.md). `card` is the product whose times decide, such as "h100", by default that of
+    the target. `microbatches` share weights that are quantized once; times are for one of them.
 
-    Raises ValueError for impossible sizes and numbers, and for more than compiler.MOST_TOKENS tokens or rows. Experts need `expert_rows`,
-    or a configuration that names one number of experts of each token. Raises CompilerError for an unknown target, recipe or policy."""
+    Raises ValueError for impossible sizes, and for more than compiler.MOST_TOKENS tokens or rows. Raises ValueError for experts whose
+    number per token is neither in the configuration nor given by `expert_rows`. Raises CompilerError for an unknown target,
+    recipe or policy.
+    """
     filters = [filter_fqns] if isinstance(filter_fqns, str) else list(filter_fqns)
     if not all(filters):
         raise ValueError("filter_fqns: expected filters that have text, found an empty one, which is in every name")

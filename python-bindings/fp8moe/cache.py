@@ -6,8 +6,8 @@
     path = cache.get(cache.Request(ir_text, "sm_90a", "what it is", "how to make it"))
     artifact = fp8moe.load(path, "cuda:0")
 
-docs/users/pytorch.md says how folders look and which are trusted. Finding an artifact needs no
-compiler; one that is missing does.
+docs/users/pytorch.md describes the layout of the folders, and which folders are trusted. Only
+compiling a missing artifact needs the compiler.
 """
 
 from __future__ import annotations
@@ -38,50 +38,50 @@ __all__ = ["CacheError", "Request", "find", "folders", "get", "put"]
 
 _log = logging.getLogger("fp8moe")
 
-#: Seconds of compiling after which `get` says what takes so long.
+#: Seconds of compilation after which `get` logs a message.
 _PATIENCE = 2.0
-#: Seconds that a process waits for another one that compiles the same, which may have been stopped.
+#: Seconds to wait for another process that compiles the same request. It may have been stopped.
 _LONGEST_WAIT = 600.0
-#: Seconds until a network file system shows what another machine has renamed.
+#: Seconds until a network file system shows a rename by another machine.
 _VISIBLE_AFTER = 10.0
-#: Seconds after which files of a copy belong to a process that died: a copy takes milliseconds.
+#: Age in seconds from which on scratch files belong to a dead process: copying takes milliseconds.
 _ABANDONED_AFTER = 3600.0
-#: Seconds for `ptxas --version`.
+#: Time limit in seconds for `ptxas --version`.
 _PTXAS_TIMEOUT = 30.0
 
-#: Of the folders' layout. A change makes all entries new ones.
+#: Version of the folder layout. A new version invalidates all entries.
 _LAYOUT = 1
 _ENTRY = "entry.json"
 
 
 class CacheError(Error):
-    """An artifact is missing and cannot be made, or cannot be put where it was asked to be."""
+    """An artifact is missing and cannot be compiled, or cannot be stored at the requested place."""
 
 
 class Request(NamedTuple):
-    """An artifact by what it is made of."""
+    """An artifact, identified by the source and chip that it is compiled from."""
 
-    #: A module as text.
+    #: Text of an MLIR module.
     ir: str
-    #: Such as "sm_90a" or "cpu".
+    #: Target, such as "sm_90a" or "cpu".
     chip: str
-    #: For messages, such as "grouped_mm of K = 64, N = 96, E = 4".
+    #: Description for messages, such as "grouped_mm of K = 64, N = 96, E = 4".
     what: str
-    #: The command that makes it, without the folder that it goes to.
+    #: Command that compiles the artifact, without the output folder.
     command: str
-    #: What to do where it does not compile.
+    #: Advice for the case that compilation fails.
     hint: str = ""
-    #: Files that the artifact carries beside its own: names, and what makes their text.
+    #: Additional files in the artifact: names, and functions that return their text.
     carries: Tuple[Tuple[str, Callable[[], str]], ...] = ()
 
     @property
     def digest(self) -> str:
-        """The name of its folder: the same on every machine."""
+        """Name of the request's folder, equal on all machines."""
         return _digest(f"fp8moe {_LAYOUT}", self.chip, self.ir)
 
 
 def _digest(*parts: Union[str, bytes]) -> str:
-    """Digest of all parts, and of where each ends."""
+    """Digest of a sequence of strings. Lengths are included, so that boundaries matter."""
     total = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -91,8 +91,10 @@ def _digest(*parts: Union[str, bytes]) -> str:
 
 
 def folders() -> List[str]:
-    """The caches: those of FP8MOE_CACHE, by default one in the user's folder of caches. All are
-    searched, the first one is written. There is none where the home folder is not known."""
+    """Cache folders: those in FP8MOE_CACHE, by default one in the user's cache folder.
+
+    All are searched, and the first one is written. The list is empty if the home folder is unknown.
+    """
     if chosen := _split("FP8MOE_CACHE"):
         return chosen
     caches = os.path.expanduser(os.environ.get("XDG_CACHE_HOME") or os.path.join("~", ".cache"))
@@ -100,16 +102,18 @@ def folders() -> List[str]:
 
 
 def _split(variable: str) -> List[str]:
-    """The folders of a variable, with `~` for the home folder; without those whose `~` is not known."""
+    """The folders in an environment variable, with `~` expanded. Drops folders whose `~` cannot be expanded."""
     paths = map(os.path.expanduser, filter(None, os.environ.get(variable, "").split(os.pathsep)))
     return [os.path.abspath(path) for path in paths if not path.startswith("~")]
 
 
 def find(request: Request) -> Optional[str]:
-    """The folder of the artifact, from FP8MOE_ARTIFACTS, a cache or a temporary folder of this process, or None where
-    `get` would compile it. A folder that others can change, or that cannot be read, is left out with a warning, once.
+    """The artifact's folder, or None if `get` would compile it.
 
-    Raises CacheError if the assembler does not say its version.
+    Searches FP8MOE_ARTIFACTS, the caches, and temporary folders of this process. Folders that are untrusted or
+    unreadable are skipped, with one warning each.
+
+    Raises CacheError if ptxas does not report its version.
     """
     for root in _split("FP8MOE_ARTIFACTS"):
         if found := _search(root, request, None):
@@ -123,13 +127,14 @@ def find(request: Request) -> Optional[str]:
 
 
 def get(request: Request, *, quiet: bool = False) -> str:
-    """The folder of the artifact, for fp8moe.load: from FP8MOE_ARTIFACTS, from a cache, or compiled
-    now. If the first cache cannot be used, the artifact stays in a temporary folder that lives as
-    long as the process. A warning says so once. Unless `quiet`, a compilation of more than two seconds is a warning of the
-    logger "fp8moe", which Python prints by default.
+    """The artifact's folder, for fp8moe.load: from FP8MOE_ARTIFACTS, from a cache, or compiled now.
 
-    Raises CacheError if the artifact is missing and there is no compiler; the message has the command that makes
-    it. Raises CompilerError if it does not compile.
+    If the first cache cannot be written, the artifact goes to a temporary folder that lives as
+    long as the process; one warning says so. Unless `quiet`, a compilation of more than two seconds is
+    logged as a warning of the logger "fp8moe", which Python prints by default.
+
+    Raises CacheError if the artifact is missing and there is no compiler; the message names the command that
+    makes it. Raises CompilerError if compilation fails.
     """
     if found := find(request):
         return found
@@ -144,7 +149,7 @@ def get(request: Request, *, quiet: bool = False) -> str:
 
 @contextlib.contextmanager
 def _explain_waiting(request: Request, root: str) -> Iterator[None]:
-    """Says what is waited for, once it takes long."""
+    """Logs a message if the body takes long."""
 
     def explain() -> None:
         _log.warning(
@@ -162,14 +167,16 @@ def _explain_waiting(request: Request, root: str) -> Iterator[None]:
 
 
 def can_compile(chip: str) -> bool:
-    """Whether `get` compiles for this chip what is nowhere."""
+    """Whether `get` can compile a missing artifact for this chip."""
     compiler = _find_compiler(chip)
     return compiler is not None and (compiler.ptxas is not None or not chip.startswith("sm_"))
 
 
 def put(request: Request, folder: Union[str, "os.PathLike[str]", None] = None) -> str:
-    """Compiles the artifact into `folder`, by default the first cache, unless it is there, and returns its own folder below. With the
-    folder in FP8MOE_ARTIFACTS other machines find it, whatever compiler they have. Raises CacheError if it cannot be put there."""
+    """Compiles the artifact into `folder`, by default the first cache, unless it exists. Returns the artifact's own folder.
+
+    Other machines find it by `folder` in FP8MOE_ARTIFACTS, with any compiler or none. Raises CacheError if it cannot be stored.
+    """
     compiler = _require_compiler(request)
     root = next(iter(folders()), "") if folder is None else os.path.abspath(folder)
     path, problem = _make(root, request, compiler)
@@ -192,12 +199,12 @@ def _require_compiler(request: Request) -> _Compiler:
 
 # --- Folders that cannot be used ----------------------------------------------------
 
-#: Why, in parentheses.
+#: For each skipped folder, the reason in parentheses.
 _left_out: Dict[str, str] = {}
 
 
 def _leave_out(root: str, error: OSError) -> None:
-    """Says that a folder is not used, once."""
+    """Warns, once for each folder, that it is not used."""
     if root not in _left_out:
         _left_out[root] = f" (not used: {error})"
         warn(f"fp8moe: {_explain(root, error)}. Until then each process compiles, for itself, what no other folder has", RuntimeWarning)
@@ -216,7 +223,7 @@ def _explain(root: str, error: OSError, instead: Optional[str] = None) -> str:
 
 
 class _Compiler(NamedTuple):
-    #: Of everything that decides what it writes but the request.
+    #: Digest of everything but the request that determines the output.
     digest: str
     ptxas: Optional[str]
 
@@ -233,14 +240,14 @@ def _find_compiler(chip: str) -> Optional[_Compiler]:
 
 @functools.lru_cache(maxsize=None)
 def _identify_extension() -> Optional[bytes]:
-    """Identifies the sources that the compiler was built from; None if there is no compiler."""
+    """An identifier of the compiler's build; None if there is no compiler."""
     try:
-        from . import _mlir, compiler  # noqa: F401  # both, as a wheel of the runtime half has neither
+        from . import _mlir, compiler  # noqa: F401  # a wheel without the compiler lacks both modules
     except ImportError:
         return None
     with open(_mlir.__file__, "rb") as file:
         data = file.read(4096)
-        # The note that the linker writes, or all of an extension without one, of 124 MB where LLVM is in it.
+        # The linker's build ID identifies the build. Without one, the whole file is hashed: 124 MB if it contains LLVM.
         note = re.search(rb"\x04\0\0\0(.)\0\0\0\x03\0\0\0GNU\0", data, re.DOTALL)
         build = data[note.end() : note.end() + note[1][0]].hex() if note else hashlib.sha256(data + file.read()).hexdigest()
         return f"{_mlir.version()} {build}".encode()
@@ -268,8 +275,11 @@ def _search(root: str, request: Request, compiler: Optional[_Compiler]) -> Optio
 
 
 def _find(root: str, request: Request, compiler: Optional[_Compiler], *, quiet: bool = False) -> Optional[str]:
-    """Returns the entry of this compiler (without one, the newest entry of any), if it is there and complete. Unless `quiet`, a damaged
-    entry is a warning. The path has no symbolic links: loading it gives the files that were checked."""
+    """The complete entry made by `compiler`; without a compiler, the newest entry of any.
+
+    Unless `quiet`, damaged entries cause a warning. The path has no symbolic links, so that the checked files are those
+    that will be loaded.
+    """
     below = os.path.join(os.path.realpath(root), request.digest)
     for path in [os.path.join(below, compiler.digest)] if compiler else _list_newest_first(below):
         try:
@@ -296,7 +306,7 @@ def _list_newest_first(below: str) -> List[str]:
 
 
 def find_damage(path: str) -> Optional[str]:
-    """Returns a description of the damage to an entry's files, or None."""
+    """Describes the damage to an entry's files; None if there is none."""
     try:
         with open(os.path.join(path, _ENTRY), encoding="utf-8") as file:
             expected: Dict[str, Dict[str, Any]] = json.load(file)["files"]
@@ -317,21 +327,20 @@ def find_damage(path: str) -> Optional[str]:
 
 # --- Making -----------------------------------------------------------------------
 
-#: Artifacts that no cache could store, by request and compiler: the temporary folder, and the path of the artifact in it.
+#: Artifacts that no cache could store, by request and compiler: the temporary folder, and the artifact's path in it.
 _temporary: Dict[Tuple[str, str], Tuple[TemporaryFolder, str]] = {}
 _threads: Dict[Tuple[str, str], Any] = {}
 
 
 def _make(root: str, request: Request, compiler: _Compiler) -> Tuple[str, Optional[OSError]]:
-    """Compiles the artifact into a temporary folder and copies it to `root`. If `root` cannot be used, the folder is the
-    temporary one, and the reason is returned too."""
+    """Compiles the artifact and stores it in `root`. If `root` cannot be used, also returns the reason, and a temporary path."""
     key = request.digest, compiler.digest
     with _threads.setdefault(key, threading.RLock()), contextlib.ExitStack() as stack:
         problem = None
         try:
             below = _make_folders(root, request)
             stack.enter_context(locked(os.path.join(below, f"{compiler.digest}.lock")))
-            if found := _find(root, request, compiler, quiet=True):  # whoever calls this has looked, and said it
+            if found := _find(root, request, compiler, quiet=True):  # `find` has already warned about damage
                 return found, None
         except OSError as error:
             problem = error
@@ -346,7 +355,7 @@ def _make(root: str, request: Request, compiler: _Compiler) -> Tuple[str, Option
 
 
 def _make_folders(root: str, request: Request) -> str:
-    """Makes the folder of the request, and those above it, such that no other user can write to them, whatever the umask."""
+    """Creates the request's folder and its parents, writable by this user only, whatever the umask is."""
     if not root:
         raise FileNotFoundError(errno.ENOENT, "the home folder is not known")
     below = os.path.join(root, request.digest)
@@ -362,8 +371,11 @@ def _make_folders(root: str, request: Request) -> str:
 
 @contextlib.contextmanager
 def locked(path: str) -> Iterator[None]:
-    """Waits for another process that has the lock. It saves work, no more: where a file system has no locks, or
-    has them for one machine only, entries are complete and equal all the same."""
+    """Holds a lock file, to avoid duplicate work between processes.
+
+    Correctness does not depend on it. File systems may lack locks, or keep them local to one machine; entries are
+    complete and equal in any case.
+    """
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     try:
         end = time.monotonic() + _LONGEST_WAIT
@@ -373,11 +385,11 @@ def locked(path: str) -> Iterator[None]:
                 break
             except BlockingIOError:
                 time.sleep(0.02)
-            except OSError:  # there are no locks
+            except OSError:  # the file system has no locks
                 break
         yield
     finally:
-        os.close(file)  # and the lock with it
+        os.close(file)  # releases the lock
 
 
 def _compile_aside(request: Request, compiler: _Compiler) -> Tuple[TemporaryFolder, str]:
@@ -395,7 +407,7 @@ def _compile_aside(request: Request, compiler: _Compiler) -> Tuple[TemporaryFold
 
 
 def _compile(request: Request, compiler: _Compiler, folder: str) -> str:
-    """The folder of the one artifact, below `folder`."""
+    """Compiles the artifact into `folder`. Returns its own folder below."""
     from .compiler import compile
     from .ir import Module
 
@@ -405,7 +417,7 @@ def _compile(request: Request, compiler: _Compiler, folder: str) -> str:
     except CompilerError as error:
         what = f"{request.what} cannot be compiled for {request.chip}"
         first = Diagnostic("error", f"{what}: {request.hint}" if request.hint else what, "loc(unknown)", "", 0, 0)
-        if request.hint:  # whoever knows what to do need not read about IR that they did not write
+        if request.hint:  # the advice replaces diagnostics about IR that the user did not write
             raise CompilerError((first,)) from error
         raise CompilerError((first, *error.diagnostics)) from None
     made = artifact.folder(request.chip)
@@ -415,7 +427,7 @@ def _compile(request: Request, compiler: _Compiler, folder: str) -> str:
 
 
 def _publish(made: str, root: str, request: Request, compiler: _Compiler) -> str:
-    """Copies an artifact to its place, where it is there completely or not at all. A second writer uses the entry of the first."""
+    """Copies an artifact to its place atomically. If another process was faster, its entry is used."""
     below = os.path.join(root, request.digest)
     path = os.path.join(below, compiler.digest)
     scratch = tempfile.mkdtemp(prefix=f".{compiler.digest}.", dir=below)
@@ -441,7 +453,7 @@ def _publish(made: str, root: str, request: Request, compiler: _Compiler) -> str
 
 
 def _sweep(below: str, now: float) -> None:
-    """Removes files of processes that died; `now` is a time of the file system's own clock."""
+    """Removes scratch files of dead processes. `now` is the file system's own time."""
     for name in os.listdir(below):
         path = os.path.join(below, name)
         with contextlib.suppress(FileNotFoundError):
@@ -450,7 +462,7 @@ def _sweep(below: str, now: float) -> None:
 
 
 def _copy(made: str, entry: str, request: Request) -> None:
-    """Makes an entry of an artifact, with what its files are. Only their owner can write to them, whatever the umask."""
+    """Makes an entry from an artifact: its files and their checksums. Only the owner can write them, whatever the umask is."""
     files = {}
     os.mkdir(entry, 0o755)
     for name in sorted(os.listdir(made)):

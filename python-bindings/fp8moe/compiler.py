@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""From IR to artifacts: what fp8moe-compile does, on modules in memory."""
+"""Compilation of modules in memory, as fp8moe-compile does for files."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ __all__ = ["Artifact", "Precision", "Report", "compile", "emit", "optimize", "ta
 _Path = Union[str, "os.PathLike[str]"]
 _Targets = Union[str, Iterable[str], None]
 
-#: Times of more tokens, or rows, would be those of so many: kMostModelledSize of
-#: include/fp8moe/Kernels/Model/NominalSizes.h, beyond which fp8moe-compile refuses --tokens, too.
+#: Largest number of tokens or rows that times are predicted for. Equals kMostModelledSize of
+#: include/fp8moe/Kernels/Model/NominalSizes.h, the limit for --tokens of fp8moe-compile.
 MOST_TOKENS = 2**26
 
 
@@ -38,14 +38,16 @@ def require_modelled(what: str, count: int) -> None:
 
 @dataclass(frozen=True)
 class Report:
-    """Report of a compilation: `str(report)` for people, `report.data` for programs
-    (its keys are described in docs/users/python.md)."""
+    """Report of a compilation: `str(report)` for people, `report.data` for programs.
+
+    docs/users/python.md describes the keys of `data`.
+    """
 
     data: Mapping[str, Any]
     text: str
 
     def target(self, chip: str) -> Mapping[str, Any]:
-        """The part of one target."""
+        """The report's part for one target."""
         for target in self.data["targets"]:
             if target["chip"] == chip:
                 found: Mapping[str, Any] = target
@@ -54,7 +56,7 @@ class Report:
         raise KeyError(f"there is no target '{chip}' in the report, only {chips}")
 
     def decisions(self, chip: str) -> List[Mapping[str, Any]]:
-        """Decisions for each kernel: layouts, tile, predicted time, reason."""
+        """The decisions for each kernel: layouts, tile, predicted time and reason."""
         return list(self.target(chip)["decisions"])
 
     def __str__(self) -> str:
@@ -69,21 +71,23 @@ class Report:
 
 
 class Artifact:
-    """Result of `compile`: a folder with one artifact per target. A temporary one is
-    deleted with the last of this object and of what was loaded from it."""
+    """Result of `compile`: a folder with one artifact for each target.
+
+    A temporary folder is deleted with the last of this object and of the artifacts loaded from it.
+    """
 
     def __init__(self, path: Union[_Path, TemporaryFolder], report: Report) -> None:
         self._folder = path if isinstance(path, TemporaryFolder) else None
         self._path = "" if isinstance(path, TemporaryFolder) else os.fspath(path)
         self.report = report
-        #: The chips that it was compiled for.
+        #: Chips that the artifacts were compiled for.
         self.targets: Tuple[str, ...] = tuple(
             target["chip"] for target in report.data["targets"]
         )
 
     @property
     def path(self) -> str:
-        """The folder."""
+        """The folder of all artifacts."""
         return self._folder.path if self._folder else self._path
 
     def folder(self, chip: str) -> str:
@@ -92,11 +96,11 @@ class Artifact:
         return os.path.join(self.path, chip)
 
     def load(self, device: str = "cpu") -> LoadedArtifact:
-        """Loads the one that fits the device; see fp8moe.load."""
+        """Loads the artifact that fits the device; see fp8moe.load."""
         return load(self, device)
 
     def save(self, path: _Path) -> None:
-        """Copies the artifacts to `path`/CHIP; the folder is made."""
+        """Copies the artifacts to `path`/CHIP, and creates that folder if needed."""
         for chip in self.targets:
             target = os.path.join(os.fspath(path), chip)
             shutil.copytree(self.folder(chip), target, dirs_exist_ok=True)
@@ -107,8 +111,10 @@ class Artifact:
 
 @dataclass(frozen=True)
 class Precision:
-    """How matmuls whose precision is open become bf16 or FP8 (docs/users/precision.md): the options of
-    fp8moe-select-precision. `chip` is the one whose predicted times decide, by default that which is compiled for."""
+    """Options of fp8moe-select-precision, which makes undecided matmuls bf16 or FP8 (docs/users/precision.md).
+
+    `chip` is the chip whose predicted times decide, by default the compilation's target.
+    """
 
     policy: str = "cost"
     recipe: str = "rowwise"
@@ -164,17 +170,17 @@ def compile(
     precision: Optional[Precision] = None,
     card: Optional[str] = None,
 ) -> Artifact:
-    """Compiles every public function of `module` for the targets, such as "sm_90a",
-    "gfx942" and "cpu"; without targets for the one that the module names.
+    """Compiles every public function of `module` for targets such as "sm_90a", "gfx942" and "cpu".
 
-    The artifacts are written to `output`/CHIP, by default to a temporary folder that is
-    deleted with the result and what was loaded from it. `tokens` is the token count for which the report also
-    gives bytes, and what an unknown number of rows counts as where `precision` is decided. The module is not changed, and other threads may go on meanwhile.
-    `ptxas` is the assembler for NVIDIA, by default the one that is found. `card` is the product whose times the
-    report predicts, such as "h100" ("h200", "h100-pcie", "gh200", "h20"); what is compiled is the same for all.
+    Without targets, compiles for the target that the module names. Artifacts are written to `output`/CHIP, by
+    default in a temporary folder that is deleted with the result and the artifacts loaded from it. The module is
+    not changed. Other threads may run during a compilation.
 
-    Raises CompilerError, whose diagnostics say where; nothing is written then for the
-    target that failed.
+    `tokens` is the token count for which the report also gives bytes. It stands for unknown numbers of rows when
+    precision is decided. `ptxas` is the assembler for NVIDIA, found automatically by default. `card` is the product
+    whose times the report predicts: "h100", "h200", "h100-pcie", "gh200" or "h20". It does not affect the code.
+
+    Raises CompilerError, whose diagnostics have locations. A target that fails writes nothing.
     """
     _require_module(module)
     options = _options(targets, optimize_layouts, ptxas, tokens, precision, card)
@@ -201,8 +207,10 @@ def emit(
     tokens: Optional[int] = None,
     precision: Optional[Precision] = None,
 ) -> bytes:
-    """The module compiled for one target up to a stage: "tensor", "kernel",
-    "mlir", "llvm", "asm", "ptx", "cubin", "hsaco" or "so"."""
+    """The module, compiled for one target up to a stage.
+
+    Stages are "tensor", "kernel", "mlir", "llvm", "asm", "ptx", "cubin", "hsaco" and "so".
+    """
     _require_module(module)
     return _mlir.emit(module, stage, _options(target, optimize_layouts, ptxas, tokens, precision))
 
@@ -210,9 +218,11 @@ def emit(
 def optimize(
     module: Module, target: Optional[str] = None, *, optimize_layouts: bool = True
 ) -> Module:
-    """A copy of `module` with all decisions made and written as attributes: FP8
-    types resolved, quantizations fused, layouts placed, tiles selected. `target` may
-    be left out when the module names one."""
+    """A copy of `module` with all decisions written as attributes.
+
+    FP8 types are resolved, quantizations fused, layouts assigned, and tiles selected. `target` is needed unless
+    the module names one.
+    """
     _require_module(module)
     result = module.clone()
     result.optimize_in_place(target or "", optimize_layouts)
@@ -220,7 +230,7 @@ def optimize(
 
 
 def targets() -> Dict[str, str]:
-    """The known chips and what they are."""
+    """Known chips and their descriptions."""
     return dict(_mlir.targets())
 
 

@@ -1,8 +1,9 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Report of what this installation has, of problems and of remedies: `python -m fp8moe doctor`, or in a program, where it
-also says what is registered,
+"""Report on this installation, its problems, and remedies: `python -m fp8moe doctor`.
+
+Called in a program, it also reports what is registered in that process:
 
     print(fp8moe.doctor.report())
 """
@@ -26,22 +27,22 @@ from ._trust import Untrusted, list_above, require_trusted
 
 __all__ = ["Finding", "examine", "report"]
 
-#: Bytes that an artifact and its copy need, with room to spare.
+#: Free bytes for an artifact and its copy, with a margin.
 _LEAST_FREE = 64 * 2**20
 
 
 class Finding(NamedTuple):
-    """One line about the installation."""
+    """A line of the report."""
 
-    #: Such as "cache".
+    #: Subject of the line, such as "cache".
     topic: str
     text: str
-    #: Remedy, where something is wrong.
+    #: Remedy, if there is a problem.
     advice: str = ""
 
 
 def examine() -> List[Finding]:
-    """All of it. Nothing is changed, compiled or fetched."""
+    """All findings. Nothing is changed, compiled or downloaded."""
     found: List[Finding] = []
     for topic, look in (
         ("fp8moe", _look_at_package), ("compiler", _look_at_compiler), ("runtime", _look_at_runtime), ("ptxas", _look_at_ptxas),
@@ -49,13 +50,13 @@ def examine() -> List[Finding]:
     ):  # fmt: skip
         try:
             found += look()
-        except Exception as error:  # one that fails does not hide the others
+        except Exception as error:  # a failure must not hide other findings
             found.append(Finding(topic, f"{type(error).__name__}: {error}", "report this as an error of fp8moe"))
     return found
 
 
 def report() -> str:
-    """The findings as text, those with something to do marked."""
+    """The findings as text. Lines with a remedy are marked."""
     return format_findings(examine())
 
 
@@ -148,7 +149,7 @@ def _look_at_caches() -> Iterator[Finding]:
 
 
 def _examine_temporary() -> Finding:
-    # The compiler takes TMPDIR as it is, where Python would look for another folder.
+    # The compiler uses TMPDIR as it is, whereas Python would fall back to another folder.
     asked = os.environ.get("TMPDIR")
     if asked and not (os.path.isdir(asked) and os.access(asked, os.W_OK | os.X_OK)):
         return Finding("temporary", asked, "TMPDIR names no folder that can be written: set it to one, or unset it")
@@ -166,7 +167,7 @@ def _examine_folder(topic: str, root: str, is_written: bool) -> Finding:
 
     another = "or set FP8MOE_CACHE to a folder of your own" if topic == "cache" else "or set FP8MOE_ARTIFACTS to another"
     exists = os.path.isdir(root)
-    # The next folder above is where the cache will be made.
+    # A missing cache will be created in its nearest existing ancestor.
     place = next(path for path in (root, *list_above(root)) if os.path.isdir(path))
     try:
         require_trusted(root if exists else os.path.join(place, "."), [])

@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Writing and reading IR without text.
+"""Building and reading IR without text.
 
     module = ir.Module()
     with module.function("cast", x=ir.tensor([None, 2048], "bf16")) as f:
@@ -12,8 +12,8 @@
             scales=[ir.tensor([None], "f32")])
         f.returns(q=op.quantized[0], scales=op.scales[0])
 
-Operations are in fp8moe.ops; the layouts and other attributes are here, too. What is
-not valid raises CompilerError, which names the line of Python that built it.
+Operations are in fp8moe.ops; layouts and other attributes are here, too. Invalid IR raises
+CompilerError, which names the line of Python that built it.
 """
 
 from . import attributes, ops  # ops registers its classes  # noqa: F401

@@ -1,9 +1,10 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The IR of linear layers, as text for given sizes. As programs.py, it needs neither the compiler nor any library of arrays.
+"""MLIR text of linear layers, for given sizes. As programs.py, it needs neither the compiler nor an array library.
 
-The input is quantized by programs of its own, so that layers that read one tensor share its forms."""
+Separate programs quantize the input, so that layers that read the same tensor share the result.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +20,10 @@ __all__ = [
 #: The matmuls of a layer, as recipes name them.
 USES: Tuple[str, ...] = ("forward", "grad_x", "grad_weights")
 
-#: Rows are padded to a multiple of this: the FP8 weight gradient loads 16 bytes.
+#: Rows are padded to this multiple, because the FP8 gradient of the weights loads 16 bytes along them.
 ROWS_MULTIPLE = 16
 
-#: Siblings that read one tensor, by the last part of their names; their quantizations of it are one.
+#: Sibling layers that read the same tensor, by the last part of their names. They share its quantization.
 SHARED_INPUTS: Tuple[FrozenSet[str], ...] = (
     frozenset({"q_proj", "k_proj", "v_proj"}),
     frozenset({"wq", "wk", "wv"}),
@@ -32,7 +33,7 @@ SHARED_INPUTS: Tuple[FrozenSet[str], ...] = (
     frozenset({"wq_a", "wkv_a"}),
 )
 
-# Columns are contiguous along the rows of x, whose number is their pitch.
+# Columnwise data is contiguous along the rows of x, so the number of rows is its pitch.
 _ALIASES = """\
 #transposed = #fp8moe.strided<[1, 0]>
 #columns = #fp8moe.strided<[1, 0], align = 16>
@@ -91,7 +92,7 @@ _GRAD_WEIGHTS_BF16 = """\
     %grad_weights = fp8moe.linear %gt, %x : tensor<{N}x?xbf16, #transposed>, {x} -> {weights}
 """
 
-#: Names, in the IR, of the tensors that programs hand to each other.
+#: Names, in the IR, of the tensors that one program returns and another takes.
 _VALUES = {
     "x_rows": "xq", "row_scales": "xs", "x_columns": "xc", "column_scales": "xcs",
     "weights_k": "wk", "scales_k": "wks", "weights_n": "wn", "scales_n": "wns",
@@ -102,23 +103,23 @@ _QUANTIZE_WEIGHTS = {"forward": _QUANTIZE_WEIGHTS_K, "grad_x": _QUANTIZE_WEIGHTS
 
 
 def list_bf16_uses(recipe: str) -> Tuple[str, ...]:
-    """Returns those of USES that a recipe leaves in bf16. Raises ValueError for a recipe that is not known."""
+    """The members of USES that stay in bf16. Raises ValueError if the recipe is unknown."""
     if recipe != programs.BF16:
         programs.check_recipe("linear", recipe)
     return programs.name_bf16_uses(recipe)
 
 
 def linear_input(K: int) -> str:
-    """A module with the quantizations of the input of a linear layer, for any number M of rows. Programs with columns need a multiple of
-    ROWS_MULTIPLE:
+    """A module that quantizes the input of a linear layer, for any number M of rows:
 
         quantize_rows(x) -> x_rows, row_scales
         quantize_columns(x) -> x_columns, column_scales
         quantize_both(x) -> x_rows, row_scales, x_columns, column_scales
         dequantize_rows(x_rows, row_scales) -> x
 
-    x is bf16 [M, K], row-major. The forward reads x_rows: e4m3 [M, K], row-major, with scales f32 [M]. The gradient of weights reads
-    x_columns: e4m3 [M, K], contiguous along the rows, with scales f32 [K].
+    Programs with columns need a multiple of ROWS_MULTIPLE rows. x is bf16 [M, K], row-major. The forward reads x_rows: e4m3
+    [M, K], row-major, with scales f32 [M]. The gradient of the weights reads x_columns: e4m3 [M, K], contiguous along the
+    rows, with scales f32 [K].
     """
     (K,) = programs.check_sizes("linear", K=K)
     types = _list_types(K, 1)
@@ -132,7 +133,7 @@ def linear_input(K: int) -> str:
 
 
 def linear(K: int, N: int, *, recipe: str = "rowwise", kept: bool = False) -> str:
-    """A module with the programs of a differentiable linear layer, for any number M of rows, as `linear_input`:
+    """A module with the programs of a differentiable linear layer, for any number M of rows that `linear_input` takes:
 
         forward(x, weights, x_rows, row_scales) -> y
         forward_with_columns(x, weights, x_rows, row_scales, x_columns, column_scales) -> y
@@ -140,20 +141,22 @@ def linear(K: int, N: int, *, recipe: str = "rowwise", kept: bool = False) -> st
         grad_x(grad_y, weights) -> grad_x
         grad_weights(grad_y, x_columns, column_scales) -> grad_weights
 
-    x, grad_x are bf16 [M, K], y and grad_y bf16 [M, N], weights and grad_weights bf16 [N, K], all row-major. The forward's other inputs are
-    results of `linear_input`. It does not read x and the columns, which its gradients need. From programs.LARGE_WEIGHTS weights on there is no
-    `backward`, whose workspace would hold all quantized operands. Matmuls that a recipe leaves in bf16 read x or weights themselves.
-    If the gradient of weights is one of them, there is no `forward_with_columns`.
+    x and grad_x are bf16 [M, K], y and grad_y bf16 [M, N], weights and grad_weights bf16 [N, K], all row-major. `linear_input`
+    computes the other inputs of the forward. The forward takes x and the columns for its gradients only.
 
-    With `kept`, weights are quantized by a program of their own, and programs take its results behind weights:
+    From programs.LARGE_WEIGHTS weights on there is no `backward`, whose workspace would hold all quantized operands. Matmuls that stay
+    in bf16 read x or weights themselves. If the gradient of the weights stays in bf16, there is no `forward_with_columns`.
+
+    With `kept`, a separate program quantizes the weights, and the other programs take its results after weights:
 
         quantize_weights(weights) -> weights_k, scales_k, weights_n, scales_n
         forward(x, weights, weights_k, scales_k, ...) -> y, and forward_with_columns
         backward(grad_y, weights, weights_n, scales_n, ...) -> grad_x, grad_weights, and grad_x
 
-    weights_k is e4m3 [N, K], row-major, with scales f32 [N]; weights_n is e4m3 [N, K], contiguous along N, with scales f32 [K]. A recipe with grad_x in bf16 has no weights_n.
+    weights_k is e4m3 [N, K], row-major, with scales f32 [N]. weights_n is e4m3 [N, K], contiguous along N, with scales f32 [K].
+    Recipes whose grad_x stays in bf16 have no weights_n.
 
-    Raises ValueError for sizes below 1, and for recipes that are not known or have nothing in FP8.
+    Raises ValueError for sizes below 1, and for recipes that are unknown or leave everything in bf16.
     """
     (K, N), bf16 = programs.check_sizes("linear", K=K, N=N), list_bf16_uses(recipe)
     if set(bf16) == set(USES):
@@ -180,7 +183,7 @@ def linear(K: int, N: int, *, recipe: str = "rowwise", kept: bool = False) -> st
 
 
 def list_linear(K: int, N: int, recipe: str, kept: bool = False) -> Tuple[str, ...]:
-    """The programs of `linear`, in their order."""
+    """Names of the programs of `linear`, in order."""
     left_out = {"forward_with_columns"} if "grad_weights" in list_bf16_uses(recipe) else set()
     if programs.has_parts(K, N, 1):
         left_out.add("backward")
@@ -189,12 +192,12 @@ def list_linear(K: int, N: int, recipe: str, kept: bool = False) -> Tuple[str, .
 
 
 def linear_input_request(K: int, chip: str) -> Request:
-    """Returns the request by which fp8moe.cache finds or makes the artifact of `linear_input` for a chip."""
+    """Cache request for the artifact of `linear_input` for a chip."""
     return _request(linear_input(K), chip, f"linear_input of K = {K}", K, 16, "rowwise")
 
 
 def linear_request(K: int, N: int, chip: str, *, recipe: str = "rowwise", kept: bool = False) -> Request:
-    """Returns the request by which fp8moe.cache finds or makes the artifact of `linear` for a chip."""
+    """Cache request for the artifact of `linear` for a chip."""
     name = "kept_linear" if kept else "linear"
     text = linear(K, N, recipe=recipe, kept=kept)
     return _request(text, chip, f"{name} of K = {K}, N = {N}, recipe {recipe}", K, N, recipe, name)
@@ -207,7 +210,7 @@ def _request(text: str, chip: str, what: str, K: int, N: int, recipe: str, name:
 
 
 def _list_types(K: int, N: int, kept: bool = False) -> Dict[str, str]:
-    # As the gradient of x contracts weights along N; where they are no tensors of programs, the compiler chooses.
+    # weights_n is contiguous along N, which the gradient of x contracts. Inside a program the compiler chooses its layout.
     types = {
         "x": f"tensor<?x{K}xbf16>",
         "y": f"tensor<?x{N}xbf16>",

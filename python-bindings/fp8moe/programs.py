@@ -1,8 +1,10 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The IR of programs that frameworks use, as text for given sizes. Needs neither the
-compiler nor any library of arrays, so every machine can say which artifact it needs."""
+"""MLIR text of the programs of a grouped matmul, for given sizes.
+
+It needs neither the compiler nor an array library, so any machine can name the artifact that it needs.
+"""
 
 from __future__ import annotations
 
@@ -21,39 +23,39 @@ __all__ = [
     "list_adding", "list_programs",
 ]  # fmt: skip
 
-#: How operands are quantized (docs/users/pytorch.md), with the gradients that are left in bf16. What is quantized is e4m3 with
-#: power-of-two scales, one for each row of what a matmul contracts along its other dimension.
+#: For each recipe, the matmuls that stay in bf16 (docs/users/pytorch.md). Other matmuls quantize their operands to e4m3, with
+#: power-of-two scales along the contracted dimension.
 RECIPES: Dict[str, Tuple[str, ...]] = {
     "rowwise": (),
     "rowwise_bf16_grad_weights": ("grad_weights",),
     "forward_only": ("grad_x", "grad_weights"),
 }
 
-#: Name of the unquantized programs; not in RECIPES.
+#: Name of the unquantized programs. RECIPES does not contain it.
 BF16: Literal["bf16"] = "bf16"
 
-#: The program of a grouped matmul, and those of its gradients.
+#: The programs of a grouped matmul and of its gradients.
 PROGRAMS: Tuple[str, ...] = ("forward", "backward", "grad_x", "grad_weights")
 
-#: The same where the forward quantizes x for the gradient of weights, too, along the rows of each group: one read of x serves
-#: both, and what is held until the backward has one byte for each element instead of two.
+#: Programs whose forward also quantizes x columnwise, for the gradient of the weights. The forward then reads x once, and saves one byte
+#: per element for the backward instead of two.
 COLUMNS: Tuple[str, ...] = ("forward_with_columns", "backward_from_columns", "grad_weights_from_columns")
 
-#: Columns begin and end at multiples of so many rows in each group, which are zeros.
+#: Row alignment of the groups in columnwise quantized tensors; padding rows are zero.
 COLUMNS_PADDING = 128
 
-#: From so many weights on there is no `backward`, whose workspace holds all that is quantized until both gradients are
-#: there. With fewer, calls of several programs take longer than what they do.
+#: Number of weights from which on PARTS replace `backward`, whose workspace holds all quantized operands until both gradients
+#: exist. Below it, the launches of several programs cost more than their kernels.
 LARGE_WEIGHTS = 2**26
 
-#: What then computes both gradients (the first where x was kept as it is): between these, whoever calls them frees what is
-#: read no more.
+#: Steps of the backward for large weights. Between them the caller frees operands after their last use. `quantize_x` is needed
+#: only if the forward saved x in bf16.
 PARTS: Tuple[str, ...] = ("quantize_x", "quantize_grad_y", "quantize_weights_n", "multiply_grad_x", "multiply_grad_weights")
 
-#: GPUs that have kernels for grouped matmuls.
+#: GPUs with kernels for grouped matmuls.
 CHIPS = ("sm_90a", "gfx942", "gfx950")
 
-#: How the weights [E, K, N] lie in memory: "KN" is row-major, "NK" a dense [E, N, K] seen transposed.
+#: Layouts of the weights [E, K, N]: "KN" is row-major, "NK" is a transposed view of a dense [E, N, K].
 WEIGHTS: Tuple[str, ...] = ("NK", "KN")
 
 _ALIASES = """\
@@ -62,7 +64,7 @@ _ALIASES = """\
 #transposed = #fp8moe.strided<[1, 0]>
 """
 
-# Groups as gradients of weights read them fastest: what one program hands to another is not the compiler's choice.
+# Padded groups, the fastest layout for gradients of weights. Tensors between programs need a fixed layout, which the compiler cannot choose.
 _PADDED_ALIASES = f"""\
 #padded = #fp8moe.strided<[1, 0], align = 16, groups<dim = 0, pad = {COLUMNS_PADDING}>>
 #transposed_padded = #fp8moe.strided<[0, 1], align = 16, groups<dim = 1, pad = {COLUMNS_PADDING}>>
@@ -100,7 +102,7 @@ _GRAD_X = """\
         scales(%gs, %wns : tensor<?xf32>, tensor<{E}x{K}xf32>) direction quantize
         : tensor<?x{N}x!fp8moe.e4m3>, tensor<{E}x{N}x{K}x!fp8moe.e4m3, #columns> -> tensor<?x{K}xbf16>"""
 
-# Weights as they lie; [E, N, K] is a view of them.
+# [E, N, K] is a transposed view of the weights.
 _GRAD_X_BF16 = """\
     %wt = fp8moe.transpose %weights [0, 2, 1]
         : tensor<{E}x{K}x{N}xbf16, {layout}> -> tensor<{E}x{N}x{K}xbf16, {transposed_layout}>
@@ -115,14 +117,14 @@ _QUANTIZE_X_COLUMNS = """\
     %xc, %xcs = fp8moe.jagged_dynamic_quantize %x groups(%offsets : tensor<{E}xi32>) along [0] rounding pow2
         : tensor<?x{K}xbf16> -> tensor<?x{K}x!fp8moe.e4m3{padded}>, tensor<{E}x{K}xf32>"""
 
-# grad_y^T x is [E, N, K].
+# The product grad_y^T x is [E, N, K].
 _PRODUCT_NK = """\
     %gt = fp8moe.transpose %gc [1, 0] : tensor<?x{N}x!fp8moe.e4m3{padded}> -> tensor<{N}x?x!fp8moe.e4m3, {transposed}>
     %{sum} = fp8moe.grouped_matmul %gt, %xc groups(%offsets : tensor<{E}xi32>)
         scales(%gcs, %xcs : tensor<{E}x{N}xf32>, tensor<{E}x{K}xf32>) direction quantize{accumulate}
         : tensor<{N}x?x!fp8moe.e4m3, {transposed}>, tensor<?x{K}x!fp8moe.e4m3{padded}> -> {sum_type}"""
 
-# Its transposed view has the layout "NK".
+# The transposed view of that product has the layout "NK".
 _VIEW_NK = """
     %grad_weights = fp8moe.transpose %grad_nk [0, 2, 1]
         : tensor<{E}x{N}x{K}xbf16> -> tensor<{E}x{K}x{N}xbf16, #columns>"""
@@ -152,16 +154,16 @@ def grouped_mm(K: int, N: int, E: int, *, weights: str = "NK", recipe: str = "ro
         grad_x(grad_y, weights, offsets) -> grad_x
         grad_weights(grad_y, x, offsets) -> grad_weights
 
-    With recipe "rowwise" it also has COLUMNS, where x is kept as the gradient of weights reads it:
+    Recipe "rowwise" adds COLUMNS, which save x quantized as the gradient of the weights reads it:
 
         forward_with_columns(x, weights, offsets) -> y, x_columns, x_scales
         backward_from_columns(grad_y, x_columns, x_scales, weights, offsets) -> grad_x, grad_weights
         grad_weights_from_columns(grad_y, x_columns, x_scales, offsets) -> grad_weights
 
-    x_columns is e4m3 [M', K], contiguous along the rows, where each group begins at a multiple of COLUMNS_PADDING and ends with
-    zeros: M' is M and COLUMNS_PADDING - 1 for each group, rounded up. x_scales are f32 [E, K].
+    x_columns is e4m3 [M', K], contiguous along the rows. Each group begins at a multiple of COLUMNS_PADDING and ends with
+    zeros. M' is M plus COLUMNS_PADDING - 1 for each group, rounded up. x_scales are f32 [E, K].
 
-    From LARGE_WEIGHTS weights on it has no `backward` and no `backward_from_columns`. With recipe "rowwise" it has PARTS instead:
+    From LARGE_WEIGHTS weights on there is no `backward` and no `backward_from_columns`. Recipe "rowwise" then has PARTS:
 
         quantize_x(x, grad_y, offsets) -> x_columns, x_scales
         quantize_grad_y(grad_y, offsets) -> grad_y_rows, row_scales, grad_y_columns, column_scales
@@ -170,18 +172,17 @@ def grouped_mm(K: int, N: int, E: int, *, weights: str = "NK", recipe: str = "ro
         multiply_grad_weights(grad_y_columns, column_scales, x_columns, x_scales, offsets) -> grad_weights
 
     x and grad_x are bf16 [M, K], y and grad_y bf16 [M, N], all row-major. weights and grad_weights
-    are bf16 [E, K, N], in the layout that `weights` names, one of WEIGHTS. offsets are i32 [E], the
-    end of each group's rows. `recipe` is one of RECIPES, which says which gradients are multiplied in bf16. The same
-    arguments give the same text.
+    are bf16 [E, K, N] in the layout `weights`, one of WEIGHTS. offsets are i32 [E], the end of each
+    group's rows. `recipe`, one of RECIPES, says which matmuls stay in bf16. Equal arguments give equal text.
 
-    Raises ValueError for sizes below 1 and for words that are not known.
+    Raises ValueError for sizes below 1, and for unknown layouts and recipes.
     """
     check_recipe("grouped_mm", recipe)
     return _format(K, N, E, weights, recipe)
 
 
 def kept_grouped_mm(K: int, N: int, E: int, *, weights: str = "NK", recipe: str = "rowwise") -> str:
-    """As `grouped_mm`, with weights that are quantized by a program of its own, once for many calls:
+    """As `grouped_mm`, with a separate program that quantizes the weights once for many calls:
 
         quantize_weights(weights) -> weights_k, scales_k, weights_n, scales_n
         forward(x, weights, weights_k, scales_k, weights_n, scales_n, offsets) -> y
@@ -189,40 +190,39 @@ def kept_grouped_mm(K: int, N: int, E: int, *, weights: str = "NK", recipe: str 
         grad_x(grad_y, weights_n, scales_n, offsets) -> grad_x
         grad_weights(grad_y, x, offsets) -> grad_weights
 
-    and COLUMNS with what is kept in the place of weights. weights_k is e4m3 [E, K, N], contiguous along K, with
-    scales f32 [E, N]; weights_n is contiguous along N, with scales f32 [E, K]. What the forward does not read is
-    there for its gradients. Recipe "forward_only" has neither weights_n nor scales_n, and takes weights instead. Of
-    PARTS it has no quantize_weights_n.
+    In COLUMNS, too, the quantized weights replace weights. weights_k is e4m3 [E, K, N], contiguous along K, with scales f32 [E, N].
+    weights_n is contiguous along N, with scales f32 [E, K]. The forward takes inputs that only its gradients read. Recipe
+    "forward_only" has neither weights_n nor scales_n, and takes weights instead. PARTS lack quantize_weights_n.
     """
     check_recipe("grouped_mm", recipe)
     return _format(K, N, E, weights, recipe, kept=True)
 
 
 def add_grad_weights(K: int, N: int, E: int, *, weights: str = "NK", recipe: str = "rowwise") -> str:
-    """A module with the gradient of weights of `grouped_mm`, added in f32 to that of other microbatches:
+    """A module that accumulates the gradient of the weights of `grouped_mm` over microbatches, in f32:
 
         add_grad_weights(grad_y, x, offsets, so_far) -> total
         add_grad_weights_from_columns(grad_y, x_columns, x_scales, offsets, so_far) -> total
 
-    so_far and total are dense f32 [E, N, K], for weights "KN" [E, K, N], and may be the same memory. The second one is of recipe
-    "rowwise" only.
+    so_far and total are dense f32 [E, N, K], for weights "KN" [E, K, N], and may share memory. Only recipe "rowwise" has the
+    second program.
     """
     check_recipe("grouped_mm", recipe)
     return _format(K, N, E, weights, recipe, adds=True)
 
 
 def bf16_grouped_mm(K: int, N: int, E: int, *, weights: str = "NK") -> str:
-    """The programs of `grouped_mm` on the same tensors, all in bf16: forward, backward, grad_x and grad_weights."""
+    """The programs forward, backward, grad_x and grad_weights of `grouped_mm`, all in bf16."""
     return _format(K, N, E, weights, BF16)
 
 
 def list_adding(recipe: str) -> Tuple[str, ...]:
-    """The programs of `add_grad_weights`."""
+    """Names of the programs of `add_grad_weights`."""
     return ("add_grad_weights", "add_grad_weights_from_columns")[: 1 if RECIPES[recipe] else 2]
 
 
 def list_programs(K: int, N: int, E: int, recipe: str, *, kept: bool = False) -> Tuple[str, ...]:
-    """The programs of `grouped_mm`, or of `kept_grouped_mm`, in their order; with BF16 those of `bf16_grouped_mm`."""
+    """Names of the programs of `grouped_mm`, of `kept_grouped_mm`, or, with BF16, of `bf16_grouped_mm`, in order."""
     has_bf16 = bool(name_bf16_uses(recipe))
     names = PROGRAMS if has_bf16 else (*PROGRAMS, *COLUMNS)
     if has_parts(K, N, E):
@@ -233,22 +233,22 @@ def list_programs(K: int, N: int, E: int, recipe: str, *, kept: bool = False) ->
 
 
 def has_parts(K: int, N: int, E: int) -> bool:
-    """Whether gradients of weights of this size are computed by PARTS and not by one `backward`."""
+    """Whether PARTS, and not one `backward`, compute both gradients for weights of this size."""
     return K * N * E >= LARGE_WEIGHTS
 
 
 def check_recipe(function: str, recipe: str) -> None:
-    """Raises ValueError for a recipe that is not known, in the name of `function`."""
+    """Raises ValueError, naming `function`, if the recipe is unknown."""
     if not isinstance(recipe, str) or recipe not in RECIPES:
         raise ValueError(f"{function}: recipe is {recipe!r}, expected one of {', '.join(RECIPES)}")
 
 
 def name_bf16_uses(recipe: str) -> Tuple[str, ...]:
-    """The matmuls that a recipe, or BF16, leaves in bf16."""
+    """The matmuls that stay in bf16 with this recipe, or with BF16."""
     return ("forward", "grad_x", "grad_weights") if recipe == BF16 else RECIPES[recipe]
 
 
-#: Names, in the IR, of the tensors that programs hand to each other.
+#: Names, in the IR, of the tensors that one program returns and another takes.
 _VALUES = {
     "x_rows": "xq", "x_row_scales": "xs", "weights_k": "wk", "scales_k": "wks", "weights_n": "wn", "scales_n": "wns", "x_columns": "xc", "x_scales": "xcs",
     "grad_y_rows": "gq", "row_scales": "gs", "grad_y_columns": "gc", "column_scales": "gcs",
@@ -258,7 +258,7 @@ _VALUES = {
 def write_function(
     name: str, inputs: Sequence[str], outputs: Sequence[str], body: str, types: Mapping[str, str], values: Mapping[str, str]
 ) -> str:
-    """A program. Its tensors have the names of `values` in the IR, by default their own."""
+    """Text of a program. `values` maps tensors to names in the IR; others keep their own names."""
     arguments = ", ".join(f'%{values.get(i, i)}: {types[i]} {{fp8moe.name = "{i}"}}' for i in inputs)
     results = ", ".join(f'{types[o]} {{fp8moe.name = "{o}"}}' for o in outputs)
     returned = ", ".join(f"%{values.get(o, o)}" for o in outputs)
@@ -267,7 +267,7 @@ def write_function(
 
 
 class _Shape(NamedTuple):
-    """Sizes of a module, and the choices that the functions below take."""
+    """Sizes of a module, and the options that the functions below read."""
 
     K: int
     N: int
@@ -282,7 +282,7 @@ class _Shape(NamedTuple):
 
 
 def check_sizes(function: str, end: int = 2**31, **sizes: int) -> List[int]:
-    """The sizes as numbers of Python. Raises ValueError for those that are not from 1 to `end` - 1."""
+    """The sizes as int. Raises ValueError for sizes outside of 1 to `end` - 1."""
     numbers = [operator.index(size) for size in sizes.values()]
     for name, size in zip(sizes, numbers):
         if not 1 <= size < end:
@@ -291,7 +291,7 @@ def check_sizes(function: str, end: int = 2**31, **sizes: int) -> List[int]:
 
 
 def _name_layouts(shape: _Shape) -> Dict[str, Any]:
-    """Sizes and layouts, from which types are made."""
+    """Sizes, layouts and types that the templates above refer to."""
     matrices = f"tensor<{shape.E}x{shape.K}x{shape.N}x"
     return {
         "K": shape.K,
@@ -299,14 +299,14 @@ def _name_layouts(shape: _Shape) -> Dict[str, Any]:
         "E": shape.E,
         "layout": "#columns" if shape.weights == "NK" else "#rows",
         "transposed_layout": "#rows" if shape.weights == "NK" else "#columns",
-        # Within a program the compiler chooses how what it quantizes lies.
+        # Inside a program the compiler chooses the layout of quantized weights.
         "type_k": f"{matrices}!fp8moe.e4m3{', #columns' if shape.kept else ''}>",
         "type_n": f"{matrices}!fp8moe.e4m3>",
     }
 
 
 def _list_types(shape: _Shape, layouts: Mapping[str, Any]) -> Dict[str, str]:
-    """Types of operands and results of programs."""
+    """Types of the programs' inputs and outputs."""
     K, N, E = shape.K, shape.N, shape.E
     weights = f"tensor<{E}x{K}x{N}xbf16, {layouts['layout']}>"
     total = f"tensor<{E}x{N}x{K}xf32>" if shape.weights == "NK" else f"tensor<{E}x{K}x{N}xf32>"
@@ -337,7 +337,7 @@ def _list_types(shape: _Shape, layouts: Mapping[str, Any]) -> Dict[str, str]:
 
 
 def _name_sum(shape: _Shape, types: Mapping[str, str]) -> Dict[str, str]:
-    """Name of the result of the matmul for the gradient of weights."""
+    """Name, type and accumulation clause for the result of the matmul that gives the gradient of the weights."""
     if shape.adds:
         total = types["total"]
         return {"sum": "total", "sum_type": total, "accumulate": f"\n        accumulate(%so_far : {total})"}
@@ -346,7 +346,7 @@ def _name_sum(shape: _Shape, types: Mapping[str, str]) -> Dict[str, str]:
     return {"sum": "grad_weights", "sum_type": types["grad_weights"], "accumulate": ""}
 
 
-#: Operands, results, and operations in their order.
+#: Inputs, outputs, and operations in order.
 _Function = Tuple[Sequence[str], Sequence[str], Sequence[str]]
 
 
@@ -374,18 +374,18 @@ def _list_functions(shape: _Shape) -> Dict[str, _Function]:
         "forward_with_columns": (operands, ["y", *columns], [_QUANTIZE_X_ROWS, _QUANTIZE_X_COLUMNS, *quantize_k, _Y]),
         "backward_from_columns": (["grad_y", *columns, *operand_n, "offsets"], ["grad_x", "grad_weights"], grad_x + from_columns),
         "grad_weights_from_columns": (["grad_y", *columns, "offsets"], ["grad_weights"], from_columns),
-        # quantize_x computes nothing with grad_y. Without that operand the partitioner of a traced graph would move the operator into
-        # the forward, and hold its results until the backward.
+        # quantize_x ignores grad_y. Without this operand the partitioner of a traced graph would move the operator into
+        # the forward, and save its results until the backward.
         "quantize_x": (["x", "grad_y", "offsets"], columns, [_QUANTIZE_X_COLUMNS]),
         "quantize_grad_y": (["grad_y", "offsets"], [*rows, *grad_y_columns], [_QUANTIZE_GRAD_Y_ROWS, _QUANTIZE_GRAD_Y_COLUMNS]),
         "quantize_weights_n": (["weights", "row_scales"], ["weights_n", "scales_n"], [_QUANTIZE_WEIGHTS_N]),
         "multiply_grad_x": ([*rows, "weights_n", "scales_n", "offsets"], ["grad_x"], [_GRAD_X]),
         "multiply_grad_weights": ([*grad_y_columns, *columns, "offsets"], ["grad_weights"], [product]),
-        # The sum lies as the matmul writes it, and may lie where the sum so far does.
+        # The total has the layout that the matmul writes, and may overwrite so_far.
         "add_grad_weights": (["grad_y", "x", "offsets", "so_far"], ["total"], grad_weights),
         "add_grad_weights_from_columns": (["grad_y", *columns, "offsets", "so_far"], ["total"], from_columns),
         "quantize_weights": (["weights"], [*forms_k, *forms_n], [_QUANTIZE_WEIGHTS_K, *([_QUANTIZE_WEIGHTS_N] if keeps_n else [])]),
-        # Programs of a whole layer (fp8moe.moe_programs).
+        # Programs of a whole MoE layer (fp8moe.moe_programs).
         "quantize_weights_k": (["weights"], ["weights_k", "scales_k"], [_QUANTIZE_WEIGHTS_K]),
         "multiply_y": (["x_rows", "x_row_scales", "weights_k", "scales_k", "offsets"], ["y"], [_Y]),
     }
@@ -394,7 +394,7 @@ def _list_functions(shape: _Shape) -> Dict[str, _Function]:
 def _format(
     K: int, N: int, E: int, weights: str, recipe: str, kept: bool = False, adds: bool = False, listed: Sequence[str] = ()
 ) -> str:
-    """The module of the programs that are listed, or of those of `kept` and `adds`."""
+    """Text of a module with the `listed` programs; by default those that `kept` and `adds` select."""
     K, N, E = check_sizes("grouped_mm", K=K, N=N, E=E)
     if weights not in WEIGHTS:
         raise ValueError(f"grouped_mm: weights is {weights!r}, expected one of {', '.join(WEIGHTS)}")
@@ -406,7 +406,7 @@ def _format(
     texts = []
     for name in listed or (list_adding(recipe) if adds else list_programs(K, N, E, recipe, kept=kept)):
         inputs, outputs, operations = functions[name]
-        # Columns are padded where one program hands them to another, and lie as the compiler chooses within one.
+        # Only columns that cross a program boundary are padded; inside a program the compiler chooses their layout.
         is_padded = any(tensor.endswith("_columns") for tensor in (*inputs, *outputs))
         layout = {"padded": ", #padded", "transposed": "#transposed_padded"} if is_padded else {"padded": "", "transposed": "#transposed"}
         body = "".join(f"{operation.format(**words, **layout)}\n" for operation in operations)
@@ -419,8 +419,7 @@ def _format(
 def grouped_mm_request(
     K: int, N: int, E: int, chip: str, *, weights: str = "NK", recipe: str = "rowwise", kept: bool = False
 ) -> Request:
-    """Request of fp8moe.cache to find or make the artifact of `grouped_mm`, or of `kept_grouped_mm`, for a chip; with BF16 that of
-    `bf16_grouped_mm`."""
+    """Cache request for the artifact of `grouped_mm`, of `kept_grouped_mm`, or, with BF16, of `bf16_grouped_mm`, for a chip."""
     if recipe == BF16:
         return bf16_grouped_mm_request(K, N, E, chip, weights=weights)
     make = kept_grouped_mm if kept else grouped_mm
@@ -428,7 +427,7 @@ def grouped_mm_request(
 
 
 def bf16_grouped_mm_request(K: int, N: int, E: int, chip: str, *, weights: str = "NK") -> Request:
-    """Returns the cache request of `bf16_grouped_mm`. Its artifact carries from how many rows on FP8 pays (fp8moe.recipes)."""
+    """Cache request for `bf16_grouped_mm`. Its artifact also holds the row counts from which on FP8 pays (fp8moe.recipes)."""
     sizes = f"K = {K}, N = {N}, E = {E}"
     return Request(
         f"// With {recipes.FILE}.\n{bf16_grouped_mm(K, N, E, weights=weights)}",
@@ -441,12 +440,12 @@ def bf16_grouped_mm_request(K: int, N: int, E: int, chip: str, *, weights: str =
 
 
 def add_grad_weights_request(K: int, N: int, E: int, chip: str, *, weights: str = "NK", recipe: str = "rowwise") -> Request:
-    """Request for the artifact of `add_grad_weights`."""
+    """Cache request for the artifact of `add_grad_weights`."""
     return _make_request(add_grad_weights, K, N, E, chip, weights, recipe, least_n=16)
 
 
 def require_kernels(program: str, chip: str) -> None:
-    """Raises UnsupportedError for GPUs that other programs may be compiled for; names of no GPU are left to the compiler."""
+    """Raises UnsupportedError for GPUs without grouped matmul kernels. The compiler reports names that are no GPU."""
     if re.fullmatch(r"(sm_|gfx)[0-9a-f]+", chip) and chip not in (*CHIPS, "sm_90"):
         raise UnsupportedError(
             f"{program}: there are no kernels for {chip}, only for {', '.join(CHIPS)} (H100 and H200, MI300, MI350); use bf16 there, as "
@@ -455,7 +454,7 @@ def require_kernels(program: str, chip: str) -> None:
 
 
 def explain_sizes(chip: str, remedy: str, *sizes: Tuple[str, int, int]) -> str:
-    """Why programs do not compile for GPUs where one of (name, size, what it must be a multiple of) is odd; else empty."""
+    """Why programs do not compile for a GPU, from (name, size, required divisor); empty if all sizes are divisible."""
     odd = [f"{name} = {size} is no multiple of {of}" for name, size, of in sizes if size % of]
     return f"{' and '.join(odd)}, and GPUs read 16 bytes at a time; {remedy}" if odd and not chip.startswith("cpu") else ""
 

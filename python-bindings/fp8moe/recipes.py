@@ -1,10 +1,10 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Choice of FP8 or bf16 for the three matmuls of a layer, by the number of rows of a call (docs/users/precision.md).
+"""Choice of FP8 or bf16 for the three matmuls of a layer, by the number of rows in a call (docs/users/precision.md).
 
-The compiler predicts from how many rows on FP8 pays (`predict`); an artifact carries its answer as a file (`read`). Only
-`predict` needs the compiler, and nothing here needs torch.
+The compiler predicts the number of rows from which on FP8 pays (`predict`). An artifact holds these numbers in a file
+(`read`). Only `predict` needs the compiler, and no function needs torch.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ __all__ = [
     "for_each", "parse", "predict", "read",
 ]  # fmt: skip
 
-#: The uses of a layer's weights, as programs call them; `advise` says dgrad and wgrad.
+#: The uses of a layer's weights, as programs name them. `advise` says dgrad for grad_x, and wgrad for grad_weights.
 USES: Tuple[str, ...] = ("forward", "grad_x", "grad_weights")
 
-# Types of arguments. A test compares them with the tables that are looked at when a program runs.
+# Literal types of arguments. A test compares them with the tables that are used at run time.
 
-#: Recipes with programs of their own (programs.RECIPES).
+#: Recipes with their own programs (programs.RECIPES).
 KernelRecipe = Literal["rowwise", "rowwise_bf16_grad_weights", "forward_only"]
-#: Recipes of linear layers.
+#: Recipes for linear layers.
 LinearRecipe = Literal[KernelRecipe, "bf16"]
-#: A key of MIXES.
+#: Names in MIXES.
 Mix = Literal[LinearRecipe, "rowwise_bf16_grad_x", "rowwise_bf16_forward", "grad_x_only", "grad_weights_only"]
-#: Ranges of rows as `parse` reads them: `Ranges("forward>=16384 grad_weights>=8192")`.
+#: Ranges of rows, as `parse` reads them: `Ranges("forward>=16384 grad_weights>=8192")`.
 Ranges = NewType("Ranges", str)
 Recipe = Union[Literal["auto"], Mix, Ranges]
-#: A key of CARDS.
+#: Names in CARDS.
 Card = Literal["h200", "h100-pcie", "gh200", "h20", "h100"]
 
-#: The recipe that asks the artifact.
+#: The recipe that takes its row counts from the artifact.
 AUTO: Literal["auto"] = "auto"
 
-#: Every mix of FP8 (True) and bf16, by name, in the order of USES.
+#: All combinations of FP8 (True) and bf16 by name, in the order of USES.
 MIXES: Dict[str, Tuple[bool, bool, bool]] = {
     "rowwise": (True, True, True),
     "rowwise_bf16_grad_weights": (True, True, False),
@@ -52,32 +52,32 @@ MIXES: Dict[str, Tuple[bool, bool, bool]] = {
     "grad_weights_only": (False, False, True),
 }
 
-#: The name, in plans and advice, of a layer that is the whole model.
+#: Name, in plans and advice, of a layer that is the whole model.
 ROOT = "the model"
 
-#: The file of an artifact that holds what `predict` returned.
+#: File of an artifact that holds the result of `predict`.
 FILE = "recipes.json"
 _VERSION = 1
 
-#: Products of sm_90a whose times are predicted (lib/Target/Cards.cpp), with a part of the name that the driver gives them.
-#: The first that fits counts; a product that is not here counts as the first.
+#: Products of sm_90a with predicted times (lib/Target/Cards.cpp), each with a part of its name in the driver.
+#: The first match counts. Unknown products count as the first entry.
 CARDS: Dict[str, str] = {"h200": "H200", "h100-pcie": "H100 PCIe", "gh200": "GH200", "h20": "H20", "h100": "H100"}
 
 
 class FP8Rows(NamedTuple):
-    """From how many rows on each use is FP8; None where it never is."""
+    """For each use, the number of rows from which on it is FP8; None if it never is."""
 
     forward: Optional[int] = None
     grad_x: Optional[int] = None
     grad_weights: Optional[int] = None
 
     def decide(self, rows: int) -> Tuple[bool, bool, bool]:
-        """Returns, for each use, whether a call with so many rows is FP8."""
+        """For each use, whether a call with this number of rows is FP8."""
         forward, grad_x, grad_weights = (least is not None and rows >= least for least in self)
         return forward, grad_x, grad_weights
 
 
-#: Without predicted times, as on the CPU: FP8, but never all experts for fewer rows than there are experts.
+#: Ranges where no times are predicted, as on the CPU: FP8 for calls with at least as many rows as experts.
 def without_times(E: int) -> FP8Rows:
     return FP8Rows(*[E] * len(USES))
 
@@ -86,8 +86,10 @@ def without_times(E: int) -> FP8Rows:
 
 
 def describe(rows: FP8Rows) -> Recipe:
-    """The recipe with these ranges, as `parse` reads it: the name of a mix, or "forward>=4096 grad_weights>=2048", where
-    a use that is not named is bf16."""
+    """The recipe with these ranges: the name of a mix, or text such as "forward>=4096 grad_weights>=2048".
+
+    Uses that the text omits are bf16.
+    """
     if all(least in (None, 0) for least in rows):
         mix = rows.decide(0)
         return cast(Mix, next(name for name, uses in MIXES.items() if uses == mix))
@@ -96,7 +98,7 @@ def describe(rows: FP8Rows) -> Recipe:
 
 @functools.lru_cache(maxsize=None)
 def parse(recipe: str) -> Optional[FP8Rows]:
-    """The ranges that a recipe says, None for AUTO. Raises ValueError for what is neither."""
+    """The ranges of a recipe, or None for AUTO. Raises ValueError if the recipe is malformed."""
     if recipe == AUTO:
         return None
     if recipe in MIXES:
@@ -113,10 +115,10 @@ def parse(recipe: str) -> Optional[FP8Rows]:
 
 
 def check(function: str, recipe: Any) -> None:
-    """Raises ValueError for a recipe that is not known, in the name of `function`."""
+    """Raises ValueError, naming `function`, if the recipe is unknown."""
     try:
         if isinstance(recipe, str):
-            if recipe != AUTO and recipe not in MIXES:  # Dynamo warns of functions with a cache
+            if recipe != AUTO and recipe not in MIXES:  # parse is cached, and Dynamo warns about cached functions
                 parse(recipe)
             return
     except ValueError:
@@ -128,7 +130,7 @@ def check(function: str, recipe: Any) -> None:
 
 
 def for_each(function: str, recipe: Union[Recipe, Sequence[Recipe]], count: int) -> Tuple[Recipe, ...]:
-    """The recipes of `count` weights, for which there is one, or one for each. Raises ValueError for another number of them."""
+    """One recipe for each of `count` weights, given one for all or one for each. Raises ValueError for another number."""
     each: Tuple[Any, ...] = tuple(recipe) if isinstance(recipe, (tuple, list)) else (recipe,) * count
     if len(each) != count:
         raise ValueError(f"{function}: there are {len(each)} recipes, expected one, or one for each of the {count} weights")
@@ -137,13 +139,15 @@ def for_each(function: str, recipe: Union[Recipe, Sequence[Recipe]], count: int)
 
 # --- What the compiler predicts -------------------------------------------------------
 
-#: Numbers of rows that are asked about: four for each doubling.
+#: Row counts that predictions are computed for: four per octave.
 _ASKED: Tuple[int, ...] = tuple(max(16, round(2 ** (i / 4) / 16) * 16) for i in range(16, 81, 1))
 
 
 def _choose_least(choices: Sequence[Tuple[int, bool]]) -> Optional[int]:
-    """From which of these numbers of rows on FP8 is the choice. Where choices alternate, what agrees with most of them, and of
-    such the largest."""
+    """The number of rows from which on FP8 is chosen; None if it never is.
+
+    If the choices alternate, the threshold that disagrees with the fewest choices counts; among equals, the largest.
+    """
     numbers = [rows for rows, _ in choices]
     best, fewest = len(choices), sum(is_fp8 for _, is_fp8 in choices)
     for i in range(len(choices) - 1, -1, -1):
@@ -156,8 +160,10 @@ def _choose_least(choices: Sequence[Tuple[int, bool]]) -> Optional[int]:
 
 
 def predict(K: int, N: int, E: int, chip: str, card: str = "") -> Dict[str, FP8Rows]:
-    """From how many rows on FP8 pays for weights [E, K, N], as the compiler's cost model says: "call" where each call
-    quantizes the weights, "kept" where they are quantized already."""
+    """Predicts from how many rows on FP8 pays for weights [E, K, N], by the compiler's cost model.
+
+    "call" holds the ranges if each call quantizes the weights, "kept" those for weights that are quantized already.
+    """
     from . import advice
 
     asked = list(dict.fromkeys(_ASKED))
@@ -169,7 +175,7 @@ def predict(K: int, N: int, E: int, chip: str, card: str = "") -> Dict[str, FP8R
 
 
 def predict_file(K: int, N: int, E: int, chip: str) -> str:
-    """The text of FILE: what `predict` says for each card of the chip."""
+    """The text of FILE: the result of `predict` for each card of the chip."""
     from . import compiler
 
     cards = list(CARDS) if chip == "sm_90a" else [chip]
@@ -182,7 +188,7 @@ def predict_file(K: int, N: int, E: int, chip: str) -> str:
 
 
 def read(folder: str) -> Optional[Mapping[str, Dict[str, FP8Rows]]]:
-    """Returns the rows that an artifact carries, by card and kind; None where it carries nothing that this version reads."""
+    """The ranges in an artifact's file, by card and kind; None if the file is missing or of another version."""
     try:
         with open(os.path.join(folder, FILE), encoding="utf-8") as file:
             data = json.load(file)
@@ -194,6 +200,6 @@ def read(folder: str) -> Optional[Mapping[str, Dict[str, FP8Rows]]]:
 
 
 def find_card(name: str, known: Sequence[str]) -> str:
-    """Returns the card of `known` that fits a device of this name; the first where none fits."""
+    """The card in `known` that matches a device name; the first one if none matches."""
     fitting: List[str] = [card for card in known if re.search(rf"\b{CARDS.get(card, card)}\b", name)]
     return fitting[0] if fitting else next(iter(known))

@@ -7,7 +7,7 @@
     program = artifact.program("moe_backward")
     q, scale = program(grad=grad, offsets=offsets)
 
-On a GPU nothing waits: kernels are put into the stream, as torch does it.
+On a GPU, calls are asynchronous: as in torch, they only enqueue kernels in a stream.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _Path = Union[str, "os.PathLike[str]"]
 
 
 class LoadedArtifact:
-    """An artifact on a device; `load` makes it. Programs keep it alive."""
+    """An artifact on a device, made by `load`. Its programs keep it alive."""
 
     def __init__(
         self,
@@ -67,17 +67,17 @@ class LoadedArtifact:
             )
         )
         self._handle = handle
-        # Not at exit, when daemon threads may still run its programs.
+        # No finalizer runs at exit, when daemon threads may still run programs.
         weakref.finalize(self, self._library.artifact_unload, handle).atexit = False
         self.path = os.fspath(path)
         self.device = device
-        #: Holds `path` where that is temporary.
+        #: Owner of `path`, if that is a temporary folder.
         self._folder = folder
-        #: The chip that it was compiled for, such as "sm_90a".
+        #: The chip that the artifact was compiled for, such as "sm_90a".
         self.chip: str = self._library.artifact_chip(handle).decode()
-        #: The file that the kernels were loaded from.
+        #: The file that holds the loaded kernels.
         self.binary: str = self._library.artifact_binary(handle).decode()
-        #: The names of all programs.
+        #: Names of all programs.
         self.programs: Tuple[str, ...] = tuple(
             self._library.program_name(
                 self._library.artifact_program(handle, i)
@@ -86,7 +86,7 @@ class LoadedArtifact:
         )
 
     def program(self, name: Optional[str] = None) -> Program:
-        """The program of that name; without a name, the only one."""
+        """The program of that name. Without a name, the only program of the artifact."""
         if name is None:
             if len(self.programs) != 1:
                 names = ", ".join(self.programs)
@@ -97,12 +97,11 @@ class LoadedArtifact:
         return Program(self, self._library, self.device, self._library.require(handle))
 
     def __reduce__(self) -> Any:
-        """A copy, or what another process unpickles, is loaded from the same folder; a
-        temporary folder goes along."""
+        """Copies and unpickled objects load the same folder again. The files of a temporary folder are pickled, too."""
         if self._folder:
             below = os.path.relpath(self.path, self._folder.path)
             return _load_temporary, (self._folder, below, self.device, self._library.path)
-        # The other process may be in another folder.
+        # The other process may have another working directory.
         return LoadedArtifact, (os.path.abspath(self.path), self.device, self._library.path)
 
     def __repr__(self) -> str:
@@ -117,7 +116,7 @@ def _load_temporary(
 
 
 def find_folders(path: _Path) -> List[str]:
-    """`path`, or the artifacts of several chips below it."""
+    """`path` itself, or the artifacts of several chips in it."""
     folder = os.fspath(path)
     if os.path.exists(os.path.join(folder, "manifest.json")) or not os.path.isdir(folder):
         return [folder]
@@ -127,15 +126,14 @@ def find_folders(path: _Path) -> List[str]:
 
 
 def load(path: Any, device: str = "cpu", library: Optional[_Path] = None) -> LoadedArtifact:
-    """Loads an artifact on "cpu", "cuda:N" or "hip:N"; on "none" its programs can be
-    described, but not run.
+    """Loads an artifact on "cpu", "cuda:N" or "hip:N". On "none" its programs can be described, but not run.
 
-    `path` is the folder of one artifact, or the result of fp8moe.compile. It may
-    also be a folder with artifacts of several chips, of which the first that the
-    device can run is taken. `library` is the path of libfp8moe_runtime.so if it is
-    in no usual place. An artifact is code: load only what you trust.
+    `path` is the folder of one artifact, or the result of fp8moe.compile. In a folder with
+    artifacts of several chips, the first one that the device can run is loaded. `library` is the
+    path of libfp8moe_runtime.so, if it is not in one of the usual places. An artifact is code:
+    load only artifacts that you trust.
     """
-    # The result of fp8moe.compile holds its folder where that is temporary.
+    # Results of fp8moe.compile own their temporary folder.
     temporary: Optional[TemporaryFolder] = getattr(path, "_folder", None)
     path = getattr(path, "path", path)
     if not isinstance(path, (str, os.PathLike)):
