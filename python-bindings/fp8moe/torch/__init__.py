@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""fp8moe's programs as operators of PyTorch (docs/users/pytorch.md).
+"""fp8moe's programs as PyTorch operators (docs/users/pytorch.md).
 
     y = fp8moe.torch.grouped_mm(x, weights, offsets)
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re as _re
 
-#: The first release with which all tests of this package pass.
+#: The oldest release that passes all tests of this package.
 _OLDEST = (2, 10)
 
 try:

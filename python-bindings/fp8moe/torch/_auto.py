@@ -1,17 +1,17 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Recipes that depend on the number of rows of a call: "auto", and those that name ranges (fp8moe.recipes).
+"""Recipes that depend on the number of rows in a call: "auto", and explicit ranges (fp8moe.recipes).
 
-    choose      the mix of FP8 and bf16 of a call, by its rows, a number of the host
+    choose      returns the mix of FP8 and bf16 for a call, from its number of rows
     multiply_by_rows
         all FP8, or all bf16    grouped_mm with that recipe
-        a mix                   programs of both, by use
-        rows are a symbol       an operator that chooses when it runs, so that a graph has no guard on rows
+        a mix                   programs of both recipes, by use
+        symbolic rows           an operator that chooses when it runs, so that the graph has no guard on rows
         no kernels              torch's bf16
 
-The choice depends on rows, sizes, device and recipe, and on nothing else: a forward and its recomputation agree, and so do a
-forward and its backward.
+The choice depends on the rows, the sizes, the device and the recipe only. A forward therefore agrees with its
+recomputation and with its backward.
 """
 
 from __future__ import annotations
@@ -36,32 +36,34 @@ _log = logging.getLogger("fp8moe")
 
 _Weights = Union[torch.Tensor, QuantizedWeights]
 
-#: The choice where fp8moe has no kernels.
+#: The choice on devices without kernels of fp8moe.
 TORCH = "torch"
 
-#: Where forms of weights in a graph come from (_kept.py). Parameters are given as they are stored, since their views in a graph have no version.
+#: Sources of the quantized weights that operators look up at run time (_kept.py). STEP takes parameters as they are stored, because their
+#: views have no version in a graph.
 GATHERED, STEP, STEP_TRANSPOSED = "gathered", "step", "step, transposed"
 
 
 def view_of(weights: torch.Tensor, where: str) -> torch.Tensor:
-    """Weights [E, K, N] of stored ones, or a gradient as they are stored."""
+    """The [E, K, N] view of stored weights, or the stored view of a gradient [E, K, N]."""
     return weights.transpose(-2, -1) if where == STEP_TRANSPOSED else weights
 
 
 def forms_recipe(recipe: str) -> recipes.KernelRecipe:
-    """By which recipe weights are quantized that calls by `recipe` read."""
+    """The recipe by which weights are quantized for calls with `recipe`."""
     return cast(recipes.KernelRecipe, recipe) if recipe in programs.RECIPES else "rowwise"
 
 
 def in_module(recipe: recipes.Recipe, module: torch.nn.Module) -> recipes.Recipe:
-    """`recipe` for a call of a module. In evaluation weights that are not kept stay bf16, as each call would quantize all of
-    them."""
+    """`recipe` for a call of a module. In evaluation, uncached weights stay in bf16, because each call would quantize all of them."""
     return recipe if recipe in FIXED or is_trained(module) else programs.BF16
 
 
 def is_trained(module: torch.nn.Module) -> bool:
-    """Whether a module is in training mode. Gradients do not say so: a reentrant checkpoint computes its forward without them, and then
-    again with them."""
+    """Whether a module is in training mode.
+
+    Enabled gradients would be the wrong test: a reentrant checkpoint runs its first forward without them.
+    """
     is_training: bool = module.training
     if not is_training and torch.is_grad_enabled():
         warn_once(
@@ -75,26 +77,28 @@ def is_trained(module: torch.nn.Module) -> bool:
 
 
 def choose(rows: Any, weights: _Weights, recipe: str, is_kept: bool = False) -> str:
-    """One of recipes.MIXES, TORCH where there are no kernels, or "" where rows are a symbol. Weights are kept if they `is_kept`, or are
-    quantized."""
+    """The mix for a call: a key of recipes.MIXES, TORCH without kernels, or "" for a symbolic number of rows.
+
+    `is_kept` means that quantized weights are cached, as in QuantizedWeights.
+    """
     if isinstance(weights, QuantizedWeights) and weights.recipe != "rowwise":
         return weights.recipe
     is_kept = is_kept or isinstance(weights, QuantizedWeights)
     tensor = weights.weights if isinstance(weights, QuantizedWeights) else weights
     E, K, N = (operator.index(size) for size in tensor.shape)
     device = tensor.device
-    count = operator.index(rows) if is_known(rows) else -1  # a symbol that is a size of the weights, too, is known
+    count = operator.index(rows) if is_known(rows) else -1  # a symbol that equals a size of the weights is known, too
     mix: str = _choose(recipe, count, K, N, E, find_layout(tensor), device.type, device.index or 0, is_kept)
     return mix
 
 
 def uses_kept(rows: Any, weights: torch.Tensor, recipe: str) -> bool:
-    """As `pays_kept`, in code that Dynamo traces; False where rows are a symbol."""
+    """As `pays_kept`, for code that Dynamo traces. False for a symbolic number of rows."""
     return any(recipes.MIXES.get(recipe if recipe in FIXED else choose(rows, weights, recipe, True), ()))
 
 
 def pays_kept(rows: Any, weights: torch.Tensor, recipe: str) -> bool:
-    """Whether a use of weights that are quantized already is in FP8 with so many rows."""
+    """Whether any use of cached quantized weights is FP8 with this number of rows."""
     if recipe in FIXED:
         return recipe != programs.BF16
     ranges = _find_ranges_of(weights, recipe, True)
@@ -122,7 +126,7 @@ _NAMES: Dict[Tuple[bool, bool, bool], str] = {uses: name for name, uses in recip
 def find_ranges(
     recipe: str, K: int, N: int, E: int, layout: str, device: str, index: int, is_kept: bool
 ) -> Optional[recipes.FP8Rows]:
-    """From how many rows on each use is FP8; None where there are no kernels."""
+    """For each use, the rows from which on it is FP8; None without kernels."""
     recipes.check("grouped_mm", recipe)
     if not _has_kernels(device, index, K, N):
         return None
@@ -155,7 +159,7 @@ def _ask_artifact(K: int, N: int, E: int, layout: str, device: str, index: int, 
 @functools.lru_cache(maxsize=None)
 def _why_not_device(device: str, index: int) -> str:
     if device == "cuda" and not torch.cuda.is_available():
-        return ""  # chip_of says it
+        return ""  # chip_of reports the missing GPU
     try:
         chip = chip_of(device, index)
     except UnsupportedError as error:
@@ -181,13 +185,13 @@ def _has_kernels(device: str, index: int, K: int, N: int) -> bool:
 
 
 def has_kernels(device: torch.device, K: int = 16, N: int = 16) -> bool:
-    """Whether there are kernels for weights [E, K, N]; one line of the log says why not."""
+    """Whether there are kernels for weights [E, K, N]. If not, the reason is logged once."""
     found: bool = _has_kernels(device.type, device.index or 0, K, N)
     return found
 
 
 def why_not_device(device: torch.device) -> str:
-    """Why there are no kernels for a device; empty where there are."""
+    """Why there are no kernels for a device; empty if there are."""
     return _why_not_device(device.type, device.index or 0)
 
 
@@ -195,7 +199,7 @@ def why_not_device(device: torch.device) -> str:
 
 
 def multiply_by_rows(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, recipe: str, names: Names) -> torch.Tensor:
-    """grouped_mm with a recipe that is not FIXED."""
+    """grouped_mm with a recipe that is not in FIXED."""
     again = "" if torch.compiler.is_compiling() else _choose_again(x, weights, recipe)
     if again:
         return multiply(x, weights, offsets, again, names)
@@ -204,7 +208,7 @@ def multiply_by_rows(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, 
     if isinstance(weights, QuantizedWeights) and weights.recipe != "rowwise":
         return multiply(x, weights, offsets, weights.recipe, names)
     if not _have_sizes(x, weights):
-        return multiply(x, weights, offsets, "rowwise", names)  # which says what is wrong
+        return multiply(x, weights, offsets, "rowwise", names)  # reports what is wrong
     mix = choose(x.shape[0], weights, recipe)
     _remember(weights, recipe)
     if mix == programs.BF16 and isinstance(weights, QuantizedWeights):
@@ -215,18 +219,20 @@ def multiply_by_rows(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, 
     if mix == TORCH:
         result: torch.Tensor = _TorchBF16.apply(call.x, call.weights, call.offsets)
         return result
-    # A mix and a recipe with programs of its own may have one name. These programs are those of "rowwise" and "bf16".
+    # Some mixes share their name with a recipe that has its own programs. Passing the ranges selects the programs of "rowwise" and "bf16".
     named = recipe if mix in programs.RECIPES else mix or recipe
     return multiply_mix(call.x, call.weights, call.offsets, named, call.forms)
 
 
-#: The ranges of earlier eager calls, by recipe and weights.
+#: Ranges of earlier eager calls, by recipe and layout of the weights.
 _known: Dict[Tuple[Any, ...], recipes.FP8Rows] = {}
 
 
 def _choose_again(x: Any, weights: Any, recipe: Any) -> str:
-    """All FP8 or all bf16 of a call whose weights are like earlier ones, as grouped_mm takes them; else "". Eager steps spend their
-    time here."""
+    """The fixed recipe of a call whose weights are like those of an earlier call; "" if there is none.
+
+    Eager steps spend their time here, so wrong arguments are reported elsewhere.
+    """
     try:
         is_kept = isinstance(weights, QuantizedWeights)
         if is_kept and weights.recipe != "rowwise":
@@ -236,7 +242,7 @@ def _choose_again(x: Any, weights: Any, recipe: Any) -> str:
         if ranges is None or type(x.shape[0]) is not int:
             return ""
         mix = _NAMES[ranges.decide(x.shape[0])]
-    except (RuntimeError, AttributeError, TypeError, IndexError):  # what is wrong is said elsewhere
+    except (RuntimeError, AttributeError, TypeError, IndexError):  # other code reports wrong arguments
         return ""
     return mix if mix == "rowwise" or (mix == programs.BF16 and not is_kept) else ""
 
@@ -264,7 +270,10 @@ def _have_sizes(x: Any, weights: Any) -> bool:
 def multiply_mix(
     x: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor, recipe: str, forms: Sequence[torch.Tensor] = (), where: str = ""
 ) -> torch.Tensor:
-    """A mix of programs. `recipe` is a mix, or ranges where rows are a symbol. `where` says where forms are found at run time (`_kept.py`)."""
+    """Multiplies with a mix of FP8 and bf16 programs.
+
+    `recipe` is a mix, or ranges if the number of rows is symbolic. `where` names the source of cached quantized weights (_kept.py).
+    """
     result: torch.Tensor = _ByRows.apply(x, weights, offsets, recipe, where, weights.requires_grad, *forms)
     return result
 
@@ -306,11 +315,11 @@ def _is_traced(tensor: torch.Tensor) -> bool:
 
 
 class _Side(NamedTuple):
-    """The programs of some weights, in FP8 and in bf16."""
+    """Sets of programs for some weights: one in FP8, one in bf16."""
 
     sizes: Tuple[int, int, int]
     layout: str
-    #: The set of programs in FP8.
+    #: Recipe of the FP8 programs.
     recipe: str
     chip: str
     is_kept: bool
@@ -326,7 +335,7 @@ def _find_side(weights: torch.Tensor, is_kept: bool, recipe: str) -> _Side:
 
 
 def find_uses(rows: int, weights: torch.Tensor, is_kept: bool, recipe: str) -> Tuple[bool, bool, bool]:
-    """Returns, for each of recipes.USES, whether it is FP8, where there are kernels."""
+    """For each of recipes.USES, whether it is FP8. Raises UnsupportedError without kernels."""
     ranges = _find_ranges_of(weights, recipe, is_kept)
     if ranges is None:
         _, K, N = weights.shape
@@ -337,7 +346,7 @@ def find_uses(rows: int, weights: torch.Tensor, is_kept: bool, recipe: str) -> T
 def _find_forms(
     rows: int, weights: torch.Tensor, forms: Sequence[torch.Tensor], recipe: str, where: str
 ) -> Tuple[torch.Tensor, Sequence[torch.Tensor]]:
-    """Weights [E, K, N] and their forms, which are given, or found now."""
+    """The [E, K, N] view of the weights, and their quantized copies: the given ones, or those that `where` names."""
     if not where:
         return weights, forms
     from ._kept import find_forms
@@ -366,7 +375,7 @@ def _run_backward(
     asks_x: bool,
     asks_weights: bool,
 ) -> Tuple[torch.Tensor, torch.Tensor]:
-    """Both gradients, that of weights as they are stored; what is not asked for is empty."""
+    """Both gradients, that of the weights in the stored layout. Gradients that are not requested are empty."""
     weights, forms = _find_forms(grad_y.shape[0], weights, forms, recipe, where)
     _, x_fp8, weights_fp8 = find_uses(grad_y.shape[0], weights, bool(forms), recipe)
     side = _find_side(weights, bool(forms), recipe)
@@ -419,7 +428,7 @@ def define(name: str, schema: str, run: Any, fake: Any, tags: Sequence[torch.Tag
     torch.library.register_fake(qualified, fake)
 
 
-# A CUDA graph would read the forms of its capture for as long as it lives.
+# A captured CUDA graph would keep reading the quantized weights of its capture, so the kept_ operators are unsafe there.
 for _prefix, _tags in (("", ()), ("kept_", CUDAGRAPH_UNSAFE)):
     define(
         f"{_prefix}by_rows",
@@ -442,7 +451,7 @@ for _prefix, _tags in (("", ()), ("kept_", CUDAGRAPH_UNSAFE)):
 
 
 class _TorchBF16(torch.autograd.Function):
-    """grouped_mm by torch's own."""
+    """grouped_mm by torch's own kernels."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
@@ -461,7 +470,7 @@ class _TorchBF16(torch.autograd.Function):
 
 
 def forget() -> None:
-    """So that tests have other ranges."""
+    """Drops all cached ranges; for tests."""
     find_ranges.cache_clear()
     _known.clear()
     forget_warnings()

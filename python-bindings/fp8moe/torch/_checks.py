@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Whether tensors are like others, in one call of C++: what torch's own compiler guards graphs with."""
+"""Fast comparison of tensor metadata, by the C++ guards of torch's compiler."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ import torch
 
 
 def make_check(tensors: Sequence[torch.Tensor]) -> Optional[Callable[..., bool]]:
-    """A function of as many tensors: whether each has the Python type, shape, strides, dtype, device and dispatch keys of these.
-    A lazily negated tensor has a dispatch key of its own, and no tensor may be given twice. The result is None where one of these is
-    given twice, and where torch has no such function, or another one."""
+    """A function that compares tensors with these: Python type, shape, strides, dtype, device and dispatch keys.
+
+    Lazily negated tensors differ by a dispatch key. Passing a tensor twice never matches. Returns None if a tensor
+    occurs twice here, or if torch lacks this guard or has another one.
+    """
     return _make_check(tensors) if _is_right() else None
 
 
@@ -27,13 +29,13 @@ def _make_check(tensors: Sequence[torch.Tensor]) -> Optional[Callable[..., bool]
             dynamic_dims_strides=[list(tensor.stride()) for tensor in tensors],
         ).check
         return check if check(*tensors) is True else None
-    except Exception:  # whatever another version makes of these arguments
+    except Exception:  # another version of torch may reject these arguments in any way
         return None
 
 
 @functools.lru_cache(maxsize=None)
 def _is_right() -> bool:
-    """torch says nowhere what it compares."""
+    """Tests the guard on examples, because torch documents nowhere what it compares."""
     tensor, second = torch.empty(2, 3), torch.empty(2, 3)
     others = (
         torch.empty(2, 4),

@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Functions whose results torch.compile takes for constants, and lines that are said once, also while it traces."""
+"""Functions whose results torch.compile treats as constants, and warnings that are logged once, also during tracing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def assume_constant_result(function: _Function) -> _Function:
-    """As torch.compiler.assume_constant_result, which imports Dynamo first: most of the time that importing fp8moe.torch took."""
+    """As torch.compiler.assume_constant_result, whose import of Dynamo would dominate the import time of fp8moe.torch."""
     function._dynamo_marked_constant = True  # type: ignore[attr-defined]
     return function
 
@@ -27,11 +27,11 @@ def _warn(message: str) -> None:
 
 @assume_constant_result
 def warn_once(message: str) -> bool:
-    """Logs a line, once in a process."""
+    """Logs a message once in a process."""
     _warn(message)
     return True
 
 
 def forget_warnings() -> None:
-    """So that tests see them again."""
+    """Lets messages be logged again; for tests."""
     _warn.cache_clear()

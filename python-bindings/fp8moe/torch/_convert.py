@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Finds the linear layers of a model that are worth FP8, and converts them."""
+"""Conversion of the linear layers of a model that are worth FP8."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from ._auto import why_not_device
 from ._grouped_mm import chip_of
 from ._linear import LEAST_ROWS, MULTIPLE, Linear, check_counts, check_options, convert_linear, local_shape, share_inputs
 
-#: Layers whose errors cost more than others', by the last part of their names: those of logits, and of where tokens go.
+#: Layers whose quantization errors are expensive, by the last part of their names: logits and routers.
 _SENSITIVE = {
     "lm_head": "the last layer",
     "embed_out": "the last layer",
     "gate": "it chooses experts",
     "router": "it chooses experts",
 }
-#: The last layer of models that call it so, where it is no part of another module.
+#: Name of the last layer in models where it is a child of the root module.
 _LAST_LAYER_OF_ROOT = "output"
 
-#: Widths below which FP8 is predicted to lose with any number of rows up to 65536 (`advise`, H200).
+#: Width below which `advise` predicts that FP8 loses on an H200, for all numbers of rows up to 65536.
 _LEAST_WIDTH = 512
 
 Filter = Callable[[torch.nn.Module, str], bool]
@@ -35,10 +35,10 @@ Filter = Callable[[torch.nn.Module, str], bool]
 
 @dataclass(frozen=True)
 class ConvertedLayer:
-    """Result of `convert` for a layer; `recipe` is "bf16" where it is torch's."""
+    """Result of `convert` for a layer. `recipe` is "bf16" if the layer remains torch's."""
 
     name: str
-    #: Of the weights [N, K] that this rank multiplies.
+    #: Sizes of the weights [N, K] on this rank.
     N: int
     K: int
     recipe: recipes.LinearRecipe
@@ -47,10 +47,10 @@ class ConvertedLayer:
 
 @dataclass(frozen=True)
 class Conversion:
-    """Result of `convert`: `str(conversion)` is a table, `conversion.layers` has its lines as data."""
+    """Result of `convert`: `str(conversion)` is a table, and `conversion.layers` holds its lines."""
 
     layers: Tuple[ConvertedLayer, ...]
-    #: None where no times were predicted.
+    #: Tokens that times were predicted for; None without prediction.
     tokens: Optional[int] = None
 
     @property
@@ -86,32 +86,32 @@ def convert(
 
         print(fp8moe.torch.convert(model, tokens=8192))
 
-    Modules stay the same objects with the same parameters, so optimizers, state dicts, checkpoints, DDP and FSDP2 see no difference. Layers
-    that read one tensor (wq, wk and wv; w1 and w3; ...) quantize it once. Call it after parallelize_module, whose local sizes count, and
-    before fully_shard and torch.compile.
+    Modules and parameters remain the same objects, so optimizers, state dicts, checkpoints, DDP and FSDP2 work unchanged. Layers
+    that read the same tensor (wq, wk and wv; w1 and w3; ...) quantize it once. Call it after parallelize_module, whose local sizes
+    count, and before fully_shard and torch.compile.
 
-    The result says which layers stay in bf16, and why:
+    The result lists the layers that stay in bf16, with reasons:
 
-    * layers with a forward of their own;
-    * layers whose weights another module has, too (tied embeddings), or whose weights are no plain floating-point tensors;
+    * layers with their own forward method;
+    * layers that share their weights with another module (tied embeddings), or whose weights are no plain floating-point tensors;
     * layers on a GPU without kernels, or with a width that is no multiple of 16;
     * without a filter, the last layer of language models (`lm_head`, `output`), and routers (`gate`, `router`).
 
     Args:
-        tokens: rows that a rank multiplies at once. With it the compiler decides for each layer whether FP8 pays, and by which recipe, as
-            `fp8moe.advise` does. Without it nothing is predicted: all layers are in FP8 for calls with at least `least_rows` rows, but,
-            without a filter, those with a width below 512. Some of them may be slower than in bf16.
-        recipe: one of fp8moe.programs.RECIPES for all layers in FP8. By default the one that is closest to the compiler's decisions, and
+        tokens: rows that a rank multiplies at once. The compiler then decides for each layer whether FP8 pays, and by which recipe, as
+            in `fp8moe.advise`. Without `tokens` there is no prediction. All layers are then in FP8 for calls with at least `least_rows`
+            rows, except, without a filter, layers with a width below 512. Some of them may be slower than in bf16.
+        recipe: one of fp8moe.programs.RECIPES, for all layers in FP8. The default is the recipe closest to the compiler's decisions, or
             "rowwise" without `tokens`.
-        filter: `filter(module, name)` says whether a layer may be in FP8, in the place of these rules about names and widths.
-        least_rows: rows below which a call is in bf16, as of a single token's decoding; by default 1024, or `tokens` where these are fewer.
-        target: the chip to predict for, by default that of the model's device, "sm_90a" where that is no GPU.
-        keep: "step" quantizes weights in bf16 once between two steps of optimizers, for all microbatches and for recomputation, for two
-            bytes more for each weight.
+        filter: `filter(module, name)` says whether a layer may be in FP8. It replaces the rules about names and widths.
+        least_rows: calls with fewer rows are in bf16, such as decoding of a single token. The default is 1024, or `tokens` if that is less.
+        target: the chip to predict for, by default that of the model's device, or "sm_90a" if that is no GPU.
+        keep: "step" quantizes bf16 weights once between two optimizer steps, for all microbatches and for recomputation. It takes two
+            more bytes per weight.
 
     Raises:
         TypeError: the model is no module, the filter no function, or a number of rows no whole number.
-        ValueError: the recipe, or `keep`, is not known, a number of rows is too small, or fully_shard was called before.
+        ValueError: the recipe, or `keep`, is unknown, a number of rows is too small, or fully_shard was called before.
         ImportError: `tokens` are given, and the compiler is not installed.
     """
     if not isinstance(model, torch.nn.Module):
@@ -142,14 +142,14 @@ def convert(
 
 
 def list_layers(model: torch.nn.Module) -> List[Tuple[str, torch.nn.Linear]]:
-    """The layers that `convert` and `apply` look at, with the names that they give them."""
+    """The layers that `convert` and `apply` examine, with their names."""
     return [(name, module) for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)]
 
 
 def convert_layers(
     model: torch.nn.Module, chosen: Mapping[str, recipes.LinearRecipe], least_rows: int, keep: Optional[Literal["step"]] = None
 ) -> None:
-    """Gives layers of `list_layers` recipes by name, and lets siblings share quantizations. Layers without a recipe stay as they are."""
+    """Converts layers of `list_layers` by name, and lets siblings share quantizations. Layers without a recipe stay unchanged."""
     for name, module in list_layers(model):
         recipe = chosen.get(name)
         if recipe is not None and (recipe != "bf16" or isinstance(module, Linear)):
@@ -161,7 +161,7 @@ def convert_layers(
 
 
 def find_reasons(model: torch.nn.Module, filter: Optional[Filter] = None, least_width: int = 0) -> Dict[str, Optional[str]]:
-    """Why each of `list_layers` stays in bf16; None where it may be in FP8."""
+    """Why each of `list_layers` stays in bf16; None if it may be in FP8."""
     tied = find_tied(model)
     return {
         name: why_not_module(module, tied) or _why_not(module, name, filter, least_width)
@@ -184,7 +184,7 @@ def _why_not(module: torch.nn.Linear, name: str, filter: Optional[Filter], least
 
 
 def why_not_module(module: Any, tied: Set[int]) -> Optional[str]:
-    """Why a module cannot be in FP8, whatever its sizes are; `tied` as of `find_tied`."""
+    """Why a module of any size cannot be in FP8. `tied` is the result of `find_tied`."""
     if not isinstance(module, Linear) and type(module).forward is not torch.nn.Linear.forward:
         return f"{type(module).__name__} has a forward of its own"
     if isinstance(module, NonDynamicallyQuantizableLinear):
@@ -196,7 +196,7 @@ def why_not_module(module: Any, tied: Set[int]) -> Optional[str]:
     weight = module.weight
     if id(weight) in tied:
         return "another module has its weights, too"
-    if weight.dim() != 2:  # FSDP1 and ZeRO-3 flatten or empty them
+    if weight.dim() != 2:  # FSDP1 and ZeRO-3 flatten or empty weights
         return f"its weights have the shape {tuple(weight.shape)}"
     if not _is_plain(weight):
         return f"its weights are of type {type(weight.data).__name__}, {weight.dtype}"
@@ -227,7 +227,7 @@ def _is_plain(weight: torch.Tensor) -> bool:
 
 
 def find_tied(model: torch.nn.Module) -> Set[int]:
-    """Identities of parameters that several modules have."""
+    """Identities of parameters that belong to several modules."""
     owners: Dict[int, Set[int]] = {}
     for module in model.modules():
         for parameter in module._parameters.values():
@@ -256,12 +256,12 @@ def _find_target(model: torch.nn.Module) -> str:
 def _choose(
     layers: Sequence[Tuple[str, int, int]], tokens: int, recipe: Optional[recipes.LinearRecipe], target: str
 ) -> Dict[str, Tuple[recipes.LinearRecipe, str]]:
-    """Each layer's (name, N, K) recipe by the compiler's decisions, and why."""
+    """For each layer (name, N, K), the recipe that fits the compiler's decisions, and why."""
     import fp8moe
 
     if recipe == "bf16":
         return {name: ("bf16", "as asked for") for name, _, _ in layers}
-    # Several layers of one name and size are decided once, but siblings together.
+    # Equal names, apart from layer numbers, and equal sizes are decided once. Siblings are decided together.
     advised = fp8moe.advise([(name or recipes.ROOT, N, K) for name, N, K in layers], tokens, target).list_uses()
     lines = {(_merge_name(matmul.name), matmul.N, matmul.K): of_matmul for matmul, of_matmul in advised.items()}
     among: Sequence[recipes.LinearRecipe] = [recipe] if recipe else get_args(recipes.KernelRecipe)
@@ -269,7 +269,7 @@ def _choose(
 
 
 def choose_recipe(lines: Sequence[Any], among: Sequence[recipes.LinearRecipe] = get_args(recipes.KernelRecipe)) -> recipes.LinearRecipe:
-    """"bf16" or the recipe of a linear layer that agrees most, by time, with what `advise` decided for each of recipes.USES."""
+    """The recipe, or "bf16", that loses the least time against the decisions of `advise` for each of recipes.USES."""
 
     def lost(recipe: str) -> float:
         pairs = zip(recipes.MIXES[recipe], lines)
@@ -291,5 +291,5 @@ def _choose_and_explain(lines: Sequence[Any], among: Sequence[recipes.LinearReci
 
 
 def _merge_name(name: str) -> str:
-    """With `*` for numbers of layers, as in `advise`."""
+    """The name with `*` for layer numbers, as `advise` prints it."""
     return re.sub(r"(?<=\.)\d+(?=\.)", "*", name)

@@ -1,9 +1,11 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Experts in a graph whose backward computes the gradient of `down` last. Autograd computes it first, and holds two bytes for each
-of its elements while the larger gradient of `gate_up` is computed. Held instead are what it is computed from, one byte for each
-element of tokens."""
+"""Experts in a graph whose backward computes the gradient of `down` last.
+
+Autograd computes it first, and its two bytes per element stay allocated while the larger gradient of `gate_up` is
+computed. This order keeps the operands of that gradient instead, one byte per element of the tokens.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,11 @@ _Weights = Union[torch.Tensor, QuantizedWeights]
 def run_down_last(
     x: Any, gate_up: _Weights, down: _Weights, offsets: Any, weights: Optional[torch.Tensor], recipe: str
 ) -> Optional[torch.Tensor]:
-    """Result of `experts` with SwiGLU, in code that Dynamo traces. None where this order saves nothing. None also where programs do not
-    take the tensors as they are: grouped_mm then casts them, or says what is wrong."""
+    """The result of `experts` with SwiGLU, in code that Dynamo traces.
+
+    Returns None if this order saves no memory, or if programs cannot take the tensors as they are. grouped_mm then
+    casts the tensors, or reports what is wrong.
+    """
     forms: Tuple[torch.Tensor, ...] = ()
     given = gate_up, down
     if isinstance(gate_up, QuantizedWeights) and isinstance(down, QuantizedWeights):
@@ -46,13 +51,13 @@ def run_down_last(
         return None
     M = x.shape[0]
     x_first, x_last = estimate_bytes(M, gate_up.shape, frees_columns=not keeps_columns(x, gate_up, "rowwise"))
-    # Autograd's order, and this one: while the gradients of gate_up and x are computed, and at the end.
+    # Peak bytes of autograd's order, and of this one, while the gradients of gate_up and x are computed, and at the end.
     computed, operands = 2 * E * H * D, M * (H + D)
     least = min(x_first, x_last)
     if not guard_or_false(max(least, 2 * (M * D + gate_up.numel()) + computed) + operands < least + computed):
         return None
     gate_up, down = _lay_out(gate_up)[0], _lay_out(down)[0]
-    # One of them asks for the rows only.
+    # For `down`, x stands in for the result of the activation, which has as many rows.
     with_columns = (keeps_columns(x, gate_up, "rowwise"), keeps_columns(x, down, "rowwise"))
     options = _Options(with_columns, bool(guard_or_false(x_first <= x_last)), x.is_cuda and has_kernels("_glu_kernels"))
     y: torch.Tensor = _DownLast.apply(x.contiguous(), gate_up, down, offsets.contiguous(), weights, options, *forms)
@@ -74,7 +79,7 @@ def _fit(x: Any, gate_up: torch.Tensor, down: torch.Tensor, offsets: Any) -> boo
 
 
 class _Options(NamedTuple):
-    #: Whether the forward quantizes columns of x, and of what the activation makes.
+    #: Whether the forward quantizes columnwise x, and the result of the activation.
     with_columns: Tuple[bool, bool]
     is_x_first: bool
     has_kernels: bool
@@ -131,7 +136,7 @@ class _DownLast(torch.autograd.Function):
 def _forward(
     x: torch.Tensor, weights: torch.Tensor, forms: Sequence[torch.Tensor], offsets: torch.Tensor, with_columns: bool
 ) -> Tuple[torch.Tensor, Sequence[torch.Tensor]]:
-    """The result, and what is saved of x."""
+    """The result, and the tensors to save of x."""
     which = ("kept_grouped_mm" if len(forms) > 0 else "grouped_mm") + ("_with_columns" if with_columns else "")
     results = _find_op(which, weights, _lay_out(weights)[1], "rowwise")(x, weights, *forms, offsets)
     return (results[0], results[1:]) if with_columns else (results, (x,))

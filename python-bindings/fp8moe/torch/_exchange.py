@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The operators of expert_parallel, and of moe with a group.
 
-Each exchange is one all-to-all of rows of bytes. Without a capacity its sizes are data, which the host reads in dispatch. With one, every rank
-sends as many rows to each other rank: nothing waits for the device, and CUDA graphs hold the exchange.
+Each exchange is one all-to-all of rows of bytes. Without a capacity, its sizes are data that the host reads in dispatch. With a
+capacity, each rank sends the same number of rows to each other rank. The host then never waits for the device, and CUDA
+graphs can capture the exchange.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from .._library import Error
 from . import _auto, _ops, _wire
 from ._permute import Routing, _sum_slots, route
 
-#: The sizes of an exchange: i64 [2, ranks] on the host, tokens sent to and received from each rank; or the fixed number for all of them.
+#: Sizes of an exchange: i64 [2, ranks] on the host, tokens sent to and received from each rank; or one fixed number for all.
 Sizes = Union[torch.Tensor, int]
 
 
@@ -29,13 +30,13 @@ class Room(NamedTuple):
 
     #: Tokens that a rank sends to each rank.
     tokens: int
-    #: Rows that the experts of a rank get.
+    #: Rows that a rank's experts receive.
     rows: int
 
 
 def find_room(capacity: float, tokens: int, k: int, num_experts: int, ranks: int) -> Room:
-    """Room for `capacity` times what even routing sends, at most for what any routing does."""
-    capacity = float(min(capacity, ranks))  # which has room for all
+    """The sizes for `capacity` times the tokens of balanced routing, limited to what any routing can send."""
+    capacity = float(min(capacity, ranks))  # enough for all tokens
     mine = num_experts // ranks
     misses = math.comb(num_experts - mine, k) / math.comb(num_experts, k) if k <= num_experts else 0.0
     sent = min(tokens, _round_up(capacity * tokens * (1.0 - misses)))
@@ -43,18 +44,18 @@ def find_room(capacity: float, tokens: int, k: int, num_experts: int, ranks: int
 
 
 def _round_up(number: float) -> int:
-    """But not for the last bits of a product."""
+    """Rounds up, but ignores rounding errors of a product."""
     return math.ceil(number - 1e-6)
 
 
 def call(name: str, sizes: Sizes, *arguments: Any) -> Any:
-    """Calls an operator, by the kind of its sizes."""
+    """Calls the variant of an operator for this kind of sizes."""
     suffix = "" if isinstance(sizes, torch.Tensor) else "_fixed"
     return getattr(torch.ops.fp8moe, name + suffix)(*arguments, sizes)
 
 
 # --- Dispatch ---------------------------------------------------------------------------
-# An expert on another rank has a place past the last offset.
+# Slots of experts on other ranks have places past the last offset.
 
 
 def _run_dispatch(
@@ -65,7 +66,7 @@ def _run_dispatch(
     mine = num_experts // ranks
     sent, counts = _plan(experts, mine, ranks)
     read = _read_later(_exchange_header(counts, _describe(num_experts, x.shape[1], k, is_fp8, NO_ROOM), group))
-    # Runs while the host waits for the counts.
+    # This kernel overlaps the host's wait for the counts.
     tokens = _wire.pack(x, is_fp8, _narrow(experts, num_experts), weights.to(torch.float32))
     both = read()
     _require_alike(function, both[1, :, 2:].tolist(), rank)
@@ -92,14 +93,14 @@ def _run_dispatch_fixed(
 
 
 def _arrange(arrived: torch.Tensor, D: int, k: int, first: int, mine: int, used: int, is_fp8: bool) -> Tuple[torch.Tensor, ...]:
-    """Experts of tokens that arrived, the tokens, their weights, and the routing of at most `used` rows to the experts of this rank."""
+    """The expert indices, tokens and weights that arrived, and the routing of at most `used` rows to this rank's experts."""
     data, ids, weights = _wire.unpack(arrived, D, is_fp8, k)
     here = route(ids - first, mine)
     return (ids, data, weights, here.offsets.clamp_(max=used), here.slots[:used].clone(), here.places)
 
 
 def _narrow(experts: torch.Tensor, num_experts: int) -> torch.Tensor:
-    """As i32, where an index outside of 0 to num_experts - 1 is -1: no part of a large one may be that of an expert."""
+    """Indices as i32, and -1 for those outside of 0 to num_experts - 1. Truncation alone could make a large index valid."""
     experts = experts.long()
     return torch.where((experts >= 0) & (experts < num_experts), experts, -1).to(torch.int32)
 
@@ -110,13 +111,15 @@ def _find_owners(experts: torch.Tensor, mine: int, ranks: int) -> torch.Tensor:
 
 
 def _plan(experts: torch.Tensor, mine: int, ranks: int) -> Tuple[Routing, torch.Tensor]:
-    """The order in which tokens are sent, by rank, and i64 [2, ranks]: the tokens that go to a rank, and the rows that its experts make of
-    them."""
+    """The order in which tokens are sent, by rank, and counts i64 [2, ranks].
+
+    The counts are the tokens that go to each rank, and the rows that its experts make of them.
+    """
     T = experts.shape[0]
     owners = _find_owners(experts, mine, ranks)
     goes = owners.any(1).t()  # [ranks, T]
     ends = goes.reshape(-1).cumsum(0)
-    # Tokens that do not go to a rank share the last place. Where every token goes everywhere, none needs it.
+    # Tokens that do not go to a rank share the last place. It is free, unless every token goes to every rank.
     places = torch.where(goes, ends.view(ranks, T) - 1, T * ranks - 1).t().contiguous()
     slots = torch.zeros_like(ends).scatter_(0, places.view(-1), torch.arange(T * ranks, device=experts.device))
     counts = torch.stack([goes.sum(1), owners.sum((0, 1))])
@@ -125,8 +128,10 @@ def _plan(experts: torch.Tensor, mine: int, ranks: int) -> Tuple[Routing, torch.
 
 
 def _plan_fixed(experts: torch.Tensor, mine: int, ranks: int, room: int) -> Tuple[Routing, torch.Tensor, torch.Tensor]:
-    """As `_plan`, with `room` rows for each rank, of which its first tokens get one. Also the token of each row, or -1, and the number of slots
-    without a row."""
+    """As `_plan`, with `room` rows for each rank, filled by its first tokens.
+
+    Also returns the token of each row, or -1, and the number of slots that got no row.
+    """
     T, device = experts.shape[0], experts.device
     owners = _find_owners(experts, mine, ranks)
     goes = owners.any(1).t()  # [ranks, T]
@@ -141,7 +146,7 @@ def _plan_fixed(experts: torch.Tensor, mine: int, ranks: int, room: int) -> Tupl
 
 
 def _read_later(tensor: torch.Tensor) -> Callable[[], torch.Tensor]:
-    """Begins a copy to the host; the result waits for it: the one place where the host waits for the device."""
+    """Begins a copy to the host. Calling the result waits for it, which is the only wait for the device."""
     if not tensor.is_cuda:
         return lambda: tensor
     copy = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor, non_blocking=True)
@@ -175,7 +180,7 @@ def _run_dispatch_backward(
     owners = torch.div(experts.long(), mine, rounding_mode="floor")
     elsewhere = (owners < 0) | (owners >= group.size())
     rows = sent_places.gather(1, owners.masked_fill(elsewhere, 0))
-    elsewhere |= rows >= weights.shape[0]  # for lack of room
+    elsewhere |= rows >= weights.shape[0]  # dropped for lack of room
     columns = torch.arange(experts.shape[1], device=experts.device).expand_as(experts)
     return grad_x, weights[rows.clamp_(max=weights.shape[0] - 1), columns].masked_fill_(elsewhere, 0.0)
 
@@ -191,7 +196,7 @@ def _run_combine(tokens: torch.Tensor, sent_offsets: torch.Tensor, sent_places: 
 def _run_combine_backward(
     gradient: torch.Tensor, places: torch.Tensor, sent_slots: torch.Tensor, group_name: str, is_fp8: bool, sizes: Sizes
 ) -> torch.Tensor:
-    """Gradients of the tokens of `places` [R, k]."""
+    """Gradients of the tokens with `places` [R, k]."""
     group = _resolve(group_name)
     tokens = _wire.pack(gradient, is_fp8)
     number = int(sizes[0].sum()) if isinstance(sizes, torch.Tensor) else group.size() * sizes
@@ -200,7 +205,7 @@ def _run_combine_backward(
 
 
 def _sum(rows: torch.Tensor, offsets: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-    """The sum of the rows of each token, where there are any rows."""
+    """Sums the rows of each token; zeros without rows."""
     if rows.shape[0] == 0 or places.shape[0] == 0:
         return rows.new_zeros(places.shape[0], rows.shape[1])
     return _sum_slots(rows, offsets, places)
@@ -214,7 +219,7 @@ def _resolve(name: str) -> Any:
 
 
 def _exchange(rows: torch.Tensor, sizes: Sizes, group: Any, is_return: bool = False) -> torch.Tensor:
-    """Sends rows, sorted by rank, to their ranks, or back to where they came from."""
+    """Sends rows, sorted by rank, to their ranks, or back to their origin."""
     if not isinstance(sizes, torch.Tensor):
         result = torch.empty_like(rows)
         _all_to_all(result, rows, None, None, group)
@@ -236,10 +241,10 @@ def _all_to_all(result: torch.Tensor, rows: torch.Tensor, incoming: Any, outgoin
         ) from error
 
 
-# --- What ranks must have in common -----------------------------------------------------
+# --- Checks that all ranks call with equal sizes ------------------------------------------
 
 
-#: The room of an exchange whose sizes are data.
+#: Room in the header of an exchange without a capacity.
 NO_ROOM = Room(0, 0)
 
 
@@ -248,8 +253,10 @@ def _describe(num_experts: int, D: int, k: int, is_fp8: bool, room: Room) -> Lis
 
 
 def _exchange_header(counts: torch.Tensor, shared: List[int], group: Any) -> torch.Tensor:
-    """Sends each rank its column of counts, i64 [2, ranks], and what all ranks share. Returns what was sent and what arrived. Every
-    exchange that compares begins so, with a capacity and without."""
+    """Sends each rank its column of counts, i64 [2, ranks], and the shared sizes. Returns the sent and the received headers.
+
+    Each exchange with a comparison begins with this call, with or without a capacity. Ranks that disagree on that therefore report an error.
+    """
     sent = torch.stack([*counts, *(counts.new_full((group.size(),), number) for number in shared)], 1)
     arriving = torch.empty_like(sent)
     _all_to_all(arriving, sent, None, None, group)
@@ -257,7 +264,7 @@ def _exchange_header(counts: torch.Tensor, shared: List[int], group: Any) -> tor
 
 
 def _require_alike(function: str, shared: Sequence[Sequence[int]], rank: int) -> None:
-    """Raises ValueError where ranks call with other sizes: tokens would go to other experts, or other bytes would be read of them."""
+    """Raises ValueError if ranks call with different sizes, which would misdirect tokens or misread bytes."""
     for other, found in enumerate(shared):
         if list(found) != list(shared[rank]):
             raise ValueError(
@@ -271,12 +278,12 @@ def _print(num_experts: int, row: int, tokens: int, rows: int) -> str:
     return f"{num_experts} experts in all, D = {row >> 16}, k = {row >> 1 & 0x7FFF}, wire {('bf16', 'fp8')[row & 1]!r}{fixed}"
 
 
-#: By group, the sizes that its ranks had in common on GPUs.
+#: By group, the sizes that its ranks have compared successfully on GPUs.
 _alike: "MutableMapping[Any, Set[Tuple[int, ...]]]" = weakref.WeakKeyDictionary()
 
 
 def _compare_fixed(function: str, mine: List[int], device: torch.device, group: Any) -> None:
-    """Compares the sizes of all ranks: on a GPU the first time that this rank has these, as the host waits for it, and in no captured graph."""
+    """Compares the sizes of all ranks. On a GPU only new sizes are compared, as the host waits, and never during graph capture."""
     known = _alike.setdefault(group, set())
     if device.type == "cuda" and (tuple(mine) in known or torch.cuda.is_current_stream_capturing()):
         return
@@ -297,7 +304,7 @@ def _fake_routing(like: torch.Tensor, offsets: int, slots: Any, places: Tuple[An
 
 
 def _fake_arrived(x: torch.Tensor, experts: torch.Tensor, mine: int, ranks: int, arrived: Any, used: Any, slots: Any) -> List[torch.Tensor]:
-    """All results of `dispatch` but the last one, for so many tokens that arrived, rows of theirs, and slots for tokens that were sent."""
+    """All results of `dispatch` but the last: `arrived` tokens with `used` rows, and `slots` for tokens that were sent."""
     T, k = experts.shape
     return [
         x.new_empty(arrived, x.shape[1]),
@@ -339,8 +346,11 @@ def _fake_combine_backward(gradient: torch.Tensor, places: torch.Tensor, *_: Any
 
 
 def _define(name: str, schema: str, run: Any, fake: Any, is_fixed: bool) -> None:
-    """Dynamo would trace what an operator calls, where a frame above is only skipped (torch.compiler.disable(recursive=False)). Sizes that
-    are data differ from step to step, which a CUDA graph cannot hold."""
+    """Registers an operator.
+
+    Dynamo must not trace its implementation: torch.compiler.disable(recursive=False) above it would only skip one frame.
+    Sizes that are data change between steps, so a CUDA graph cannot capture that operator.
+    """
     _auto.define(name, schema, torch._disable_dynamo(run), fake, () if is_fixed else _ops.CUDAGRAPH_UNSAFE)
 
 

@@ -1,19 +1,19 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Experts that are divided between ranks: tokens travel to the ranks of their experts, and results come back.
+"""Experts that are distributed over ranks: tokens travel to the ranks of their experts, and results return.
 
     dispatch            x [T, D] --one all-to-all--> tokens of this rank's experts --gather--> rows sorted by expert
-    combine             rows --weighted sum of a token's experts here--> one all-to-all --> sum over ranks, [T, D]
+    combine             rows --weighted sum over a token's local experts--> one all-to-all --> sum over ranks, [T, D]
     combine, backward   gradient of a token --one all-to-all--> times weights, to rows
-    dispatch, backward  rows --sum of a token's experts here--> one all-to-all --> sum over ranks
+    dispatch, backward  rows --sum over a token's local experts--> one all-to-all --> sum over ranks
 
-A token travels once to each rank that has at least one of its experts. One row of bytes holds the token, its expert indices and its weights.
-The host waits for the device once, in dispatch, to learn how many tokens each rank sends. The backward reuses these counts. With a capacity
-the sizes are fixed, and the host never waits.
+A token travels once to each rank that has at least one of its experts. One row of bytes holds the token, its expert indices and its
+weights. The host waits for the device once, in dispatch, to learn how many tokens each rank sends. The backward reuses these counts.
+With a capacity the sizes are fixed, and the host never waits.
 
-Sources of ideas: DeepEP sends a token once to a rank, and quantizes in dispatch only. In torchtitan, the number of rows of an operator is
-data, so that graphs hold it.
+Two ideas come from elsewhere. DeepEP sends a token once to a rank, and quantizes in dispatch only. torchtitan makes the number of
+rows of an operator data, so that a graph contains it.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ _Network = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 class Exchange(NamedTuple):
-    """The routes of tokens, from `dispatch` to `combine`."""
+    """The routing from `dispatch` to `combine`."""
 
-    #: i32 [E / ranks], the end of the rows of each expert of this rank.
+    #: i32 [E / ranks], the end of the rows of each of this rank's experts.
     offsets: torch.Tensor
-    #: f32 [R, k], the weights of the tokens that arrived; differentiable.
+    #: f32 [R, k], the weights of the received tokens; differentiable.
     weights: torch.Tensor
-    #: Routing of the tokens that arrived, to experts of this rank, and of the tokens of this rank, to ranks.
+    #: Routing of the received tokens to this rank's experts, and of this rank's tokens to ranks.
     here: Routing
     sent: Routing
-    #: i64 [2, ranks] on the host: tokens sent to and received from each rank. With a capacity, the number for all of them.
+    #: i64 [2, ranks] on the host: tokens sent to and received from each rank. With a capacity, one number for all.
     sizes: Sizes
     group: str
     is_fp8: bool
-    #: With a capacity, i64 [1]: slots of this rank's tokens, and rows of its experts, that were left out.
+    #: With a capacity, i64 [1]: slots of this rank's tokens, and rows of its experts, that were dropped.
     dropped: Optional[torch.Tensor] = None
 
 
@@ -63,39 +63,39 @@ def expert_parallel(
     capacity: Optional[float] = None,
     dropped: Optional[torch.Tensor] = None,
 ) -> torch.Tensor:
-    """Runs tokens through experts that are divided equally between the ranks of a group, in the order of ranks.
+    """Runs tokens through experts that are distributed equally, in order, over the ranks of a group.
 
         def network(rows, offsets):                       # of the experts of this rank
             return fp8moe.torch.experts(rows, gate_up, down, offsets)
 
         y = fp8moe.torch.expert_parallel(x, experts, weights, network, num_experts=64, group=group)
 
-    All ranks of the group call it together. Their numbers of tokens may differ, and may be 0. A token's result is the weighted sum of its
-    experts' results. Each rank sums its experts in float32 in the order of k, and rounds once; the sum over ranks is made likewise.
-    With one rank the result is that of permute, network and unpermute, bit for bit.
+    All ranks of the group call it together. Their numbers of tokens may differ, and may be 0. A token's result is the weighted sum of
+    its experts' results. Each rank sums its experts in float32, in the order of k, and rounds once. The sum over ranks works likewise.
+    With one rank the result equals that of permute, network and unpermute, bit for bit.
 
     Args:
-        x: bf16 [T, D]; another type under autocast.
-        experts: integers [T, k], indices of experts over all ranks. Indices outside of 0 to num_experts - 1 are ignored.
+        x: bf16 [T, D]; under autocast any type.
+        experts: integers [T, k], expert indices over all ranks. Indices outside of 0 to num_experts - 1 are ignored.
         weights: [T, k].
-        network: a function of rows [M, D], sorted by expert, and of i32 offsets [num_experts / ranks], to rows [M, D]. M may be 0.
-        num_experts: the number of experts on all ranks together, a multiple of the number of ranks.
-        group: a process group, or None for the default one; without any, there is one rank.
-        wire: "fp8" sends tokens, and the gradients of results, as e4m3 with a power of two for each token. Rows of the other two
-            exchanges are bf16.
-        capacity: a number such as 1.25 fixes the sizes: each rank has room for so many times the tokens, and the rows, that even routing
-            sends it. All ranks must then call with as many tokens. The host never waits for the device, and CUDA graphs hold the call.
-            What has no room is dropped, as in Switch Transformers: the sum of its token lacks it, and so do gradients. M is the room for
-            rows; those past the last offset hold no token.
-        dropped: i64 [1], to which the number of slots [T, k] without room is added: those of this rank's tokens that were not sent, and
-            those that reached this rank and found no row.
+        network: a function of rows [M, D], sorted by expert, and i32 offsets [num_experts / ranks], that returns rows [M, D]. M may be 0.
+        num_experts: number of experts on all ranks together, a multiple of the number of ranks.
+        group: a process group, or None for the default group; without any group there is one rank.
+        wire: "fp8" sends tokens, and the gradients of results, as e4m3 with a power-of-two scale per token. The other two
+            exchanges send bf16 rows.
+        capacity: a number such as 1.25 fixes the sizes. Each rank has room for this multiple of the tokens, and of the rows, that balanced
+            routing sends it. All ranks must then call with equally many tokens. The host never waits for the device, and CUDA graphs
+            can capture the call. Tokens without room are dropped, as in Switch Transformers: neither the sum nor the gradients include
+            them. M is the room for rows; rows past the last offset hold no token.
+        dropped: i64 [1], to which the number of slots [T, k] without room is added. It counts this rank's tokens that were not sent, and
+            tokens that reached this rank and found no row.
 
     Returns:
         [T, D], of the type of x.
 
     Raises:
-        ValueError: shapes, types or the number of experts do not fit. TypeError: there is no tensor.
-        fp8moe.Error: an exchange failed, as with gloo where another rank has ended or is later than the timeout of the group.
+        ValueError: shapes, types or the number of experts do not fit. TypeError: an argument is no tensor.
+        fp8moe.Error: an exchange failed, for example because another rank has ended, or exceeded the group's timeout (gloo).
     """
     function = "expert_parallel"
     require_capacity(function, capacity, dropped, getattr(x, "device", None))
@@ -118,7 +118,7 @@ def dispatch(
     wire: Wire = "bf16",
     capacity: Optional[float] = None,
 ) -> Tuple[torch.Tensor, Exchange]:
-    """The first half of `expert_parallel`: rows [M, D] of this rank's experts, and what `combine` needs to know."""
+    """The first half of `expert_parallel`: the rows [M, D] of this rank's experts, and the routing for `combine`."""
     require_capacity("dispatch", capacity)
     name, ranks = find_group("dispatch", group)
     if not name:
@@ -139,7 +139,7 @@ def dispatch_tokens(
     capacity: Optional[float],
     dropped: Optional[torch.Tensor] = None,
 ) -> Tuple[torch.Tensor, Exchange]:
-    """As `dispatch`, but for tokens [R, D] as they arrived. Messages begin with `function`, and `dropped` is that of `expert_parallel`."""
+    """As `dispatch`, but returns the received tokens [R, D] unsorted. `function` names the caller in messages."""
     _require_exchange(function, x, experts, weights, num_experts, ranks, wire)
     is_fp8 = wire == "fp8"
     room = None
@@ -156,27 +156,27 @@ def dispatch_tokens(
 
 
 def sort_tokens(tokens: torch.Tensor, exchange: Exchange) -> torch.Tensor:
-    """Rows [M, D] of tokens that `dispatch_tokens` returned, sorted by expert."""
+    """Rows [M, D], sorted by expert, from the tokens that `dispatch_tokens` returned."""
     result: torch.Tensor = _Sort.apply(tokens, *exchange.here)
     return result
 
 
 def combine(rows: torch.Tensor, exchange: Exchange) -> torch.Tensor:
-    """The second half of `expert_parallel`: results of rows [M, D] back to their tokens, [T, D]."""
+    """The second half of `expert_parallel`: sends the results of rows [M, D] back to their tokens, [T, D]."""
     if rows.dim() != 2 or rows.shape[0] != exchange.here.slots.shape[0]:
         raise ValueError(f"combine: rows have shape {tuple(rows.shape)}, expected [M, D] with the M of dispatch, {exchange.here.slots.shape[0]}")
     return combine_tokens(_Sum.apply(rows.to(torch.bfloat16), exchange.weights, *exchange.here), exchange)
 
 
 def combine_tokens(tokens: torch.Tensor, exchange: Exchange) -> torch.Tensor:
-    """As `combine`, of what `dispatch_tokens` returned: results of tokens [R, D], each the sum over experts of this rank."""
+    """As `combine`, for the tokens [R, D] of `dispatch_tokens`. Each result is the sum over this rank's experts."""
     result: torch.Tensor = _Combine.apply(tokens, exchange.here.places, *exchange.sent, exchange.sizes, exchange.group, exchange.is_fp8)
     return result
 
 
 @assume_constant_result
 def find_group(function: str, group: Any) -> Tuple[str, int]:
-    """The name of a group and the number of its ranks."""
+    """The name of a group, and its number of ranks."""
     if not dist.is_available() or not dist.is_initialized():
         if group is not None:
             raise ValueError(f"{function}: there is a group, but torch.distributed.init_process_group was not called")
@@ -217,7 +217,7 @@ def require_capacity(function: str, capacity: Any, dropped: Any = None, device: 
         raise ValueError(f"{function}: dropped is {dropped.dtype} of shape {tuple(dropped.shape)}, expected torch.int64 of shape (1,)")
     if dropped.layout != torch.strided or (device is not None and dropped.device != device):
         raise ValueError(f"{function}: dropped is {dropped.layout} on {dropped.device}, expected torch.strided on the device of x, {device}")
-    # Dynamo of torch 2.11 knows no `is_inference`.
+    # Dynamo in torch 2.11 does not support `is_inference`.
     if not torch.compiler.is_compiling() and dropped.is_inference() and not torch.is_inference_mode_enabled():
         raise ValueError(f"{function}: dropped was made in inference mode, where alone it can be changed; make it outside")
 
@@ -256,7 +256,7 @@ class _Dispatch(torch.autograd.Function):
 
 
 class _Sort(_Permute):
-    """As `permute`, with zeros in rows past the last offset, where a capacity leaves room."""
+    """As `permute`, with zeros in rows past the last offset, which exist with a capacity."""
 
     @staticmethod
     def forward(ctx: Any, tokens: torch.Tensor, offsets: torch.Tensor, slots: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
@@ -297,6 +297,6 @@ def _save(ctx: Any, *tensors: torch.Tensor, sizes: Sizes) -> None:
 
 
 def _take(ctx: Any) -> Tuple[Tuple[torch.Tensor, ...], Sizes]:
-    """Returns the tensors and sizes that `_save` has saved."""
+    """The tensors and sizes that `_save` stored."""
     tensors = ctx.saved_tensors
     return (tensors[:-1], tensors[-1]) if ctx.sizes is None else (tensors, ctx.sizes)

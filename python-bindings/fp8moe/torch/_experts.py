@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The feed-forward network of each expert: two grouped matmuls and what is between them."""
+"""The feed-forward network of experts: two grouped matmuls and the activation between them."""
 
 from __future__ import annotations
 
@@ -37,30 +37,28 @@ def experts(
 ) -> torch.Tensor:
     """Runs each group of rows through the gated network of its expert, in FP8 where that is faster.
 
-    For rows x of group g: `h = x @ gate_up[g] + gate_up_bias[g]`, `a = activation(h[:, :H]) * h[:, H:]`,
-    and the result is `a @ down[g] + down_bias[g]`, times the row's weight. Rows past the last offset are zero, and so are their
-    gradients.
+    For rows x of group g, `h = x @ gate_up[g] + gate_up_bias[g]` and `a = activation(h[:, :H]) * h[:, H:]`.
+    The result is `a @ down[g] + down_bias[g]`, times the weight of the row. Rows past the last offset, and their gradients, are zero.
 
     Args:
         x: bf16 [M, D], rows sorted by expert.
-        gate_up: bf16 [E, D, 2H], in memory as weights of grouped_mm, or what quantize_weights made of them.
-        down: bf16 [E, H, D], the same.
+        gate_up: bf16 [E, D, 2H], with the layouts that grouped_mm takes, or the result of quantize_weights.
+        down: bf16 [E, H, D], likewise.
         offsets: i32 or i64 [E], as for grouped_mm.
-        activation: one of ACTIVATIONS, a SwiGLU with clamped or interleaved gates, or a function that takes all of
-            h [M, 2H] and returns a [M, H].
+        activation: one of ACTIVATIONS, a SwiGLU with clamped or interleaved gates, or a function from h [M, 2H] to a [M, H].
         gate_up_bias, down_bias: [E, 2H] and [E, D], or None.
-        weights: f32 [M], those that a router gave rows, or None for ones. They multiply a, unless there is a bias of down. Their
-            gradient needs no result of `down`, which is not saved.
-        recipe: as for grouped_mm, of both, or one for gate_up and one for down.
+        weights: f32 [M], the router's weights of the rows, or None for ones. They multiply a, unless there is a down_bias. Their
+            gradient then does not need the result of `down`, which is not saved.
+        recipe: as for grouped_mm, for both matmuls, or a pair for gate_up and down.
         main_grads: the `main_grad` of grouped_mm for gate_up and for down.
 
     Returns:
-        bf16 [M, D], or autocast's type. Between the matmuls everything is code that Inductor can fuse.
+        bf16 [M, D], or autocast's type. Inductor can fuse everything between the matmuls.
 
     Raises:
-        TypeError: what shall be a tensor is none.
-        ValueError: as grouped_mm, for biases or results of `activation` whose shapes do not fit, and for an activation that is
-            not known. Others as grouped_mm.
+        TypeError: an argument that must be a tensor is none.
+        ValueError: as grouped_mm; for biases and activation results whose shapes do not fit, and for unknown activations.
+        Others as grouped_mm.
     """
     if activation not in ACTIVATIONS if isinstance(activation, str) else not callable(activation):
         raise ValueError(

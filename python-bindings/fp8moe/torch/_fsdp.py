@@ -1,11 +1,12 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Weights that FSDP2 divides are quantized where it has gathered them, once for all that happens until it frees them.
+"""Quantization of FSDP2's gathered weights, once per all-gather.
 
-FSDP2 looks for the hooks of its all-gather on the local tensor of a parameter. Only a subclass of Tensor keeps them
-while that tensor is made of the whole one. FSDP2 gathers a plain tensor, which autograd and the optimizer
-see as ever. This module knows which quantized forms belong to its memory."""
+FSDP2 finds the hooks of its all-gather on the local tensor of a parameter. Only a subclass of Tensor keeps these hooks
+while FSDP2 shards the parameter. FSDP2 gathers a plain tensor, which autograd and the optimizer handle as before.
+This module maps the memory of that tensor to its quantized copies.
+"""
 
 from __future__ import annotations
 
@@ -33,35 +34,35 @@ def keep_gathered(model: torch.nn.Module, *, gather: Literal["bf16", "fp8"] = "b
         for layer in model.layers:
             fully_shard(layer, mesh=mesh)
 
-    grouped_mm and experts then find the quantized forms of gathered weights by themselves, as if `quantize_weights` had
-    made them. Each all-gather quantizes once, for recomputation in checkpointing, too. With `reshard_after_forward=False` FSDP2 keeps
-    gathered weights, so the backward finds the forms of the forward. With `set_reshard_after_backward(False)` all microbatches of a
-    step do. Bits are the same. The forms take two bytes for each weight, one with recipe "forward_only",
-    while it is gathered. FSDP2 frees them with it. Code that torch.compile traces finds them when it runs.
+    grouped_mm and experts then find the quantized copies of gathered weights automatically, as if `quantize_weights` had
+    made them. Each all-gather quantizes once, also for recomputation in checkpointing. With `reshard_after_forward=False` FSDP2
+    keeps gathered weights, so the backward finds the copies of the forward. With `set_reshard_after_backward(False)` all
+    microbatches of a step share them. Results are the same, bit for bit. The copies take two bytes per weight, or one with recipe
+    "forward_only", while the weight is gathered. FSDP2 frees them with it. Code under torch.compile finds them when it runs.
 
     Args:
-        model: modules are found as `prepare` finds them. Their parameters become `ShardedWeights`, in all modules that
-            have them (one that multiplies one by another recipe quantizes it in each call); what else holds the old ones,
-            as an optimizer does, has to be made afterwards.
-        gather: "fp8" sends weights as e4m3, with a scale for each row of the last dimension: half of the bytes. What arrives is
-            bf16 again, with values that e4m3 has, so matmuls in bf16 and the gradient of x see rounded weights, too. Gradients go
-            to the weights as they were before. It includes linear layers that `convert` made, but for those that are tied to an
-            embedding. It takes FSDP2's own division, of the first dimension, into equal parts.
+        model: its modules are found as `prepare` finds them. Their parameters become `ShardedWeights`, in all modules that
+            share them. A module that multiplies a shared parameter by another recipe quantizes it in each call. Other holders of the
+            old parameters, such as an optimizer, must be created afterwards.
+        gather: "fp8" sends weights as e4m3, with a scale for each row of the last dimension: half of the bytes. The received
+            weights are bf16 again, with values that e4m3 can represent. So bf16 matmuls and the gradient of x see rounded weights,
+            too. Gradients go to the original weights. Linear layers that `convert` made are included, except for those tied to an
+            embedding. It requires FSDP2's default sharding, of the first dimension into equal parts.
 
     Returns:
         The names of the parameters.
 
     Raises:
-        ValueError: `gather` is not known, no module is known to use fp8moe, or weights are not a parameter of their module, or a view
-            of one. Where FSDP2 gathers others than bf16, or divides experts unequally, the first forward raises it.
+        ValueError: `gather` is unknown, no module is known to use fp8moe, or weights are neither a parameter of their module nor a
+            view of one. The first forward raises it if FSDP2 gathers another type than bf16, or divides experts unequally.
     """
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"keep_gathered: model is of type {type(model).__name__}, expected a torch.nn.Module")
     if gather not in ("bf16", "fp8"):
         raise ValueError(f"keep_gathered: gather is {gather!r}, expected 'bf16' or 'fp8'")
     changed = []
-    made: Dict[int, torch.nn.Parameter] = {}  # by id
-    # Embeddings that are tied to a layer keep their numbers.
+    made: Dict[int, torch.nn.Parameter] = {}  # new parameters by identity
+    # Parameters of other modules, such as embeddings that are tied to a layer, which stay unchanged.
     elsewhere = {id(parameter) for module in model.modules() if not is_layer(module) for parameter in module.parameters(recurse=False)}
     for prefix, module in model.named_modules():
         for recipe, weights in _list_weights(module, gather, elsewhere):
@@ -72,7 +73,7 @@ def keep_gathered(model: torch.nn.Module, *, gather: Literal["bf16", "fp8"] = "b
                     "one; call it before fully_shard, and not on modules that torchao has converted"
                 )
             parameter = getattr(module, name)
-            if id(parameter) not in made:  # as one is that another module has, too
+            if id(parameter) not in made:  # a shared parameter is replaced once
                 layout = _grouped_mm.find_layout(weights) if weights.dim() == 3 else ""
                 sharded = ShardedWeights(parameter.detach(), layout, forms_recipe(recipe), gather)
                 other = torch.nn.Parameter(sharded, requires_grad=parameter.requires_grad)
@@ -85,8 +86,10 @@ def keep_gathered(model: torch.nn.Module, *, gather: Literal["bf16", "fp8"] = "b
 
 
 def _list_weights(module: torch.nn.Module, gather: str, elsewhere: Set[int]) -> List[Tuple[str, torch.Tensor]]:
-    """With their recipes; those of linear layers, which FSDP2's hooks do not quantize, where they are sent in FP8. `elsewhere` are
-    parameters of other modules, by id."""
+    """The module's weights with their recipes, including linear layers if they are gathered in FP8.
+
+    `elsewhere` holds the identities of parameters of other modules.
+    """
     found: List[Tuple[str, torch.Tensor]] = [(recipe, weights) for recipe, weights in find_recipes(module) if recipe != programs.BF16]
     if gather == "fp8" and isinstance(module, Linear) and is_layer(module):
         if type(module.weight) is torch.nn.Parameter and id(module.weight) not in elsewhere:
@@ -95,7 +98,7 @@ def _list_weights(module: torch.nn.Module, gather: str, elsewhere: Set[int]) -> 
 
 
 def _find_parameter(module: torch.nn.Module, weights: torch.Tensor, made: Dict[int, torch.nn.Parameter]) -> Optional[str]:
-    """`made` are those of `keep_gathered`, which others have too."""
+    """The name of the parameter that the weights are, or are a view of. `made` holds parameters that are replaced already."""
     name: str
     for name, parameter in module.named_parameters(recurse=False):
         is_known = type(parameter) is torch.nn.Parameter or id(parameter) in made
@@ -105,14 +108,14 @@ def _find_parameter(module: torch.nn.Module, weights: torch.Tensor, made: Dict[i
 
 
 def _replace(model: torch.nn.Module, parameter: torch.nn.Parameter, other: torch.nn.Parameter) -> None:
-    """In all modules that have it: parameters that are tied stay so."""
+    """Replaces a parameter in all modules that share it, so that tied parameters stay tied."""
     for module in model.modules():
         for name, found in list(module.named_parameters(recurse=False, remove_duplicate=False)):
             if found is parameter:
                 setattr(module, name, other)
 
 
-#: What makes a parameter of another, or its shards. The results of all other operations are plain tensors.
+#: Operations that derive a parameter, or its shards, from another one. Results of all other operations are plain tensors.
 _KEEPING = frozenset(
     (
         _aten.detach.default,
@@ -131,12 +134,12 @@ _KEEPING = frozenset(
 
 
 class ShardedWeights(torch.Tensor):
-    """A parameter, or the part of it that one rank has; `keep_gathered` makes it."""
+    """A parameter, or one rank's shard of it, made by `keep_gathered`."""
 
-    #: Of the gathered weights, one of fp8moe.programs.WEIGHTS; empty of a linear layer's, which have no forms here.
+    #: Layout of the gathered weights, one of fp8moe.programs.WEIGHTS. Empty for a linear layer, which is not quantized here.
     fp8moe_layout: str
     fp8moe_recipe: str
-    #: The type in which it is gathered.
+    #: Type of the gathered data, "bf16" or "fp8".
     fp8moe_gather: str
 
     @staticmethod
@@ -148,7 +151,7 @@ class ShardedWeights(torch.Tensor):
     def __init__(self, data: torch.Tensor, layout: str, recipe: str, gather: str) -> None:
         pass
 
-    # Only below autograd there is something to do.
+    # Only __torch_dispatch__ below has something to do.
     __torch_function__ = torch._C._disabled_torch_function_impl
 
     @classmethod
@@ -158,7 +161,7 @@ class ShardedWeights(torch.Tensor):
         if func not in _KEEPING:
             return results
         like = args[0]
-        # Operations in place return their argument.
+        # In-place operations return their argument, which has the class already.
         return tree_map_only(
             torch.Tensor,
             lambda t: t if isinstance(t, cls) else cls(t, like.fp8moe_layout, like.fp8moe_recipe, like.fp8moe_gather),
@@ -166,27 +169,27 @@ class ShardedWeights(torch.Tensor):
         )
 
     def plain(self) -> torch.Tensor:
-        """A plain tensor of that memory."""
+        """A plain tensor with the same memory."""
         with torch._C._DisableTorchDispatch():
             return torch.Tensor._make_subclass(torch.Tensor, self)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Checkpoints hold plain tensors, which load without this package."""
+        """Pickles a plain tensor, so that checkpoints load without this package."""
         return self.plain().__reduce_ex__(protocol)
 
-    # --- What FSDP2 calls ---------------------------------------------------------
+    # --- Hooks of FSDP2 -------------------------------------------------------------
 
     def fsdp_pre_all_gather(
         self, mesh: Any, outer_size: torch.Size, outer_stride: Tuple[int, ...], module: torch.nn.Module, mp_policy: Any
     ) -> Tuple[Tuple[torch.Tensor, ...], Any]:
-        """Returns the tensors to gather. All ranks raise the same errors, so that none waits for others."""
+        """The tensors to gather. Errors are the same on all ranks, so that no rank waits for another one."""
         dtype = mp_policy.param_dtype or self.dtype
         if dtype != torch.bfloat16:
             raise ValueError(
                 f"keep_gathered: FSDP2 would gather {dtype}, expected torch.bfloat16; give fully_shard "
                 "mp_policy=MixedPrecisionPolicy(param_dtype=torch.bfloat16)"
             )
-        # Along another dimension FSDP2 itself divides equally, or refuses.
+        # FSDP2 itself shards other dimensions equally, or raises an error.
         if self.shape[1:] == outer_size[1:] and outer_size[0] % mesh.size():
             raise ValueError(
                 f"keep_gathered: {outer_size[0]} {'experts' if self.fp8moe_layout else 'rows of a linear layer'} cannot be divided equally "
@@ -200,7 +203,7 @@ class ShardedWeights(torch.Tensor):
             raise ValueError("keep_gathered: gather='fp8' takes weights whose first dimension is divided, but FSDP2 divides another one")
         ops = _find_ops(weights)
         rows, scales = ops["quantize_rows"](weights.contiguous().view(-1, weights.shape[-1]))
-        if mesh.size() == 1:  # FSDP2 copies the first of these tensors, and sends none
+        if mesh.size() == 1:  # FSDP2 then copies the first tensor only, and sends none
             return (ops["dequantize_rows"](rows, scales).view(weights.shape),), outer_size
         return (rows.view(torch.uint8).view(weights.shape), scales.view(*weights.shape[:-1], 1)), outer_size
 
@@ -212,8 +215,11 @@ class ShardedWeights(torch.Tensor):
         *,
         out: Optional[torch.Tensor] = None,
     ) -> Any:
-        """Quantizes the gathered weights. Without `out` it returns the parameter and the tensors that are freed with it. `out` is
-        the parameter of an earlier call: its memory is there again and is filled. `metadata` is the shape of the parameter."""
+        """Quantizes the gathered weights.
+
+        Without `out` it returns the parameter, and the tensors that are freed with it. `out` is the parameter of an earlier
+        call, whose memory is allocated again and gets filled. `metadata` is the shape of the parameter.
+        """
         weights, *scales = all_gather_outputs
         rows = None
         if scales:
@@ -222,7 +228,7 @@ class ShardedWeights(torch.Tensor):
         if out is None:
             if rows:
                 weights = dequantize(*rows)
-            # FSDP2 has put what was divided along another dimension in its place, but gives it the shape of shards, one on another.
+            # FSDP2 has reordered shards of another dimension, but returns them in the shape of stacked shards.
             weights = weights.view(metadata)
             forms = _Gathered(weights, self.fp8moe_layout, self.fp8moe_recipe).forms if self.fp8moe_layout else ()
             return weights, (weights, *forms) if rows else forms
@@ -238,7 +244,7 @@ class ShardedWeights(torch.Tensor):
 
 
 def _has_rows(weights: torch.Tensor) -> bool:
-    """Whether there are programs that quantize rows of the last dimension."""
+    """Whether there are programs that quantize rows along the last dimension."""
     return weights.shape[-1] % 16 == 0 and has_kernels(weights.device)
 
 
@@ -247,11 +253,11 @@ def _find_ops(weights: torch.Tensor) -> Dict[str, Op]:
 
 
 class _Gathered:
-    """A gathered parameter and its quantized forms, which FSDP2 holds and which hold this."""
+    """A gathered parameter and its quantized copies. FSDP2 holds the copies, and these hold this object."""
 
     def __init__(self, weights: torch.Tensor, layout: str, recipe: str) -> None:
         self._recipe = recipe
-        #: Keeps the memory's identity, not its bytes, which FSDP2 frees.
+        #: Keeps the storage's identity alive, but not its bytes, which FSDP2 frees.
         self._weights = weights.transpose(-2, -1) if layout == "NK" else weights
         E, K, N = self._weights.shape
         device = weights.device
@@ -268,7 +274,7 @@ class _Gathered:
         self.forms[0].fp8moe_gathered = self
 
     def fill(self) -> None:
-        # As FSDP2 does with the weights: what autograd has saved of them is what it will read.
+        # As FSDP2 does for the weights, refill without a new version: the backward reads the values that autograd has saved.
         with torch.autograd._unsafe_preserve_version_counter(self.forms):
             self._quantize.write(self.forms, self._weights)
         self._version = read_version(self._weights)
@@ -282,8 +288,8 @@ class _Gathered:
             or weights.stride() != mine.stride()
             or weights.storage_offset() != mine.storage_offset()
             or weights.dtype != mine.dtype
-            or read_version(weights) != self._version  # written to since
-            or not (mine.is_cuda or self._sample.is_same())  # the same, past the version
+            or read_version(weights) != self._version  # written since they were quantized
+            or not (mine.is_cuda or self._sample.is_same())  # a write that the version does not count
         ):
             return None
         return QuantizedWeights(weights, recipe, self.forms, sample=self._sample)

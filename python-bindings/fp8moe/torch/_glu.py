@@ -15,7 +15,7 @@ from ._triton import TYPES, find_kernels, has_kernels
 #: A key of ACTIVATIONS.
 Activation = Literal["silu", "gelu", "gelu_tanh"]
 
-#: What `experts` applies to the first half of the columns.
+#: Functions that `experts` applies to the gate.
 ACTIVATIONS: Dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "silu": functional.silu,
     "gelu": functional.gelu,
@@ -24,7 +24,7 @@ ACTIVATIONS: Dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 class SwiGLU(NamedTuple):
-    """A gate of which one kernel computes the result, and one the gradient; an `activation` of `experts`:
+    """A gate whose result and whose gradient each take one kernel; an `activation` of `experts`:
 
         gate, up = min(gate, limit), clamp(up, -limit, limit)
         a = gate * sigmoid(alpha * gate) * (up + shift)
@@ -32,11 +32,11 @@ class SwiGLU(NamedTuple):
     gpt-oss has SwiGLU(limit=7.0, alpha=1.702, shift=1.0, interleaved=True), DeepSeek-V4 SwiGLU(limit=10.0).
     """
 
-    #: None clamps nothing.
+    #: Upper limit, or None for no clamping.
     limit: Optional[float] = None
     alpha: float = 1.0
     shift: float = 0.0
-    #: Whether gates are the even columns of h [M, 2H], and not its first half.
+    #: Whether gates are the even columns of h [M, 2H], instead of its first half.
     interleaved: bool = False
 
     def __call__(self, h: torch.Tensor) -> torch.Tensor:
@@ -48,7 +48,7 @@ class SwiGLU(NamedTuple):
         return self.compute(h)
 
     def compute(self, h: torch.Tensor) -> torch.Tensor:
-        """In operations of torch, each of which rounds."""
+        """The gate in operations of torch, each of which rounds its result."""
         gate, up = (h[..., ::2], h[..., 1::2]) if self.interleaved else h.chunk(2, dim=-1)
         if self.limit is not None:
             gate, up = gate.clamp(max=self.limit), up.clamp(-self.limit, self.limit)
@@ -57,7 +57,7 @@ class SwiGLU(NamedTuple):
 
 
 def gate_and_up(h: torch.Tensor, activation: str, weights: Optional[torch.Tensor] = None) -> torch.Tensor:
-    """`activation(h[:, :H]) * h[:, H:]` of h [M, 2H], dense, times the f32 weights [M] of rows."""
+    """`activation(h[:, :H]) * h[:, H:]` of dense h [M, 2H], times the rows' f32 weights [M], if given."""
     if weights is None:
         return SwiGLU()(h) if activation == "silu" else _formula(h, activation)
     if activation == "silu":
@@ -67,7 +67,7 @@ def gate_and_up(h: torch.Tensor, activation: str, weights: Optional[torch.Tensor
 
 
 def weigh(rows: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """Rows times their f32 weights, of the type of rows."""
+    """Rows times their f32 weights, in the type of the rows."""
     return (rows * weights.unsqueeze(1)).to(rows.dtype)
 
 
@@ -77,7 +77,7 @@ def _formula(h: torch.Tensor, activation: str) -> torch.Tensor:
 
 
 def compute_swiglu_gradient(gradient: torch.Tensor, h: torch.Tensor, by_kernel: bool) -> torch.Tensor:
-    """Gradient of h, dense, in code that is traced; by_kernel is the result of has_kernels."""
+    """The gradient of h, dense, also in traced code. `by_kernel` is the result of has_kernels."""
     if by_kernel:
         result: torch.Tensor = torch.ops.fp8moe.swiglu_backward(gradient.contiguous(), h)
         return result
@@ -89,7 +89,7 @@ def compute_swiglu_gradient(gradient: torch.Tensor, h: torch.Tensor, by_kernel: 
 def compute_weighted_gradients(
     gradient: torch.Tensor, h: torch.Tensor, weights: torch.Tensor, by_kernel: bool
 ) -> Tuple[torch.Tensor, torch.Tensor]:
-    """As `compute_swiglu_gradient` of `swiglu(h) * weights[:, None]`, with the gradient of weights f32 [M]."""
+    """The gradients of h and of weights f32 [M], where the forward is `swiglu(h) * weights[:, None]`."""
     if by_kernel:
         grad_h, grad_weights = torch.ops.fp8moe.weighted_swiglu_backward(gradient.contiguous(), h, weights)
         return grad_h, grad_weights
@@ -99,7 +99,7 @@ def compute_weighted_gradients(
 
 
 def weighted_swiglu(h: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """SwiGLU times weights of rows by torch's operations, in f32, rounded once."""
+    """SwiGLU times weights of rows in torch operations: computed in f32, rounded once."""
     return weigh(_formula(h.float(), "silu"), weights).to(h.dtype)
 
 
@@ -125,7 +125,7 @@ class _WeightedSwiGLU(torch.autograd.Function):
 
 
 class _SwiGLU(torch.autograd.Function):
-    """Under torch.compile the result is torch's operations, which Inductor fuses with what is around them."""
+    """SwiGLU by kernels. Under torch.compile the forward is torch operations, which Inductor fuses with their neighbors."""
 
     @staticmethod
     def forward(ctx: Any, h: torch.Tensor, limit: Optional[float], alpha: float, shift: float, interleaved: bool) -> torch.Tensor:
@@ -141,7 +141,7 @@ class _SwiGLU(torch.autograd.Function):
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
         (h,) = ctx.saved_tensors
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
-            # create_graph: what kernels write has no history.
+            # create_graph needs torch operations, as results of kernels have no history.
             again = h.view_as(h)
             a = SwiGLU(ctx.limit, ctx.alpha, ctx.shift, ctx.interleaved).compute(again)
             return (*torch.autograd.grad(a, again, gradient, create_graph=True), None, None, None, None)

@@ -1,8 +1,10 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""SwiGLU of both halves of a row, and its gradient, each in one kernel of Triton that reads everything once: what Inductor makes
-of the gradient reads the gate and the incoming gradient for each half."""
+"""SwiGLU and its gradient, each as one Triton kernel that reads every operand once.
+
+Inductor's code for the gradient reads the gate and the incoming gradient once for each half.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +14,17 @@ import torch
 import triton
 import triton.language as tl
 
-#: What is to be said where Triton cannot make them.
+#: Consequence that the warning names where Triton cannot compile these kernels.
 SLOW = "experts take one to three percent longer"
 
-# Numbers of a gate are constants of kernels: torch.compile would pass them as float64.
+# The gate's numbers are constants of kernels, because torch.compile would pass arguments as float64.
 
-#: Elements of the result that a program computes at a time: 16 bytes of bf16 a thread.
+#: Elements of the result per iteration of a program: 16 bytes of bf16 per thread.
 _ELEMENTS = 1024
 
 
 def _tile(H: int) -> Tuple[int, int]:
-    """Rows and columns that a program computes at a time. Columns divide H where a good part of a row does."""
+    """Rows and columns per iteration of a program. Columns divide H if H has a large enough power of two."""
     columns = H & -H
     columns = min(columns if columns >= _ELEMENTS // 4 else triton.next_power_of_2(H), _ELEMENTS)
     return _ELEMENTS // columns, columns
@@ -30,15 +32,17 @@ def _tile(H: int) -> Tuple[int, int]:
 
 @triton.jit
 def _places(row, column, H: tl.constexpr, INTERLEAVED: tl.constexpr):
-    """Places of these elements [M, H] in a, and of their gates and ups in h [M, 2H]. It takes no pointers: what is stored behind a place
-    that a function returns is, to torch.compile, stored behind all of the function's pointers."""
+    """Indices of elements in a [M, H], and of their gate and up in h [M, 2H].
+
+    It takes no pointers: torch.compile would assume that stores at a returned index alias all pointers of the function.
+    """
     gate_index = row * (2 * H) + (2 * column if INTERLEAVED else column)
     return row * H + column, gate_index, gate_index + (1 if INTERLEAVED else H)
 
 
 @triton.jit
 def _load(h, gate_index, up_index, mask, limit: tl.constexpr, CLAMPS: tl.constexpr):
-    """Gates and ups, clamped, and whether they were within limits. A NaN stays one."""
+    """Clamped gates and ups, and whether each was within the limits. NaN stays NaN."""
     gate = tl.load(h + gate_index, mask=mask, other=0.0).to(tl.float32)
     up = tl.load(h + up_index, mask=mask, other=0.0).to(tl.float32)
     gate_within, up_within = mask, mask
@@ -105,7 +109,7 @@ def forward(
     interleaved: bool = False,
     weights: Optional[torch.Tensor] = None,
 ) -> torch.Tensor:
-    """A limit of 0 clamps nothing."""
+    """The kernel of SwiGLU, times weights of rows if given. A limit of 0 means no clamping."""
     M, H = h.shape[0], h.shape[1] // 2
     a = h.new_empty(M, H)
     rows, columns = _tile(H)
@@ -133,7 +137,7 @@ def _run_backward(
     shift: float,
     interleaved: bool,
 ) -> Tuple[torch.Tensor, torch.Tensor]:
-    """Without weights their gradient is empty."""
+    """Launches the kernel of the gradient. Without weights their gradient is empty."""
     grad_h = torch.empty_like(h)
     (M, H), is_weighted = grad_a.shape, weights is not None
     grad_weights = h.new_empty(M if is_weighted else 0, dtype=torch.float32)
@@ -147,7 +151,7 @@ def _run_backward(
 def backward_op(
     grad_a: torch.Tensor, h: torch.Tensor, limit: float = 0.0, alpha: float = 1.0, shift: float = 0.0, interleaved: bool = False
 ) -> torch.Tensor:
-    """`backward` as an operator: Inductor has the kernel in its own code."""
+    """`backward` as an operator, so that Inductor includes the kernel in its own code."""
     if grad_a.numel() == 0:
         return torch.empty_like(h)
     return _run_backward(torch.library.wrap_triton(_backward_kernel), grad_a, h, None, limit, alpha, shift, interleaved)[0]
@@ -162,5 +166,5 @@ def weighted_backward_op(grad_a: torch.Tensor, h: torch.Tensor, weights: torch.T
 
 
 def check() -> None:
-    """Raises what Triton does where it cannot compile: it needs a C compiler the first time."""
+    """Compiles a kernel, and raises Triton's error if that fails. The first use of Triton needs a C compiler."""
     forward(torch.ones(1, 2, device="cuda", dtype=torch.bfloat16))

@@ -33,34 +33,33 @@ def grouped_mm(
 ) -> torch.Tensor:
     """Multiplies each group of rows with the matrix of its expert, in FP8 where that is faster.
 
-    Row m of group g of the result is `x[m] @ weights[g]`. Group g is the rows from `offsets[g - 1]`
-    (0 for the first) to `offsets[g]`; it may be empty. Rows past the last offset are zero, and so
-    are their gradients.
+    Row m of group g of the result is `x[m] @ weights[g]`. Group g consists of the rows from `offsets[g - 1]`
+    (0 for the first) to `offsets[g]`, and may be empty. Rows past the last offset, and their gradients, are zero.
 
     Args:
-        x: bf16 [M, K], rows sorted by expert. On GPUs K and N are multiples of 16.
-        weights: bf16 [E, K, N]: a dense [E, N, K] seen transposed, or dense; others are copied. Or what
-            `quantize_weights` made of them.
-        offsets: i32 [E], ascending, at most M, on the device of x; i64 is converted there, modulo 2^32. Nothing waits for them.
-        offs: another name of offsets, that of torch.nn.functional.grouped_mm.
-        bias: [E, N], added to the rows of each group, and not to those past the last offset.
-        out_dtype: of the result, whose numbers are those of bf16: torch.bfloat16, torch.float16 or torch.float32.
-        recipe: "auto" is FP8 or bf16 by the number of rows, for each use of the weights, as the compiler predicts it. Or what
-            the caller has chosen: a mix of fp8moe.recipes.MIXES, as "rowwise" (FP8 throughout), "forward_only" or "bf16", or from how
-            many rows on uses are FP8, as "forward>=16384 grad_weights>=8192".
-        main_grad: f32 [E, K, N] that lies as weights do, to which the backward adds the gradient of weights, in place and without
-            rounding it to bf16; weights themselves get none then. Where torch.compile traces, the graph breaks here.
+        x: bf16 [M, K], rows sorted by expert. On GPUs K and N must be multiples of 16.
+        weights: bf16 [E, K, N], dense or a transposed view of a dense [E, N, K]; other layouts are copied. Also the result of
+            `quantize_weights`.
+        offsets: i32 [E], ascending, at most M, on the device of x. i64 is converted on the device, modulo 2^32, without waiting.
+        offs: alias of offsets, the name in torch.nn.functional.grouped_mm.
+        bias: [E, N], added to the rows of each group, but not to rows past the last offset.
+        out_dtype: type of the result, whose values have the precision of bf16: torch.bfloat16, torch.float16 or torch.float32.
+        recipe: "auto" chooses FP8 or bf16 by the number of rows, separately for each use of the weights, as the compiler predicts.
+            Alternatives are a mix of fp8moe.recipes.MIXES, such as "rowwise" (FP8 throughout), "forward_only" or "bf16". Row counts
+            from which on uses are FP8 may also be given, such as "forward>=16384 grad_weights>=8192".
+        main_grad: f32 [E, K, N] with the layout of weights. The backward adds the gradient of weights to it in place, without
+            rounding to bf16, and weights themselves get no gradient. torch.compile breaks the graph here.
 
     Returns:
         bf16 [M, N], row-major. The gradient of weights has their layout.
 
-    Under autocast x and weights are cast to bf16, and the result to autocast's type: with float16 it has the range of float16. The first call for K, N and E compiles, or finds
-    what was compiled (fp8moe.cache).
+    Autocast casts x and weights to bf16, and the result to autocast's type; float16 then limits the range of the result. The first
+    call for K, N and E compiles its programs, or finds them in the cache (fp8moe.cache).
 
     Raises:
         TypeError: x, weights, offsets or main_grad are no tensors.
         ValueError: shapes, types, layouts, addresses or devices do not fit, or weights have changed since they were quantized.
-        fp8moe.cache.CacheError: the programs are not there, and there is no compiler.
+        fp8moe.cache.CacheError: the programs are missing, and there is no compiler.
         fp8moe.CompilerError: the chip of x has no kernels for these sizes.
     """
     if offs is not None:
@@ -83,30 +82,30 @@ def grouped_mm(
 
 
 def convert_offsets(offsets: Any) -> Any:
-    """Converts i64 offsets, as torch.cumsum gives them, to i32: modulo 2^32, as nothing reads them on the host."""
+    """Converts i64 offsets, as torch.cumsum returns them, to i32. Values wrap modulo 2^32, since the host reads none."""
     is_long = isinstance(offsets, torch.Tensor) and offsets.dtype == torch.int64
     return offsets.to(torch.int32) if is_long else offsets
 
 
 def to_autocast(result: torch.Tensor) -> torch.Tensor:
-    """As torch's own matmuls under autocast, whose type may be float16."""
+    """Casts a result to autocast's type, as torch's own matmuls do."""
     device = result.device.type
     return result.to(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else result
 
 
 _Weights = Union[torch.Tensor, QuantizedWeights]
-#: Types that a result is cast to.
+#: Types that `out_dtype` accepts.
 _OUT_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 
 
 def find_shape(weights: Any) -> Optional[torch.Size]:
-    """Returns the shape of weights [E, K, N]; None for operands that grouped_mm will refuse."""
+    """The shape of weights [E, K, N]; None for operands that grouped_mm will reject."""
     tensor = weights.weights if isinstance(weights, QuantizedWeights) else weights
     return tensor.shape if isinstance(tensor, torch.Tensor) and not tensor.is_nested and tensor.dim() == 3 else None
 
 
 class Names(NamedTuple):
-    """Names in messages of a function that multiplies, and of its arguments."""
+    """Names, in messages, of a multiplying function and of its arguments."""
 
     function: str
     x: str
@@ -120,7 +119,7 @@ GROUPED_MM = Names("grouped_mm", "x", "weights", "main_grad")
 def multiply_seen(
     x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, recipe: str, main_grad: Optional[torch.Tensor], names: Names
 ) -> torch.Tensor:
-    """grouped_mm, also as a part of another function."""
+    """grouped_mm, also as a part of another function, with calls of `observers`."""
     if main_grad is None:
         result = multiply(x, weights, offsets, recipe, names)
     else:
@@ -136,14 +135,14 @@ def multiply_seen(
     return result
 
 
-#: What `inspect` has called after each call; the last one counts.
+#: Callbacks of `inspect` after each call; only the last one runs.
 observers: List[Callable[[torch.Tensor, _Weights, torch.Tensor, torch.Tensor, str], None]] = []
 
 
 def multiply(
     x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, recipe: str, names: Names = GROUPED_MM
 ) -> torch.Tensor:
-    """grouped_mm, unseen by observers."""
+    """grouped_mm without calls of `observers`."""
     if isinstance(weights, torch.Tensor) and recipe != programs.BF16 and _kept.reads_gathered():
         recipes.check(names.function, recipe)
         if _auto.has_kernels(weights.device, *weights.shape[-2:]):
@@ -176,24 +175,24 @@ def take_weights(weights: QuantizedWeights, names: Names) -> torch.Tensor:
     return weights.weights
 
 
-#: Recipes that are one set of programs for any number of rows.
+#: Recipes that use the same programs for any number of rows.
 FIXED = frozenset((*programs.RECIPES, programs.BF16))
 
 
 class Call(NamedTuple):
-    """Tensors as programs take them, and which programs."""
+    """Tensors that a program accepts, and the name of the program."""
 
     which: str
     layout: str
     x: torch.Tensor
     weights: torch.Tensor
-    #: What is kept of the weights.
+    #: Cached quantized copies of the weights.
     forms: Sequence[torch.Tensor]
     offsets: torch.Tensor
 
 
 def resolve(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, recipe: str, names: Names) -> Call:
-    """Checks what grouped_mm is given, casts it under autocast, and copies what programs do not take as it lies."""
+    """Checks the arguments of grouped_mm, casts them under autocast, and copies layouts that programs do not accept."""
     function = names.function
     _require_local_tensor(function, names.x, x, "[M, K]")
     _require_local_tensor(function, "offsets", offsets, "[E]")
@@ -223,15 +222,18 @@ def resolve(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, recipe: s
     return Call(which, layout, x.contiguous(), tensor, forms, offsets.contiguous())
 
 
-#: Rows for each expert from which on columns hold no more bytes than x: half of them may be padding.
+#: Rows per expert from which on columns take no more bytes than x, although half of them may be padding.
 _LEAST_ROWS = programs.COLUMNS_PADDING
 
 
 @functools.lru_cache(maxsize=None)
 def find_cached_bytes(device: str, index: int) -> Optional[int]:
-    """Returns how many bytes the L2 cache of a GPU keeps for a second read; None on the CPU. Each half of the cache serves half of the
-    chip, so a tensor that all of the chip reads is there twice. Kernels for both axes ask for this part, too."""
-    if chip_of(device, index) == "cpu":  # which raises for devices without kernels
+    """Bytes of a GPU's L2 cache that survive until a second read; None on the CPU.
+
+    The L2 cache has two halves, each for one half of the chip, so that shared data occupies both. Kernels that quantize
+    along both axes use the same limit.
+    """
+    if chip_of(device, index) == "cpu":  # chip_of raises for devices without kernels
         return None
     l2_bytes: int = torch.cuda.get_device_properties(index).L2_cache_size
     return l2_bytes // 2
@@ -239,39 +241,38 @@ def find_cached_bytes(device: str, index: int) -> Optional[int]:
 
 @assume_constant_result
 def _constant_cached_bytes(device: str, index: int) -> Optional[int]:
-    """Runs while Dynamo traces, and leaves a number in the graph."""
+    """As `find_cached_bytes`. It runs while Dynamo traces, and leaves a number in the graph."""
     return find_cached_bytes(device, index)
 
 
 @assume_constant_result
 def is_exporting() -> bool:
-    """As torch.compiler.is_exporting, which Dynamo of torch 2.11 takes for true in whatever it traces."""
+    """As torch.compiler.is_exporting, which Dynamo in torch 2.11 evaluates to true in all traced code."""
     return bool(getattr(torch.compiler, "_is_exporting_flag", False))
 
 
 def keeps_columns(x: torch.Tensor, weights: torch.Tensor, recipe: str) -> bool:
-    """Whether the forward quantizes x for the gradient of weights, too, so that x itself is not kept for it."""
+    """Whether the forward also quantizes x columnwise, so that the backward does not need x itself."""
     if recipe != "rowwise" or not weights.requires_grad or not torch.is_grad_enabled():
         return False
-    if is_exporting():  # bounds of M would be those of what is exported, which has no backward
+    if is_exporting():  # an exported program has no backward, and must not get bounds on M
         return False
     M, (E, K, _) = x.shape[0], weights.shape
-    # One launch quantizes rows and columns with one read of groups that the cache keeps. Of longer groups the second read is spared by
-    # half, for which columns are not held besides x, if others hold that.
+    # One launch quantizes rows and columns, and reads groups that fit the cache once. For longer groups it saves only half of the second
+    # read. That is not worth the memory of columns, since other code may hold x as well.
     cached = _constant_cached_bytes(x.device.type, x.device.index or 0)
     has_rows, is_cached = M >= _LEAST_ROWS * E, cached is None or 2 * M * K <= cached * E
-    if torch.compiler.is_compiling():  # numbers of rows may be data, as of x[mask]: such have no columns
+    if torch.compiler.is_compiling():  # the number of rows may be data, as in x[mask]; such calls keep no columns
         return bool(guard_or_false(has_rows) and guard_or_false(is_cached))
     return bool(has_rows and is_cached)
 
 
-#: Operators, without columns and with them, by function, recipe, and the layout and device of the weights that they were
-#: called with.
+#: Operators without and with columns, by function, recipe, and the layout and device of the weights in earlier calls.
 _known: Dict[Tuple[Any, ...], Tuple[Op, Op]] = {}
 
 
 def _remember(which: str, weights: torch.Tensor, layout: str, recipe: str) -> None:
-    if torch.compiler.is_compiling() or type(weights) is not torch.Tensor:  # a fake one may have symbols for sizes
+    if torch.compiler.is_compiling() or type(weights) is not torch.Tensor:  # sizes of fake tensors may be symbols
         return
     key = (which, recipe, weights.shape, weights.stride(), weights.device)
     if key in _known:
@@ -283,8 +284,10 @@ def _remember(which: str, weights: torch.Tensor, layout: str, recipe: str) -> No
 
 
 def _multiply_again(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, recipe: str) -> Optional[torch.Tensor]:
-    """The result where an earlier call had such weights and these tensors fit as they are; else None. Eager steps spend
-    their time here. What an earlier call had in all is not checked again."""
+    """The result if an earlier call had such weights and these tensors fit as they are; otherwise None.
+
+    Eager steps spend their time here, so properties that equal those of an earlier call are not checked again.
+    """
     try:
         if isinstance(weights, QuantizedWeights):
             if recipe != weights.recipe:
@@ -298,25 +301,25 @@ def _multiply_again(x: torch.Tensor, weights: _Weights, offsets: torch.Tensor, r
         if known is None:
             return None
         with_columns = keeps_columns(x, tensor, recipe)
-    except (RuntimeError, AttributeError, TypeError, IndexError):  # no strides, no tensor, or a symbol for a size
+    except (RuntimeError, AttributeError, TypeError, IndexError):  # no strides, no tensor, or a symbolic size
         return None
     op = known[with_columns]
     results = op.call_directly(inputs, _fit)
     if results is None:
         if not _fit(inputs):
             return None
-        # Where somebody looks on, this is all they see, and what is above may cost them much.
+        # Modes and profilers then see this operator alone, and not the checks above.
         results = op.overload(*inputs)
     result: torch.Tensor = results[0] if with_columns else results
     return result
 
 
 def _fit(inputs: Tuple[torch.Tensor, ...]) -> bool:
-    """Whether a program takes what it is given as it is; what is wrong with it is said by `resolve`, which has names for it."""
+    """Whether a program accepts these tensors as they are. `resolve` reports what is wrong with them, by name."""
     x, weights, offsets = inputs[0], inputs[1], inputs[-1]
-    if not isinstance(x, torch.Tensor) or not isinstance(offsets, torch.Tensor):  # which the way with all checks says
+    if not isinstance(x, torch.Tensor) or not isinstance(offsets, torch.Tensor):  # `resolve` reports it
         return False
-    if x.dtype != torch.bfloat16 or weights.dtype != torch.bfloat16:  # autocast may change it
+    if x.dtype != torch.bfloat16 or weights.dtype != torch.bfloat16:  # autocast may cast it
         return False
     try:
         for tensor in (x, weights, offsets):
@@ -328,40 +331,41 @@ def _fit(inputs: Tuple[torch.Tensor, ...]) -> bool:
 
 
 def quantize_weights(weights: torch.Tensor, *, recipe: recipes.Recipe = "rowwise") -> QuantizedWeights:
-    """Quantizes weights for all calls of grouped_mm and experts until they change: microbatches of one step,
-    layers that are computed again for their gradients, inference.
+    """Quantizes weights once for all calls of grouped_mm and experts until they change.
+
+    Uses are the microbatches of a step, recomputation in checkpointing, and inference.
 
         weights = quantize_weights(parameter.transpose(-2, -1))
         for x, offsets in microbatches:
             grouped_mm(x, weights, offsets)...
 
-    Results and gradients are those of `weights` themselves, bit for bit. Takes two bytes for each of the
-    weights, one with recipe "forward_only". Gradients go to `weights`. After each step of the optimizer call it again, or `refresh()` of
-    the result, which keeps the memory of the forms.
+    Results and gradients equal those of `weights` themselves, bit for bit. The quantized copies take two bytes per weight, or one
+    with recipe "forward_only". Gradients go to `weights`. After each optimizer step call it again, or call `refresh()` on the
+    result, which keeps the memory of the copies.
 
-    Calls with weights that have changed are refused. These changes are seen:
+    Calls raise an error if the weights have changed. These changes are detected:
 
-    * a step of a torch.optim.Optimizer on their memory, an operation in place, and `parameter.data = other`;
-    * writes past autograd, by collectives, `parameter.data.copy_`, kernels and other libraries: each call compares 2^18 elements of the
-      weights' memory. GPUs and graphs do not wait for that comparison. Such a call gives NaN there, and on GPUs the next one raises.
+    * a step of a torch.optim.Optimizer on their memory, an in-place operation, and `parameter.data = other`;
+    * writes that bypass autograd, by collectives, `parameter.data.copy_`, kernels and other libraries. Each call compares 2^18 elements
+      of the weights. GPUs and graphs do not wait for that comparison: such a call returns NaN, and on GPUs the next one raises.
 
-    These changes are not seen:
+    These changes are not detected:
 
     * single elements of more than 2^18 weights;
-    * changes of a parameter that the caller has copied (`parameter.bfloat16()`);
-    * another parameter in the module (`load_state_dict(assign=True)`).
+    * changes of a parameter of which the caller has passed a copy (`parameter.bfloat16()`);
+    * replacement of the module's parameter (`load_state_dict(assign=True)`).
 
     The result cannot be copied (copy.deepcopy) or saved: copy or save the weights, and quantize those.
 
-    torch.no_grad around it gains nothing, as quantized forms are detached already. A view made there, such as `parameter.transpose(-2, -1)`,
-    does not lead to the parameter. Outside of torch.compile calls that would lose its gradient are refused. Calls under
-    torch.no_grad, as in inference, are not.
+    Wrapping it in torch.no_grad gains nothing, as the copies are detached already. A view made there, such as
+    `parameter.transpose(-2, -1)`, does not lead to the parameter. Outside of torch.compile, calls that would lose its gradient
+    raise an error, except under torch.no_grad, as in inference.
+
+    Weights that FSDP2 has quantized because of `keep_gathered` are not quantized again.
 
     Args:
-        weights: bf16 [E, K, N], as grouped_mm takes them; under autocast others are cast.
+        weights: bf16 [E, K, N], as grouped_mm takes them; autocast casts other types.
         recipe: as for grouped_mm.
-
-    Weights that `keep_gathered` has let FSDP2 quantize are not quantized again.
 
     Raises:
         TypeError: weights are no tensor.
@@ -404,7 +408,7 @@ def _require_local_tensor(function: str, name: str, tensor: Any, shape: str) -> 
 
 
 def require_dense(function: str, name: str, tensor: torch.Tensor) -> None:
-    """Before anything asks for the shape, which nested tensors that are not jagged have none of."""
+    """Raises ValueError for a nested tensor. It comes before uses of the shape, which some nested tensors lack."""
     if tensor.is_nested:
         raise ValueError(
             f"{function}: {name} is a nested tensor, expected a dense one: the rows of all groups are torch.cat(nested.unbind()), with the "
@@ -418,7 +422,7 @@ def require_local(function: str, name: str, tensor: torch.Tensor) -> None:
 
 
 def _require_known_device(function: str, name: str, tensor: torch.Tensor) -> None:
-    """Before anything else asks torch about the device."""
+    """Raises InvalidArgumentError for the device "meta". It comes before other queries about the device."""
     if tensor.device.type == "meta":
         raise InvalidArgumentError(
             f"{function}: {name} is on 'meta', expected 'cpu' or 'cuda'; shapes without data are found with fake tensors "
@@ -436,7 +440,7 @@ def _check_tensor(function: str, name: str, tensor: torch.Tensor, rank: int, dty
 
 
 def _suggest_rank(tensor: torch.Tensor, rank: int) -> str:
-    """The operation that is missing, where one is likely."""
+    """Advice on the missing operation, if one is likely."""
     if rank == 2 and tensor.dim() > 2:
         return "; call .flatten(0, -2)"
     if rank == 2 and tensor.dim() == 1:
@@ -471,8 +475,8 @@ def _check(x: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor, names:
 
 
 def find_layout(weights: torch.Tensor) -> str:
-    """Layout of the programs for these weights, one of fp8moe.programs.WEIGHTS."""
-    # Whether the transpose is contiguous, without making it: a mode would see it.
+    """The layout of programs for these weights, one of fp8moe.programs.WEIGHTS."""
+    # Strides tell whether the transpose is contiguous. Making it would be visible to dispatch modes.
     expected = 1
     for dim in (1, 2, 0):
         if weights.shape[dim] != 1 and weights.stride(dim) != expected and weights.numel() > 0:
@@ -482,12 +486,12 @@ def find_layout(weights: torch.Tensor) -> str:
 
 
 def _lay_out(weights: torch.Tensor) -> Tuple[torch.Tensor, str]:
-    """The weights in a layout that programs have, and its name."""
+    """The weights in a layout that programs accept, and the name of that layout."""
     layout = find_layout(weights)
     return (weights if layout == "NK" else weights.contiguous()), layout
 
 
-# These run while Dynamo traces, so that only operators are in the graph.
+# These functions run while Dynamo traces, so that the graph contains only the operators.
 @assume_constant_result
 def _name_op(which: str, K: int, N: int, E: int, layout: str, recipe: str, device: str, index: int) -> str:
     return make_op(K, N, E, layout, recipe, chip_of(device, index), which).qualified_name.split("::")[1]
@@ -499,7 +503,7 @@ def _name_part(name: str, K: int, N: int, E: int, layout: str, device: str, inde
 
 
 def _find_op(which: str, weights: torch.Tensor, layout: str, recipe: str) -> Any:
-    # Dynamo, where sizes may be symbols, makes numbers of these three.
+    # operator.index turns sizes that Dynamo may treat as symbols into numbers.
     E, K, N = (operator.index(size) for size in weights.shape)
     device = weights.device
     return getattr(torch.ops.fp8moe, _name_op(which, K, N, E, layout, recipe, device.type, device.index or 0))
@@ -514,14 +518,16 @@ def _find_part(name: str, weights: torch.Tensor, kept: bool) -> Any:
 
 @functools.lru_cache(maxsize=None)
 def make_op(K: int, N: int, E: int, layout: str, recipe: str, chip: str, which: str = "grouped_mm") -> Op:
-    """`grouped_mm`, `kept_grouped_mm`, the same `..._with_columns`, whose first result is theirs, or `quantize_weights`. It and
-    those of kept weights are of one artifact."""
+    """A differentiable operator of one artifact: `grouped_mm`, `kept_grouped_mm`, or `quantize_weights`.
+
+    The variants `..._with_columns` of the first two also return the columns of x.
+    """
     ops = list_ops(K, N, E, layout, recipe, chip, not which.startswith("grouped_mm"))
     if which == "quantize_weights":
         return ops[which]
     with_columns = which.endswith("_with_columns")
     forward, *names = (*programs.COLUMNS, "grad_x") if with_columns else programs.PROGRAMS
-    # The gradient of weights comes first: x can be freed before its gradient is there.
+    # The gradient of weights comes first, so that x is freed before the gradient of x is allocated.
     backwards: List[Union[Op, Formula]] = [ops[name] for name in reversed(names) if name in ops]
     if "multiply_grad_x" in ops:
         backwards.insert(0, join_parts(ops, with_columns))
@@ -542,7 +548,7 @@ def list_adding_ops(K: int, N: int, E: int, layout: str, recipe: str, chip: str)
 
 
 def forget_operators() -> None:
-    """So that tests have others."""
+    """Drops all cached operators; for tests."""
     make_op.cache_clear()
     list_ops.cache_clear()
     list_adding_ops.cache_clear()
@@ -551,26 +557,28 @@ def forget_operators() -> None:
 
 
 class _Parts(NamedTuple):
-    """Both gradients by programs.PARTS. Each is an operator of its own, so its operands are freed after their last
-    use. Inductor, which sees their sizes, may choose another order."""
+    """Both gradients by programs.PARTS.
 
-    #: Where the forward has kept columns of x, they are quantized already.
+    Each part is an operator, so that its operands are freed after their last use. Inductor, which knows their sizes, may reorder them.
+    """
+
+    #: None if the forward has saved columns of x.
     quantize_x: Optional[Op]
     quantize_grad_y: Op
-    #: Kept weights are quantized already.
+    #: None if the weights are quantized already.
     quantize_weights_n: Optional[Op]
     multiply_grad_x: Op
     multiply_grad_weights: Op
-    #: Each gradient by one program.
+    #: Programs that compute one gradient each.
     grad_x: Op
     grad_weights: Op
 
     def __call__(self, grad_y: torch.Tensor, *tensors: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
-        """x, or its columns with their scales, come first, then weights, or their form with its scales, then offsets."""
+        """The other tensors are x, or its columns and scales; weights, or their quantized copy and scales; and offsets."""
         of_x = 1 if self.quantize_x else 2
         columns, weights, offsets = tensors[:of_x], tensors[of_x:-1], tensors[-1]
         if type(grad_y) is torch.Tensor and _is_cached(grad_y):
-            # To read twice what is in the cache takes less than to call three more operators; a graph's sizes may be symbols.
+            # Reading cached data twice takes less time than calling three more operators. Sizes in a graph may be symbols.
             return self.grad_x(grad_y, *weights, offsets), self.grad_weights(grad_y, *columns, offsets)
         if self.quantize_x:
             columns = self.quantize_x(*columns, grad_y, offsets)
@@ -596,7 +604,7 @@ def _is_cached(tensor: torch.Tensor) -> bool:
 
 
 def gives_x_first(M: int, sizes: Sequence[int], **held: bool) -> bool:
-    """Whether the gradient of x is computed first, which gives the least peak of memory; so it is where M is a symbol."""
+    """Whether computing the gradient of x first minimizes peak memory. True for a symbolic M."""
     x_first, weights_first = estimate_bytes(M, sizes, **held)
     return not statically_known_true(weights_first < x_first)
 
@@ -604,9 +612,11 @@ def gives_x_first(M: int, sizes: Sequence[int], **held: bool) -> bool:
 def estimate_bytes(
     M: int, sizes: Sequence[int], *, makes_form: bool = True, frees_columns: bool = True, sums: bool = False
 ) -> Tuple[int, int]:
-    """The most bytes that are held at a time if grad_x is computed first, and if grad_weights is. Operands have a byte for each
-    element, gradients two. `makes_form`: the form of the weights along N is made here. `frees_columns`: columns of x are freed, which those
-    that autograd has saved are not. `sums`: rows of grad_x are summed by token at once."""
+    """Peak bytes if grad_x is computed first, and if grad_weights is.
+
+    Operands take one byte per element, gradients two. `makes_form`: the weights are quantized along N in between. `frees_columns`:
+    columns of x are freed after use, unlike those that autograd has saved. `sums`: rows of grad_x are summed by token immediately.
+    """
     E, K, N = sizes
     weights, rows_k, rows_n = E * K * N, M * K, M * N
     form = weights if makes_form else 0
@@ -627,7 +637,7 @@ def join_parts(ops: Dict[str, Op], with_columns: bool) -> Formula:
 
 @functools.lru_cache(maxsize=None)
 def chip_of(device: str, index: int) -> str:
-    """The compiler's name of a device."""
+    """The compiler's name of a device's chip."""
     if device == "cpu":
         return "cpu"
     if device == "cuda":
@@ -655,5 +665,5 @@ def e4m3_of(device: str, index: int) -> torch.dtype:
     return torch.float8_e4m3fnuz if is_fnuz else torch.float8_e4m3fn
 
 
-# Imported last: these import this module.
+# Imported last, because these modules import this one.
 from . import _auto, _kept  # noqa: E402

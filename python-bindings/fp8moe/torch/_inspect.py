@@ -1,8 +1,10 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Records effects of quantization while a model trains: the range, the scales and the error of each operand and result of
-the experts' matmuls. It also names the operation that first made a NaN."""
+"""Records effects of quantization during training: ranges, scales and errors of operands and results of the experts' matmuls.
+
+It also names the operation that produced the first NaN.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,10 @@ from ._grouped_mm import find_layout, multiply, observers
 from ._statistics import Groups, Statistics
 from ._weights import QuantizedWeights, find_plain
 
-#: Operands of records that are no operands.
+#: Values of Record.operand that are results.
 _RESULTS = ("y", "grad_x", "grad_weights")
 _OUTSIDE = "outside of the model"
-#: Advice for results that are worse than `least_db`.
+#: Advice for results whose signal-to-noise ratio is below `least_db`.
 _ADVICE = {
     "y": "leave this layer in bf16",
     "grad_x": "use recipe='forward_only' there",
@@ -38,43 +40,43 @@ _ADVICE = {
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """One operand or result of one matmul in one step; lists have an entry for each expert, and None where it has no rows."""
+    """An operand or result of a matmul in a step. Lists have an entry per expert, None for experts without rows."""
 
     step: int
-    #: Such as "model.layers.0.mlp.experts.down_proj".
+    #: Name of the weights, such as "model.layers.0.mlp.experts.down_proj".
     layer: str
-    #: Such as "x", "weights", "grad_y by column", or a result: "y", "grad_x", "grad_weights".
+    #: Operand, such as "x", "weights" or "grad_y by column", or result: "y", "grad_x" or "grad_weights".
     operand: str
-    #: Signal over quantization noise, against bf16: of all experts, and of each.
+    #: Ratio of signal to quantization noise against bf16, over all experts and for each expert.
     sqnr_db: float
     sqnr_db_of_expert: List[Optional[float]]
-    #: Of operands; results have None.
+    #: Range and scales of operands; None for results.
     amax: Optional[List[Optional[float]]] = None
     scale_min: Optional[List[Optional[float]]] = None
     scale_max: Optional[List[Optional[float]]] = None
-    #: The share of elements that are not zero and become zero.
+    #: Share of the nonzero elements among all that become zero.
     underflow: Optional[float] = None
-    #: The share of elements that become the largest number of FP8.
+    #: Share of elements that become the largest FP8 value.
     saturation: Optional[float] = None
 
 
 class Inspection:
-    """Records of `inspect`; a context manager."""
+    """Result of `inspect`: a context manager with the records."""
 
     def __init__(self, model: torch.nn.Module, every: int, log_dir: Optional[str], least_db: float) -> None:
         if not isinstance(model, torch.nn.Module):
             raise TypeError(f"inspect: model is of type {type(model).__name__}, expected a torch.nn.Module")
         if every < 1:
             raise ValueError(f"inspect: every is {every}, expected 1 or more")
-        #: In the order in which they were computed.
+        #: Records in order of computation.
         self.records: List[Record] = []
-        #: Where the first NaN came from, such as "step 3, backward: aten.div.Tensor, model.layers.0.mlp", or None.
+        #: Origin of the first NaN, such as "step 3, backward: aten.div.Tensor, model.layers.0.mlp", or None.
         self.first_nan: Optional[str] = None
-        #: Results that were worse than `least_db` in a sampled step, by layer and result: the worst record of each.
+        #: Results below `least_db` in a sampled step: the worst record by layer and result.
         self.poor: Dict[Tuple[str, str], Record] = {}
-        #: Layers whose kept forms were not those of their weights in a sampled step, with the first such step.
+        #: Layers whose cached quantized weights were outdated in a sampled step, with the first such step.
         self.stale: Dict[str, int] = {}
-        #: Calls of the model so far.
+        #: Number of calls of the model.
         self.steps = 0
         self._model = model
         self._every = every
@@ -83,7 +85,7 @@ class Inspection:
         self._writer = _make_writer(log_dir) if log_dir is not None else None
         self._sample: Optional[_Sample] = None
         self._exits: List[Callable[[], Any]] = []
-        #: That has entered.
+        #: The thread that entered the context.
         self._thread: Optional[int] = None
 
     def __enter__(self) -> "Inspection":
@@ -93,7 +95,7 @@ class Inspection:
         self._exits.append(self._model.register_forward_pre_hook(self._begin_step).remove)
         compiled = getattr(self._model, "_compiled_call_impl", None)
         if compiled is not None:
-            # Compiled in place: its hooks would be part of the graph.
+            # Hooks of a model that was compiled in place would become part of the graph.
             self._model._compiled_call_impl = None
             self._exits.append(lambda: setattr(self._model, "_compiled_call_impl", compiled))
         return self
@@ -109,7 +111,7 @@ class Inspection:
         return self.table()
 
     def table(self) -> str:
-        """The last sampled step as text: a line for each operand and result, with the expert that has the least SQNR."""
+        """The last sampled step as a table: a line per operand and result, with the expert that has the lowest SQNR."""
         first, *others = self._list_findings()
         if not self.records:
             return first
@@ -122,7 +124,7 @@ class Inspection:
         return "\n".join([*lines, *others])
 
     def html(self, path: Union[str, "os.PathLike[str]", None] = None) -> str:
-        """The run as a page: signal over noise of results by step as a plot, and the table. It is written to `path` if there is one."""
+        """The run as an HTML page: a plot of signal over noise by step, and the table. Also written to `path`, if given."""
         return _pages.write_inspection(self.records, self._least_db, self._list_findings(), _HEAD, self._list_last_step(), path)
 
     def _list_findings(self) -> List[str]:
@@ -152,20 +154,20 @@ class Inspection:
                 self.poor[key] = record
 
     def _begin_step(self, *_: Any) -> None:
-        # Checkpoints call the model again in backward passes, which on a GPU have threads of their own.
+        # Checkpoints call the model again in backward passes, which run in their own threads on a GPU.
         if torch.compiler.is_compiling() or torch._C._current_graph_task_id() != -1:
             return
-        if threading.get_ident() != self._thread:  # what watches operations does so in its thread, and must end there
+        if threading.get_ident() != self._thread:  # dispatch modes belong to a thread
             raise RuntimeError("inspect: the model is called in another thread than the one that entered the context; enter it there")
         self._end_sample()
         if self.steps % self._every == 0:
-            # The result of torch.compile holds the model.
+            # torch.compile returns a wrapper around the model.
             model = getattr(self._model, "_orig_mod", self._model)
             self._sample = _Sample(model, is_running=model is self._model)
         self.steps += 1
 
     def _end_sample(self) -> None:
-        """The only place that waits for the device."""
+        """Ends a sampled step. It is the only place that waits for the device."""
         if self._sample is None:
             return
         sample, self._sample = self._sample, None
@@ -174,7 +176,7 @@ class Inspection:
         records = [_make_record(step, *found) for found in sample.found]
         self.records += records
         wrong = sample.find_wrong_offsets()
-        if wrong is None:  # or what is multiplied is not what is compared
+        if wrong is None:  # with wrong offsets, the compared results are not the multiplied ones
             self._find_poor(records)
         for layer in sample.find_stale():
             if layer not in self.stale:
@@ -195,38 +197,39 @@ class Inspection:
 def inspect(
     model: torch.nn.Module, *, every: int = 1, log_dir: Optional[str] = None, least_db: float = 20.0
 ) -> Inspection:
-    """Records what FP8 does to the experts of `model` while it runs in this context.
+    """Records the effects of FP8 on the experts of `model` while the context is active.
 
         with fp8moe.torch.inspect(model, every=100) as report:
             train(model)
         print(report)
 
-    A step is a call of the model, with what follows until the next one. Each `every`-th is sampled: it runs eagerly,
-    also where the model is compiled, and takes a multiple of its time and memory. Results do not change. Others run
-    as ever, unless the model itself was compiled in place by `model.compile()`: then all run eagerly. In sampled steps
-    the results of every operation are checked for NaNs; `every=1` finds the first one of a run. Offsets that are no ends of groups are a
-    warning there, which no other code checks. So are kept weights (`quantize_weights`) whose forms are not those of all
-    their elements.
+    A step is a call of the model, with everything until the next call. Each `every`-th step is sampled: it runs eagerly, even if
+    the model is compiled, and takes a multiple of the time and memory. Results do not change. Other steps run as usual. A model
+    that was compiled in place by `model.compile()` runs eagerly in all steps.
 
-    The model may be one of DDP, FSDP, expert or tensor parallelism: each process checks its own tensors, without a collective.
-    The result of an asynchronous collective is checked where it is waited for.
+    Sampled steps check the results of every operation for NaN; `every=1` finds the first NaN of a run. They warn about
+    offsets that are no ends of groups, which no other code checks. They also warn about cached weights (`quantize_weights`) whose
+    quantized copies do not match all elements.
+
+    The model may use DDP, FSDP, expert or tensor parallelism: each process checks its own tensors, without a collective.
+    The result of an asynchronous collective is checked where it is awaited.
 
     Args:
-        model: its name for modules are those of the records.
-        every: of how many steps one is sampled; the first one is.
-        log_dir: write figures for TensorBoard there.
-        least_db: results of layers with less signal over noise are a warning that says what to do.
+        model: records name modules as this model does.
+        every: sampling interval in steps; the first step is sampled.
+        log_dir: folder for TensorBoard figures.
+        least_db: results with less signal over noise cause a warning with advice.
 
     Raises:
         TypeError: the model is no module.
         ValueError: `every` is less than 1.
-        RuntimeError: in the context, where another thread calls the model.
-        ImportError: there is a `log_dir`, and TensorBoard is not installed.
+        RuntimeError: inside the context, if another thread calls the model.
+        ImportError: `log_dir` is given, and TensorBoard is not installed.
     """
     return Inspection(model, every, log_dir, least_db)
 
 
-#: The warning about kept weights.
+#: Text of the warning about outdated quantized weights.
 _STALE = (
     "the kept forms are not those of the weights as they are now; call refresh(), or quantize_weights again, whenever weights arrive or "
     "change"
@@ -237,22 +240,22 @@ _STALE = (
 
 
 class _Sample(TorchDispatchMode):
-    """Hooks on all modules, on each grouped matmul, and on each operation of torch, from now on until `stop`."""
+    """Hooks on all modules, grouped matmuls, and torch operations, from construction until `stop`."""
 
     def __init__(self, model: torch.nn.Module, is_running: bool) -> None:
-        """`is_running` says that the forward of `model` has begun, so that its hooks come too late for that."""
+        """`is_running` means that the forward of `model` has begun, too late for hooks on it."""
         super().__init__()
-        #: Layer, operand and statistics, on the device.
+        #: Layer, operand and statistics; the latter are on the device.
         self.found: List[Tuple[str, str, Statistics]] = []
         self._nans: List[Tuple[str, torch.Tensor]] = []
-        #: Of each matmul its name, whether its offsets descend or end past its rows, and whether their sum is the rows.
+        #: For each matmul its name, whether its offsets descend or exceed the rows, and whether they look like sizes of groups.
         self._offsets: List[Tuple[str, torch.Tensor, torch.Tensor]] = []
         self._stale: List[Tuple[str, torch.Tensor]] = []
         self._modules: List[Tuple[str, torch.nn.Module]] = [("", model)] if is_running else []
         self._calls: Dict[str, int] = {}
         self._backward_of = _OUTSIDE
         self._followed = WeakTensorKeyDictionary()
-        #: Whether what runs is this class and not the model.
+        #: Whether operations of this class, and not of the model, are running.
         self._busy = False
         self._stopped = False
         self._exits: List[Callable[[], Any]] = [_run_eagerly()]
@@ -284,7 +287,7 @@ class _Sample(TorchDispatchMode):
         return [layer for layer, is_stale in self._stale if is_stale]
 
     def find_wrong_offsets(self) -> Optional[str]:
-        """Describes the first wrong offsets."""
+        """A message about the first wrong offsets."""
         for layer, are_no_ends, are_sizes in self._offsets:
             if are_sizes:
                 return (
@@ -298,7 +301,7 @@ class _Sample(TorchDispatchMode):
                 )
         return None
 
-    # --- Where in the model -------------------------------------------------------
+    # --- Position in the model ------------------------------------------------------
 
     def _follow(self, name: str, module: torch.nn.Module) -> None:
         def enter(*_: Any) -> None:
@@ -309,7 +312,7 @@ class _Sample(TorchDispatchMode):
             if self._modules:
                 self._modules.pop()
             for tensor in output if isinstance(output, (tuple, list)) else (output,):
-                # If modules return the same tensor, the innermost one comes first.
+                # If nested modules return the same tensor, the innermost module counts.
                 if isinstance(tensor, torch.Tensor) and tensor.requires_grad and tensor not in self._followed:
                     self._followed[tensor] = name
                     tensor.register_hook(arrive)
@@ -328,7 +331,7 @@ class _Sample(TorchDispatchMode):
         return f"{_OUTSIDE}: {{}}"
 
     def _name_matmul(self, weights: torch.Tensor) -> str:
-        """The module and its parameter; the number of the call where the parameter is not what is multiplied."""
+        """The names of the module and the parameter; the number of the call if the weights are no parameter."""
         module_name, module = self._modules[-1] if self._modules else (_OUTSIDE, None)
         for name, parameter in _list_tensors(module):
             for tensor in find_plain(parameter):
@@ -347,7 +350,7 @@ class _Sample(TorchDispatchMode):
         return results
 
     def _check(self, place: str, tensor: Any) -> None:
-        """Checks a tensor, of a DTensor the part on this rank: gathering all would be a collective that other ranks may never join."""
+        """Checks a tensor, or this rank's part of a DTensor: gathering it would be a collective that other ranks may never join."""
         if not isinstance(tensor, torch.Tensor) or not tensor.is_floating_point() or tensor.itemsize == 1:
             return
         for plain in find_plain(tensor):
@@ -359,7 +362,7 @@ class _Sample(TorchDispatchMode):
 
     @contextlib.contextmanager
     def _unrecorded(self) -> Iterator[None]:
-        """A context in which operations are not recorded."""
+        """A context whose operations are not recorded."""
         self._busy = True
         try:
             yield
@@ -378,15 +381,15 @@ class _Sample(TorchDispatchMode):
         x, plain = (tensor.detach().to(torch.bfloat16) for tensor in (x, plain))
         with self._unrecorded():
             descends = (torch.diff(offsets, prepend=offsets.new_zeros(1)) < 0).any()
-            # Ends may have the number of rows as their sum, too. Not if they descend, and hardly if all are equal, which
-            # leaves rows to the first group only.
+            # The sum of correct ends may equal the number of rows, too. Then they ascend, and are hardly all equal, which
+            # would leave rows to the first group only.
             could_be_sizes = (offsets.sum() == x.shape[0]) & (offsets[-1] != x.shape[0])
             are_sizes = could_be_sizes & (descends | (offsets == offsets[0]).all())
             self._offsets.append((layer, descends | (offsets[-1] > x.shape[0]), are_sizes))
             if recipes.MIXES[recipe][0]:
                 self._record_forward(layer, x, plain, offsets, y.detach())
         if y.grad_fn is not None and any(recipes.MIXES[recipe][1:]):
-            # Not a hook of y, which would run before the one by which FSDP2 gathers the weights again.
+            # A hook of y would run before the hook by which FSDP2 gathers the weights again.
             place = y.output_nr
             y.grad_fn.register_prehook(
                 lambda gradients: self._observe_gradient(layer, x, plain, offsets, gradients[place], recipe)
@@ -409,7 +412,7 @@ class _Sample(TorchDispatchMode):
         gradient: Optional[torch.Tensor],
         recipe: str,
     ) -> None:
-        """Computes the gradients once more, as autograd only hands on their sums."""
+        """Records the gradients. It computes them again, as autograd passes on their sums only."""
         if self._stopped or gradient is None or not weights.untyped_storage().nbytes():
             return
         with self._unrecorded():
@@ -432,14 +435,14 @@ class _Sample(TorchDispatchMode):
                 self.found.append((layer, "grad_weights", _statistics.of_result(grad_weights, exact, _sum_by_expert)))
 
 
-#: Operations whose results may hold anything until they are written, or where no group is.
+#: Operations whose results are undefined until they are written, or outside of groups.
 _UNDEFINED = {
     getattr(torch.ops.aten, name)
     for name in ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "resize_", "_grouped_mm")
 }
 
 
-#: Operations whose results other processes write, until they are waited for.
+#: Namespaces of operations whose results other processes write until they are awaited.
 _COLLECTIVES = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "fsdp", "symm_mem")
 
 
@@ -448,7 +451,7 @@ def _is_unfinished(func: Any) -> bool:
 
 
 def _list_tensors(module: Optional[torch.nn.Module]) -> List[Tuple[str, torch.Tensor]]:
-    """Parameters, and the views of a flat one that FSDP makes attributes."""
+    """The parameters of a module, and FSDP's views of a flat parameter, which are attributes."""
     if module is None:
         return []
     attributes = [(name, value) for name, value in vars(module).items() if isinstance(value, torch.Tensor)]
@@ -456,7 +459,7 @@ def _list_tensors(module: Optional[torch.nn.Module]) -> List[Tuple[str, torch.Te
 
 
 def _run_eagerly() -> Callable[[], None]:
-    """Lets compiled functions run eagerly, until the result is called."""
+    """Makes compiled functions run eagerly, until the result is called."""
     stance = torch.compiler.set_stance("force_eager")
     return lambda: stance.__exit__(None, None, None)
 
@@ -483,7 +486,7 @@ def _to_db(signal: float, noise: float) -> float:
 def _make_record(step: int, layer: str, operand: str, found: Statistics) -> Record:
     values: Dict[str, List[float]] = {name: tensor.tolist() for name, tensor in found.items()}
     signals, noises = values["signal"], values["noise"]
-    # Results of experts without rows are zero; so may be others, which then have no noise either.
+    # Experts without rows have zero results. Experts with rows and zero results have no noise either.
     used = [n > 0 for n in values["elements"]] if operand not in _RESULTS else [s != 0 for s in signals]
 
     def of_used(numbers: List[float]) -> List[Optional[float]]:
@@ -524,7 +527,7 @@ def _row(record: Record) -> Tuple[str, ...]:
 
 
 def _find_extremes(record: Record) -> Dict[str, Optional[float]]:
-    """Over all experts."""
+    """The extremes of a record over all experts."""
     found = {}
     for name in ("amax", "scale_min", "scale_max"):
         numbers = [value for value in getattr(record, name) or [] if value is not None]

@@ -1,14 +1,15 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Quantized forms that calls find by themselves: of parameters between two steps of optimizers (`register(keep="step")`), and of
-weights that FSDP2 has gathered (`keep_gathered`); and the operators that find them in a graph.
+"""Cached quantized weights: of parameters between two optimizer steps (`register(keep="step")`), and of weights gathered by FSDP2.
 
-    traced      kept_by_rows(x, weights, offsets)       forms are no tensors of the graph
-    run         forms of the memory that weights have then, made now if there are none or if they are stale
+Operators look them up when they run, so a graph contains them as calls:
 
-So a graph has no guard on forms, holds none that could be stale, and serves all layers of one size. The choice between FP8 and bf16 is that of
-`_auto.py`, made when the operator runs.
+    traced      kept_by_rows(x, weights, offsets)       the graph has no quantized weights as tensors
+    run         quantized copies of the weights' memory, made now if they are missing or outdated
+
+The graph therefore has no guard on cached copies, holds none that could become outdated, and serves all layers of one size.
+The operator chooses between FP8 and bf16 when it runs (_auto.py).
 """
 
 from __future__ import annotations
@@ -31,24 +32,26 @@ from ._weights import QuantizedWeights, count_steps, find_gathered, gathered, he
 
 
 class _Entry:
-    """Holds the memory of a parameter, not the parameter."""
+    """A cache entry. It holds the memory of a parameter, not the parameter."""
 
     def __init__(self, made_at: Tuple[Any, ...], kept: QuantizedWeights) -> None:
         self.made_at, self.kept = made_at, kept
 
 
-#: By parameter, and there by key.
+#: Entries by parameter, then by key.
 _entries: Any = WeakIdKeyDictionary()
-#: Entries above which those of freed memory are looked for. It is twice as many as are left then, so that a call looks at few.
+#: Number of entries above which entries of freed memory are removed. It adapts to twice the remaining number, so that removal is rare.
 _LEAST_SWEPT = 8
 _sweep_above = _LEAST_SWEPT
-#: By key, which has the memory: what autograd hands a recomputed backward is another tensor on that of the parameter.
+#: Entries by key, which identifies memory. A recomputed backward gets another tensor with the memory of the parameter.
 _by_memory: "weakref.WeakValueDictionary[Tuple[Any, ...], _Entry]" = weakref.WeakValueDictionary()
 
 
 def keep(parameter: torch.Tensor, is_transposed: bool, recipe: str, what: str) -> QuantizedWeights:
-    """Forms of `parameter` [E, K, N], or [E, N, K] where it `is_transposed`. An earlier call has made them since the last step, or
-    they are new. Raises ValueError where a GPU says that an earlier call read stale ones."""
+    """Quantized copies of `parameter` [E, K, N], or [E, N, K] if `is_transposed`, made at most once between optimizer steps.
+
+    Raises ValueError if a GPU has reported that an earlier call read outdated copies.
+    """
     form = _auto.forms_recipe(recipe)
 
     def quantize(weights: torch.Tensor) -> QuantizedWeights:
@@ -60,8 +63,8 @@ def keep(parameter: torch.Tensor, is_transposed: bool, recipe: str, what: str) -
 def find_or_make(
     parameter: torch.Tensor, kind: Tuple[Any, ...], quantize: Callable[[torch.Tensor], QuantizedWeights], what: str
 ) -> QuantizedWeights:
-    """As `keep`, of forms of some kind that `quantize` makes."""
-    # Replays of a CUDA graph write memory of its own, and quantize again.
+    """As `keep`, for copies of any `kind`, which `quantize` makes."""
+    # A CUDA graph writes to its own memory, and quantizes again in each replay.
     is_captured = parameter.is_cuda and torch.cuda.is_current_stream_capturing()
     key = (identity(parameter), parameter.storage_offset(), parameter.shape, parameter.stride(), *kind)
     made_at = (count_steps(), read_version(parameter), parameter.data_ptr())
@@ -75,11 +78,11 @@ def find_or_make(
             )
         if entry.kept.is_current():
             return entry.kept
-    # Not tensors of inference mode, which autograd does not save.
+    # Autograd cannot save tensors of inference mode.
     with torch.inference_mode(False), torch.no_grad():
         kept = quantize(parameter.detach())
     if not is_captured:
-        held = held_until_step  # the part of a DTensor that a rank has comes as another tensor in each call
+        held = held_until_step  # the local part of a DTensor is a new tensor in each call
         if type(parameter) is torch.nn.Parameter:
             held = _entries.setdefault(parameter, {})
             for stale in [other for other, entry in held.items() if entry.made_at != made_at]:
@@ -91,7 +94,7 @@ def find_or_make(
 
 
 def _drop_freed() -> None:
-    """Drops forms of memory that was freed, as FSDP2 does with gathered parameters, which it keeps as tensors without memory."""
+    """Drops entries whose memory was freed. FSDP2 frees the memory of gathered parameters, but keeps the tensors."""
     global _sweep_above
     for held in (held_until_step, *_entries.values()):
         for freed in [key for key, entry in held.items() if not entry.kept.has_memory()]:
@@ -101,12 +104,12 @@ def _drop_freed() -> None:
 
 # --- As an operator --------------------------------------------------------------------
 
-#: Forms, as programs name them.
+#: Names, in programs, of the quantized weights and their scales.
 FORMS = ("weights_k", "scales_k", "weights_n", "scales_n")
 
 
 class KeptOp(Op):
-    """A program that finds forms of its input `weights` when it runs."""
+    """A program that looks up the quantized copies of its input `weights` when it runs."""
 
     def __init__(self, op: Op, find: Callable[[torch.Tensor], Sequence[torch.Tensor]]) -> None:
         self._inner, self._find = op, find
@@ -118,7 +121,7 @@ class KeptOp(Op):
         self._programs.clear()
 
     def _load(self, device: torch.device) -> NoReturn:
-        """For `write` and `find_run`: the program itself reads forms."""
+        """Raises an error: `write` and `find_run` would pass no quantized weights to the program."""
         raise Error(f"{self.qualified_name}: it finds forms of weights in each call, so it runs as an operator only")
 
     def call_directly(self, tensors: Tuple[torch.Tensor, ...], fit: Any = None) -> Any:
@@ -136,7 +139,7 @@ _kept_ops: Dict[str, KeptOp] = {}
 
 
 def as_kept_op(op: Op, find: Callable[[torch.Tensor], Sequence[torch.Tensor]]) -> Op:
-    """`op` itself where it reads no forms."""
+    """The operator that looks up quantized weights; `op` itself if it reads none."""
     if all(tensor.name not in FORMS for tensor in op.signature.inputs):
         return op
     if op.qualified_name not in _kept_ops:
@@ -153,12 +156,12 @@ def _has_gathered() -> bool:
 
 
 def reads_gathered() -> bool:
-    """Whether code that is traced should look for what FSDP2's hooks have quantized."""
+    """Whether traced code should look up the weights that FSDP2's hooks have quantized."""
     return bool(torch.compiler.is_compiling() and not is_exporting() and _has_gathered())
 
 
 def multiply_gathered(x: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor, recipe: str, names: Names) -> torch.Tensor:
-    """grouped_mm in a graph, with forms of gathered weights where there are any when it runs."""
+    """grouped_mm in a graph, with the quantized copies that gathered weights have at run time."""
     call = resolve(x, weights, offsets, recipe, names)
     return _auto.multiply_mix(call.x, call.weights, call.offsets, recipe, where=_auto.GATHERED)
 
@@ -166,14 +169,14 @@ def multiply_gathered(x: torch.Tensor, weights: torch.Tensor, offsets: torch.Ten
 def multiply_parameter(
     x: torch.Tensor, parameter: torch.Tensor, is_transposed: bool, offsets: torch.Tensor, recipe: str, names: Names
 ) -> torch.Tensor:
-    """grouped_mm in a graph, with the forms that `keep` returns when it runs."""
+    """grouped_mm in a graph, with the quantized copies that `keep` returns at run time."""
     where = _auto.STEP_TRANSPOSED if is_transposed else _auto.STEP
     call = resolve(x, _auto.view_of(parameter, where), offsets, recipe, names)
     return _auto.multiply_mix(call.x, parameter, call.offsets, recipe, where=where)
 
 
 def find_forms(rows: int, weights: torch.Tensor, recipe: str, where: str) -> Tuple[torch.Tensor, Sequence[torch.Tensor]]:
-    """Weights [E, K, N] and the forms that they have now, none where this call reads none."""
+    """The [E, K, N] view of the weights, and their current quantized copies; none if this call reads none."""
     view = _auto.view_of(weights, where)
     if where == _auto.GATHERED:
         kept = find_gathered(weights, _auto.forms_recipe(recipe))

@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Linear layers whose matmuls, forward and both gradients, are in FP8."""
+"""Linear layers whose forward and gradients multiply in FP8."""
 
 from __future__ import annotations
 
@@ -25,31 +25,30 @@ from ._linear_eager import KnownCalls, Programs, multiply_again
 from ._ops import Op, differentiable, is_transformed, load_ops
 from ._weights import Maker, QuantizedWeights, read_version
 
-#: Rows below which a layer multiplies in bf16: quantizing its weights takes longer than FP8 gains. `advise` predicts for an
-#: H200 that with 1024 rows the layers of Llama3 8B from 4096 x 4096 on gain, and with 256 rows none.
+#: Number of rows below which a layer stays in bf16, because quantizing its weights costs more than FP8 gains. On an H200, `advise`
+#: predicts a gain with 1024 rows for layers of Llama3 8B from 4096 x 4096 on. With 256 rows it predicts none.
 LEAST_ROWS = 1024
 
-#: GPU kernels need N and K to be multiples of 16.
+#: GPU kernels need N and K to be multiples of this.
 MULTIPLE = 16
 
 
 class Linear(torch.nn.Linear):
-    """torch.nn.Linear in FP8, with its parameters and their names; `convert` makes them of the layers of a model.
+    """torch.nn.Linear in FP8, with the same parameters and names; `convert` makes them from the layers of a model.
 
-    The input has any leading dimensions, of which all rows together are quantized. Weights are quantized in each forward and each
-    backward without `keep`. It is torch's own linear, in bf16:
+    The input has any number of leading dimensions, whose rows are quantized together. Weights are quantized in each forward and each
+    backward, unless `keep` is set. The layer falls back to torch's linear, in bf16:
 
-    * in evaluation (`model.eval()`), and for fewer than `least_rows` rows,
-    * where a width is no multiple of 16, and in exported programs,
-    * on GPUs without kernels, of which one line of the log says so,
-    * where the layer does not compute in bf16, of which training warns once.
+    * in evaluation (`model.eval()`), and for fewer than `least_rows` rows;
+    * if a width is no multiple of 16, and in exported programs;
+    * on GPUs without kernels, which is logged once;
+    * if the layer does not compute in bf16, with one warning in training.
 
     Args:
-        recipe: how operands are quantized, one of fp8moe.programs.RECIPES, or "bf16".
-        least_rows: rows below which the layer stays in bf16.
-        keep: "step" quantizes weights once between two steps of optimizers, where they are a parameter in bf16, for two bytes more for
-            each of them.
-        Others as torch.nn.Linear.
+        recipe: one of fp8moe.programs.RECIPES, or "bf16".
+        least_rows: number of rows below which the layer stays in bf16.
+        keep: "step" quantizes weights once between two optimizer steps, if they are a bf16 parameter. It takes two more bytes per weight.
+        Others as for torch.nn.Linear.
     """
 
     fp8moe_recipe: recipes.LinearRecipe = "rowwise"
@@ -76,7 +75,7 @@ class Linear(torch.nn.Linear):
         self.fp8moe_recipe, self.fp8moe_least_rows, self.fp8moe_keep = recipe, least_rows, keep
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        # The first condition comes first: graphs have no guard on the others.
+        # torch.compiler.is_compiling comes first, so that graphs have no guards on the other conditions.
         if not torch.compiler.is_compiling() and self.fp8moe_known is not None and self.training and not observers:
             result = multiply_again(self, input, self._parameters.get("weight"), self._parameters.get("bias"))
             if result is not None:
@@ -94,7 +93,7 @@ class Linear(torch.nn.Linear):
 def _is_sharded(tensor: torch.Tensor) -> bool:
     if type(tensor) in (torch.Tensor, torch.nn.Parameter) or not torch.distributed.is_available():
         return False
-    from torch.distributed.tensor import DTensor  # not `hasattr`, which Dynamo answers of another class
+    from torch.distributed.tensor import DTensor  # not hasattr, which Dynamo answers for another class
 
     return isinstance(tensor, DTensor)
 
@@ -109,12 +108,13 @@ def convert_linear(
     least_rows: int = LEAST_ROWS,
     keep: Optional[Literal["step"]] = None,
 ) -> torch.nn.Module:
-    """Makes a torch.nn.Linear one of FP8, in place: it stays the same object, with the same parameters, hooks and buffers. For a
-    layer that is converted already the options change; "bf16" makes it torch's again.
+    """Makes a torch.nn.Linear multiply in FP8, in place: it stays the same object, with its parameters, hooks and buffers.
+
+    For a converted layer it changes the options; "bf16" makes it torch's again.
 
     Raises:
-        TypeError: the module is no torch.nn.Linear, or has a forward of its own (`why_not` says so before).
-        ValueError: the recipe, or `keep`, is not known.
+        TypeError: the module is no torch.nn.Linear, or has its own forward method.
+        ValueError: the recipe, or `keep`, is unknown.
     """
     check_options("convert_linear", recipe, keep)
     check_counts("convert_linear", 0, least_rows=least_rows)
@@ -130,19 +130,19 @@ def convert_linear(
     assert isinstance(module, Linear)
     module.fp8moe_recipe, module.fp8moe_least_rows, module.fp8moe_keep = recipe, least_rows, keep
     if keep:
-        module.fp8moe_known = None  # whose programs quantize weights
+        module.fp8moe_known = None  # its programs quantize the weights in each call
     return module
 
 
 def check_options(function: str, recipe: str, keep: Optional[str]) -> None:
-    """Raises ValueError for options that are not known."""
+    """Raises ValueError for unknown options."""
     linear_programs.list_bf16_uses(recipe)
     if keep not in (None, "step"):
         raise ValueError(f"{function}: keep is {keep!r}, expected 'step' or None")
 
 
 def check_counts(function: str, least: int, **counts: Any) -> None:
-    """Raises TypeError for what is no whole number, and ValueError for one below `least`."""
+    """Raises TypeError unless a count is a whole number, and ValueError if it is below `least`."""
     for name, count in counts.items():
         is_whole = isinstance(count, Integral) and not isinstance(count, bool)
         if not (is_whole and count >= least):
@@ -151,12 +151,12 @@ def check_counts(function: str, least: int, **counts: Any) -> None:
 
 @functools.lru_cache(maxsize=None)
 def _class_of(original: Any) -> Type[Linear]:
-    """The class that a layer gets."""
+    """The class of converted layers whose original class is `original`."""
     if original is torch.nn.Linear:
         return Linear
 
     class Converted(Linear, original):
-        def __reduce_ex__(self, protocol: Any) -> Any:  # as nobody can import this class
+        def __reduce_ex__(self, protocol: Any) -> Any:  # the class cannot be imported by name
             return _rebuild, (original,), self.__dict__
 
     Converted.__name__ = Converted.__qualname__ = f"FP8{original.__name__}"
@@ -173,25 +173,26 @@ def _rebuild(original: Any) -> Any:
 
 
 class _Entry(NamedTuple):
-    #: The tensor that the input is, or is a view of, as DTensors make one for each layer.
+    #: Base tensor of the input, since each layer gets its own view of a DTensor.
     root: "weakref.ref[torch.Tensor]"
-    #: Version and place of the input, and the program that made its forms.
+    #: Version and position of the input, and the program that quantized it.
     key: Tuple[Any, ...]
     forms: Tuple[torch.Tensor, ...]
-    #: Identities of the layers that have read them.
+    #: Identities of the layers that have read the entry.
     readers: Set[int]
 
 
 class SharedInput:
-    """The quantized forms of the last input of layers that read one tensor, until all of them have.
+    """The quantized copies of the last input of sibling layers, until all of them have read it.
 
-    A layer takes forms that a sibling made of the same tensor at the same version, and each at most once. The second call of a layer
-    always quantizes. So a buffer that is written to between steps, perhaps without a new version, never has stale forms.
-    torch.compile needs none of it: equal operations of a graph are one."""
+    A layer reuses copies that a sibling made of the same tensor at the same version, at most once. A second call of the same layer
+    always quantizes again. So the copies of a buffer that is overwritten between steps, possibly without a new version, are never
+    outdated. torch.compile does not need this, as it merges equal operations of a graph.
+    """
 
     def __init__(self, layers: int, rows: bool, columns: bool) -> None:
         self.layers = layers
-        #: Whether any of them needs rows, and columns.
+        #: Whether any of the layers needs rows, and columns.
         self.rows, self.columns = rows, columns
         self._entry: Optional[_Entry] = None
 
@@ -201,9 +202,9 @@ class SharedInput:
     def get(
         self, layer: Any, x: torch.Tensor, which: str, make: Callable[[], Tuple[torch.Tensor, ...]]
     ) -> Tuple[torch.Tensor, ...]:
-        """Returns the outputs of program `which` for `x`."""
+        """The outputs of program `which` for `x`, made by `make` or shared with a sibling."""
         version = read_version(x)
-        if version is None:  # of inference tensors nothing says that they change
+        if version is None:  # inference tensors have no version that would show a change
             return make()
         root = x if x._base is None else x._base
         key = (which, version, x.dtype, x.shape, x.stride(), x.storage_offset())
@@ -224,7 +225,7 @@ class SharedInput:
 
 
 def share_inputs(model: torch.nn.Module) -> None:
-    """Lets converted siblings that read one tensor (linear_programs.SHARED_INPUTS) quantize it once."""
+    """Lets converted siblings that read the same tensor (linear_programs.SHARED_INPUTS) quantize it once."""
     for parent in model.modules():
         children = {name: child for name, child in parent.named_children() if isinstance(child, Linear)}
         for names in linear_programs.SHARED_INPUTS:
@@ -243,7 +244,7 @@ def share_inputs(model: torch.nn.Module) -> None:
 def multiply_local(
     layer: Linear, x: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tensor], decided: bool = False
 ) -> torch.Tensor:
-    """The layer on tensors of this rank; `decided` says that it is in FP8."""
+    """The layer on tensors of this rank. `decided` means that the caller has chosen FP8."""
     if not decided and not _fits(layer, x, weight):
         return torch.nn.functional.linear(x, weight, bias)
     is_compiling = torch.compiler.is_compiling()
@@ -251,7 +252,7 @@ def multiply_local(
     weights, x = weight.to(torch.bfloat16).contiguous(), x.to(torch.bfloat16)
     bias = None if bias is None else bias.to(torch.bfloat16)
     is_inspected = not is_compiling and bool(observers)
-    if not is_compiling and not is_inspected:  # autocast has made these tensors just now
+    if not is_compiling and not is_inspected:  # the tensors may be new here, as autocast has cast them
         result = multiply_again(layer, x, weights, bias)
         if result is not None:
             return result
@@ -264,7 +265,7 @@ def multiply_local(
         if is_kept:
             operand = _keep(weights, layer.fp8moe_recipe, chip_of(x.device.type, x.device.index or 0)).replace_view(operand)
         observers[-1](rows, operand, ends, y, layer.fp8moe_recipe)
-    y = torch.ops.aten._unsafe_view(y, [*x.shape[:-1], N])  # not a view to autograd, as torch's own linear
+    y = torch.ops.aten._unsafe_view(y, [*x.shape[:-1], N])  # torch's own linear does not return a view to autograd either
     if not is_compiling and not is_kept and rows.shape[0] % linear_programs.ROWS_MULTIPLE == 0:
         if layer.fp8moe_known is None:
             layer.fp8moe_known = KnownCalls()
@@ -280,7 +281,7 @@ def _fits(layer: Linear, x: torch.Tensor, weight: torch.Tensor) -> bool:
 
 
 def is_in_fp8(layer: Linear, x: torch.Tensor, weight: torch.Tensor, rows: int, N: int, K: int) -> bool:
-    """Whether the layer multiplies so many rows by weights [N, K] in FP8; sizes are those of a rank."""
+    """Whether the layer multiplies this many rows by weights [N, K] in FP8. Sizes are those of a rank."""
     if layer.fp8moe_recipe == "bf16" or is_exporting() or not is_trained(layer):
         return False
     if x.device.type not in ("cpu", "cuda") or weight.device != x.device or N % MULTIPLE or K % MULTIPLE:
@@ -290,7 +291,7 @@ def is_in_fp8(layer: Linear, x: torch.Tensor, weight: torch.Tensor, rows: int, N
         return False
     if not has_kernels(x.device):
         return False
-    if torch.compiler.is_compiling():  # numbers of rows may be data, as of x[mask]
+    if torch.compiler.is_compiling():  # the number of rows may be data, as in x[mask]
         return bool(guard_or_false(rows >= layer.fp8moe_least_rows))
     return bool(rows >= layer.fp8moe_least_rows)
 
@@ -315,11 +316,11 @@ def _warn_of_type(training: bool, dtype: torch.dtype) -> bool:
 
 
 class _Forms(NamedTuple):
-    """Forms of the input that a layer reads."""
+    """Quantized copies of the input that a layer reads."""
 
-    #: The program that makes them and those of siblings; None if nothing is quantized.
+    #: Program that makes the copies for this layer and its siblings; None if nothing is quantized.
     which: Optional[str]
-    #: Its results that this layer reads, and the columns among these.
+    #: Results of the program that this layer reads, and the columns among these.
     read: slice
     columns: slice
     with_columns: bool
@@ -329,13 +330,13 @@ def _find_forms(layer: Linear, is_trained: bool) -> _Forms:
     bf16 = linear_programs.list_bf16_uses(layer.fp8moe_recipe)
     with_rows, with_columns = "forward" not in bf16, "grad_weights" not in bf16 and is_trained
     which = _name_input(layer.fp8moe_shared, with_rows, with_columns, is_trained)
-    begin = 2 if which == "quantize_both" and not with_rows else 0  # of which siblings may need more
+    begin = 2 if which == "quantize_both" and not with_rows else 0  # siblings may need rows that this layer skips
     end = begin + 2 * (with_rows + with_columns)
     return _Forms(which, slice(begin, end), slice(2 * with_rows, 4 if with_columns else 0), with_columns)
 
 
 def _is_kept(layer: Linear, weight: torch.Tensor, is_sharded: bool) -> bool:
-    """Whether the layer reads forms that are kept. Weights that are computed from others (adapters, casts) have none."""
+    """Whether the layer uses cached quantized weights. Weights computed from others (adapters, casts) are never cached."""
     is_parameter = is_sharded or type(weight) is torch.nn.Parameter
     return bool(layer.fp8moe_keep and is_parameter and weight.dtype == torch.bfloat16 and weight.is_contiguous())
 
@@ -351,7 +352,7 @@ def _multiply(layer: Linear, x: torch.Tensor, rows: torch.Tensor, weights: torch
         )
     device, (M, K), N = rows.device, rows.shape, weights.shape[0]
     missing = -M % linear_programs.ROWS_MULTIPLE if read.which in _WITH_COLUMNS else 0
-    if missing:  # rows of zeros change nothing
+    if missing:  # rows of zeros do not change the results
         rows = torch.nn.functional.pad(rows, (0, 0, 0, missing))
     forms: Tuple[torch.Tensor, ...] = ()
     if read.which is not None:
@@ -366,7 +367,7 @@ def _multiply(layer: Linear, x: torch.Tensor, rows: torch.Tensor, weights: torch
 
 
 def _find_programs(layer: Linear, rows: torch.Tensor, weights: torch.Tensor) -> Programs:
-    """Programs of an eager call with gradients."""
+    """The programs of an eager call with gradients."""
     (N, K), device = weights.shape, rows.device
     read = _find_forms(layer, weights.requires_grad)
     ops = _list_linear_ops(int(K), int(N), layer.fp8moe_recipe, chip_of(device.type, device.index or 0))
@@ -379,7 +380,7 @@ _WITH_COLUMNS = ("quantize_both", "quantize_columns")
 
 
 def _name_input(shared: Optional[SharedInput], with_rows: bool, with_columns: bool, is_trained: bool) -> Optional[str]:
-    """The program of `linear_programs.linear_input` that makes what this layer and its siblings need; None if it needs nothing."""
+    """The program of `linear_programs.linear_input` for the needs of this layer and its siblings; None if it needs nothing."""
     if not with_rows and not with_columns:
         return None
     if shared is not None:
@@ -402,11 +403,11 @@ def list_input_ops(K: int, chip: str) -> Dict[str, Op]:
 
 @functools.lru_cache(maxsize=None)
 def make_linear_op(K: int, N: int, recipe: str, chip: str, with_columns: bool, kept: bool = False) -> Op:
-    """The forward of `linear_programs.linear`, differentiable."""
+    """The differentiable forward of `linear_programs.linear`."""
     ops = _list_linear_ops(K, N, recipe, chip, kept)
     if kept:
         finds = {False: lambda weights: _keep(weights, recipe, chip).take_forms(), True: lambda weights: _keep(weights, recipe, chip).forms}
-        # Backwards compare nothing again.
+        # The forward has compared the weights already, so backwards skip that.
         ops = {name: as_kept_op(op, finds[not name.startswith("forward")]) for name, op in ops.items()}
     if with_columns:
         return differentiable(ops["forward_with_columns"], [ops[name] for name in ("backward", "grad_x", "grad_weights") if name in ops])
@@ -422,12 +423,12 @@ def _list_linear_ops(K: int, N: int, recipe: str, chip: str, kept: bool = False)
 
 
 def _keep(weights: torch.Tensor, recipe: str, chip: str) -> QuantizedWeights:
-    """Forms of weights [N, K] that an earlier call has made since the last step, or new ones."""
+    """Quantized copies of weights [N, K], made at most once between optimizer steps."""
     N, K = weights.shape
 
     def quantize(weights: torch.Tensor) -> QuantizedWeights:
         op = _list_linear_ops(K, N, recipe, chip, True)["quantize_weights"]
-        # `inspect` compares forms with weights that it has as [1, K, N].
+        # `inspect` compares the copies with weights of shape [1, K, N].
         maker = Maker(lambda source: source[0].t() if source.dim() == 3 else source, op.overload, op.write)
         return QuantizedWeights(weights, recipe, op(weights), weights, maker)
 
@@ -435,7 +436,7 @@ def _keep(weights: torch.Tensor, recipe: str, chip: str) -> QuantizedWeights:
 
 
 def forget_linear_operators() -> None:
-    """So that tests have others."""
+    """Drops all cached operators; for tests."""
     for function in (list_input_ops, make_linear_op, _list_linear_ops):
         function.cache_clear()
 
@@ -452,7 +453,7 @@ def _find_op(K: int, N: int, recipe: str, with_columns: bool, kept: bool, device
     return make_linear_op(K, N, recipe, chip_of(device.type, device.index or 0), with_columns, kept)
 
 
-# These run while Dynamo traces, so that only operators are in the graph.
+# These functions run while Dynamo traces, so that the graph contains only the operators.
 @assume_constant_result
 def _name_input_op(K: int, which: str, device: str, index: int) -> str:
     return list_input_ops(K, chip_of(device, index))[which].qualified_name.split("::")[1]
@@ -467,7 +468,7 @@ def _name_op(K: int, N: int, recipe: str, with_columns: bool, kept: bool, device
 
 
 class LinearNeed(NamedTuple):
-    """The programs of a converted layer."""
+    """The programs that a converted layer needs."""
 
     K: int
     N: int
@@ -494,7 +495,7 @@ def is_layer(module: torch.nn.Module) -> bool:
 
 
 def find_need(module: torch.nn.Module, device: Optional[torch.device]) -> Optional[LinearNeed]:
-    """The programs of `module`, if it is a layer in FP8 (`is_layer`) and there are kernels; on `meta` where nobody says where it will run."""
+    """The programs of `module`, if it is a layer in FP8 and there are kernels. Raises ValueError on "meta" without a device."""
     if not is_layer(module):
         return None
     assert isinstance(module, Linear)
@@ -509,6 +510,6 @@ def find_need(module: torch.nn.Module, device: Optional[torch.device]) -> Option
 
 
 def local_shape(weight: torch.Tensor) -> Tuple[int, int]:
-    """[N, K] of what this rank multiplies."""
+    """The sizes [N, K] of this rank's part of a weight."""
     N, K = getattr(weight, "_local_tensor", weight).shape
     return int(N), int(K)

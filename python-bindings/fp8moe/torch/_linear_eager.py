@@ -1,13 +1,13 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Eager calls of linear layers that are like an earlier one: one autograd.Function around two calls of the runtime.
+"""Fast path for eager calls of linear layers that repeat an earlier call: one autograd.Function around two runtime calls.
 
-    first call with such tensors    operators of torch (_linear.py), which check everything
-    second                          these again, and a `KnownCall` is made
-    later                           the guard of the `KnownCall`, and its programs by address
+    first call with such tensors    operators of torch (_linear.py), with all checks
+    second call                     the same, and a `KnownCall` is made
+    later calls                     the guard of the `KnownCall`, and its programs by address
 
-A narrow layer takes a GPU less time than operators take the host, so each Python frame and each dispatcher call counts here.
+For a narrow layer the GPU takes less time than the host needs for operators. So each Python frame and each dispatcher call counts here.
 """
 
 from __future__ import annotations
@@ -23,26 +23,28 @@ from ._ops import PLAIN_TYPES, Op, find_asked, is_watched, with_strides
 _address_of = torch.Tensor.data_ptr
 _is_grad_enabled = torch.is_grad_enabled
 
-#: Calls that a layer remembers, as with and without a gradient of its input.
+#: Calls that a layer remembers, such as those with and without a gradient of the input.
 _MAX_CALLS = 2
 
 
 class Programs(NamedTuple):
-    """The operators of a layer, and how the forms of its input go to them."""
+    """The operators of a layer, and which results of the quantization each reads."""
 
-    #: Those of `linear_programs.linear`, by name.
+    #: Operators of `linear_programs.linear`, by name.
     ops: Dict[str, Op]
     forward: Op
-    #: The quantization of the input; None of a recipe that quantizes none.
+    #: Quantization of the input; None if the recipe quantizes nothing.
     quantize: Optional[Op]
-    #: Its results that this layer reads, and the columns among these, which the backward reads in the place of x.
+    #: Results of `quantize` that this layer reads, and the columns among these, which the backward reads instead of x.
     read: slice
     columns: slice
 
 
 class KnownCall:
-    """A call with tensors of known layouts. `check` proves type, shape, strides, dtype, device, dispatch keys (autocast is one) and which
-    tensors require a gradient."""
+    """A call with tensors of fixed layouts.
+
+    `check` compares type, shape, strides, dtype, device and dispatch keys, which include autocast, and whether gradients are required.
+    """
 
     def __init__(
         self, layer: Any, programs: Programs, tensors: Sequence[torch.Tensor], check: Callable[..., bool], result: Sequence[int]
@@ -59,20 +61,20 @@ class KnownCall:
         self.multiply = programs.forward.find_run((x, weight, *forms))
         self.which = programs.quantize.signature.name if programs.quantize else ""
         columns = forms[programs.columns]
-        #: What the backward reads besides weights, in which layouts: hooks may bring back others.
+        #: Tensors that the backward reads besides the weights, and their strides: hooks may restore them in other layouts.
         self.saves_x = not columns
         self.strides = [tensor.stride() for tensor in columns or (x,)]
-        #: Of passes with both gradients the guard of their tensors, and what runs them.
+        #: For passes with both gradients, the guard of the tensors, and the function that runs the programs.
         self.backward: Optional[Tuple[Callable[..., bool], Callable[..., Any]]] = None
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
-    """Whether its address is all that a program needs."""
+    """Whether programs can read the tensor by its address alone."""
     return type(tensor) in PLAIN_TYPES and tensor.dtype == torch.bfloat16 and tensor.is_contiguous() and not tensor.is_neg()
 
 
 class KnownCalls:
-    """Calls of one layer, newest first. Copies and pickles of a layer have none."""
+    """The remembered calls of a layer, newest first. Copies and unpickled layers start with none."""
 
     def __init__(self) -> None:
         self.calls: Tuple[KnownCall, ...] = ()
@@ -82,7 +84,7 @@ class KnownCalls:
         return KnownCalls, ()
 
     def add(self, layer: Any, find_programs: Callable[[], Programs], tensors: Sequence[torch.Tensor], result: Sequence[int]) -> None:
-        """Remembers a call that has run, where the one before had an input of this shape, too."""
+        """Remembers a call that has run, if the previous call had an input of the same shape."""
         shape = tensors[0].shape
         is_second, self._last = shape == self._last, shape
         if not is_second or not _ops.past_dispatcher or is_watched() or not _is_grad_enabled() or not all(map(_is_plain, tensors)):
@@ -93,7 +95,7 @@ class KnownCalls:
 
 
 def multiply_again(layer: Any, x: Any, weight: Any, bias: Any) -> Optional[torch.Tensor]:
-    """The layer on tensors that are like those of an earlier call; else None."""
+    """The layer's result if an earlier call had such tensors; otherwise None."""
     known = layer.fp8moe_known
     if known is None or is_watched() or not _is_grad_enabled() or not _ops.past_dispatcher or weight is None:
         return None
@@ -128,7 +130,7 @@ class _Multiply(torch.autograd.Function):
             y.add_(bias)
         if len(call.result) == 2:
             return y
-        # A view could not be changed in place.
+        # A view would reject in-place operations.
         result: torch.Tensor = torch.ops.aten._unsafe_view(y, call.result)
         return result
 
@@ -149,14 +151,14 @@ class _Multiply(torch.autograd.Function):
         return (None, None, grad_x, grad_weight, *grad_bias)
 
 
-#: `_Multiply.apply` without what it does for torch.func, which `is_watched` has seen is not at work.
+#: `_Multiply.apply` without its overhead for torch.func, which `is_watched` has excluded.
 _apply: Callable[..., Any] = super(torch.autograd.Function, _Multiply).apply
 
 
 def _compute_gradients(
     call: KnownCall, grad_y: torch.Tensor, weight: torch.Tensor, operand: Sequence[torch.Tensor], asks: Sequence[bool]
 ) -> Tuple[Optional[torch.Tensor], Optional[torch.Tensor]]:
-    """By operators, which check everything; what they have run may be known to later passes."""
+    """Gradients by operators, with all checks. If both are requested, later passes get a fast path."""
     ops = call.programs.ops
     rows = grad_y.contiguous().view(call.rows, -1)
     operand = [tensor.view(call.rows, -1) for tensor in operand] if call.saves_x else operand

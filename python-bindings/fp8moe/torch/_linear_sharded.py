@@ -1,8 +1,10 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Linear layers whose weights and inputs are DTensors: tensor and sequence parallelism. Each rank multiplies what it has, by programs of
-its local sizes; collectives are those of torch's redistributions."""
+"""Linear layers with DTensors as weights and inputs: tensor and sequence parallelism.
+
+Each rank multiplies its local part, with programs for the local sizes. The collectives are torch's redistributions.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from ._linear import Linear, is_in_fp8, multiply_local
 
 
 class _Placed(NamedTuple):
-    """Placements on each dimension of the mesh, of tensors and of gradients."""
+    """Placements of tensors and gradients on each dimension of the mesh."""
 
     x: Tuple[Any, ...]
     grad_x: Tuple[Any, ...]
@@ -26,7 +28,7 @@ class _Placed(NamedTuple):
 
 
 def multiply_sharded(layer: Linear, x: torch.Tensor) -> torch.Tensor:
-    """The layer where its weights or its input are DTensors."""
+    """The layer, if its weights or its input are DTensors."""
     weight, bias = layer.weight, layer.bias
     placed = _place_all(x, weight, bias)
     if placed is None or not _is_in_fp8(layer, x, weight, placed):
@@ -37,7 +39,7 @@ def multiply_sharded(layer: Linear, x: torch.Tensor) -> torch.Tensor:
     local_bias: Optional[torch.Tensor] = None
     if bias is not None:
         local_bias = _redistribute(bias, placed.bias).to_local(grad_placements=placed.grad_bias)
-        if not _adds_bias(weight):  # zeros, with the gradient of the bias
+        if not _adds_bias(weight):  # contributes zeros, but keeps the gradient of the bias
             local_bias = local_bias - local_bias.detach()
     y = multiply_local(
         layer,
@@ -50,7 +52,7 @@ def multiply_sharded(layer: Linear, x: torch.Tensor) -> torch.Tensor:
 
 
 def _place_all(x: Any, weight: Any, bias: Any) -> Optional[_Placed]:
-    """None where torch's own linear says what is wrong, or multiplies."""
+    """All placements; None if torch's own linear multiplies, or reports an error."""
     if not isinstance(x, DTensor) or not isinstance(weight, DTensor) or x.device_mesh != weight.device_mesh or x.dim() < 2:
         return None
     if bias is not None and not isinstance(bias, DTensor):
@@ -65,21 +67,21 @@ def _place_all(x: Any, weight: Any, bias: Any) -> Optional[_Placed]:
 
 
 def _place(of_weight: Any, of_x: Any, last: int) -> Optional[Tuple[Any, ...]]:
-    """On one dimension of the mesh: the fields of _Placed."""
-    if of_weight == Shard(0):  # column-wise: each rank has some of the outputs
+    """The fields of _Placed on one dimension of the mesh."""
+    if of_weight == Shard(0):  # column-wise: each rank has a part of the outputs
         return Replicate(), Partial(), Shard(0), Shard(0), Shard(0), Shard(last)
     if of_weight == Shard(1):  # row-wise: each rank has a part of each sum
         return Shard(last), Shard(last), Shard(1), Replicate(), Replicate(), Partial()
     if of_weight != Replicate():
         return None
     for dim in range(last):
-        if of_x == Shard(dim):  # each rank has some of the rows
+        if of_x == Shard(dim):  # each rank has a part of the rows
             return of_x, of_x, Partial(), Replicate(), Partial(), of_x
     return (Replicate(),) * len(_Placed._fields)
 
 
 def _is_in_fp8(layer: Linear, x: Any, weight: Any, placed: _Placed) -> bool:
-    """By numbers that are equal on all ranks, as collectives follow."""
+    """Whether the layer multiplies in FP8. All ranks must agree, as collectives follow, so only global numbers count."""
     N, K = weight.shape
     rows = 1
     for size in x.shape[:-1]:
@@ -97,12 +99,12 @@ def _is_in_fp8(layer: Linear, x: Any, weight: Any, placed: _Placed) -> bool:
 
 
 def _adds_bias(weight: Any) -> bool:
-    """Whether this rank adds the bias, of those whose results are summed."""
+    """Whether this rank adds the bias. Of the ranks whose results are summed, only one may."""
     return all(of != Shard(1) or weight.device_mesh.get_local_rank(dim) == 0 for dim, of in enumerate(weight.placements))
 
 
 def _divide(size: int, ranks: int) -> int:
-    """1, which is no width of FP8, if the parts differ."""
+    """The size of one part. Unequal parts give 1, which no FP8 program accepts."""
     return 1 if size % ranks else size // ranks
 
 

@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Gradients of weights that are added in f32, in place, to those of the microbatches before."""
+"""Gradients of weights that are accumulated over microbatches, in f32 and in place."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from ._weights import QuantizedWeights, find_gathered, gathered
 
 
 class _Programs(NamedTuple):
-    """Operators; formulas where there are no kernels."""
+    """Operators of a call, or formulas if there are no kernels."""
 
     forward: Union[Op, Formula]
     grad_x: Union[Op, Formula]
-    #: Where weights require a gradient. A formula gives what is to be added.
+    #: None unless weights require a gradient. A formula returns the summand, an operator adds it.
     add_grad_weights: Optional[Union[Op, Formula]]
 
 
-# A mutation in a backward pass is nothing that graphs can hold, so they break here.
+# Graphs cannot contain a mutation in a backward pass, so they break here.
 @torch.compiler.disable
 def multiply_adding(
     x: torch.Tensor,
@@ -39,7 +39,7 @@ def multiply_adding(
     main_grad: torch.Tensor,
     names: Names,
 ) -> torch.Tensor:
-    """grouped_mm, whose backward adds the gradient of weights to `main_grad`."""
+    """grouped_mm whose backward adds the gradient of weights to `main_grad`."""
     if is_transformed() or is_forward_mode():
         raise Error(
             f"{names.function}: {names.main_grad} is written by backward() and torch.autograd.grad, not by torch.func nor in "
@@ -54,21 +54,21 @@ def multiply_adding(
     total = _find_total(call, main_grad, names)
     ops = _find_programs(call, recipe)
     _check_alignment(total, ops.add_grad_weights, f"{names.function}: {names.main_grad}")
-    # The engine knows whether the gradient of a view is wanted, but not that of a leaf.
+    # The engine reports whether the gradient of a view is requested, but not for a leaf.
     tensors = call.x.resolve_neg(), call.weights.view_as(call.weights)
     result: torch.Tensor = _Adding.apply(*tensors, call.offsets, call.forms, total, ops)
     return result
 
 
 def _find_total(call: Call, main_grad: torch.Tensor, names: Names) -> torch.Tensor:
-    """`main_grad` as the matmul writes it, [E, N, K] where weights lie so."""
+    """`main_grad` in the layout that the matmul writes, [E, N, K] for the layout "NK"."""
     require_tensor(names.function, names.main_grad, main_grad, "[E, K, N]")
     weights = call.weights
     what = f"{names.function}: {names.main_grad}"
     if type(main_grad) not in (torch.Tensor, torch.nn.Parameter, FakeTensor) or main_grad.layout is not torch.strided:
         kind = type(main_grad).__name__ if main_grad.layout is torch.strided else f"of layout {main_grad.layout}"
         raise ValueError(f"{what} is {kind}, expected a plain, dense tensor; of a DTensor pass {names.main_grad}.to_local()")
-    # As the parameter's buffer is made; its view is what is passed.
+    # Expression for a buffer that would fit, for messages.
     likely = (
         f"torch.zeros_like(parameter, dtype=torch.float32){'.transpose(-2, -1)' if call.layout == 'NK' else ''}, laid out as {names.weights}"
     )
@@ -91,7 +91,7 @@ def _find_total(call: Call, main_grad: torch.Tensor, names: Names) -> torch.Tens
 
 
 def _check_alignment(total: torch.Tensor, op: Optional[Union[Op, Formula]], what: str) -> None:
-    """Now, and not in the backward."""
+    """Checks the address before the forward, so that the backward does not fail."""
     if op is None or isinstance(op, Formula) or isinstance(total, FakeTensor):
         return
     (align,) = (tensor.align for tensor in op.signature.outputs)
@@ -175,7 +175,7 @@ class _Adding(torch.autograd.Function):
         result: torch.Tensor = outputs[0]
         return result
 
-    # Compiled autograd traces backward passes.
+    # Compiled autograd would trace the backward pass.
     @staticmethod
     @torch.compiler.disable
     def backward(ctx: Any, grad_y: Optional[torch.Tensor]) -> Tuple[Optional[torch.Tensor], None, None, None, None, None]:
@@ -183,13 +183,13 @@ class _Adding(torch.autograd.Function):
         if grad_y is None:
             return None, *none
         ops: _Programs = ctx.ops
-        # Hooks that move what is saved may leave it in another layout.
+        # Saved-tensor hooks may restore tensors in another layout.
         tensors = {name: with_strides(saved, ctx.strides[name]) for name, saved in zip(ctx.strides, ctx.saved_tensors)}
         tensors.update(grad_y=grad_y.contiguous().resolve_neg(), so_far=ctx.total)
         (asks_x,) = find_asked(ctx, ctx.needs_input_grad[:1])
         grad_x = _run(ops.grad_x, tensors) if asks_x else None
-        # A pass for the gradient of x alone (torch.autograd.grad) adds nothing. Where torch does not know which gradients are
-        # requested, it raises an error. Unlike a gradient that is returned, a sum that nobody asked for would stay.
+        # A pass for the gradient of x alone (torch.autograd.grad) adds nothing. If torch cannot tell which gradients are requested,
+        # this call raises. Unlike a returned gradient, an unrequested sum could not be dropped.
         if ctx.needs_input_grad[1] and torch._C._will_engine_execute_node(ctx.next_functions[1][0]):
             assert ops.add_grad_weights is not None
             _add(ops.add_grad_weights, ctx.total, ctx.layout, tensors)

@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A whole MoE layer behind its router: tokens are quantized where they are sorted, and SwiGLU where it is computed."""
+"""A whole MoE layer behind its router. Programs quantize tokens where they are sorted, and SwiGLU where it is computed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ._triton import has_kernels
 from ._weights import QuantizedWeights, gathered
 
 _Weights = Union[torch.Tensor, QuantizedWeights]
-#: One form of a matrix and its scales, or nothing.
+#: One quantized copy of a matrix and its scales, or nothing.
 _Forms = Sequence[torch.Tensor]
 
 
@@ -48,30 +48,35 @@ def moe(
     capacity: Optional[float] = None,
     dropped: Optional[torch.Tensor] = None,
 ) -> torch.Tensor:
-    """Runs tokens through their experts: `permute`, `experts` and `unpermute` as one function. With SwiGLU the weights
-    multiply rows before `down`, as `experts` does with `permute_weights`.
+    """Runs tokens through their experts: `permute`, `experts` and `unpermute` in one function.
+
+    With SwiGLU the weights multiply rows before `down`, as in `experts` with `permute_weights`.
 
         weights, chosen = router(x).softmax(-1).topk(k)
         y = moe(x, chosen, weights, gate_up, down)
 
-    A training step that is FP8 throughout has programs of its own, with SwiGLU and at least 128 rows for each expert. Sorted tokens
-    and the result of SwiGLU are quantized there where they are computed, and are never in memory as bf16. Otherwise the three
-    functions run one by one. They do so by recipe "auto" in graphs whose number of rows is a symbol, and on machines that have
-    neither these programs nor the compiler. Without gradients they always do so, as in the first forward of a reentrant checkpoint,
-    whose result differs by roundings. Recipe "auto" takes FP8 throughout where it pays for one use of the weights.
+    A training step with FP8 throughout, SwiGLU and at least 128 rows per expert uses programs of its own. They quantize sorted
+    tokens and the result of SwiGLU where they are computed, so that neither is stored as bf16. Otherwise the three functions
+    run separately. They also do so:
+
+    * without gradients, as in the first forward of a reentrant checkpoint, whose result differs by rounding;
+    * with recipe "auto", in graphs with a symbolic number of rows;
+    * with recipe "auto", on machines with neither these programs nor the compiler.
+
+    Recipe "auto" uses FP8 throughout if it pays for one use of the weights.
 
     Args:
         x: bf16 [T, D].
-        experts: integers [T, k], as for `permute`. Numbers outside of 0 to E - 1 are experts of other ranks; with a group they count
-            all experts of its ranks.
-        weights: [T, k], those of the router, or None for ones.
+        experts: integers [T, k], as for `permute`. Numbers outside of 0 to E - 1 are experts of other ranks. With a group, numbers
+            cover the experts of all its ranks.
+        weights: [T, k], the router's weights, or None for ones.
         gate_up: bf16 [E, D, 2H], as for `experts`.
-        down: bf16 [E, H, D], the same.
+        down: bf16 [E, H, D], likewise.
         activation: as for `experts`.
         recipe: as for `experts`.
-        group: None, the default, exchanges nothing, also in a job of several ranks. A process group has E experts on each of its ranks,
-            in their order. Then tokens travel as in `expert_parallel`. torch.distributed.group.WORLD is the group of all ranks. All of
-            its ranks call together; each chooses its programs by T * k rows, which is what it gets where experts are equally used.
+        group: None, the default, exchanges nothing, even in a job of several ranks. A process group has E experts on each of its ranks,
+            in order, and tokens travel as in `expert_parallel`. torch.distributed.group.WORLD is the group of all ranks. All ranks of
+            the group call together. Each chooses its programs by T * k rows, which balanced routing would give it.
         wire, capacity, dropped: as for `expert_parallel`.
 
     Returns:
@@ -102,7 +107,7 @@ def moe(
     if is_whole:
         return run_whole(x, experts, weights, gate_up, down, E)
     rows, routing = permute(x, experts, E)
-    if activation != "silu" or weights is None:  # others would save the activation twice
+    if activation != "silu" or weights is None:  # other activations would be saved twice
         return unpermute(run_experts(rows, gate_up, down, routing.offsets, activation=activation, recipe=recipe), routing, weights)
     of_rows = permute_weights(weights, routing)
     return unpermute(run_experts(rows, gate_up, down, routing.offsets, weights=of_rows, recipe=recipe), routing)
@@ -117,8 +122,10 @@ def run_whole(
     E: int,
     where: str = "",
 ) -> torch.Tensor:
-    """`moe` by the programs of a layer, of what `fits_moe` has accepted. With a `where` of _kept.py, matrices are parameters as they are stored,
-    whose kept forms are found at run time."""
+    """`moe` by the programs of a layer, for arguments that `fits_moe` has accepted.
+
+    With `where` (_kept.py), the matrices are parameters as they are stored, whose quantized copies are looked up at run time.
+    """
     require_tokens("moe", x, experts, E)
     return run_routed(x.contiguous(), route(experts, E), weights, gate_up, down, where=where)
 
@@ -132,8 +139,10 @@ def run_routed(
     is_exchanged: bool = False,
     where: str = "",
 ) -> torch.Tensor:
-    """Rows of experts that are elsewhere may be left out at the end of `routing.slots`. Tokens that other ranks have sent are not held
-    for the backward, so their gradients have none."""
+    """The layer for given routing. `routing.slots` may omit, at its end, rows of experts on other ranks.
+
+    Tokens from other ranks are not saved for the backward, so their gradients cannot be differentiated again.
+    """
     matrices: Any = (gate_up, ()), (down, ())
     if not where:
         matrices = _take_forms("gate_up", gate_up), _take_forms("down", down)
@@ -149,7 +158,7 @@ def run_routed(
 def fits_moe(
     x: Any, experts: Any, weights: Any, gate_up: Any, down: Any, wanted: Sequence[recipes.Recipe], is_kept: bool = False
 ) -> bool:
-    """Whether programs take the tensors as they are, and FP8 pays by the recipes of both matrices, for kept ones if they are found later."""
+    """Whether programs accept the tensors, and FP8 pays by both recipes. `is_kept` assumes cached quantized weights."""
     given = gate_up, down
     kept = [each for each in given if isinstance(each, QuantizedWeights)]
     if kept and (len(kept) < 2 or any(each.recipe != "rowwise" for each in kept)):
@@ -159,7 +168,7 @@ def fits_moe(
         return False
     if not torch.is_grad_enabled() or is_exporting() or reads_gathered() or gathered:
         return False
-    if observers and not torch.compiler.is_compiling():  # `inspect` looks at each matmul
+    if observers and not torch.compiler.is_compiling():  # `inspect` records separate matmuls
         return False
     for recipe in wanted:
         recipes.check("moe", recipe)
@@ -175,11 +184,11 @@ def fits_moe(
     if x.shape[1] != D or down.shape != (E, two_H // 2, D) or two_H % 32 or D % 16 or weights.shape != experts.shape:
         return False
     M = experts.numel()
-    if not guard_or_false(M >= _LEAST_ROWS * E):  # columns would be padding, for the most part
+    if not guard_or_false(M >= _LEAST_ROWS * E):  # columns would be mostly padding
         return False
     mixes = [recipe if recipe in FIXED else _auto.choose(M, matrix, recipe, is_kept) for matrix, recipe in zip(given, wanted)]
     if set(wanted) == {recipes.AUTO}:
-        # Rows that kernels compute spare so much that FP8 pays for all uses where it pays for one.
+        # The layer's kernels save so much that FP8 throughout pays if one use does.
         pays = any(any(recipes.MIXES.get(mix, ())) for mix in mixes)
     else:
         pays = set(mixes) == {"rowwise"}
@@ -194,7 +203,7 @@ def fits_moe(
 
 @functools.lru_cache(maxsize=None)
 def _has_programs(D: int, H: int, E: int, gate_up: str, down: str, device: str, index: int) -> bool:
-    """Whether programs of a layer can be had: a machine without the compiler may have those of grouped_mm only."""
+    """Whether the programs of a layer can be found or compiled. Without the compiler, only those of grouped_mm may exist."""
     chip = chip_of(device, index)
     if cache.can_compile(chip):
         return True
@@ -209,24 +218,24 @@ def _has_programs(D: int, H: int, E: int, gate_up: str, down: str, device: str, 
 
 
 def list_requests(D: int, H: int, E: int, gate_up: str, down: str, chip: str) -> List[cache.Request]:
-    """Artifacts of `moe` for weights with these layouts."""
+    """Cache requests of `moe` for weights with these layouts."""
     layouts = list_layouts(gate_up, down)
     return [moe_programs.request(part, D, H, E, chip, weights=layout) for part, layout in layouts.items()]
 
 
 def list_layouts(gate_up: str, down: str) -> Dict[str, str]:
-    """The layout by which each of moe_programs.PARTS is found; "rows" reads no weights."""
+    """The layout for each of moe_programs.PARTS; "rows" reads no weights."""
     return dict(zip(moe_programs.PARTS, ("NK", gate_up, down)))
 
 
 @assume_constant_result
 def _constant_has_programs(D: int, H: int, E: int, gate_up: str, down: str, device: str, index: int) -> bool:
-    """Runs while Dynamo traces."""
+    """As `_has_programs`. It runs while Dynamo traces."""
     return _has_programs(D, H, E, gate_up, down, device, index)
 
 
 def _take_forms(name: str, weights: _Weights) -> Tuple[torch.Tensor, Sequence[torch.Tensor]]:
-    """The matrix as programs take it, and its forms if they are kept."""
+    """The matrix in a layout that programs accept, and its cached quantized copies, if any."""
     if not isinstance(weights, QuantizedWeights):
         return _lay_out(weights)[0], ()
     if not torch.compiler.is_compiling():
@@ -239,7 +248,7 @@ def _take_forms(name: str, weights: _Weights) -> Tuple[torch.Tensor, Sequence[to
 
 
 class _Programs(NamedTuple):
-    """One of moe_programs.PARTS, of a layer of (D, H, E). The first `find` compiles, or finds what was compiled."""
+    """One of moe_programs.PARTS, for a layer of sizes (D, H, E). The first `find` compiles it, or finds it in the cache."""
 
     part: str
     sizes: Tuple[int, int, int]
@@ -249,7 +258,7 @@ class _Programs(NamedTuple):
     def find(self, program: str) -> Any:
         where = (self.part, self.sizes, self.layout, self.device.type, self.device.index or 0)
         if torch.compiler.is_compiling():
-            return getattr(torch.ops.fp8moe, _name(program, *where))  # so that only the operator is in the graph
+            return getattr(torch.ops.fp8moe, _name(program, *where))  # so that the graph contains only the operator
         return _load(*where)[program]
 
     def multiply(
@@ -262,7 +271,7 @@ class _Programs(NamedTuple):
         offsets: torch.Tensor,
         where: str,
     ) -> torch.Tensor:
-        """`multiply_y`, or `multiply_grad_x`, with the forms of the matrix that are `kept`, that are found at run time, or that are made here."""
+        """`multiply_y` or `multiply_grad_x`. The quantized matrix is `kept`, looked up at run time, or made here."""
         result: torch.Tensor
         if where:
             result = torch.ops.fp8moe.kept_multiply(rows, scales, matrix, offsets, program, self.part, self.sizes, self.layout, where)
@@ -285,7 +294,7 @@ def _name(program: str, part: str, sizes: Tuple[int, int, int], layout: str, dev
 
 
 class _Layer(NamedTuple):
-    """The programs of a layer."""
+    """The programs of a whole layer."""
 
     rows: _Programs
     gate_up: _Programs
@@ -319,16 +328,16 @@ class _MoE(torch.autograd.Function):
         places: torch.Tensor,
         *forms: torch.Tensor,
     ) -> torch.Tensor:
-        """`forms` are those of both matrices, along K and along N, or none."""
+        """`forms` are the quantized copies of both matrices, along K and along N, or none."""
         layer = _Layer.of(_auto.view_of(gate_up, where), _auto.view_of(down, where))
         rows = (slots // places.shape[1]).to(torch.int32)
         x_rows, x_scales, *x_columns = layer.rows.find("quantize_tokens")(x, rows, offsets)
         h = layer.gate_up.multiply("multiply_y", x_rows, x_scales, gate_up, forms[:2], offsets, where)
         del x_rows
-        # The second matmul multiplies rows that have their weights already: only sums are left for its result.
+        # Rows are weighted before the second matmul, so its result only needs sums.
         a_rows, a_scales, *a_columns = layer.rows.find("quantize_activation")(h, of_rows, offsets)
         y = layer.down.multiply("multiply_y", a_rows, a_scales, down, forms[4:6], offsets, where)
-        x = x.new_empty(0) if is_exchanged else x  # only _differentiate_again reads it
+        x = x.new_empty(0) if is_exchanged else x  # only _differentiate_again reads x
         saved = (x, weights, gate_up, down, offsets, slots, places, rows, of_rows, h, *x_columns, *a_columns, *forms[2:4], *forms[6:])
         ctx.save_for_backward(*saved)
         ctx.by_kernel, ctx.is_exchanged, ctx.where = by_kernel, is_exchanged, where
@@ -338,16 +347,16 @@ class _MoE(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
-            # All ranks go on to the exchange of gradients. What cannot be differentiated again says so where it is tried.
+            # All ranks must continue to the exchange of gradients. A second differentiation raises an error only when it is tried.
             return _compute_once(ctx, gradient) if ctx.is_exchanged else _differentiate_again(ctx, gradient)
         return _compute_gradients(ctx, gradient)
 
 
 def _compute_gradients(ctx: Any, gradient: torch.Tensor) -> Any:
-    # Hooks that move what is saved may leave it in another layout.
+    # Saved-tensor hooks may restore tensors in another layout.
     saved = [with_strides(tensor, strides) for tensor, strides in zip(ctx.saved_tensors, ctx.strides)]
     if not torch.compiler.is_compiling():
-        ctx.maybe_clear_saved_tensors()  # unless the graph is retained: each is freed after its last use
+        ctx.maybe_clear_saved_tensors()  # unless the graph is retained, frees each tensor after its last use
     _, weights, gate_up, down, offsets, _, places, rows, of_rows, h, *others = saved
     x_columns, a_columns, gate_up_forms, down_forms = others[:2], others[2:4], others[4:6], others[6:]
     del saved, others
@@ -389,7 +398,7 @@ _compute_once = torch.autograd.function.once_differentiable(_compute_gradients)
 
 
 def _differentiate_again(ctx: Any, gradient: torch.Tensor) -> Any:
-    """Gradients by the three functions, with a history (create_graph). What cannot be differentiated again says so there."""
+    """Gradients by the three functions, with a history for create_graph. Operations that cannot be differentiated twice raise an error."""
     x, weights, gate_up, down, *routing = ctx.saved_tensors[:7]
     inputs = [tensor for tensor, needs in zip((x, weights, gate_up, down), ctx.needs_input_grad) if needs]
     with torch.enable_grad():
@@ -415,7 +424,7 @@ def _run_kept(
     layout: str,
     where: str,
 ) -> torch.Tensor:
-    """A matmul with the forms that `keep` returns when it runs."""
+    """A matmul with the quantized copies that `keep` returns at run time."""
     forms = keep_forms(parameter, where == _auto.STEP_TRANSPOSED, "rowwise", f"moe: {part}").take_forms()
     op = _load(part, (sizes[0], sizes[1], sizes[2]), layout, parameter.device.type, parameter.device.index or 0)[program]
     result: torch.Tensor = op.run_within(rows, scales, *(forms[:2] if program == "multiply_y" else forms[2:]), offsets)

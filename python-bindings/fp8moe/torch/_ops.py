@@ -1,8 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Programs as operators of torch: schema, fake implementation and autograd, all from the
-signature that the manifest has."""
+"""Programs as operators of torch. Schema, fake implementation and autograd follow from the manifest's signature."""
 
 from __future__ import annotations
 
@@ -34,19 +33,18 @@ _library = torch.library.Library(_NAMESPACE, "FRAGMENT")
 
 
 class _Tensor(NamedTuple):
-    """A buffer of the manifest. Entries of shape and strides are integers, {"value": i}, or, in
-    inputs, open."""
+    """A buffer of the manifest. Entries of shape and strides are integers or {"value": i}; those of inputs may be open."""
 
     name: str
     dtype: torch.dtype
     shape: List[Any]
     strides: List[Any]
-    #: What its address is a multiple of, in bytes.
+    #: Alignment of the address in bytes.
     align: int
 
 
 def _argument(name: str, place: int) -> str:
-    """The name as one that schemas take."""
+    """A name that operator schemas accept: the given one, or one made from its position."""
     usable = re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) and not keyword.iskeyword(name)
     return name if usable else f"input_{place}"
 
@@ -56,7 +54,7 @@ def _is_open(entry: Any) -> bool:
 
 
 class Signature:
-    """The tensors of a program, and how the shapes of its outputs follow from its inputs."""
+    """The tensors of a program, and the computation of its output shapes from its inputs."""
 
     def __init__(self, program: Dict[str, Any]) -> None:
         self.name: str = program["name"]
@@ -64,11 +62,11 @@ class Signature:
         self._buffers: List[Dict[str, Any]] = program["buffers"]
         self.inputs = self._tensors("input")
         self.outputs = self._tensors("output")
-        #: Of each input, its index among all buffers.
+        #: For each input, its index among all buffers.
         self._places = [i for i, buffer in enumerate(self._buffers) if buffer["role"] == "input"]
 
     def without(self, names: Sequence[str]) -> "Signature":
-        """This signature without some inputs, which no shape of an output refers to."""
+        """This signature without some inputs, which must not determine shapes of outputs."""
         rest = copy.copy(self)
         rest.inputs = [tensor for tensor in self.inputs if tensor.name not in names]
         rest._places = [place for tensor, place in zip(self.inputs, self._places) if tensor.name not in names]
@@ -83,14 +81,14 @@ class Signature:
 
     @property
     def schema(self) -> str:
-        """As torch.library takes it."""
+        """The schema in the syntax of torch.library."""
         names = [_argument(tensor.name, i) for i, tensor in enumerate(self.inputs)]
         inputs = ", ".join(f"Tensor {name}" for name in names)
         outputs = ", ".join("Tensor" for _ in self.outputs)
         return f"({inputs}) -> ({outputs})" if len(self.outputs) != 1 else f"({inputs}) -> {outputs}"
 
     def fake(self, *tensors: torch.Tensor) -> Any:
-        """Outputs without data for inputs without data, whose sizes may be symbols.
+        """Outputs without data, for inputs without data. Sizes may be symbols.
 
         Raises InvalidArgumentError for inputs of another type, rank or extent.
         """
@@ -146,7 +144,7 @@ _ARITHMETIC: Dict[str, Callable[..., Any]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
-    # Sizes are not negative, so rounding down is rounding towards zero.
+    # Sizes are not negative, so rounding down equals rounding towards zero.
     "div": lambda a, b: a // b,
     "rem": lambda a, b: a % b,
     "ceildiv": lambda a, b: (a + b - 1) // b,
@@ -155,9 +153,9 @@ _ARITHMETIC: Dict[str, Callable[..., Any]] = {
 }
 
 
-#: Inductor must keep the strides of inputs: they decide whether a program takes them.
+#: Tags of all operators. Inductor must keep the strides of inputs, as a program accepts only certain strides.
 TAGS: List[torch.Tag] = [torch.Tag.pt2_compliant_tag, getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order)]
-#: Further tags, of operators that a CUDA graph cannot hold.
+#: Additional tags of operators that CUDA graphs cannot capture.
 CUDAGRAPH_UNSAFE: List[torch.Tag] = [torch.Tag.cudagraph_unsafe] if hasattr(torch.Tag, "cudagraph_unsafe") else []
 
 
@@ -166,27 +164,27 @@ def _take_any(tensors: Tuple[torch.Tensor, ...]) -> bool:
 
 
 class Op:
-    """A program as an operator; `as_op` makes it. Calling it calls the operator."""
+    """A program as an operator, made by `as_op`. Calling the object calls the operator."""
 
     def __init__(
         self, artifact: LoadedArtifact, signature: Signature, kind: str, qualified: str, tags: Sequence[torch.Tag] = ()
     ) -> None:
         self.signature = signature
-        #: "fp8moe::NAME_DIGEST".
+        #: Name of the form "fp8moe::NAME_DIGEST".
         self.qualified_name = qualified
         self._kind = kind
-        #: What the dispatcher has left to do, below autograd, for tensors of this kind that nobody looks at.
+        #: Dispatch keys that remain below autograd for plain tensors of this kind, without modes.
         keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, kind.upper()))
         self._plain_keys: int = keys.add(torch._C.DispatchKey.ADInplaceOrView).raw_repr()
         self._chip = artifact.chip
         self._path = os.path.abspath(artifact.path)
-        self._artifact = artifact  # keeps a temporary folder
+        self._artifact = artifact  # keeps a temporary folder alive
         self._programs: Dict[torch.device, Program] = {}
-        #: What says whether tensors are like those of a known call, and that call, newest first; and which call was found
-        #: without them last, as only what comes again is worth one.
+        #: Guards of known calls, newest first, with these calls. A call gets a guard when it is found twice in a row by lookup, which
+        #: `_found_last` records.
         self._recent: Tuple[Tuple[Callable[..., bool], _TorchCall], ...] = ()
         self._found_last: Optional[_TorchCall] = None
-        #: What `differentiable` declared.
+        #: Arguments of `differentiable`.
         self._backwards: Optional[Tuple[Union["Op", "Formula"], ...]] = None
         self._plans: List["_Plan"] = []
         self._chosen: Dict[Tuple[bool, ...], "_Chosen"] = {}
@@ -197,10 +195,10 @@ class Op:
         torch.library.define(qualified, signature.schema, tags=[*TAGS, *tags])
         torch.library.impl(qualified, ("cpu", "cuda"), self._run)
         torch.library.register_fake(qualified, signature.fake)
-        # Not register_autograd, whose layers take longer than a launch.
+        # register_autograd would add layers that take longer than a launch.
         _library.impl(qualified, self._dispatch, "Autograd", with_keyset=True)
         namespace, name = qualified.split("::")
-        #: torch's own object, as selective checkpointing and opcheck take it.
+        #: torch's own object for the operator, as selective checkpointing and opcheck need it.
         self.overload: Any = getattr(getattr(torch.ops, namespace), name).default
 
     def __call__(self, *tensors: torch.Tensor) -> Any:
@@ -209,7 +207,7 @@ class Op:
             if results is not None:
                 return results
             for tensor, expected in zip(tensors, self.signature.inputs):
-                if not isinstance(tensor, torch.Tensor):  # torch would print all of it
+                if not isinstance(tensor, torch.Tensor):  # torch's own message would print the whole object
                     raise TypeError(
                         f"{self.qualified_name}: input '{expected.name}' is of type {type(tensor).__name__}, expected a torch.Tensor; "
                         "torch.from_numpy makes one of an array"
@@ -217,9 +215,9 @@ class Op:
         return self.overload(*tensors)
 
     def write(self, out: Sequence[torch.Tensor], *tensors: torch.Tensor) -> None:
-        """Runs the program with its outputs in `out`, unseen by autograd and by whatever traces."""
+        """Runs the program with its outputs in `out`, invisible to autograd and to tracers."""
         if any(type(tensor) not in PLAIN_TYPES or tensor.is_neg() for tensor in tensors):
-            # Such as results of collectives that are not there yet: only the dispatcher knows how to get at their numbers.
+            # Only the dispatcher can resolve such tensors, for example results of collectives that are still in flight.
             with torch.no_grad():
                 results = self.overload(*tensors)
                 for target, result in zip(out, results if isinstance(results, tuple) else (results,)):
@@ -231,10 +229,12 @@ class Op:
     def call_directly(
         self, tensors: Tuple[torch.Tensor, ...], fit: Callable[[Tuple[torch.Tensor, ...]], bool] = _take_any
     ) -> Any:
-        """Calls the operator's program, in code that is neither traced nor transformed nor looked at: nobody would see that
-        it goes past torch's dispatcher, which takes several times as long as the launches. None if any of this does not
-        hold, if the program is not loaded yet, or if tensors unlike those before do not `fit`."""
-        # Eager steps spend their time here: one pass over the tensors, and few calls.
+        """Runs the program without torch's dispatcher, which takes several times as long as the launches.
+
+        Returns None if code traces, transforms or observes operations, as it would miss this call. Also returns None if the program is not
+        loaded yet, or if new tensors do not `fit`.
+        """
+        # Eager steps spend their time here, so it makes one pass over the tensors, and few calls.
         if not past_dispatcher or is_watched():
             return None
         for check, call in self._recent:
@@ -249,7 +249,7 @@ class Op:
         return self.run_differentiable(lambda: call.run(addresses), tensors)
 
     def run_differentiable(self, run: Callable[[], Any], tensors: Tuple[torch.Tensor, ...]) -> Any:
-        """Returns what `run` computes, with gradients where any is asked for."""
+        """The result of `run`, with gradients if any input requires one."""
         return _apply_past_wrapper(self, run, *tensors) if _is_grad_enabled() and _any_requires_grad(*tensors) else run()
 
     def _find_call(self, tensors: Tuple[torch.Tensor, ...], fit: Callable[[Tuple[torch.Tensor, ...]], bool]) -> Optional[FoundCall]:
@@ -257,11 +257,11 @@ class Op:
         addresses: List[int] = []
         try:
             for tensor in tensors:
-                if type(tensor) not in PLAIN_TYPES or tensor.is_neg():  # whose memory the dispatcher negates first
+                if type(tensor) not in PLAIN_TYPES or tensor.is_neg():  # the dispatcher resolves lazy negation
                     return None
                 key += (tensor.shape, tensor.stride(), tensor.dtype, tensor.device)
                 addresses.append(tensor.data_ptr())
-        except RuntimeError:  # there are no strides, or no memory
+        except RuntimeError:  # a tensor without strides or without memory
             return None
         program = self._programs.get(tensors[0].device)
         if program is None:
@@ -277,7 +277,7 @@ class Op:
         return call, addresses
 
     def find_run(self, tensors: Tuple[torch.Tensor, ...]) -> Callable[..., Any]:
-        """Returns what runs the program on the addresses of tensors with the layouts of these, unseen by autograd and by whatever traces."""
+        """A function that runs the program on addresses of tensors laid out like these, invisible to autograd and to tracers."""
         program = self._programs.get(tensors[0].device) or self._load(tensors[0].device)
         found = program.find_torch_call(torch, tensors, _take_any)
         if found is None:
@@ -288,27 +288,27 @@ class Op:
         return f"<fp8moe operator {self.qualified_name}{self.signature.schema} for {self._chip}>"
 
     def run_within(self, *tensors: torch.Tensor) -> Any:
-        """Runs the program in the code of another operator."""
+        """Runs the program from the implementation of another operator."""
         results = self.call_directly(tensors)
         return self._run(*tensors) if results is None else results
 
     def _run(self, *tensors: torch.Tensor) -> Any:
         program = self._programs.get(tensors[0].device) or self._load(tensors[0].device)
         found = program.find_torch_call(torch, tensors, _take_any)
-        return found[0].run(found[1]) if found else program(*tensors)  # which says what is wrong
+        return found[0].run(found[1]) if found else program(*tensors)  # the call reports what is wrong
 
     def _dispatch(self, keyset: Any, *tensors: torch.Tensor) -> Any:
-        """The kernel that the dispatcher calls first."""
+        """The operator's kernel for autograd, which the dispatcher calls first."""
         below = keyset & _below_autograd
         if is_forward_mode() and any(map(has_tangent, tensors)):
-            # Below autograd tangents would be lost, and count as zeros.
+            # Below autograd, tangents would be lost and silently treated as zeros.
             raise Error(
                 f"{self.qualified_name} has no gradient in forward mode (torch.func.jvp, torch.autograd.forward_ad); "
                 "backward() and torch.autograd.grad give its gradients"
             )
 
         def run() -> Any:
-            if below.raw_repr() == self._plain_keys:  # what is next is _run
+            if below.raw_repr() == self._plain_keys:  # the next kernel would be _run
                 return self._run(*tensors)
             with torch._C._AutoDispatchBelowAutograd():
                 return self.overload.redispatch(below, *tensors)
@@ -322,7 +322,7 @@ class Op:
         return run()
 
     def _choose(self, needs: Tuple[bool, ...]) -> "_Chosen":
-        """How to get the gradients of these inputs. Remembered, since each pass asks twice."""
+        """The backwards for gradients of these inputs. Results are cached, as each pass asks twice."""
         chosen = self._chosen.get(needs)
         if chosen is None:
             plans = _choose(self._plans, needs)
@@ -335,11 +335,11 @@ class Op:
         tensors = inputs + outputs
         ctx.save_for_backward(*[tensors[i] for i in self._choose(needs).saved])
         ctx.strides = [tensor.stride() for tensor in tensors]
-        if not self._plans:  # which the backward says
+        if not self._plans:  # the backward reports it
             return
         if len(self._differentiable) < len(outputs):
             ctx.mark_non_differentiable(*[tensor for i, tensor in enumerate(outputs) if i not in self._differentiable])
-        # Zeros for a gradient that is not there are made where another one is.
+        # With several gradients, missing ones become zeros if any other exists.
         ctx.set_materialize_grads(len(self._differentiable) > 1)
 
     def _compute_gradients(
@@ -357,13 +357,13 @@ class Op:
         plans, places = self._choose(needs)
         if sum(needs) > 1:
             fewer = self._choose(find_asked(ctx, needs))
-            # A backward of its own also reads operands that were not saved.
+            # An operator with its own backward may read operands that were not saved.
             if set(fewer.saved) <= set(places):
                 plans = fewer.plans
         saved = dict(zip(places, ctx.saved_tensors))
         for plan in plans:
             found = plan.run(
-                # Hooks that move what is saved may leave it in another layout.
+                # Saved-tensor hooks may restore tensors in another layout.
                 *[
                     with_strides(gradients[i], ctx.strides[len(needs) + i]) if kind == "grad" else with_strides(saved[i], ctx.strides[i])
                     for kind, i in plan.arguments
@@ -375,7 +375,7 @@ class Op:
         return results
 
     def _load(self, device: torch.device) -> Program:
-        """The program on a device that it was not called on yet."""
+        """The program on a device where it was not called before."""
         if device.type != self._kind:
             raise UnsupportedError(
                 f"{self.qualified_name} was compiled for {self._chip}, whose tensors are on '{self._kind}'; "
@@ -387,10 +387,10 @@ class Op:
             return self._programs.setdefault(device, program)
 
 
-#: Tests and benchmarks turn it off, to compare both ways.
+#: Switch for tests and benchmarks, which compare both ways.
 past_dispatcher = True
 
-#: Of tensors that hold their numbers themselves, and of which nobody is told what is done to them.
+#: Types of tensors that own their data and do not intercept operations.
 PLAIN_TYPES = frozenset((torch.Tensor, torch.nn.Parameter))
 _is_compiling = torch.compiler.is_compiling
 _num_dispatch_modes = torch._C._len_torch_dispatch_stack
@@ -403,27 +403,27 @@ _any_requires_grad = torch._C._any_requires_grad
 _below_autograd = torch._C._after_autograd_keyset
 _address_of = torch.Tensor.data_ptr
 
-#: Of one operator the calls that are looked for first: layers of one size with a gradient, and without one.
+#: Guarded calls per operator: layers of one size, with a gradient and without one.
 _MAX_RECENT = 2
 
 
 def is_forward_mode() -> bool:
-    """Whether tensors may have tangents."""
+    """Whether forward-mode differentiation is active, so that tensors may have tangents."""
     return getattr(forward_ad, "_current_level", -1) >= 0
 
 
 def has_tangent(tensor: torch.Tensor) -> bool:
-    """Whether forward mode would want another one; asked where `is_forward_mode`."""
+    """Whether a tensor has a tangent. Call it only if `is_forward_mode`."""
     return forward_ad.unpack_dual(tensor).tangent is not None
 
 
 def is_watched() -> Any:
-    """Whether anybody traces, transforms, profiles or looks at what is called."""
+    """Whether any code traces, transforms, profiles or observes operations."""
     return _is_profiled() or is_traced()
 
 
 def is_traced() -> Any:
-    """Whether anybody traces, transforms or looks at torch's operations, which kernels of other makers would hide."""
+    """Whether any code traces, transforms or observes torch's operations, from which other kernels would be hidden."""
     return (
         _num_dispatch_modes()
         or _num_function_modes()
@@ -434,10 +434,12 @@ def is_traced() -> Any:
 
 
 def find_asked(ctx: Any, needs: Sequence[bool]) -> Tuple[bool, ...]:
-    """Whether the gradients of the first inputs of an autograd.Function go anywhere, of those that require one by `needs`,
-    in this pass: torch.autograd.grad and `backward(inputs=...)` ask for some, as zero-bubble pipelines do, which have one
-    pass for inputs and one for weights."""
-    if _is_compiling():  # compiled autograd traces passes; what is not asked for is dead code there
+    """Which of the first inputs of an autograd.Function need their gradients in this pass.
+
+    `needs` says which inputs require one. torch.autograd.grad and `backward(inputs=...)` request some of them only. Zero-bubble
+    pipelines, for example, have one pass for inputs and one for weights.
+    """
+    if _is_compiling():  # compiled autograd removes unrequested gradients as dead code
         return tuple(needs)
     return tuple([need and _is_asked(node) for need, (node, _) in zip(needs, ctx.next_functions)])
 
@@ -446,13 +448,13 @@ def _is_asked(node: Any) -> bool:
     try:
         return bool(torch._C._will_engine_execute_node(node))
     except RuntimeError:
-        # torch raises it for leaves that torch.autograd.grad was given, and outside of passes of its engine, such as eager
-        # ones of compiled autograd. A gradient that nobody asked for is right, too.
+        # torch raises for leaves that torch.autograd.grad was given, and outside of its engine, as in eager passes of compiled
+        # autograd. Computing an unrequested gradient is correct, too.
         return True
 
 
 class _Differentiable(torch.autograd.Function):
-    """An operator with its gradients; `run` computes it on the tensors, below autograd."""
+    """An operator with its gradients. `run` computes its result, below autograd."""
 
     @staticmethod
     def forward(ctx: Any, op: Op, run: Callable[[], Any], *tensors: torch.Tensor) -> Any:
@@ -466,7 +468,7 @@ class _Differentiable(torch.autograd.Function):
         return (None, None, *ctx.op._compute_gradients(ctx, ctx.needs_input_grad[2:], gradients))
 
 
-#: `_Differentiable.apply` without what it does for torch.func, which `is_watched` has seen is not at work.
+#: `_Differentiable.apply` without its overhead for torch.func, which `is_watched` has excluded.
 _apply_past_wrapper: Callable[..., Any] = super(torch.autograd.Function, _Differentiable).apply
 
 
@@ -474,13 +476,12 @@ _ops: Dict[str, Op] = {}
 
 
 def as_op(program: Program) -> Op:
-    """The program as an operator of torch, in the namespace `fp8moe`, with a name that follows from
-    the bytes of its artifact: the same artifact gives the same operator.
+    """The program as a torch operator in the namespace `fp8moe`. Equal artifacts give the same operator and name.
 
-    It takes and returns the tensors of `program.inputs` and `program.outputs`, in their order, and
-    works under torch.compile. Autograd refuses to go through it unless `differentiable` says how.
+    It takes the tensors of `program.inputs`, returns those of `program.outputs`, both in order, and works under
+    torch.compile. Autograd raises an error unless `differentiable` has declared its gradients.
 
-    Raises TypeError for what is no program, and ValueError for one without inputs.
+    Raises TypeError if the argument is no program, and ValueError if the program has no inputs.
     """
     if not isinstance(program, Program):
         raise TypeError(
@@ -503,21 +504,23 @@ def as_op(program: Program) -> Op:
 
 
 def load_ops(request: cache.Request, names: Sequence[str]) -> Dict[str, Op]:
-    """Operators of these programs of what the compile cache has, or makes, for a request."""
+    """Operators of the named programs in the artifact of a cache request, which is compiled if needed."""
     artifact = load(cache.get(request), "cpu" if request.chip == "cpu" else "none")
     return {name: as_op(artifact.program(name)) for name in names}
 
 
 def load_operators(folder: Union[str, "os.PathLike[str]"]) -> List[str]:
-    """Makes the operators of all artifacts in a folder and below, such as the compile cache or a folder for FP8MOE_ARTIFACTS. Returns their
-    names. Call it before loading a program that another process exported, compiled ahead (AOTInductor) or pickled as a graph: such programs
-    call operators by names that follow from their artifacts. An artifact is code: load only what you trust.
+    """Makes the operators of all artifacts in a folder and below, and returns their names.
 
-    Raises ValueError where there is no artifact, and others as fp8moe.load.
+    Such folders are the compile cache, and folders for FP8MOE_ARTIFACTS. Call it before loading a program that another process
+    exported, compiled ahead of time (AOTInductor) or pickled as a graph. Those programs call operators by names that follow from
+    their artifacts. An artifact is code: load only artifacts that you trust.
+
+    Raises ValueError if there is no artifact. Other errors are those of fp8moe.load.
     """
     names = []
     for path, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))  # what a process is writing
+        folders[:] = sorted(name for name in folders if not name.startswith("."))  # skips scratch folders of running processes
         if "manifest.json" in files:
             artifact = load(path, "none")
             names += [as_op(artifact.program(name)).qualified_name for name in artifact.programs]
@@ -527,7 +530,7 @@ def load_operators(folder: Union[str, "os.PathLike[str]"]) -> List[str]:
 
 
 class Formula(NamedTuple):
-    """Gradients in operations of torch, named as the tensors of a program are."""
+    """Gradients in torch operations. Names of inputs and outputs are those of a program's tensors."""
 
     name: str
     inputs: Sequence[str]
@@ -536,34 +539,33 @@ class Formula(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """How a backward is called."""
+    """A call of a backward."""
 
     run: Callable[..., Any]
-    #: Of each of its inputs: the index of an incoming gradient, or of a tensor to save.
+    #: For each input, ("grad", index of an incoming gradient) or ("saved", index of a saved tensor).
     arguments: List[Tuple[str, int]]
-    #: For which inputs of the forward its outputs are.
+    #: For each output, the input of the forward whose gradient it is.
     gradients: List[int]
 
 
 class _Chosen(NamedTuple):
-    """Backwards, and the inputs and outputs of the forward that they read, in the order of their arguments."""
+    """Selected backwards, and the inputs and outputs of the forward that they read, in the order of their arguments."""
 
     plans: List[_Plan]
     saved: List[int]
 
 
 def differentiable(forward: Op, backwards: Sequence[Union[Op, Formula]]) -> Op:
-    """Declares programs, or formulas, that compute the gradients of `forward`, which is returned. Operands are matched by
-    name: an input "x" of a backward is the input or output "x" of the forward. An input "grad_y" is the
-    gradient of the output "y", and an output "grad_x" the gradient of the input "x". Each backward
-    pass runs the program that gives all requested gradients and the fewest others. Where none gives all, several run,
-    those that give the most first.
+    """Declares programs, or formulas, that compute the gradients of `forward`, and returns `forward`.
 
-    Floating-point inputs of the forward that no backward has a gradient of get none. The
-    gradients themselves cannot be differentiated.
+    Operands are matched by name. Input "x" of a backward is the input or output "x" of the forward. Input "grad_y" is the
+    gradient of output "y", and output "grad_x" is the gradient of input "x". A backward pass runs the program that gives all
+    requested gradients and the fewest others. If none gives all, several run, in order of the number of gradients that they give.
 
-    Raises TypeError for what is no operator, and ValueError if names, types or ranks do not fit, or if `forward` has other backwards
-    already.
+    Inputs of the forward whose gradient no backward computes get none. The gradients cannot be differentiated again.
+
+    Raises TypeError for arguments that are no operators, and ValueError if names, types or ranks do not fit. Also raises
+    ValueError if `forward` has other backwards already.
     """
     if not isinstance(forward, Op):
         raise TypeError(f"differentiable: forward is of type {type(forward).__name__}, expected what as_op returns")
@@ -588,7 +590,7 @@ def differentiable(forward: Op, backwards: Sequence[Union[Op, Formula]]) -> Op:
 
 
 def with_strides(tensor: torch.Tensor, strides: Tuple[int, ...]) -> torch.Tensor:
-    """A tensor in such a layout. Autograd gives gradients that are expanded or transposed."""
+    """The tensor with these strides. Gradients from autograd may be expanded or transposed."""
     if tensor.stride() == strides:
         return tensor
     return torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
@@ -616,7 +618,7 @@ def _plan(forward: Signature, backward: Union[Op, Formula]) -> _Plan:
         name, taken, given, run = backward.name, list(backward.inputs), list(backward.outputs), backward.run
 
     arguments: List[Tuple[str, int]] = []
-    #: Of each tensor of the backward that of the forward whose type and rank it has.
+    #: For each tensor of the backward, the tensor of the forward that must have the same type and rank.
     like: List[str] = []
     for argument in taken:
         of = argument[len(_GRADIENT) :]

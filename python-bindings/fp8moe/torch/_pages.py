@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A plan, and the inspection of a training run, as pages of HTML."""
+"""HTML pages for a plan, and for the inspection of a training run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _USES = ("forward", "grad of x", "grad of weights")
 
 
 def write_plan(title: str, matmuls: Sequence[PlannedMatmul], rules: Sequence[Tuple[str, str]], notes: Sequence[str], path: _Path) -> str:
-    """`matmuls` are those that the table of the plan shows: with its rules."""
+    """The page of a plan. `matmuls` are the lines of its table, with rules applied."""
     has_reasons = any(matmul.reason for matmul in matmuls)
     head = ["matmul", "layers", "experts x in x out", "rows", *_USES, "recipe"]
     table = Table("tnnnnnntt", [*head, "reason"] if has_reasons else head)
@@ -54,7 +54,7 @@ def _say_use(is_fp8: bool, bf16: Optional[float], fp8: Optional[float]) -> Marku
 
 
 def _total_us(matmul: PlannedMatmul) -> Tuple[float, float]:
-    """All layers in bf16, and as planned."""
+    """Time of all layers in bf16, and as planned."""
     return matmul.count * sum(us or 0.0 for us in matmul.bf16_us), matmul.count * matmul.planned_us()
 
 
@@ -79,7 +79,7 @@ def _draw_times(matmuls: Sequence[PlannedMatmul]) -> Canvas:
 def write_inspection(
     records: Sequence[Record], least_db: float, findings: Sequence[str], head: Sequence[str], rows: Sequence[Sequence[str]], path: _Path
 ) -> str:
-    """`findings` are sentences; `head` and `rows` are the table of the last sampled step."""
+    """The page of an inspection. `findings` are sentences; `head` and `rows` form the table of the last sampled step."""
     parts: List[object] = [paragraph(text) for text in findings]
     results: Dict[str, List[Tuple[int, float]]] = {}
     for record in records:
@@ -96,7 +96,7 @@ def write_inspection(
 
 
 def _draw_results(results: Dict[str, List[Tuple[int, float]]], least_db: float) -> Canvas:
-    """Draws the results that are worst in some step."""
+    """A plot of the results with the lowest signal-to-noise ratio in any step."""
     names = sorted(results, key=lambda name: min(db for _, db in results[name]))[:_SHOWN]
     steps = sorted({step for name in names for step, _ in results[name]})
     values = [least_db, *(db for name in names for _, db in results[name])]

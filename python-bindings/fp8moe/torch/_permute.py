@@ -1,8 +1,10 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Tokens to rows sorted by expert, and back. Both ways and both gradients are gathers: no sum has an order that
-depends on the run, and nothing waits for the device."""
+"""Permutation of tokens to rows sorted by expert, and back.
+
+Both directions, and both gradients, are gathers. So sums have a fixed order, and nothing waits for the device.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ _INT_TYPES = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 class Routing(NamedTuple):
-    """Where tokens went; `permute` makes it. A slot is one of the k places of a token, number t * k + j."""
+    """Result of `permute`: the order of rows. Slot t * k + j is the j-th expert of token t."""
 
     #: i32 [E], the end of each expert's rows.
     offsets: torch.Tensor
@@ -32,7 +34,7 @@ class Routing(NamedTuple):
 
 
 def permute(x: torch.Tensor, experts: torch.Tensor, num_experts: int) -> Tuple[torch.Tensor, Routing]:
-    """Copies each token once for each of its experts, sorted by expert; tokens of one expert keep their order.
+    """Copies each token once per expert, sorted by expert. Tokens of one expert keep their order.
 
         rows, routing = permute(x, experts, num_experts)
         y = fp8moe.torch.experts(rows, gate_up, down, routing.offsets)
@@ -41,14 +43,14 @@ def permute(x: torch.Tensor, experts: torch.Tensor, num_experts: int) -> Tuple[t
     Args:
         x: [T, D].
         experts: integers [T, k], the experts of each token. Numbers outside of 0 to num_experts - 1 are experts of
-            other ranks: their rows come after the last offset and count for nothing, whatever they hold.
+            other ranks. Their rows follow the last offset and never contribute, whatever they contain.
         num_experts: E.
 
     Returns:
-        The rows [T * k, D], and what `unpermute` and `grouped_mm` need to know.
+        The rows [T * k, D], and the routing for `unpermute` and `grouped_mm`.
 
-    Raises ValueError: shapes, types or devices do not fit. TypeError: there is no tensor, or no number of experts.
-    fp8moe.Error: in torch.func, or for tensors of forward mode.
+    Raises ValueError: shapes, types or devices do not fit. TypeError: an argument is no tensor, or no number of experts.
+    fp8moe.Error: inside torch.func, or for tensors with tangents of forward mode.
     """
     _require_backward("permute", x)
     require_tokens("permute", x, experts, num_experts)
@@ -57,14 +59,14 @@ def permute(x: torch.Tensor, experts: torch.Tensor, num_experts: int) -> Tuple[t
 
 
 def route(experts: torch.Tensor, num_experts: int) -> Routing:
-    """The order that `permute` has, for integers [T, k]."""
-    # Few bits make fewer passes of the sort.
+    """The order of `permute`, for integers [T, k]."""
+    # Keys with few bits need fewer passes of the sort.
     key_type = torch.int16 if num_experts < 2**15 else torch.int32
-    # The type of experts may have no number for what is elsewhere: 256 in uint8.
+    # The type of experts may not hold num_experts, the key for other ranks: 256 in uint8.
     experts = experts.to(torch.promote_types(experts.dtype, torch.int32))
     none = (experts < 0) | (experts >= num_experts)
     keys, slots = torch.sort(torch.where(none, num_experts, experts).to(key_type).flatten(), stable=True)
-    if statically_known_true(slots.shape[0] == 0):  # of which Inductor makes a loop that Triton refuses (torch 2.11)
+    if statically_known_true(slots.shape[0] == 0):  # Inductor would make a loop that Triton rejects (torch 2.11)
         offsets = torch.zeros(num_experts, device=experts.device, dtype=torch.int32)
     else:
         numbers = torch.arange(num_experts, device=experts.device, dtype=key_type)
@@ -75,20 +77,20 @@ def route(experts: torch.Tensor, num_experts: int) -> Routing:
 
 
 def unpermute(rows: torch.Tensor, routing: Routing, weights: Optional[torch.Tensor] = None) -> torch.Tensor:
-    """The way back: token t of the result is the sum over j of `weights[t, j]` times its row of slot j.
+    """The inverse of `permute`: token t of the result is the sum over j of `weights[t, j]` times its row for slot j.
 
     Products and sums are float32, in the order of j, and are rounded once.
 
     Args:
-        rows: [T * k, D], in the order of `permute`. Rows past the last offset and their weights count for nothing, whatever they hold.
-        routing: what `permute` returned.
+        rows: [T * k, D], in the order of `permute`. Rows past the last offset and their weights never contribute, whatever they contain.
+        routing: the second result of `permute`.
         weights: [T, k], or None for ones.
 
     Returns:
         [T, D], of the type of rows.
 
-    Raises ValueError: shapes or devices do not fit. TypeError: there is no tensor, or no routing.
-    fp8moe.Error: in torch.func, or for tensors of forward mode.
+    Raises ValueError: shapes or devices do not fit. TypeError: an argument is no tensor, or no routing.
+    fp8moe.Error: inside torch.func, or for tensors with tangents of forward mode.
     """
     _require_backward("unpermute", rows, weights)
     _require_tensor("unpermute", "rows", rows)
@@ -108,7 +110,7 @@ def unpermute(rows: torch.Tensor, routing: Routing, weights: Optional[torch.Tens
 
 
 def _require_backward(function: str, *tensors: Any) -> None:
-    """Raises fp8moe.Error where torch's own message would be about the classes below, which are differentiated backwards only."""
+    """Raises fp8moe.Error in torch.func and in forward mode. torch's own message would name internal classes."""
     if torch.compiler.is_compiling():
         return
     if is_transformed():
@@ -125,7 +127,7 @@ def _require_routing(function: str, routing: Any) -> None:
 
 
 def require_weights(function: str, weights: Any, other: torch.Tensor, name: str = "routing") -> None:
-    """The other tensor, of that name, is [T, k]."""
+    """Checks that weights have the shape and device of `other`, a tensor [T, k] called `name`."""
     _require_tensor(function, "weights", weights)
     if weights.device != other.device:
         raise ValueError(f"{function}: weights are on {weights.device}, but {name} {'is' if name == 'routing' else 'are'} on {other.device}; move them there")
@@ -142,7 +144,7 @@ def _require_tensor(function: str, name: str, tensor: Any) -> None:
 def require_tokens(function: str, x: torch.Tensor, experts: torch.Tensor, num_experts: int) -> None:
     _require_tensor(function, "x", x)
     _require_tensor(function, "experts", experts)
-    if not isinstance(num_experts, (int, torch.SymInt)):  # a symbol stays one
+    if not isinstance(num_experts, (int, torch.SymInt)):  # a symbolic size needs no conversion
         try:
             operator.index(num_experts)
         except TypeError:
@@ -162,22 +164,22 @@ def require_tokens(function: str, x: torch.Tensor, experts: torch.Tensor, num_ex
 
 
 def _wide(tensor: torch.Tensor) -> torch.dtype:
-    """In which sums are computed."""
+    """The type of sums: at least float32."""
     return torch.promote_types(tensor.dtype, torch.float32)
 
 
 def _gather_slots(rows: torch.Tensor, offsets: torch.Tensor, places: torch.Tensor) -> Any:
-    """The rows of each token's slot j, for all j, zeros for an expert that is elsewhere; and where it is."""
+    """For each slot j, the rows of all tokens, zeros for experts elsewhere, and where these are."""
     elsewhere = places >= offsets[-1]
     for j in range(places.shape[1]):
-        # Not multiplied by zero, which would keep a NaN.
+        # Multiplication by zero would keep NaN.
         yield rows[places[:, j].clamp(max=rows.shape[0] - 1)].masked_fill_(elsewhere[:, j : j + 1], 0.0), elsewhere[:, j : j + 1]
 
 
 def _sum_slots(
     rows: torch.Tensor, offsets: torch.Tensor, places: torch.Tensor, weights: Optional[torch.Tensor] = None
 ) -> torch.Tensor:
-    """One slot of all tokens at a time, which takes less memory than all at once and fixes the order."""
+    """Sums the slots of each token one after another, which takes less memory than all at once, and fixes the order."""
     if kernels := find_kernels("_permute_kernels", rows, *(() if weights is None else (weights,))):
         return kernels.sum_slots(rows, offsets, places, weights)
     total = torch.zeros(places.shape[0], rows.shape[1], dtype=_wide(rows), device=rows.device)
@@ -196,7 +198,7 @@ def _spread(
     offsets: Optional[torch.Tensor] = None,
     weights: Optional[torch.Tensor] = None,
 ) -> torch.Tensor:
-    """Gathers for each row its token, times the weight of its slot; zeros for rows past the last offset."""
+    """Gathers the token of each row, times the weight of its slot. Rows past the last offset are zero."""
     result: torch.Tensor
     if torch.compiler.is_compiling():
         is_empty = statically_known_true(slots.shape[0] == 0)
@@ -219,7 +221,7 @@ def _spread(
 def dot_slots(
     rows: torch.Tensor, offsets: torch.Tensor, places: torch.Tensor, gradient: torch.Tensor, dtype: torch.dtype
 ) -> torch.Tensor:
-    """The gradient of each weight: the product of its row with the gradient of its token."""
+    """The gradient of each weight: the dot product of its row and the gradient of its token."""
     if dtype in TYPES and (kernels := find_kernels("_permute_kernels", rows, gradient)):
         result: torch.Tensor = kernels.dot_slots(rows, offsets, places, gradient, dtype)
         return result
@@ -244,7 +246,7 @@ class _Permute(torch.autograd.Function):
 
 
 def permute_weights(weights: torch.Tensor, routing: Routing) -> torch.Tensor:
-    """The f32 weight of each row, of weights [T, k]; `experts` takes them. Raises as `unpermute`."""
+    """The f32 weight of each row, from weights [T, k], as `experts` takes them. Raises as `unpermute`."""
     _require_backward("permute_weights", weights)
     _require_routing("permute_weights", routing)
     require_weights("permute_weights", weights, routing.places)
@@ -253,7 +255,7 @@ def permute_weights(weights: torch.Tensor, routing: Routing) -> torch.Tensor:
 
 
 def gather_weights(of_rows: torch.Tensor, offsets: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-    """For each slot [T, k] the value of its row in of_rows [M], and zero for an expert that is elsewhere."""
+    """For each slot [T, k], the value of its row in of_rows [M]; zero for an expert elsewhere."""
     return of_rows[places.clamp(max=of_rows.shape[0] - 1)].masked_fill_(places >= offsets[-1], 0.0)
 
 

@@ -1,8 +1,10 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Computations of _permute.py, each in one kernel of Triton: torch's own operations take a pass over memory for each step of a sum.
-Under torch.compile Inductor makes the sums itself."""
+"""The computations of _permute.py, each as one Triton kernel. torch's operations pass over memory for each step of a sum.
+
+Under torch.compile, Inductor generates the sums itself.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,12 @@ import torch
 import triton
 import triton.language as tl
 
-#: What is to be said where Triton cannot make them.
+#: Consequence that the warning names where Triton cannot compile these kernels.
 SLOW = "permute and unpermute take longer, outside of torch.compile several times as long"
 
-#: Elements of a row that a program holds.
+#: Elements of a row per program.
 _BLOCK = 1024
-#: Rows, and elements of each, that a program copies.
+#: Rows, and elements of each row, that a program copies.
 _SPREAD_ROWS, _SPREAD_BLOCK = 4, 512
 
 
@@ -29,7 +31,7 @@ def _sum_kernel(rows, places, offsets, weights, result, D, E, stride, K: tl.cons
     total = tl.zeros((BLOCK,), tl.float32)
     for j in tl.static_range(K):
         place = tl.load(places + token * K + j)
-        # Other places are not read: they may hold NaN.
+        # Rows past the end are not read, as they may contain NaN.
         mask = columns < tl.where(place < end, D, 0)
         part = tl.load(rows + place * stride + columns, mask=mask, other=0.0).to(tl.float32)
         if WEIGHTED:
@@ -67,12 +69,12 @@ def _spread_kernel(
     part = tl.load(tokens + (slot // K * stride)[:, None] + column, mask=mask, other=0.0)
     if WEIGHTED:
         weight = tl.load(weights + slot, mask=row < M, other=0.0).to(tl.float32)
-        part = tl.where(mask, part.to(tl.float32) * weight[:, None], 0.0)  # where a weight is no number, too
+        part = tl.where(mask, part.to(tl.float32) * weight[:, None], 0.0)  # the weight of a masked row may be NaN
     tl.store(result + (row * D)[:, None] + column, part.to(result.dtype.element_ty), mask=written)
 
 
 def check() -> None:
-    """Raises what Triton does where it cannot compile: it needs a C compiler the first time."""
+    """Compiles a kernel, and raises Triton's error if that fails. The first use of Triton needs a C compiler."""
     one = torch.ones(1, 1, device="cuda", dtype=torch.bfloat16)
     sum_slots(one, torch.ones(1, device="cuda", dtype=torch.int32), torch.zeros(1, 1, device="cuda", dtype=torch.int64))
 
@@ -93,7 +95,7 @@ def sum_slots(
 def dot_slots(
     rows: torch.Tensor, offsets: torch.Tensor, places: torch.Tensor, gradient: torch.Tensor, dtype: torch.dtype
 ) -> torch.Tensor:
-    """Writes for each slot the product of its row with the gradient of its token."""
+    """For each slot, the dot product of its row and the gradient of its token."""
     rows, gradient, D = _by_rows(rows), _by_rows(gradient), rows.shape[1]
     result = rows.new_empty(places.shape, dtype=dtype)
     strides = rows.stride(0), gradient.stride(0)
@@ -111,7 +113,7 @@ def spread(
     offsets: Optional[torch.Tensor] = None,
     weights: Optional[torch.Tensor] = None,
 ) -> torch.Tensor:
-    """Writes for each row its token, times the weight of its slot; zeros for rows past the last offset."""
+    """For each row its token, times the weight of its slot; zeros for rows past the last offset."""
     with torch.cuda.device_of(tokens):
         return _run_spread(_spread_kernel, tokens, slots, K, offsets, weights)
 
@@ -124,8 +126,10 @@ def spread_op(
     offsets: Optional[torch.Tensor] = None,
     weights: Optional[torch.Tensor] = None,
 ) -> torch.Tensor:
-    """`spread` as an operator. Inductor's own kernel takes a third longer (65536 rows of 2048, NVIDIA H200). It writes
-    rows again for each operator that it meets for the first time."""
+    """`spread` as an operator. Inductor's own kernel takes a third longer (65536 rows of 2048, NVIDIA H200).
+
+    Inductor's kernel also writes the rows again for each operator of another kind that reads them.
+    """
     return _run_spread(torch.library.wrap_triton(_spread_kernel), tokens, slots, K, offsets, weights)
 
 
@@ -142,5 +146,5 @@ def _run_spread(
 
 
 def _by_rows(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor with contiguous rows, at any distance; gradients may be expanded or transposed."""
+    """The tensor with contiguous rows of any pitch. Gradients may be expanded or transposed."""
     return tensor if tensor.stride(1) == 1 else tensor.contiguous()

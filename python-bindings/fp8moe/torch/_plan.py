@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A plan: for each matmul of a model and each use of it FP8 or bf16, before anything is trained; and what applies it.
+"""A plan decides on FP8 or bf16 for each matmul of a model and each use, before training; `apply` carries it out.
 
     plan = fp8moe.torch.plan(model, tokens=8192)
     print(plan)
@@ -34,33 +34,33 @@ __all__ = ["Applied", "Plan", "PlannedMatmul", "apply", "plan"]
 
 _VERSION = 1
 
-#: Modules whose results, or whose inputs, tensor parallelism divides, by the last part of their names.
+#: Modules whose outputs, or whose inputs, tensor parallelism divides, by the last part of their names.
 _COLUMN_WISE = {"q_proj", "k_proj", "v_proj", "qkv_proj", "gate_proj", "up_proj", "gate_up_proj", "wq", "wk", "wv", "w1", "w3", "w13", "lm_head", "output"}
 _ROW_WISE = {"o_proj", "down_proj", "wo", "w2", "out_proj"}
 
 
 @dataclass(frozen=True)
 class PlannedMatmul:
-    """The weights of a module, as one rank has them, and how they are multiplied."""
+    """The weights of a module, as one rank holds them, and the recipe for them."""
 
-    #: With `*` for the numbers of `count` layers.
+    #: Name of the module, with `*` for layer numbers if `count` layers are merged.
     name: str
     K: int
     N: int
-    #: 0 of a linear layer.
+    #: Number of experts; 0 for a linear layer.
     experts: int
     rows: int
     count: int
-    #: As grouped_mm takes it.
+    #: Recipe as grouped_mm takes it.
     recipe: recipes.Recipe
-    #: Predicted microseconds of one call by use, None where nothing is predicted.
+    #: Predicted microseconds of a call, by use; None without prediction.
     bf16_us: Tuple[Optional[float], Optional[float], Optional[float]]
     fp8_us: Tuple[Optional[float], Optional[float], Optional[float]]
-    #: Why a linear layer is in bf16, whatever rules say.
+    #: Why a linear layer must stay in bf16, regardless of rules.
     reason: str = ""
 
     def decide(self) -> Tuple[bool, bool, bool]:
-        """For each of recipes.USES, whether it is FP8 for `rows`."""
+        """For each of recipes.USES, whether it is FP8 with `rows` rows."""
         ranges = recipes.parse(self.recipe)
         return (True, True, True) if ranges is None else ranges.decide(self.rows)
 
@@ -70,7 +70,7 @@ class PlannedMatmul:
 
 @dataclass
 class Plan:
-    """Result of `plan`: `print` shows a table, `set` changes recipes by name, `save` and `load` keep it as JSON."""
+    """Result of `plan`: `print` shows a table, `set` changes recipes by name, and `save` and `load` store it as JSON."""
 
     card: recipes.Card
     tokens: int
@@ -78,21 +78,24 @@ class Plan:
     ep: int
     tp: int
     matmuls: List[PlannedMatmul]
-    #: Patterns of names with recipes, as `set` takes them.
+    #: Name patterns with their recipes, as `set` takes them.
     rules: List[Tuple[str, recipes.Recipe]] = field(default_factory=list)
 
     def set(self, pattern: str, recipe: recipes.Recipe) -> "Plan":
-        """Gives all matmuls whose names fit `pattern` a recipe: `plan.set("model.layers.0.**", "bf16")`. `*` is any text without a dot, `**`
-        any text, `?` a character. Where several patterns fit a name, the one with the most other characters counts, and of such the last.
+        """Gives a recipe to all matmuls whose names match `pattern`: `plan.set("model.layers.0.**", "bf16")`.
 
-        Raises ValueError for a pattern that is no text, and for a recipe that is not known."""
+        `*` matches any text without a dot, `**` any text, and `?` one character. Of several matching patterns, the one with the
+        most other characters counts; among equals, the last one.
+
+        Raises ValueError for a pattern that is no text, and for an unknown recipe.
+        """
         _read(str, pattern, "Plan.set: pattern")
         recipes.check("Plan.set", recipe)
         self.rules.append((pattern, recipe))
         return self
 
     def find_recipe(self, name: str) -> Optional[recipes.Recipe]:
-        """Recipe of the matmul with this name; None where the plan has none."""
+        """The recipe for the matmul of this name; None if the plan has none."""
         recipe = self._find_rule(name)
         if recipe is not None:
             return recipe
@@ -102,14 +105,14 @@ class Plan:
         fitting = [(len(re.sub(_WILD, "", pattern)), i) for i, (pattern, _) in enumerate(self.rules) if _fits(name or recipes.ROOT, pattern)]
         return self.rules[max(fitting)[1]][1] if fitting else None
 
-    # --- As JSON --------------------------------------------------------------------
+    # --- Storage as JSON ------------------------------------------------------------
 
     def save(self, path: Union[str, "os.PathLike[str]"]) -> None:
         write(path, [f"{json.dumps({'version': _VERSION, **asdict(self)}, indent=1)}\n".encode()])
 
     @staticmethod
     def load(path: Union[str, "os.PathLike[str]"]) -> "Plan":
-        """Raises ValueError for what `save` has not written, and for recipes that are not known."""
+        """Reads a plan. Raises ValueError if `save` has not written the file, and for unknown recipes."""
         text = pathlib.Path(path).read_bytes()
         try:
             data = json.loads(text)
@@ -120,7 +123,7 @@ class Plan:
         except (RecursionError, ValueError) as error:
             raise ValueError(f"{os.fspath(path)} is no plan: {error}") from None
 
-    # --- For people -------------------------------------------------------------------
+    # --- Display --------------------------------------------------------------------
 
     def __str__(self) -> str:
         shown = [self._apply_rules(matmul) for matmul in self.matmuls]
@@ -145,7 +148,7 @@ class Plan:
         return f"<pre>{escape(str(self))}</pre>"
 
     def html(self, path: Union[str, "os.PathLike[str]", None] = None) -> str:
-        """The plan as a page: times of all layers as a plot, and the table. It is written to `path` if there is one."""
+        """The plan as an HTML page: a plot of the times of all layers, and the table. Also written to `path`, if given."""
         shown = [self._apply_rules(matmul) for matmul in self.matmuls]
         return _pages.write_plan(f"Plan for {self._describe()}", shown, self.rules, self._list_notes(), path)
 
@@ -154,24 +157,24 @@ class Plan:
         return f"{self.card}: {self.tokens} tokens, ep {self.ep}, tp {self.tp}{share}"
 
     def _list_notes(self) -> List[str]:
-        """Says which matrices `plan` has left whole."""
+        """Notes on the matrices that `plan` did not divide."""
         names = dict.fromkeys(matmul.name for matmul in self.matmuls if matmul.name.rpartition(".")[2] not in _COLUMN_WISE | _ROW_WISE)
         return [f"not divided by tp {self.tp}, as their names do not say how: {', '.join(names)}"] if names and self.tp > 1 else []
 
     def _apply_rules(self, matmul: PlannedMatmul) -> PlannedMatmul:
-        """As the table shows a line: a rule for some of its layers leaves it, and so do rules for what cannot be in FP8."""
+        """The matmul as the table shows it. Rules for a part of its layers do not change it, nor do rules where FP8 is impossible."""
         if matmul.reason:
             return matmul
         recipe = self._find_rule(matmul.name)
         return matmul if recipe is None else replace(matmul, recipe=recipe)
 
 
-#: Types of JSON, as messages call them.
+#: Names of JSON types in messages.
 _KINDS = {int: "a whole number", float: "a number", str: "text", type(None): "null"}
 
 
 def _read(kind: Any, value: Any, key: str = "") -> Any:
-    """The object of type `kind` that was saved as `value`. Raises ValueError that names the key where there is none."""
+    """The object of type `kind` that was saved as `value`. Raises ValueError, naming the key, if `value` has another type."""
     origin, of = get_origin(kind), get_args(kind)
     if kind == recipes.Recipe:
         recipes.check(key, value)
@@ -225,7 +228,7 @@ def _show_uses(matmul: PlannedMatmul) -> List[str]:
     return cells
 
 
-# --- Making one -----------------------------------------------------------------------
+# --- Planning -------------------------------------------------------------------------
 
 
 def plan(
@@ -241,18 +244,17 @@ def plan(
     """Predicts which matmuls of a model are worth FP8, by use, on one rank of a training job. It takes seconds, and no GPU.
 
     Args:
-        model: a torch module, perhaps on the meta device, or a list of (name, N, K) and (name, N, K, experts).
-        tokens: on a rank, in one microbatch; with tensor parallelism those that its ranks share.
-        microbatches: that share weights which are quantized once (quantize_weights, keep_gathered).
-        ep: ranks that experts are divided between. Each gets as many rows as without it, for fewer experts.
-        tp: ranks that each matrix is divided between: results of q_proj, w1 and the like, inputs of o_proj, w2 and the like. The plan
-            says which matrices have other names, and are not divided.
-            Parameters that are DTensors already count as they are.
+        model: a torch module, also on the device "meta", or a list of (name, N, K) and (name, N, K, experts).
+        tokens: tokens of a rank in one microbatch. With tensor parallelism, its ranks share them.
+        microbatches: number of microbatches that share quantized weights (quantize_weights, keep_gathered).
+        ep: number of ranks that share the experts. Each rank gets as many rows as without it, for fewer experts.
+        tp: number of ranks that share each matrix: outputs of q_proj, w1 and the like, inputs of o_proj, w2 and the like. The plan
+            lists matrices with other names, which are not divided. Parameters that are DTensors count with their local sizes.
         card: a key of fp8moe.recipes.CARDS, such as "h100".
-        expert_rows: of all experts of a rank together; by default the tokens times the experts of each token.
+        expert_rows: rows of all experts of a rank together. The default is the tokens times the experts per token.
 
     Raises:
-        ValueError: sizes that do not divide, a card that is not known. Others as fp8moe.advise.
+        ValueError: sizes that do not divide, or an unknown card. Others as fp8moe.advise.
     """
     from .. import advice
 
@@ -267,7 +269,7 @@ def plan(
     reasons = _find_reasons(model, matmuls)
     kind = "kept" if microbatches > 1 else "call"
     planned = []
-    # Layers that stay in bf16 are advised apart, since they share no quantization. They come last, so that a pattern of others counts first.
+    # Layers that stay in bf16 are advised separately, as they share no quantization. They come last, so that patterns of others match first.
     for reason in ("", *dict.fromkeys(reasons.values())):
         group = [matmul for matmul in matmuls if reasons.get(matmul.name, "") == reason]
         if not group:
@@ -289,7 +291,7 @@ def plan(
 
 
 def _find_reasons(model: Any, matmuls: Sequence[Any]) -> Dict[str, str]:
-    """By name why linear layers stay in bf16, with the sizes of one rank; as `apply` finds it."""
+    """Why linear layers stay in bf16, by name, as `apply` finds it. Sizes are those of one rank."""
     modules: Dict[str, Any] = {}
     tied: Set[int] = set()
     if isinstance(model, torch.nn.Module):
@@ -334,7 +336,7 @@ def _shard(matmul: Any, ep: int, tp: int) -> Any:
     return replace(matmul, **local)
 
 
-# --- Applying it ------------------------------------------------------------------------
+# --- Application ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -343,28 +345,29 @@ class Applied:
 
     module: str
     recipe: Union[str, Tuple[str, ...]]
-    #: Why it is in bf16 where the plan names another recipe.
+    #: Why it is in bf16, if the plan names another recipe.
     reason: str = ""
 
 
 def apply(model: torch.nn.Module, plan: Plan, *, keep: Optional[Literal["step"]] = None) -> List[Applied]:
-    """Makes the modules of a model multiply as the plan says, in place, and returns which.
+    """Makes the modules of a model multiply as planned, in place. Returns the changed modules.
 
-    Experts of transformers get the implementation of `transformers.register`, those of torchtitan the class of
-    `fp8moe.torch.torchtitan.fp8_experts`. Those that torchao has converted get `torchao.patch`, whose recipe is "auto", or what they were
-    before where the plan says bf16. Modules with a method `fp8moe_weights` get an attribute `fp8moe_recipe`, which they pass on: a
-    recipe, or a tuple with one for each of their weights.
-    Linear layers are converted as by `convert`, for calls with at least 1024 rows, or `plan.tokens` where these are fewer. Siblings
-    share the quantizations of their input. Layers that `convert` leaves in bf16 without a filter stay in bf16, whatever the plan says.
+    * Experts of transformers get the implementation of `transformers.register`.
+    * Experts of torchtitan get the class of `fp8moe.torch.torchtitan.fp8_experts`.
+    * Experts that torchao has converted get `torchao.patch` with recipe "auto". If the plan says bf16, the conversion is undone.
+    * Modules with a method `fp8moe_weights` get an attribute `fp8moe_recipe`, which they pass on. It is a recipe, or a tuple with one
+      for each of their weights.
+    * Linear layers are converted as by `convert`, for calls with at least 1024 rows, or `plan.tokens` if that is less. Siblings share
+      the quantization of their input. Layers that `convert` leaves in bf16 without a filter stay in bf16, regardless of the plan.
 
     Args:
-        keep: "step" quantizes weights once between two steps of optimizers, those of linear layers as `convert` does, and of experts of
-            transformers as `transformers.register` does, unless the model has an implementation of it already.
+        keep: "step" quantizes weights once between two optimizer steps. It applies to linear layers, as in `convert`, and to experts of
+            transformers, as in `transformers.register`, unless the model has an implementation of it already.
 
     Raises:
         TypeError: the model is no module, or the plan is none.
-        ValueError: `keep` is not known; no module of the model is one that the plan names; a linear layer has a recipe that only experts have; or
-            fully_shard was called before and the plan has linear layers in FP8. The model is as it was.
+        ValueError: `keep` is unknown, no module of the model is in the plan, or a linear layer has a recipe for experts. Also if
+            fully_shard was called before, and the plan has linear layers in FP8. The model is unchanged then.
     """
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"apply: model is of type {type(model).__name__}, expected a torch.nn.Module")
@@ -386,7 +389,7 @@ def apply(model: torch.nn.Module, plan: Plan, *, keep: Optional[Literal["step"]]
                 setattr(module, "fp8moe_recipe", recipe)
             elif recipe == "bf16":
                 torchao.unwrap(module)
-            else:  # torchao's tensors know nothing of their module
+            else:  # torchao's tensors do not know their module
                 recipe = recipes.AUTO
             applied.append(Applied(name, recipe))
             continue
@@ -415,7 +418,7 @@ def _require_named(model: torch.nn.Module, plan: Plan) -> None:
 
 
 def _find_layer_recipes(model: torch.nn.Module, plan: Plan, reasons: Dict[str, Optional[str]]) -> Dict[str, recipes.LinearRecipe]:
-    """By name the recipes of the linear layers that the plan names; "bf16" where there is a reason."""
+    """The recipes of the linear layers in the plan, by name; "bf16" for layers with a reason against FP8."""
     found: Dict[str, recipes.LinearRecipe] = {}
     for name, _ in _convert.list_layers(model):
         recipe = plan.find_recipe(name)
@@ -433,7 +436,7 @@ def _find_layer_recipes(model: torch.nn.Module, plan: Plan, reasons: Dict[str, O
 
 
 def _use_experts(model: torch.nn.Module, keep: Optional[Literal["step"]]) -> None:
-    """Lets clients' modules of experts multiply with fp8moe, where they do not yet."""
+    """Makes expert modules of other packages multiply with fp8moe, if they do not yet."""
     config = getattr(model, "config", None)
     if hasattr(model, "set_experts_implementation") and config is not None:
         is_ours = any(transformers.find_weights(module) for module in model.modules())
@@ -457,7 +460,7 @@ def _use_experts(model: torch.nn.Module, keep: Optional[Literal["step"]]) -> Non
 def _find_module_recipe(
     plan: Plan, name: str, module: torch.nn.Module, weights: Sequence[torch.Tensor]
 ) -> Optional[Union[str, Tuple[str, ...]]]:
-    """One recipe where all weights have the same."""
+    """The recipe of a module: one if all its weights have the same, else one for each."""
     keys = _name_parameters(module, weights)
     found = [plan.find_recipe(f"{name}.{key}" if name else key) for key in keys]
     if all(recipe is None for recipe in found):
@@ -467,7 +470,7 @@ def _find_module_recipe(
 
 
 def _name_parameters(module: torch.nn.Module, weights: Sequence[torch.Tensor]) -> List[str]:
-    """The parameters whose views the weights are; by their order where they are copies."""
+    """The parameters that the weights are views of. Weights that are copies are matched by order."""
     parameters = {key: parameter for key, parameter in module.named_parameters(recurse=False) if parameter.dim() == 3}
     in_order = list(parameters)
     names = []

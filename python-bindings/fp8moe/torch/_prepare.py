@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Compiles what the experts and linear layers of a model need before its first step."""
+"""Compiles the programs for the experts and linear layers of a model before its first step."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _BAR = 24
 class Prepared(NamedTuple):
     """An artifact that a model needs."""
 
-    #: Such as "grouped_mm of K = 64, N = 96, E = 4, weights NK, recipe rowwise".
+    #: Description, such as "grouped_mm of K = 64, N = 96, E = 4, weights NK, recipe rowwise".
     what: str
     chip: str
-    #: The names of the modules that need it.
+    #: Names of the modules that need it.
     modules: Tuple[str, ...]
-    #: Its folder.
+    #: Folder of the artifact.
     path: str
-    #: That it took to compile it, or None if it was there.
+    #: Seconds of compilation; None if the artifact existed.
     seconds: Optional[float]
 
 
@@ -44,33 +44,33 @@ def prepare(
     main_grad: bool = False,
     progress: bool = True,
 ) -> List[Prepared]:
-    """Compiles, or finds, the programs of all experts and linear layers of `model`, so that its first step waits for no compiler.
+    """Compiles, or finds, the programs of all experts and linear layers of `model`, so that its first step needs no compilation.
 
     These modules are found:
 
     * models of transformers with an implementation of `fp8moe.torch.transformers.register`;
     * modules that torchao has converted after `fp8moe.torch.torchao.patch`, and torchtitan's with the override;
     * linear layers that `convert` made;
-    * any module with a method `fp8moe_weights()`, which returns the tensors [E, K, N] that the module gives to grouped_mm or
-      experts. Its attribute `fp8moe_recipe` is their recipe, or one for each of them, if it is not "auto".
+    * any module with a method `fp8moe_weights()`. It returns the tensors [E, K, N] that the module passes to grouped_mm or
+      experts. An attribute `fp8moe_recipe` is their recipe, or one for each; the default is "auto".
 
-    The sizes of DTensors are those that a rank multiplies: after FSDP2 has gathered them, and after expert and tensor parallelism have
-    divided them. Call it before other things divide parameters. Each rank may call it; one of a host compiles while the others wait.
+    DTensors count with the sizes that a rank multiplies: after FSDP2 has gathered them, and after expert and tensor parallelism have
+    divided them. Call it before other libraries divide parameters. All ranks may call it; one per host compiles while the others wait.
 
     Args:
         model: its parameters may be on the device "meta".
-        device: where it will run, by default where its parameters are.
+        device: device of the run, by default that of the parameters.
         kept: whether weights go through quantize_weights first.
-        main_grad: whether gradients of weights are added to buffers (`main_grad` of grouped_mm), too.
-        progress: whether to say on stderr what is done, with a bar on a terminal.
+        main_grad: whether gradients of weights are accumulated in buffers (`main_grad` of grouped_mm), too.
+        progress: whether to report progress on stderr, with a bar on a terminal.
 
     Returns:
-        What was prepared, in the order of the modules.
+        The artifacts, in the order of the modules.
 
     Raises:
-        TypeError: the model is no module, or what `fp8moe_weights()` returns are no tensors.
-        ValueError: no module is known to use fp8moe, one has weights that are not [E, K, N] or a recipe that is not known, or
-            one is on "meta" and there is no `device`.
+        TypeError: the model is no module, or `fp8moe_weights()` does not return tensors.
+        ValueError: no module is known to use fp8moe, or a module's weights are not [E, K, N]. Also for an unknown recipe, and for
+            weights on "meta" without `device`.
         Others as grouped_mm.
     """
     needs = _find_needs(model, device, kept)
@@ -82,7 +82,7 @@ def prepare(
         if path is None:
             bar.begin(request.what)
             begin = time.perf_counter()
-            path = cache.get(request, quiet=True)  # the bar says it, or nobody shall
+            path = cache.get(request, quiet=True)  # the bar reports progress, if wanted
             seconds = time.perf_counter() - begin
         prepared.append(Prepared(request.what, need.chip, tuple(needs[need]), path, seconds))
         bar.end(prepared[-1])
@@ -92,7 +92,7 @@ def prepare(
 
 
 def list_requests(model: torch.nn.Module, chip: str, *, kept: bool = False, main_grad: bool = False) -> List[cache.Request]:
-    """The artifacts that `prepare` would make of the model on a machine with that chip."""
+    """The artifacts that `prepare` would make for the model on a machine with that chip."""
     needs = [need._replace(chip=chip) for need in _find_needs(model, "cpu", kept, checks_programs=False)]
     return [request for need in needs for request in need.list_requests(kept, main_grad)]
 
@@ -106,7 +106,7 @@ class _Need(NamedTuple):
     chip: str
 
     def list_recipes(self) -> Tuple[str, ...]:
-        """The sets of programs that calls by the recipe may run, whatever their rows."""
+        """The sets of programs that calls with the recipe may use, for any number of rows."""
         if self.recipe in FIXED:
             return (self.recipe,)
         ranges = recipes.parse(self.recipe)
@@ -138,7 +138,7 @@ class _Need(NamedTuple):
 
 
 class _LayerNeed(NamedTuple):
-    """A whole layer, as `moe` computes it."""
+    """The programs of a whole layer, for `moe`."""
 
     D: int
     H: int
@@ -156,7 +156,7 @@ class _LayerNeed(NamedTuple):
 
 
 def _name_sum(recipe: str) -> str:
-    """Recipe of the add_grad_weights artifact used with `recipe`."""
+    """The recipe of the add_grad_weights artifact that accompanies `recipe`."""
     return "rowwise_bf16_grad_weights" if recipe == programs.BF16 else recipe
 
 
@@ -186,7 +186,7 @@ def _find_needs(
                 )
             weights = find_multiplied(module, weights, sizes)
             E, K, N = weights.shape
-            if recipe not in FIXED and not has_kernels(target, K, N):  # torch multiplies, as it says then
+            if recipe not in FIXED and not has_kernels(target, K, N):  # torch multiplies there, with a message in the log
                 continue
             chip = chip_of(target.type, target.index or 0)
             modules = needs.setdefault(_Need(K, N, E, find_layout(weights), recipe, chip), [])
@@ -218,7 +218,7 @@ def _find_layer_need(
     where, layouts = (target.type, target.index or 0), (find_layout(gate_up), find_layout(down))
     if not has_kernels(target, D, 2 * H) or D % 16 or H % 16:
         return None
-    # Where these programs are not and cannot be compiled, calls do without them.
+    # If these programs are missing and cannot be compiled, calls run without them.
     if checks_programs and not has_programs(D, H, E, *layouts, *where):
         return None
     return _LayerNeed(D, H, E, layouts, where, chip_of(*where))
@@ -229,13 +229,13 @@ _Recipe = Union[recipes.Recipe, Sequence[recipes.Recipe]]
 
 
 def find_recipes(module: Any) -> List[Tuple[recipes.Recipe, torch.Tensor]]:
-    """The weights [E, K, N] that `module` will multiply, each with its recipe; none if it is not known to use fp8moe."""
+    """The weights [E, K, N] that `module` will multiply, with their recipes. Empty if it is not known to use fp8moe."""
     recipe, weights = find_weights(module)
     return list(zip(recipes.for_each(f"fp8moe_recipe of {type(module).__name__}", recipe, len(weights)), weights))
 
 
 def find_weights(module: Any) -> Tuple[_Recipe, List[torch.Tensor]]:
-    """The recipe and the weights [E, K, N] that `module` will multiply; none if it is not known to use fp8moe."""
+    """The recipe and the weights [E, K, N] of `module`. Empty if it is not known to use fp8moe."""
     for client in (transformers, torchao):
         found: Optional[Tuple[_Recipe, List[torch.Tensor]]] = client.find_weights(module)
         if found is not None:
@@ -249,13 +249,13 @@ def find_weights(module: Any) -> Tuple[_Recipe, List[torch.Tensor]]:
         for name, parameter in module.named_parameters(recurse=False):
             require_whole(f"fp8moe_weights of {type(module).__name__}", name, parameter)
         weights = module.fp8moe_weights()
-        # Which a list of one tensor is easily written as.
+        # A single tensor is accepted, too, since the list is easily forgotten.
         return getattr(module, "fp8moe_recipe", recipes.AUTO), [weights] if isinstance(weights, torch.Tensor) else list(weights)
     return recipes.AUTO, []
 
 
 class _Progress:
-    """Lines on stderr, and on a terminal a bar below them."""
+    """Progress lines on stderr; on a terminal with a bar below them."""
 
     def __init__(self, total: int) -> None:
         self._total = total

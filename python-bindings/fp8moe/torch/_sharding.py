@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Parameters that are divided between ranks: which part of them a rank multiplies."""
+"""Parameters that are distributed over ranks: the part that each rank multiplies."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, Dict, Tuple
 
 import torch
 
-#: By the identity of a module and the name of its parameter.
+#: Sizes by the identity of a module and the name of its parameter.
 Sizes = Dict[Tuple[int, str], torch.Size]
 
 
 def require_whole(where: str, name: str, parameter: Any) -> None:
-    """Raises ValueError for what DeepSpeed's ZeRO-3 has left of a parameter."""
+    """Raises ValueError for a parameter that DeepSpeed's ZeRO-3 has emptied."""
     if not isinstance(parameter, torch.Tensor) or parameter.dim() != 1 or parameter.numel() != 0:
         return
     whole = f" of {tuple(parameter.ds_shape)}" if hasattr(parameter, "ds_shape") else ""
@@ -26,8 +26,10 @@ def require_whole(where: str, name: str, parameter: Any) -> None:
 
 
 def to_local(where: str, weights: Any, num_experts: Any) -> torch.Tensor:
-    """Returns the part of a DTensor [E, ...] that this rank multiplies; its gradient has the DTensor's placements. `num_experts` is
-    the module's number of experts."""
+    """The part of a DTensor [E, ...] that this rank multiplies. Its gradient has the placements of the DTensor.
+
+    `num_experts` is the module's number of experts.
+    """
     if not hasattr(weights, "to_local"):
         plain: torch.Tensor = weights
         return plain
@@ -43,7 +45,7 @@ def to_local(where: str, weights: Any, num_experts: Any) -> torch.Tensor:
 
 
 def find_gathered_sizes(model: torch.nn.Module) -> Sizes:
-    """Returns the sizes to which FSDP2 gathers its parameters: with expert or tensor parallelism those of one rank."""
+    """The sizes to which FSDP2 gathers its parameters. With expert or tensor parallelism they are sizes of one rank."""
     sizes: Sizes = {}
     for module in model.modules():
         if not hasattr(module, "_get_fsdp_state"):
@@ -58,7 +60,7 @@ def find_gathered_sizes(model: torch.nn.Module) -> Sizes:
 
 
 def find_multiplied(module: torch.nn.Module, weights: torch.Tensor, sizes: Sizes) -> torch.Tensor:
-    """A tensor without data like what is multiplied of `weights`, a DTensor; others as they are."""
+    """A tensor without data, shaped as the gathered part of the DTensor `weights` on this rank. Other tensors are returned."""
     if not hasattr(weights, "to_local"):
         return weights
     local: torch.Tensor = weights.to_local()

@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Effects of quantization on an operand, by expert, in torch's operations. Nothing waits for the device."""
+"""Effects of quantization on operands and results, by expert, in torch operations. Nothing waits for the device."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from ._grouped_mm import e4m3_of
 _TINY = 1e-12
 _EXPONENT = 0x7F800000
 
-#: By name, of each expert.
+#: Statistics by name; each tensor has an element per expert.
 Statistics = Dict[str, torch.Tensor]
 
 
 def _e4m3(tensor: torch.Tensor) -> torch.dtype:
-    """The type that kernels for the tensor's device quantize to."""
+    """The e4m3 type of the kernels for the tensor's device."""
     return e4m3_of(tensor.device.type, tensor.device.index or 0)
 
 
 def quantize(tensor: torch.Tensor, amax: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
-    """e4m3 data as float32 and their scales from amax, which broadcasts: rules (Q2) to (Q4) of docs/reference/semantics.md."""
+    """e4m3 data, as float32, and scales for a broadcast amax: rules (Q2) to (Q4) of docs/reference/semantics.md."""
     dtype = _e4m3(tensor)
     largest = torch.finfo(dtype).max
     quotient = (largest / amax.double().clamp(min=_TINY)).float()
@@ -35,12 +35,12 @@ def quantize(tensor: torch.Tensor, amax: torch.Tensor) -> Tuple[torch.Tensor, to
 
 
 class Groups:
-    """The rows of each expert."""
+    """The assignment of rows to experts."""
 
     def __init__(self, offsets: torch.Tensor, rows: int) -> None:
         self.count = offsets.shape[0]
         index = torch.arange(rows, device=offsets.device, dtype=offsets.dtype)
-        #: Of each row; `count` of rows of no expert.
+        #: Expert of each row; `count` for rows of no expert.
         self.of_row = torch.searchsorted(offsets, index, right=True)
 
     def total(self, of_row: torch.Tensor) -> torch.Tensor:
@@ -48,13 +48,13 @@ class Groups:
         return of_row.new_zeros(self.count + 1).index_add_(0, self.of_row, of_row)[:-1]
 
     def largest(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Largest element over the rows of each expert, and of those of none; of numbers that are not negative."""
+        """Maximum of nonnegative elements over the rows of each expert, and over the rows of no expert."""
         index = self.of_row.view(-1, *[1] * (tensor.dim() - 1)).expand_as(tensor)
         return tensor.new_zeros(self.count + 1, *tensor.shape[1:]).scatter_reduce_(0, index, tensor, "amax")
 
 
 def of_rows(tensor: torch.Tensor, groups: Groups, by_column: bool) -> Statistics:
-    """Statistics of an operand [M, K], scaled by row, or by group and column."""
+    """Statistics of an operand [M, K], with scales by row, or by group and column."""
     size = tensor.float().abs()
     if by_column:
         amax = groups.largest(size)
@@ -75,7 +75,7 @@ def of_rows(tensor: torch.Tensor, groups: Groups, by_column: bool) -> Statistics
 
 
 def of_weights(weights: torch.Tensor, dim: int) -> Statistics:
-    """Statistics of an operand [E, K, N] with a scale for each slice along `dim`; one expert at a time, which takes less memory."""
+    """Statistics of an operand [E, K, N], with a scale for each slice along `dim`. Experts are processed separately to save memory."""
     experts = []
     for matrix in weights.unbind():
         amax = matrix.abs().amax(dim - 1, keepdim=True)
@@ -86,7 +86,7 @@ def of_weights(weights: torch.Tensor, dim: int) -> Statistics:
 
 
 def of_result(result: torch.Tensor, exact: torch.Tensor, total: Callable[[torch.Tensor], torch.Tensor]) -> Statistics:
-    """Statistics of a result of quantized operands, beside the result in bf16."""
+    """Statistics of a result of quantized operands, against the bf16 result."""
     return {
         "signal": total(exact.double().square()),
         "noise": total((result.double() - exact.double()).square()),
@@ -96,7 +96,7 @@ def of_result(result: torch.Tensor, exact: torch.Tensor, total: Callable[[torch.
 def _errors(
     tensor: torch.Tensor, data: torch.Tensor, scales: torch.Tensor, total: Callable[[torch.Tensor], torch.Tensor]
 ) -> Statistics:
-    """Sums, so that experts and ranks may be added up."""
+    """Sums of errors. Sums can be added over experts and ranks."""
     exact = tensor.float()
     return {
         "elements": total(torch.ones_like(exact)),

@@ -1,14 +1,14 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Tokens as rows of bytes, so that one collective moves all that belongs to a token:
+"""Tokens as rows of bytes, so that one collective moves everything that belongs to a token:
 
     bf16    D x bf16                      k x i32 experts     k x f32 weights     padding to 16 bytes
     fp8     D x e4m3, f32 scale           k x i32 experts     k x f32 weights     padding to 16 bytes
 
-An e4m3 element times the scale of its token is the number. Scales are powers of two, the smallest ones by which no element exceeds 448. They are
-the reciprocals of those of quantized rows (docs/reference/semantics.md, Q2 and Q3). So quantizing received rows along the
-same dimension is exact. A token that holds a NaN or an infinity arrives as NaN.
+An e4m3 element times its token's scale gives the value. The scale is the smallest power of two for which no element exceeds
+448. It is the reciprocal of a rowwise scale (docs/reference/semantics.md, Q2 and Q3), so quantizing received rows along
+the same dimension is exact. A token with a NaN or an infinity arrives as NaN.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import torch
 
 from ._triton import find_kernels
 
-#: The largest e4m3 number, and the least amax (Q2).
+#: The largest e4m3 value, and the lower bound of the amax (Q2).
 FP8_MAX, LEAST_AMAX = 448.0, 1e-12
 
 
@@ -28,7 +28,7 @@ def _round_up(number: int, multiple: int) -> int:
 
 
 def _layout(D: int, is_fp8: bool, ids: int, weights: int) -> Tuple[int, int, int, int]:
-    """The first bytes of the scale, of the experts and of the weights, and the number of bytes."""
+    """Byte offsets of the scale, of the experts and of the weights, and the size of a row."""
     scale = _round_up(D if is_fp8 else 2 * D, 4)
     experts = scale + 4 * is_fp8
     return scale, experts, experts + 4 * ids, _round_up(experts + 4 * ids + 4 * weights, 16)
@@ -41,8 +41,10 @@ def pack(
     weights: Optional[torch.Tensor] = None,
     rows: Optional[torch.Tensor] = None,
 ) -> torch.Tensor:
-    """u8 [R, bytes] of tokens x bf16 [T, D], with i32 [T, k] and f32 [T, k] where they are given. Of all tokens, or of those with the numbers
-    `rows`, i64 [R]; a negative one makes a row without experts."""
+    """Rows u8 [R, bytes] of tokens x bf16 [T, D], with ids i32 [T, k] and weights f32 [T, k], if given.
+
+    `rows`, i64 [R], selects tokens by number; the default is all. A negative number makes a row without experts.
+    """
     x = x.contiguous()
     D = x.shape[1]
     extra = [0 if tensor is None else tensor.shape[1] for tensor in (ids, weights)]
@@ -71,14 +73,14 @@ def pack(
 
 
 def take(tokens: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-    """Rows of bytes by their numbers."""
+    """Selects rows of bytes by number."""
     return tokens.view(torch.int64)[index].view(torch.uint8)
 
 
 def unpack(
     tokens: torch.Tensor, D: int, is_fp8: bool, k: int = 0, has_ids: bool = True
 ) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """bf16 [R, D], i32 [R, k], which is a view of tokens, and f32 [R, k]."""
+    """The tokens bf16 [R, D], the ids i32 [R, k], which are a view, and the weights f32 [R, k]."""
     *layout, width = _layout(D, is_fp8, k if has_ids else 0, k)
     scale_at, ids_at, weights_at = layout
     ids = tokens[:, ids_at : ids_at + 4 * k * has_ids].view(torch.int32)
@@ -92,13 +94,13 @@ def unpack(
 
 
 def _copy(rows: torch.Tensor) -> torch.Tensor:
-    """A copy of its own: a single row would be contiguous as it is."""
+    """A dense copy. contiguous() would return a view if there is a single row."""
     return rows.clone(memory_format=torch.contiguous_format)
 
 
 def _quantize(x: torch.Tensor, result: torch.Tensor, scale_at: int) -> None:
     wide = x.float()
-    fraction, exponent = torch.frexp(wide.abs().amax(1, keepdim=True).clamp(min=LEAST_AMAX))  # a NaN stays one
+    fraction, exponent = torch.frexp(wide.abs().amax(1, keepdim=True).clamp(min=LEAST_AMAX))  # NaN stays NaN
     scale = torch.ldexp(torch.ones_like(fraction), exponent - 9 + (fraction > FP8_MAX / 512).int())
     scale = torch.where(fraction.isfinite(), scale, torch.nan)
     result[:, : x.shape[1]].view(torch.float8_e4m3fn).copy_((wide / scale).to(torch.float8_e4m3fn))

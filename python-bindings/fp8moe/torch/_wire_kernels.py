@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Tokens to rows of bytes, and back, as _wire.py has them, each in one kernel of Triton."""
+"""Conversion of tokens to rows of bytes (_wire.py), and back, each as one Triton kernel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 import triton
 import triton.language as tl
 
-#: What is to be said where Triton cannot make them.
+#: Consequence that the warning names where Triton cannot compile these kernels.
 SLOW = "tokens of expert_parallel become rows of bytes by several kernels"
 
 
@@ -30,8 +30,8 @@ def _pack_kernel(
     elements = tl.load(x + token * D + columns, mask=mask, other=0.0)
     if IS_FP8:
         wide = elements.to(tl.float32)
-        # As integers, magnitudes have an order in which NaN is the largest.
-        bits = tl.maximum(tl.max(wide.to(tl.int32, bitcast=True) & 0x7FFFFFFF, 0), 0x2B8CBCCC)  # 1e-12
+        # Bit patterns of magnitudes are ordered as integers, with NaN as the largest.
+        bits = tl.maximum(tl.max(wide.to(tl.int32, bitcast=True) & 0x7FFFFFFF, 0), 0x2B8CBCCC)  # the bits of 1e-12
         exponent = (bits >> 23) - 8 + ((bits & 0x7FFFFF) > 0x600000).to(tl.int32)  # 448 is 1.75 * 2^8
         is_finite = bits < 0x7F800000
         scale = tl.where(is_finite, exponent << 23, 0x7FC00000).to(tl.float32, bitcast=True)
@@ -63,14 +63,14 @@ def _unpack_kernel(data, scales, weights, result, out_weights, D, units, K, IS_F
 
 
 def check() -> None:
-    """Raises what Triton does where it cannot compile, as on GPUs without e4m3."""
+    """Compiles the kernels, and raises Triton's error if that fails, as on GPUs without e4m3."""
     tokens = torch.empty(1, 48, device="cuda", dtype=torch.uint8)
     pack(torch.ones(1, 16, device="cuda", dtype=torch.bfloat16), tokens, (16, 32, 32), True, None, None, None)
     unpack(tokens, 16, (16, 32, 32), True, 0)
 
 
 def _views(tokens: torch.Tensor, D: int, layout: Tuple[int, int, int], is_fp8: bool) -> Tuple[torch.Tensor, ...]:
-    """Data, scales, experts and weights of rows of bytes: where each begins."""
+    """Views of the data, scales, experts and weights in rows of bytes, which begin at their first element."""
     data = tokens[:, :D].view(torch.float8_e4m3fn) if is_fp8 else tokens[:, : 2 * D].view(torch.bfloat16)
     words = tokens.view(torch.int32)
     scales, weights = words.view(torch.float32)[:, layout[0] // 4 :], words.view(torch.float32)[:, layout[2] // 4 :]
@@ -86,7 +86,7 @@ def pack(
     weights: Optional[torch.Tensor],
     rows: Optional[torch.Tensor],
 ) -> None:
-    """Writes `tokens` u8 [R, bytes]; `layout` has the first bytes of the scale, of the experts and of the weights."""
+    """Writes `tokens` u8 [R, bytes]. `layout` holds the byte offsets of the scale, of the experts and of the weights."""
     if tokens.shape[0] == 0:
         return
     data, scales, out_ids, out_weights = _views(tokens, x.shape[1], layout, is_fp8)
@@ -100,7 +100,7 @@ def pack(
 
 
 def unpack(tokens: torch.Tensor, D: int, layout: Tuple[int, int, int], is_fp8: bool, k: int) -> Tuple[torch.Tensor, torch.Tensor]:
-    """bf16 [R, D] and f32 [R, k]."""
+    """The tokens bf16 [R, D], and the weights f32 [R, k]."""
     R, width = tokens.shape
     result = torch.empty(R, D, dtype=torch.bfloat16, device=tokens.device)
     out_weights = torch.empty(R, k, dtype=torch.float32, device=tokens.device)

@@ -28,16 +28,16 @@ _NAME = "_to_fp8_rowwise_then_scaled_grouped_mm"
 
 
 def patch(*, recipe: recipes.Recipe = "auto") -> None:
-    """Replaces the function through which torchao's modules multiply groups of rows in FP8 with rowwise
-    scales, by grouped_mm with that recipe. Patching twice is the same as once, and `unpatch` takes it back.
-    `bias` and `out_dtype` of torch's grouped matmul, which torchao's wrapper of weights drops, count.
+    """Makes torchao's modules multiply groups of rows by grouped_mm with this recipe.
 
-    Groups may then have any size, and nothing is padded, whatever the configuration says. Inputs in float32
-    are rounded to bfloat16 before they are quantized. The configuration's float8_dtype must be the e4m3 of the
-    device, as it is by default: float8_e4m3fnuz on gfx942 (MI300), else float8_e4m3fn.
+    It replaces torchao's function for FP8 with rowwise scales. Patching twice equals patching once, and `unpatch` undoes it. The
+    arguments `bias` and `out_dtype` of torch's grouped matmul, which torchao's wrapper of weights ignores, take effect.
 
-    Raises ImportError if torchao is absent or has no such function (0.18 has), and ValueError for a recipe that
-    is not known.
+    Groups may have any size, and nothing is padded, regardless of the configuration. Inputs in float32 are rounded to
+    bfloat16 before they are quantized. The configuration's float8_dtype must be the e4m3 type of the device, which is the
+    default: float8_e4m3fnuz on gfx942 (MI300), else float8_e4m3fn.
+
+    Raises ImportError if torchao is absent or lacks that function (0.18 has it), and ValueError for an unknown recipe.
     """
     recipes.check("fp8moe.torch.torchao.patch", recipe)
     try:
@@ -56,7 +56,7 @@ def patch(*, recipe: recipes.Recipe = "auto") -> None:
     _replaced.extend((owner, _NAME, getattr(owner, _NAME)) for owner in owners)
     for owner in owners:
         setattr(owner, _NAME, function)
-    with contextlib.suppress(ImportError):  # torchao imports it with its first conversion
+    with contextlib.suppress(ImportError):  # torchao imports this module at its first conversion
         importlib.import_module("torchao.prototype.moe_training.tensor")
     wrapper = getattr(sys.modules.get("torchao.prototype.moe_training.tensor"), "Float8TrainingWeightWrapperTensor", None)
     if wrapper is not None and "__torch_function__" in vars(wrapper):
@@ -65,12 +65,12 @@ def patch(*, recipe: recipes.Recipe = "auto") -> None:
         wrapper.__torch_function__ = classmethod(functools.partial(_grouped_mm_of_wrapper, original.__func__))
 
 
-#: Owner, name and what was there before.
+#: Owner, name and original value of each replaced attribute.
 _replaced: List[Tuple[Any, str, Any]] = []
 
 
 def unpatch() -> None:
-    """Gives torchao its own functions back."""
+    """Restores torchao's own functions."""
     while _replaced:
         owner, name, original = _replaced.pop()
         setattr(owner, name, original)
@@ -79,7 +79,7 @@ def unpatch() -> None:
 def _grouped_mm_of_wrapper(
     original: Any, cls: Any, func: Any, types: Any, args: Tuple[Any, ...] = (), kwargs: Optional[Dict[str, Any]] = None
 ) -> Any:
-    """torchao's, which leaves `bias` and `out_dtype` of torch's grouped matmul out, and takes `offs` by name only."""
+    """The wrapper's function. torchao's original ignores `bias` and `out_dtype` of torch's grouped matmul, and takes `offs` by name only."""
     kwargs = dict(kwargs or {})
     if func.__name__ not in ("_grouped_mm", "grouped_mm"):
         return original(cls, func, types, args, kwargs)
@@ -107,7 +107,7 @@ def _fp8_grouped_mm(
     *,
     recipe: recipes.Recipe = "auto",
 ) -> torch.Tensor:
-    """grouped_mm with torchao's signature."""
+    """grouped_mm with the signature of torchao's function."""
     expected = _constant_e4m3(A.device.type, A.device.index or 0)
     if float8_dtype != expected:
         raise ValueError(
@@ -123,13 +123,15 @@ def _fp8_grouped_mm(
     return result if out_dtype is None else result.to(out_dtype)
 
 
-#: Runs while Dynamo traces.
+#: e4m3_of for traced code: it runs while Dynamo traces.
 _constant_e4m3 = assume_constant_result(e4m3_of)
 
 
 def find_weights(module: torch.nn.Module) -> Optional[Tuple[str, List[torch.Tensor]]]:
-    """The recipe and the weights [E, K, N] that `module` itself has, if torchao has converted them and calls `patch`'s
-    function. Parameters are taken for [E, N, K], as torchao's own kernels need them."""
+    """The recipe and the weights [E, K, N] of `module` itself, if torchao has converted them and `patch` is active.
+
+    Parameters are assumed to be [E, N, K], as torchao's own kernels require.
+    """
     tensors = sys.modules.get("torchao.prototype.moe_training.tensor")
     function: Any = getattr(sys.modules.get("torchao.prototype.moe_training.fp8_grouped_mm"), _NAME, None)
     if tensors is None or not is_patched():
@@ -149,9 +151,9 @@ def is_patched() -> bool:
 
 
 def unwrap(module: torch.nn.Module) -> None:
-    """Takes back torchao's conversion of the experts of `module`, which are multiplied in bf16 then."""
+    """Undoes torchao's conversion of the experts of `module`, which then multiply in bf16."""
     tensors = sys.modules["torchao.prototype.moe_training.tensor"]
     for parameter in list(module.parameters(recurse=False)):
         if isinstance(parameter, tensors.Float8TrainingWeightWrapperTensor) and parameter.dim() == 3:
             plain = torch.nn.Parameter(parameter._data.detach(), requires_grad=parameter.requires_grad)
-            torch.utils.swap_tensors(parameter, plain)  # the same object, which an optimizer may have
+            torch.utils.swap_tensors(parameter, plain)  # keeps the object, which an optimizer may hold

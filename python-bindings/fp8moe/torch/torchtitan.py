@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Experts of torchtitan's models in FP8, as one of its overrides: on its command line
+"""Experts of torchtitan's models in FP8, as one of its overrides. Its command line takes
 
     --override.imports fp8moe.torch.torchtitan.fp8_experts
 
@@ -36,8 +36,10 @@ __all__ = ["convert", "fp8_experts"]
 
 @override(target=GroupedExperts.Config, description="Multiply groups of tokens in FP8 with fp8moe.")
 def fp8_experts(config: Any, recipe: recipes.Recipe = "auto") -> Any:
-    """The configuration of experts whose grouped matmuls are those of fp8moe; of a subclass, too, as gpt-oss has one.
-    Groups may have any size, so the dispatcher of tokens stays as it is."""
+    """A configuration of experts whose grouped matmuls are fp8moe's. Subclasses of experts, as in gpt-oss, are supported.
+
+    Groups may have any size, so the dispatcher of tokens stays unchanged.
+    """
     recipes.check("fp8moe.torch.torchtitan.fp8_experts", recipe)
     return derive(config, _in_fp8(type(config)._owner).Config, recipe=recipe)
 
@@ -52,7 +54,7 @@ def convert(module: Any, recipe: recipes.Recipe = "auto") -> None:
 
 
 class _Watch(TorchFunctionMode):
-    """Sees what torch's grouped matmul is given, which does not run."""
+    """Records the weights that torch's grouped matmul gets, and does not run it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,8 +71,10 @@ class _Watch(TorchFunctionMode):
 
 
 def _takes_stored(experts: Any) -> bool:
-    """Whether `_grouped_mm` of these experts is given weights as they are stored, [E, N, K], and transposes them itself: it is asked,
-    as shapes of square matrices do not say so."""
+    """Whether `_grouped_mm` of these experts gets weights as they are stored, [E, N, K], and transposes them itself.
+
+    A trial call decides, because shapes of square matrices do not tell.
+    """
     module = object.__new__(experts)
     torch.nn.Module.__init__(module)
     rows, weights = (torch.empty(shape, dtype=torch.bfloat16, device="meta") for shape in ((8, 16), (2, 32, 16)))
@@ -79,7 +83,7 @@ def _takes_stored(experts: Any) -> bool:
     try:
         with torch.no_grad(), watch:
             experts._grouped_mm(module, A=rows, B_t=weights, offs=offsets)
-    except Exception:  # whatever it does with what it was not given
+    except Exception:  # the module lacks its parameters, so anything may fail
         pass
     return watch.shape == (2, 16, 32)
 
@@ -98,7 +102,7 @@ def _in_fp8(experts: Any) -> Any:
             self.fp8moe_recipe = config.recipe
 
         def fp8moe_weights(self) -> List[torch.Tensor]:
-            """Returns the weights that `_grouped_mm` is called with (fp8moe.torch.prepare); gate and up in one are [E, 2, F, D] or [E, F, 2, D]."""
+            """The weights that `_grouped_mm` gets, for fp8moe.torch.prepare. A fused gate and up is stored as [E, 2, F, D] or [E, F, 2, D]."""
             matrices = [weights for weights in self.parameters(recurse=False) if weights.dim() in (3, 4)]
             return [weights.flatten(1, -2).transpose(-2, -1) for weights in matrices]
 
@@ -107,7 +111,7 @@ def _in_fp8(experts: Any) -> Any:
             return grouped_mm(A, weights, offs, recipe=in_module(self._find_recipe(weights), self))
 
         def _find_recipe(self, weights: torch.Tensor) -> recipes.Recipe:
-            """Where a plan gave each of the weights its own, those of equal sizes have equal ones."""
+            """The recipe for these weights. If a plan gave each of the weights its own, the size identifies them."""
             if isinstance(self.fp8moe_recipe, str):
                 return cast(recipes.Recipe, self.fp8moe_recipe)
             sizes = [tuple(each.shape[-2:]) for each in self.fp8moe_weights()]

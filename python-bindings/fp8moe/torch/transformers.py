@@ -1,7 +1,7 @@
 # Part of the fp8moe project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Experts of models of transformers in FP8.
+"""Experts of transformers models in FP8.
 
     fp8moe.torch.transformers.register()
     model = AutoModelForCausalLM.from_pretrained(name, experts_implementation="fp8moe")
@@ -38,18 +38,17 @@ def register(
     fallback: Optional[Literal["bf16"]] = "bf16",
     keep: Optional[Literal["step"]] = None,
 ) -> None:
-    """Makes `experts_forward` with that recipe of grouped_mm an implementation of experts of that name, for
-    `experts_implementation=name`. Registering twice is the same as once.
+    """Registers `experts_forward` with this recipe as an implementation of experts, for `experts_implementation=name`.
 
-    On GPUs without kernels experts are multiplied in torch's bf16, and one line of the log says so. With `fallback=None`
-    recipes other than "auto" are an error there.
+    Registering twice equals registering once. On GPUs without kernels, experts multiply in torch's bf16, which is logged once. With
+    `fallback=None`, recipes other than "auto" raise an error there.
 
-    With `keep="step"` weights are quantized once between two steps of optimizers, for all microbatches, evaluation and decoding. Parameters must be in
-    bf16, and take two bytes more for each weight, or one with recipe "forward_only". It works in eager code and in torch.compile.
-    `quantize_weights` says which changes are seen.
+    `keep="step"` quantizes weights once between two optimizer steps, for all microbatches, evaluation and decoding. Parameters must
+    be bf16. The copies take two more bytes per weight, or one with recipe "forward_only". It works in eager code and under
+    torch.compile. `quantize_weights` says which changes of the weights are detected.
 
-    Raises ImportError if transformers is absent or has no such implementations (before 5.0),
-    and ValueError for a recipe that is not known, or another `keep`.
+    Raises ImportError if transformers is absent or has no such implementations (before 5.0), and ValueError for an unknown recipe
+    or another `keep`.
     """
     if name in recipes.MIXES:
         raise ValueError(f"fp8moe.torch.transformers.register: name is {name!r}, which is a recipe; pass recipe={name!r}")
@@ -65,7 +64,7 @@ def register(
         raise ImportError(
             f"fp8moe.torch.transformers needs transformers 5.0 or later, whose experts can be replaced ({error})"
         ) from error
-    # Its name is private: without it no call takes `moe`.
+    # This name is private in transformers. Without it no call uses `moe`.
     _default_gate[:] = [gate] if (gate := getattr(integration, "_default_apply_gate", None)) else []
     ALL_EXPERTS_FUNCTIONS.register(name, functools.partial(experts_forward, recipe=recipe, fallback=fallback, keep=keep))
 
@@ -83,20 +82,20 @@ def experts_forward(
     """Computes a module of experts, with its matmuls in FP8 where that is faster.
 
     Args:
-        self: the module, which transformers' decorator has described: weights `gate_up_proj` (or `up_proj`) and
-            `down_proj`, [E, out, in], or [E, in, out] where `is_transposed`; biases where `has_bias`.
-        hidden_states: [T, D]; bf16, or autocast is on.
-        top_k_index: [T, k], the experts of each token. Numbers from E on, which expert parallelism gives to
-            what other ranks have, count for nothing.
+        self: the module, as transformers' decorator describes it. Weights `gate_up_proj` (or `up_proj`) and `down_proj` are
+            [E, out, in], or [E, in, out] if `is_transposed`. There are biases if `has_bias`.
+        hidden_states: [T, D]; bf16, or any type under autocast.
+        top_k_index: [T, k], the experts of each token. Numbers from E on, which expert parallelism assigns to experts of
+            other ranks, do not contribute.
         top_k_weights: [T, k].
-        recipe: as for grouped_mm, unless the module has an attribute `fp8moe_recipe`, as a plan gives it: a recipe, or two.
+        recipe: as for grouped_mm. An attribute `fp8moe_recipe` of the module, set by a plan, overrides it: a recipe, or two.
         fallback, keep: as for `register`.
 
     Raises:
         ValueError: hidden_states are not bf16, and autocast is off. Others as grouped_mm.
 
     Returns:
-        [T, D], of the type of hidden_states. Sums have a fixed order, so the same input gives the same bits.
+        [T, D], of the type of hidden_states. Sums have a fixed order, so equal inputs give equal bits.
     """
     if hidden_states.dtype != torch.bfloat16 and not torch.is_autocast_enabled(hidden_states.device.type):
         raise ValueError(
@@ -111,7 +110,7 @@ def experts_forward(
     second = _find_operand(self, "down_proj", down, top_k_index.numel(), down_recipe, keep)
     parameters = getattr(self, up), self.down_proj
     finds_kept = bool(keep) and torch.compiler.is_compiling() and all(_may_keep(parameter) for parameter in parameters)
-    if finds_kept:  # as eager code, which has forms where they pay
+    if finds_kept:  # eager code quantizes where that pays
         chosen = zip((first, second), (up_recipe, down_recipe))
         finds_kept = all(uses_kept(top_k_index.numel(), weights, recipe) for weights, recipe in chosen)
     tokens = hidden_states, top_k_index, top_k_weights
@@ -129,12 +128,12 @@ def experts_forward(
     return unpermute(rows, routing, top_k_weights).to(hidden_states.dtype)
 
 
-#: The gate of modules that have none of their own, by `register`; Dynamo knows it by its identity.
+#: transformers' default gate, set by `register`. Dynamo recognizes it by identity.
 _default_gate: List[Any] = []
 
 
 def _may_take_moe(module: Any) -> bool:
-    """Whether `moe` computes what the module does: SwiGLU and no biases."""
+    """Whether the module computes what `moe` does: SwiGLU without biases."""
     if not module.has_gate or module.has_bias or getattr(module, "has_post_expert_norm", False) or not _default_gate:
         return False
     is_default = getattr(type(module), "_apply_gate", None) is _default_gate[0] and "_apply_gate" not in module.__dict__
@@ -144,30 +143,33 @@ def _may_take_moe(module: Any) -> bool:
 def _takes_moe(
     module: Any, x: torch.Tensor, chosen: torch.Tensor, weights: torch.Tensor, E: int, *matrices: Tuple[_Weights, recipes.Recipe], is_kept: bool
 ) -> bool:
-    """Whether this call runs programs of a whole layer (`moe`). Matmuls are called one by one in evaluation, with few rows, where FP8 pays
-    for no use, and where somebody looks at matmuls. So they are where these programs can neither be found nor compiled."""
+    """Whether this call runs the programs of a whole layer (`moe`).
+
+    Separate matmuls run in evaluation, with few rows, where FP8 pays for no use, and under `inspect`. They also run if the
+    programs can neither be found nor compiled.
+    """
     (gate_up, _), (down, _) = matrices
     if not torch.is_grad_enabled() or (not torch.compiler.is_compiling() and chosen.numel() < _LEAST_ROWS * E):
-        return False  # before anything that takes time of the host
+        return False  # before checks that take host time
     wanted = tuple(in_module(recipe, module) for _, recipe in matrices)
     return _may_take_moe(module) and fits_moe(x, chosen, weights, gate_up, down, wanted, is_kept)
 
 
 def _apply_gate(module: Any, rows: torch.Tensor) -> torch.Tensor:
-    # Inductor fuses the module's own.
+    # Under torch.compile, Inductor fuses the module's own gate.
     gate = find_gate(module) if rows.is_cuda and not torch.compiler.is_compiling() else None
     result: torch.Tensor = module._apply_gate(rows) if gate is None else gate(rows)
     return result
 
 
-#: What the code of a gate may name, so that nothing but these attributes decides its result.
+#: Names that the code of a gate may use, so that only these attributes determine its result.
 _LIMITS, _ALPHAS = ("limit", "swiglu_limit"), ("alpha", "swiglu_alpha")
 _KNOWN_NAMES = {"chunk", "clamp", "torch", "sigmoid", "F", "silu", "act_fn", *_LIMITS, *_ALPHAS}
 _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
 
 
 def find_gate(module: Any) -> Optional[SwiGLU]:
-    """The gate that the module computes, if there are kernels for it."""
+    """The SwiGLU that the module's gate computes; None if it computes something else."""
     code = getattr(getattr(module._apply_gate, "__func__", None), "__code__", None)
     if code is None or not _KNOWN_NAMES.issuperset(code.co_names):
         return None
@@ -186,7 +188,7 @@ def _is_silu(act: Any) -> bool:
 
 
 class _Attributes:
-    """All that a gate reads of its module. Those with equal numbers are equal: activations are SiLU."""
+    """The attributes that a gate reads from its module. Equal numbers make them equal, since the activation is always SiLU."""
 
     def __init__(self, limit: Optional[float], alpha: Optional[float], act_fn: Any) -> None:
         self.limit = self.swiglu_limit = limit
@@ -202,7 +204,7 @@ class _Attributes:
 
 @functools.lru_cache(maxsize=64)
 def _find_gate(function: Callable[..., torch.Tensor], attributes: _Attributes) -> Optional[SwiGLU]:
-    """The gate that gives what `function` gives, on numbers of which limits clamp half."""
+    """The SwiGLU that equals `function` on samples, half of which the limit clamps."""
     if attributes.limit is not None and not attributes.limit > 0:
         return None
     with unseen():
@@ -219,7 +221,7 @@ def _find_gate(function: Callable[..., torch.Tensor], attributes: _Attributes) -
 def _find_operand(
     module: Any, name: str, weights: torch.Tensor, rows: int, recipe: recipes.Recipe, keep: Optional[str]
 ) -> _Weights:
-    """The weights [E, K, N] of an eager call, or their forms where these are kept and pay."""
+    """The weights [E, K, N] for an eager call, or their cached quantized copies if these exist and pay."""
     if torch.compiler.is_compiling() or not (keep and _may_keep(getattr(module, name))):
         return weights
     if not pays_kept(rows, weights, recipe) or find_gathered(weights, forms_recipe(recipe)) is not None:
@@ -229,7 +231,7 @@ def _find_operand(
 
 
 def _may_keep(parameter: Any) -> bool:
-    """Tensors that are computed from parameters (adapters, casts) have no forms that are kept."""
+    """Whether a parameter's quantized copies may be cached. Tensors computed from parameters (adapters, casts) are never cached."""
     return type(parameter) is torch.nn.Parameter and parameter.is_contiguous() and parameter.dtype == torch.bfloat16
 
 
@@ -250,14 +252,14 @@ def _multiply(
 
 
 def _get_local(module: Any, name: str) -> torch.Tensor:
-    """[E, K, N] of this rank; gradients of DTensors are DTensors."""
+    """The weights [E, K, N] of this rank. Gradients of DTensors are DTensors."""
     return to_local("fp8moe.torch.transformers", _get_weights(module, name), getattr(module, "num_experts", None))
 
 
 def _find_recipes(
     module: Any, recipe: recipes.Recipe, device: torch.device, fallback: Optional[str]
 ) -> Tuple[recipes.Recipe, recipes.Recipe]:
-    """Returns the recipes of both matmuls in this call."""
+    """The recipes of both matmuls in this call."""
     if fallback == "bf16" and not has_kernels(device):
         return recipes.AUTO, recipes.AUTO
     first, second = recipes.for_each("fp8moe.torch.transformers", getattr(module, "fp8moe_recipe", recipe), 2)
@@ -265,7 +267,7 @@ def _find_recipes(
 
 
 def find_weights(module: torch.nn.Module) -> Optional[Tuple[Any, List[torch.Tensor]]]:
-    """The recipe and the weights [E, K, N] that `module` will multiply, if its experts are `experts_forward`."""
+    """The recipe and the weights [E, K, N] of `module`, if its experts use `experts_forward`."""
     registry = sys.modules.get("transformers.integrations.moe")
     if registry is None or not hasattr(module, "has_gate") or not hasattr(module, "is_transposed"):
         return None
@@ -278,7 +280,7 @@ def find_weights(module: torch.nn.Module) -> Optional[Tuple[Any, List[torch.Tens
 
 
 def find_layer(module: Any) -> bool:
-    """Whether calls of the module may run programs of a whole layer (`moe`), with many rows."""
+    """Whether calls of the module with many rows may run programs of a whole layer (`moe`)."""
     found = find_weights(module)
     if found is None or not _may_take_moe(module):
         return False
