@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence,
 from . import __version__, _advise, _inputs, _prepare_model, _safetensors
 from ._folder import write
 from ._library import Error
+from ._prepare_model import put_all, split
 from ._program import Program
 from .runtime import find_folders, load
 
@@ -97,10 +98,6 @@ def _count(text: str) -> int:
     raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 0 on")
 
 
-def _split(targets: Sequence[str]) -> List[str]:
-    return [chip for target in targets for chip in target.split(",")]
-
-
 def _compile(options: argparse.Namespace) -> None:
     from . import compiler
 
@@ -110,13 +107,13 @@ def _compile(options: argparse.Namespace) -> None:
         return
     _check_compile(options)
     module = _read_module(options.input)
-    targets = _split(options.target) or _default_target(module, options.default_target)
+    targets = split(options.target) or _default_target(module, options.default_target)
     words = {
         "optimize_layouts": options.optimize_layouts,
         "ptxas": options.ptxas,
         "tokens": options.tokens,
         "precision": compiler.Precision(options.precision_policy, options.precision_recipe,
-                                        _split(options.precision_filter), options.precision_for),
+                                        split(options.precision_filter), options.precision_for),
     }
     if options.emit:
         if len(targets) > 1:
@@ -210,7 +207,7 @@ def _report(options: argparse.Namespace) -> None:
     from . import compiler
 
     artifact = compiler.compile(
-        _read_module(options.input), _split(options.target), tokens=options.tokens, card=options.card
+        _read_module(options.input), split(options.target), tokens=options.tokens, card=options.card
     )
     if options.html:
         from . import _html_report
@@ -405,13 +402,9 @@ def _add_prepare(parser: argparse.ArgumentParser) -> None:
 
 
 def _prepare(options: argparse.Namespace) -> None:
-    from . import cache
-
     for text in options.sizes:
-        for chip in _split(options.target):
-            for request in _list_requests(options, _parse_sizes(options, text), chip):
-                print(f"{request.what} on {chip}:", flush=True)
-                print(f"  {cache.put(request, options.output)}", flush=True)
+        for chip in split(options.target):
+            put_all(_list_requests(options, _parse_sizes(options, text), chip), options.output)
 
 
 def _parse_sizes(options: argparse.Namespace, text: str) -> Tuple[int, int, int]:

@@ -77,13 +77,14 @@ def _digest_folders(folder: str) -> Iterator[str]:
 
 def _read(path: str) -> Entry:
     status = os.stat(path)
-    size = sum(os.lstat(os.path.join(path, name)).st_size for name in os.listdir(path))
+    files = [os.path.join(path, name) for name in os.listdir(path)]
+    size = sum(os.lstat(file).st_size for file in files)
     what = chip = ""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError), open(os.path.join(path, cache._ENTRY), encoding="utf-8") as file:
         about = json.load(file)
         what, chip = str(about["what"]), str(about["chip"])
     try:
-        require_own([path, *(os.path.join(path, name) for name in os.listdir(path))])
+        require_own([path, *files])
         damage = cache.find_damage(path)
     except Untrusted as error:
         damage = str(error)

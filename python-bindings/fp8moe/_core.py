@@ -290,8 +290,7 @@ class OpView(Operation):
     def _operand_optional(self, index: int) -> Optional[Value]:
         return next(iter(self._operands_of(index)), None)
 
-    def _operand_variadic(self, index: int) -> Tuple[Value, ...]:
-        return self._operands_of(index)
+    _operand_variadic = _operands_of
 
     def _result_one(self, index: int) -> Value:
         return _group(self.results, self.RESULT_KINDS, index)[0]

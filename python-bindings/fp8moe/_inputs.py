@@ -45,7 +45,7 @@ def random_inputs(
         open_dims = next(b.shape for b in program.inputs if b.name == each["input"])
         if each["input"] not in known and open_dims[each["dim"]] is None:
             extent = (tokens or 0) + int(np.prod(chosen[each["ends"]])) * (each["pad"] - 1)
-            chosen[each["input"]][each["dim"]] = _round_up(extent, each["pad"])
+            chosen[each["input"]][each["dim"]] = _tensors.round_up(extent, each["pad"])
     # Without open extents, groups divide the longest extent.
     rows = max((max(shape) for shape in chosen.values() if len(shape) > 1), default=tokens or 0)
     for buffer in program.inputs:
@@ -68,10 +68,6 @@ def random_inputs(
     return arrays
 
 
-def _round_up(value: int, multiple: int) -> int:
-    return -(-value // multiple) * multiple
-
-
 def _read_padded(program: Program) -> List[Any]:
     """Inputs with padded groups, from the manifest's decisions (docs/reference/manifest.md)."""
     with open(os.path.join(program._artifact.path, "manifest.json"), encoding="utf-8") as file:
@@ -87,7 +83,7 @@ def _clear_padding(array: Any, dim: int, pad: int, ends: Any) -> None:
     start = 0
     for length in np.diff(ends.reshape(-1), prepend=0):
         is_row[start : start + length] = True
-        start += _round_up(int(length), pad)
+        start += _tensors.round_up(int(length), pad)
     lines[~is_row] = 0
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import Any, List, Optional
+from typing import Any, Iterable, List, Optional
 
 from . import cache, programs, recipes
 from ._library import Error
@@ -46,11 +46,20 @@ def run(options: argparse.Namespace) -> None:
     from .torch._grouped_mm import chip_of
     from .torch._prepare import list_requests
 
-    chips = [chip for target in options.target for chip in target.split(",")] if options.target else [_find_chip(chip_of)]
-    for chip in chips:
-        for request in list_requests(model, chip, kept=options.kept, main_grad=options.main_grad):
-            print(f"{request.what} on {chip}:", flush=True)
-            print(f"  {cache.put(request, options.output)}", flush=True)
+    for chip in split(options.target or [_find_chip(chip_of)]):
+        put_all(list_requests(model, chip, kept=options.kept, main_grad=options.main_grad), options.output)
+
+
+def split(texts: Iterable[str]) -> List[str]:
+    """The values of an option that takes several, separated by commas, and may be repeated."""
+    return [part for text in texts for part in text.split(",")]
+
+
+def put_all(requests: Iterable[cache.Request], folder: Optional[str]) -> None:
+    """Compiles artifacts into a folder, and prints where each is."""
+    for request in requests:
+        print(f"{request.what} on {request.chip}:", flush=True)
+        print(f"  {cache.put(request, folder)}", flush=True)
 
 
 def _find_chip(chip_of: Any) -> str:

@@ -9,7 +9,6 @@ import collections
 import contextlib
 import functools
 import json
-import keyword
 import operator
 import struct
 import sys
@@ -165,15 +164,11 @@ class _TorchCall:
             for buffer in call.outputs
         ]
         #: For each output, a function that allocates it, valid on any current device.
-        self._makes = self._partials(_tensors.torch_allocator(torch, device))
+        self.makes = self._partials(_tensors.torch_allocator(torch, device))
         self.run = self._make_run(torch)
 
     def _partials(self, make: Callable[[Any, Any, Any], Any]) -> Tuple[Callable[[], Any], ...]:
         return tuple(functools.partial(make, *layout) for layout in self.layouts)
-
-    def make(self, index: int) -> Any:
-        """Allocates one output."""
-        return self._makes[index]()
 
     def _make_run(self, torch: Any) -> Callable[..., Any]:
         """A function that launches the call in the current stream.
@@ -188,7 +183,7 @@ class _TorchCall:
         layout = (workspace_bytes + align - 1,), (1,), torch.uint8
         make_local, get_device = _tensors.torch_local_allocator(torch, device)
         # Allocators of the outputs and of the workspace. `local` is faster, but allocates on the current device only.
-        elsewhere = self._makes, functools.partial(_tensors.torch_allocator(torch, device), *layout)
+        elsewhere = self.makes, functools.partial(_tensors.torch_allocator(torch, device), *layout)
         local = self._partials(make_local), functools.partial(make_local, *layout)
         # Returns the address of a GPU's current stream by device index; None on the CPU.
         get_stream = None if device.type == "cpu" else _tensors.torch_stream(torch)
@@ -207,7 +202,7 @@ class _TorchCall:
             if workspace_bytes:  # this reference keeps the memory until the launch is enqueued
                 workspace = make_workspace()
                 address = address_of(workspace)
-                address += -address % align
+                address = _tensors.round_up(address, align)
             stream = get_stream(ordinal) if get_stream else 0
             block = pack(call_address, address, workspace_bytes, stream, *inputs, *map(address_of, results))
             if call.run_block(block, block_bytes):
@@ -278,11 +273,10 @@ class Program:
         self._output_names = [buffer.name for buffer in self.outputs]
         #: How messages name each input.
         self._input_words = [f"input '{name}'" for name in self._input_names]
-        fields = tuple(_identifier(buffer.name) for buffer in self.outputs)
-        self._make_result: Callable[[Sequence[Any]], Any] = _outputs_type(fields)._make
+        self._make_result: Callable[[Sequence[Any]], Any] = _outputs_type(tuple(self._output_names))._make
 
     def __reduce__(self) -> Any:
-        return _program_of, (self._artifact, self.name)
+        return operator.methodcaller("program", self.name), (self._artifact,)
 
     def __repr__(self) -> str:
         def show(buffer: Buffer) -> str:
@@ -383,7 +377,7 @@ class Program:
         for i, (buffer, layout) in enumerate(zip(entry.call.outputs, entry.layouts)):
             result = given.get(buffer.name)
             if result is None:
-                result = entry.make(i)
+                result = entry.makes[i]()
             elif not isinstance(result, tensor_type):
                 return None
             elif (
@@ -548,7 +542,7 @@ class Program:
         if device is not None:
             memory = _tensors.torch_empty("U8", (call.workspace_bytes + call.workspace_align - 1,), (1,), device)
             address: int = memory.data_ptr()
-            return memory, address + -address % call.workspace_align
+            return memory, _tensors.round_up(address, call.workspace_align)
         if self.device.kind == "cpu":
             memory = _tensors.numpy_bytes(call.workspace_bytes, call.workspace_align)
             return memory, memory.ctypes.data
@@ -576,14 +570,9 @@ def _torch_stream(stream: Any, device: Any) -> Iterator[int]:
         yield stream.cuda_stream
 
 
-def _program_of(artifact: Any, name: str) -> Program:
-    program: Program = artifact.program(name)
-    return program
-
-
 @functools.lru_cache(maxsize=None)
 def _outputs_type(fields: Tuple[str, ...]) -> Any:
-    """The named tuple of a call's results, shared by programs with equal outputs."""
+    """The named tuple of a call's results, shared by programs with equal outputs. Names that no field can have become _0, _1, ..."""
     outputs: Any = collections.namedtuple("Outputs", fields, rename=True)  # type: ignore[misc]
 
     def reduce(self: Any) -> Any:
@@ -633,9 +622,3 @@ def _check_spec(spec: TensorSpec, what: str) -> _tensors.View:
         known = ", ".join(DTYPE_CODES)
         raise InvalidArgumentError(f"{what}: unknown dtype {spec.dtype!r}; the dtypes are {known}")
     return _tensors.View(None, shape, strides, spec.dtype, device=None)
-
-
-def _identifier(name: str) -> str:
-    """A name that a named tuple accepts; others become _0, _1, ..."""
-    usable = name.isidentifier() and not keyword.iskeyword(name)
-    return name if usable and not name.startswith("_") else "_"

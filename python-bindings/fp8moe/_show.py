@@ -91,8 +91,8 @@ class Picture:
             width = max(len(cell) for row in table for cell in row) + 2
             lines.append("  " + self._caption())
             lines += ["  " + "".join(cell.rjust(width) for cell in row) for row in table]
-        if self._order():
-            lines.append("  " + self._order())
+        if order := self._order():
+            lines.append("  " + order)
         return "\n".join(lines)
 
     __repr__ = __str__

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, NamedTuple, Optional, Sequence, Tuple
 
 from ._library import DTYPE_CODES, Error, InvalidArgumentError
 
@@ -120,6 +120,10 @@ def is_torch(tensor: Any) -> bool:
 def is_numpy(tensor: Any) -> bool:
     numpy: Any = sys.modules.get("numpy")
     return numpy is not None and isinstance(tensor, numpy.ndarray)
+
+
+def round_up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple
 
 
 def row_major(shape: Sequence[int]) -> Tuple[int, ...]:

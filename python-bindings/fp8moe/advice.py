@@ -23,7 +23,7 @@ from .attributes import Precision
 from .compiler import require_modelled
 from .ir import Module
 from .linear_programs import SHARED_INPUTS
-from .recipes import ROOT, USES
+from .recipes import ROOT, USES, merge_name
 
 __all__ = ["Advice", "Matmul", "MatmulAdvice", "advise", "find_matmuls"]
 
@@ -232,9 +232,8 @@ def _merge_layers(matmuls: Iterable[Matmul], filters: Sequence[str]) -> Iterator
     """Merges layers of equal sizes into one, with `*` for layer numbers. Also yields the name of its first layer."""
     merged: Dict[Tuple[Any, ...], List[Matmul]] = {}
     for m in matmuls:
-        pattern = re.sub(r"(?<=\.)\d+(?=\.)", "*", m.name)
         matched = tuple(text in m.name for text in filters)
-        merged.setdefault((pattern, m.N, m.K, m.experts, matched), []).append(m)
+        merged.setdefault((merge_name(m.name), m.N, m.K, m.experts, matched), []).append(m)
     for (pattern, n, k, experts, _), same in merged.items():
         count = sum(m.count for m in same)
         name = pattern if len(same) > 1 else same[0].name

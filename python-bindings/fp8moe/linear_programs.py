@@ -12,13 +12,11 @@ from typing import Dict, FrozenSet, Iterable, List, Tuple
 
 from . import programs
 from .cache import Request
+from .recipes import USES
 
 __all__ = [
     "ROWS_MULTIPLE", "SHARED_INPUTS", "USES", "linear", "linear_input", "linear_input_request", "linear_request", "list_bf16_uses", "list_linear",
 ]  # fmt: skip
-
-#: The matmuls of a layer, as recipes name them.
-USES: Tuple[str, ...] = ("forward", "grad_x", "grad_weights")
 
 #: Rows are padded to this multiple, because the FP8 gradient of the weights loads 16 bytes along them.
 ROWS_MULTIPLE = 16

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import operator
 import re
-from typing import Any, Callable, Dict, List, Literal, Mapping, NamedTuple, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Literal, Mapping, NamedTuple, Sequence, Tuple, get_args
 
 from . import recipes
 from ._library import UnsupportedError
@@ -23,13 +23,15 @@ __all__ = [
     "list_adding", "list_programs",
 ]  # fmt: skip
 
+
+def name_bf16_uses(recipe: str) -> Tuple[str, ...]:
+    """The matmuls that stay in bf16 with this recipe, or with BF16."""
+    return tuple(use for use, is_fp8 in zip(recipes.USES, recipes.MIXES[recipe]) if not is_fp8)
+
+
 #: For each recipe, the matmuls that stay in bf16 (docs/users/pytorch.md). Other matmuls quantize their operands to e4m3, with
 #: power-of-two scales along the contracted dimension.
-RECIPES: Dict[str, Tuple[str, ...]] = {
-    "rowwise": (),
-    "rowwise_bf16_grad_weights": ("grad_weights",),
-    "forward_only": ("grad_x", "grad_weights"),
-}
+RECIPES: Dict[str, Tuple[str, ...]] = {name: name_bf16_uses(name) for name in get_args(recipes.KernelRecipe)}
 
 #: Name of the unquantized programs. RECIPES does not contain it.
 BF16: Literal["bf16"] = "bf16"
@@ -218,7 +220,7 @@ def bf16_grouped_mm(K: int, N: int, E: int, *, weights: str = "NK") -> str:
 
 def list_adding(recipe: str) -> Tuple[str, ...]:
     """Names of the programs of `add_grad_weights`."""
-    return ("add_grad_weights", "add_grad_weights_from_columns")[: 1 if RECIPES[recipe] else 2]
+    return ("add_grad_weights", "add_grad_weights_from_columns")[: 1 if name_bf16_uses(recipe) else 2]
 
 
 def list_programs(K: int, N: int, E: int, recipe: str, *, kept: bool = False) -> Tuple[str, ...]:
@@ -241,11 +243,6 @@ def check_recipe(function: str, recipe: str) -> None:
     """Raises ValueError, naming `function`, if the recipe is unknown."""
     if not isinstance(recipe, str) or recipe not in RECIPES:
         raise ValueError(f"{function}: recipe is {recipe!r}, expected one of {', '.join(RECIPES)}")
-
-
-def name_bf16_uses(recipe: str) -> Tuple[str, ...]:
-    """The matmuls that stay in bf16 with this recipe, or with BF16."""
-    return ("forward", "grad_x", "grad_weights") if recipe == BF16 else RECIPES[recipe]
 
 
 #: Names, in the IR, of the tensors that one program returns and another takes.
@@ -440,7 +437,8 @@ def bf16_grouped_mm_request(K: int, N: int, E: int, chip: str, *, weights: str =
 
 
 def add_grad_weights_request(K: int, N: int, E: int, chip: str, *, weights: str = "NK", recipe: str = "rowwise") -> Request:
-    """Cache request for the artifact of `add_grad_weights`."""
+    """Cache request for the artifact of `add_grad_weights`. With BF16, it is that of another recipe with this gradient in bf16."""
+    recipe = "rowwise_bf16_grad_weights" if recipe == BF16 else recipe
     return _make_request(add_grad_weights, K, N, E, chip, weights, recipe, least_n=16)
 
 

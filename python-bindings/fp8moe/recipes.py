@@ -13,7 +13,7 @@ import functools
 import json
 import os
 import re
-from typing import Any, Dict, List, Literal, Mapping, NamedTuple, NewType, Optional, Sequence, Tuple, Union, cast
+from typing import Any, Dict, Literal, Mapping, NamedTuple, NewType, Optional, Sequence, Tuple, Union, cast
 
 __all__ = [
     "AUTO", "CARDS", "FILE", "MIXES", "USES", "Card", "FP8Rows", "KernelRecipe", "LinearRecipe", "Mix", "Ranges", "Recipe", "check", "describe", "find_card",
@@ -54,6 +54,12 @@ MIXES: Dict[str, Tuple[bool, bool, bool]] = {
 
 #: Name, in plans and advice, of a layer that is the whole model.
 ROOT = "the model"
+
+
+def merge_name(name: str) -> str:
+    """The name of a layer with `*` for numbers of layers."""
+    return re.sub(r"(?<=\.)\d+(?=\.)", "*", name)
+
 
 #: File of an artifact that holds the result of `predict`.
 FILE = "recipes.json"
@@ -140,7 +146,7 @@ def for_each(function: str, recipe: Union[Recipe, Sequence[Recipe]], count: int)
 # --- What the compiler predicts -------------------------------------------------------
 
 #: Row counts that predictions are computed for: four per octave.
-_ASKED: Tuple[int, ...] = tuple(max(16, round(2 ** (i / 4) / 16) * 16) for i in range(16, 81, 1))
+_ASKED: Tuple[int, ...] = tuple(dict.fromkeys(max(16, round(2 ** (i / 4) / 16) * 16) for i in range(16, 81)))
 
 
 def _choose_least(choices: Sequence[Tuple[int, bool]]) -> Optional[int]:
@@ -166,10 +172,9 @@ def predict(K: int, N: int, E: int, chip: str, card: str = "") -> Dict[str, FP8R
     """
     from . import advice
 
-    asked = list(dict.fromkeys(_ASKED))
-    choices = advice.decide_rows(advice.Matmul("experts", N, K, E), asked, chip, card)
+    choices = advice.decide_rows(advice.Matmul("experts", N, K, E), _ASKED, chip, card)
     return {
-        kind: FP8Rows(*(_choose_least([(rows, choices[kind, use, rows]) for rows in asked]) for use in USES))
+        kind: FP8Rows(*(_choose_least([(rows, choices[kind, use, rows]) for rows in _ASKED]) for use in USES))
         for kind in ("call", "kept")
     }
 
@@ -201,5 +206,4 @@ def read(folder: str) -> Optional[Mapping[str, Dict[str, FP8Rows]]]:
 
 def find_card(name: str, known: Sequence[str]) -> str:
     """The card in `known` that matches a device name; the first one if none matches."""
-    fitting: List[str] = [card for card in known if re.search(rf"\b{CARDS.get(card, card)}\b", name)]
-    return fitting[0] if fitting else next(iter(known))
+    return next((card for card in known if re.search(rf"\b{CARDS.get(card, card)}\b", name)), known[0])

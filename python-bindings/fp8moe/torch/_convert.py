@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Literal, Mapping, Optional, Sequence, Set, Tuple, get_args
 
@@ -60,7 +59,7 @@ class Conversion:
     def __str__(self) -> str:
         merged: Dict[Tuple[Any, ...], int] = {}
         for layer in self.layers:
-            key = (_merge_name(layer.name), f"{layer.N} x {layer.K}", layer.recipe, layer.reason)
+            key = (recipes.merge_name(layer.name), f"{layer.N} x {layer.K}", layer.recipe, layer.reason)
             merged[key] = merged.get(key, 0) + 1
         rows = [("layer", "count", "N x K", "recipe", "why")]
         rows += [(name, str(count), size, recipe, why) for (name, size, recipe, why), count in merged.items()]
@@ -171,13 +170,12 @@ def find_reasons(model: torch.nn.Module, filter: Optional[Filter] = None, least_
 
 def _why_not(module: torch.nn.Linear, name: str, filter: Optional[Filter], least_width: int) -> Optional[str]:
     N, K = local_shape(module.weight)
-    odd = why_not_widths(N, K)
-    if odd:
+    if odd := why_not_widths(N, K):
         return odd
     if filter is not None:
         return None if filter(module, name) else "by the filter"
-    if why_not_name(name):
-        return why_not_name(name)
+    if why := why_not_name(name):
+        return why
     if min(N, K) < least_width:
         return f"narrower than {least_width}, unless `tokens` or a filter take it"
     return None
@@ -263,9 +261,9 @@ def _choose(
         return {name: ("bf16", "as asked for") for name, _, _ in layers}
     # Equal names, apart from layer numbers, and equal sizes are decided once. Siblings are decided together.
     advised = fp8moe.advise([(name or recipes.ROOT, N, K) for name, N, K in layers], tokens, target).list_uses()
-    lines = {(_merge_name(matmul.name), matmul.N, matmul.K): of_matmul for matmul, of_matmul in advised.items()}
+    lines = {(recipes.merge_name(matmul.name), matmul.N, matmul.K): of_matmul for matmul, of_matmul in advised.items()}
     among: Sequence[recipes.LinearRecipe] = [recipe] if recipe else get_args(recipes.KernelRecipe)
-    return {name: _choose_and_explain(lines[_merge_name(name or recipes.ROOT), N, K], among) for name, N, K in layers}
+    return {name: _choose_and_explain(lines[recipes.merge_name(name or recipes.ROOT), N, K], among) for name, N, K in layers}
 
 
 def choose_recipe(lines: Sequence[Any], among: Sequence[recipes.LinearRecipe] = get_args(recipes.KernelRecipe)) -> recipes.LinearRecipe:
@@ -288,8 +286,3 @@ def _choose_and_explain(lines: Sequence[Any], among: Sequence[recipes.LinearReci
     if best == "bf16":
         return best, f"{min(map(predict, among)):.0f} us in FP8, {predict('bf16'):.0f} us in bf16, predicted"
     return best, f"{predict(best):.0f} us, {predict('bf16'):.0f} us in bf16, predicted"
-
-
-def _merge_name(name: str) -> str:
-    """The name with `*` for layer numbers, as `advise` prints it."""
-    return re.sub(r"(?<=\.)\d+(?=\.)", "*", name)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from typing import Any, Callable, List, MutableMapping, NamedTuple, Optional, Sequence, Set, Tuple, Union
+from typing import Any, Callable, List, MutableMapping, NamedTuple, Sequence, Set, Tuple, Union
 
 import torch
 import torch.distributed as dist

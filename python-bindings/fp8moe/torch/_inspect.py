@@ -512,7 +512,7 @@ _HEAD = ("layer", "operand", "amax", "scales", "underflow", "saturated", "SQNR d
 
 def _row(record: Record) -> Tuple[str, ...]:
     amax, *scales = ("" if number is None else f"{number:.3g}" for number in _find_extremes(record).values())
-    least = [(math.isnan(db) and -math.inf or db, g) for g, db in enumerate(record.sqnr_db_of_expert) if db is not None]
+    least = [(-math.inf if math.isnan(db) else db, g) for g, db in enumerate(record.sqnr_db_of_expert) if db is not None]
     return (
         record.layer,
         record.operand,

@@ -8,11 +8,13 @@ Each rank multiplies its local part, with programs for the local sizes. The coll
 
 from __future__ import annotations
 
+import math
 from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
 
+from .._tensors import row_major
 from ._linear import Linear, is_in_fp8, multiply_local
 
 
@@ -48,7 +50,7 @@ def multiply_sharded(layer: Linear, x: torch.Tensor) -> torch.Tensor:
         local_bias,
         decided=True,
     )
-    return DTensor.from_local(y, weight.device_mesh, placed.y, run_check=False, shape=torch.Size(shape), stride=_dense(shape))
+    return DTensor.from_local(y, weight.device_mesh, placed.y, run_check=False, shape=torch.Size(shape), stride=row_major(shape))
 
 
 def _place_all(x: Any, weight: Any, bias: Any) -> Optional[_Placed]:
@@ -82,10 +84,7 @@ def _place(of_weight: Any, of_x: Any, last: int) -> Optional[Tuple[Any, ...]]:
 
 def _is_in_fp8(layer: Linear, x: Any, weight: Any, placed: _Placed) -> bool:
     """Whether the layer multiplies in FP8. All ranks must agree, as collectives follow, so only global numbers count."""
-    N, K = weight.shape
-    rows = 1
-    for size in x.shape[:-1]:
-        rows = rows * size
+    (N, K), rows = weight.shape, math.prod(x.shape[:-1])
     mesh = weight.device_mesh
     for dim, (of_weight, of_x) in enumerate(zip(weight.placements, placed.x)):
         size = mesh.size(dim)
@@ -110,11 +109,3 @@ def _divide(size: int, ranks: int) -> int:
 
 def _redistribute(tensor: Any, placements: Sequence[Any]) -> Any:
     return tensor if tuple(tensor.placements) == tuple(placements) else tensor.redistribute(placements=placements)
-
-
-def _dense(shape: Sequence[int]) -> Tuple[int, ...]:
-    strides, size = [], 1
-    for extent in reversed(shape):
-        strides.append(size)
-        size = size * extent
-    return tuple(reversed(strides))

@@ -122,8 +122,7 @@ def _find_programs(call: Call, recipe: str) -> _Programs:
     suffix = ("_with_columns", "_from_columns") if has_columns else ("", "")
     adding = None
     if call.weights.requires_grad and torch.is_grad_enabled():
-        summed = "rowwise_bf16_grad_weights" if grad_weights == programs.BF16 else grad_weights
-        adding = list_adding_ops(K, N, E, call.layout, summed, chip)["add_grad_weights" + suffix[1]]
+        adding = list_adding_ops(K, N, E, call.layout, grad_weights, chip)["add_grad_weights" + suffix[1]]
     return _Programs(find(forward)["forward" + suffix[0]], find(grad_x)["grad_x"], adding)
 
 

@@ -34,8 +34,7 @@ def write_plan(title: str, matmuls: Sequence[PlannedMatmul], rules: Sequence[Tup
         sizes = " x ".join(str(size) for size in (matmul.experts, matmul.K, matmul.N) if size)
         uses = map(_say_use, matmul.decide(), matmul.bf16_us, matmul.fp8_us)
         table.add(matmul.name, matmul.count, sizes, matmul.rows, *uses, matmul.recipe, matmul.reason)
-    totals = [_total_us(matmul) for matmul in matmuls]
-    bf16, planned = sum(us for us, _ in totals), sum(us for _, us in totals)
+    bf16, planned = map(sum, zip((0.0, 0.0), *(matmul.total_us() for matmul in matmuls)))
     parts: List[object] = [paragraph("Predicted times of one call. A number behind a time is what FP8 gains over bf16.")]
     if planned:
         parts.append(paragraph(f"All layers: {bf16 / 1e3:.2f} ms in bf16, {planned / 1e3:.2f} ms as planned, {bf16 / planned:.2f}x as fast."))
@@ -53,19 +52,14 @@ def _say_use(is_fp8: bool, bf16: Optional[float], fp8: Optional[float]) -> Marku
     return Markup(f'<span class="good">{name}</span>') if is_fp8 else Markup(name)
 
 
-def _total_us(matmul: PlannedMatmul) -> Tuple[float, float]:
-    """Time of all layers in bf16, and as planned."""
-    return matmul.count * sum(us or 0.0 for us in matmul.bf16_us), matmul.count * matmul.planned_us()
-
-
 def _draw_times(matmuls: Sequence[PlannedMatmul]) -> Canvas:
-    shown = sorted(matmuls, key=lambda matmul: -_total_us(matmul)[0])[: 3 * _SHOWN]
+    shown = sorted(matmuls, key=lambda matmul: -matmul.total_us()[0])[: 3 * _SHOWN]
     canvas = Canvas(900, 40 + 34 * len(shown), "Time of all layers")
-    most = max([max(_total_us(matmul)) for matmul in shown]) or 1.0
+    most = max([max(matmul.total_us()) for matmul in shown]) or 1.0
     for number, matmul in enumerate(shown):
         y = 16 + 34 * number
         canvas.text(320, y + 16, matmul.name[-48:], "end", 11)
-        for row, (name, us) in enumerate(zip(("bf16", "planned"), _total_us(matmul))):
+        for row, (name, us) in enumerate(zip(("bf16", "planned"), matmul.total_us())):
             canvas.rect(330, y + 13 * row, 420 * us / most, 11, COLORS[0] if row else GREY)
             canvas.text(336 + 420 * us / most, y + 13 * row + 10, f"{us / 1e3:.2f} ms {name}", size=10)
     if len(matmuls) > len(shown):

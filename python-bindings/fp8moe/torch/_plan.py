@@ -64,8 +64,11 @@ class PlannedMatmul:
         ranges = recipes.parse(self.recipe)
         return (True, True, True) if ranges is None else ranges.decide(self.rows)
 
-    def planned_us(self) -> float:
-        return sum((fp8 if is_fp8 else bf16) or 0.0 for is_fp8, fp8, bf16 in zip(self.decide(), self.fp8_us, self.bf16_us))
+    def total_us(self) -> Tuple[float, float]:
+        """Predicted time of all `count` layers: in bf16, and as planned."""
+        planned = ((fp8 if is_fp8 else bf16) for is_fp8, fp8, bf16 in zip(self.decide(), self.fp8_us, self.bf16_us))
+        bf16, chosen = (sum(us or 0.0 for us in times) for times in (self.bf16_us, planned))
+        return self.count * bf16, self.count * chosen
 
 
 @dataclass
@@ -137,8 +140,7 @@ class Plan:
             cells = "".join(f"{cell:18}" for cell in _show_uses(matmul))
             why = f" ({matmul.reason})" if matmul.reason else ""
             lines.append(f"{matmul.name:{width}}  {matmul.count:6}  {sizes:>20}  {matmul.rows:6}  {cells}{matmul.recipe}{why}")
-        bf16 = sum(matmul.count * sum(us or 0.0 for us in matmul.bf16_us) for matmul in shown)
-        planned = sum(matmul.count * matmul.planned_us() for matmul in shown)
+        bf16, planned = map(sum, zip((0.0, 0.0), *(matmul.total_us() for matmul in shown)))
         if planned:
             lines.append(f"all layers: {bf16 / 1e3:.2f} ms in bf16, {planned / 1e3:.2f} ms as planned, {bf16 / planned:.2f}x as fast")
         lines += [*self._list_notes(), *(f"rule: {pattern} is {recipe}" for pattern, recipe in self.rules)]

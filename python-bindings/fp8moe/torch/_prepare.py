@@ -121,7 +121,7 @@ class _Need(NamedTuple):
         for recipe in self.list_recipes():
             requests.append(programs.grouped_mm_request(K, N, E, chip, weights=layout, recipe=recipe, kept=kept))
             if main_grad:
-                requests.append(programs.add_grad_weights_request(K, N, E, chip, weights=layout, recipe=_name_sum(recipe)))
+                requests.append(programs.add_grad_weights_request(K, N, E, chip, weights=layout, recipe=recipe))
         return requests
 
     def load(self, kept: bool, main_grad: bool) -> None:
@@ -129,7 +129,7 @@ class _Need(NamedTuple):
         sizes = self.K, self.N, self.E, self.layout
         for recipe in self.list_recipes():
             if main_grad:
-                list_adding_ops(*sizes, _name_sum(recipe), self.chip)
+                list_adding_ops(*sizes, recipe, self.chip)
             names = ["kept_grouped_mm", "quantize_weights"] if kept and recipe != programs.BF16 else ["grouped_mm"]
             if recipe == "rowwise":
                 names.append(f"{names[0]}_with_columns")
@@ -153,11 +153,6 @@ class _LayerNeed(NamedTuple):
     def load(self, kept: bool, main_grad: bool) -> None:
         for part, layout in list_layouts(*self.layouts).items():
             load_layer(part, (self.D, self.H, self.E), layout, *self.device)
-
-
-def _name_sum(recipe: str) -> str:
-    """The recipe of the add_grad_weights artifact that accompanies `recipe`."""
-    return "rowwise_bf16_grad_weights" if recipe == programs.BF16 else recipe
 
 
 _AnyNeed = Union[_Need, LinearNeed, _LayerNeed]

@@ -17,21 +17,18 @@ from typing import Optional, Tuple
 
 import torch
 
+from .._tensors import round_up
 from ._triton import find_kernels
 
 #: The largest e4m3 value, and the lower bound of the amax (Q2).
 FP8_MAX, LEAST_AMAX = 448.0, 1e-12
 
 
-def _round_up(number: int, multiple: int) -> int:
-    return (number + multiple - 1) // multiple * multiple
-
-
 def _layout(D: int, is_fp8: bool, ids: int, weights: int) -> Tuple[int, int, int, int]:
     """Byte offsets of the scale, of the experts and of the weights, and the size of a row."""
-    scale = _round_up(D if is_fp8 else 2 * D, 4)
+    scale = round_up(D if is_fp8 else 2 * D, 4)
     experts = scale + 4 * is_fp8
-    return scale, experts, experts + 4 * ids, _round_up(experts + 4 * ids + 4 * weights, 16)
+    return scale, experts, experts + 4 * ids, round_up(experts + 4 * ids + 4 * weights, 16)
 
 
 def pack(
