@@ -29,7 +29,7 @@ from .._library import UnsupportedError
 from . import _bf16
 from ._constant import assume_constant_result, forget_warnings, warn_once
 from ._grouped_mm import FIXED, Names, chip_of, find_layout, join_parts, list_ops, multiply, resolve, take_weights
-from ._ops import CUDAGRAPH_UNSAFE, TAGS, Formula, Op, find_asked
+from ._ops import CUDAGRAPH_UNSAFE, Formula, Op, define, find_asked
 from ._weights import QuantizedWeights
 
 _log = logging.getLogger("fp8moe")
@@ -419,13 +419,6 @@ def _fake_backward(
     grad_x = grad_y.new_empty(grad_y.shape[0], view_of(weights, where).shape[1]) if asks_x else grad_y.new_empty(0)
     grad_weights = torch.empty_strided(weights.shape, weights.stride(), dtype=weights.dtype, device=weights.device)
     return grad_x, grad_weights if asks_weights else grad_y.new_empty(0)
-
-
-def define(name: str, schema: str, run: Any, fake: Any, tags: Sequence[torch.Tag] = ()) -> None:
-    qualified = f"fp8moe::{name}"
-    torch.library.define(qualified, schema, tags=[*TAGS, *tags])
-    torch.library.impl(qualified, ("cpu", "cuda"), run)
-    torch.library.register_fake(qualified, fake)
 
 
 # A captured CUDA graph would keep reading the quantized weights of its capture, so the kept_ operators are unsafe there.

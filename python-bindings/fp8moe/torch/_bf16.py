@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import torch
 
-from ._ops import Formula
+from ._ops import Formula, define
 
 #: torch's kernels need row pitches that are multiples of 8 elements, 16 bytes.
 MULTIPLE = 8
@@ -38,10 +38,7 @@ def _make_result(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> tor
 
 
 # An operator, so that graphs do not contain the loop.
-_REFERENCE = "fp8moe::reference_grouped_mm"
-torch.library.define(_REFERENCE, "(Tensor a, Tensor b, Tensor offsets) -> Tensor", tags=[torch.Tag.pt2_compliant_tag])
-torch.library.impl(_REFERENCE, ("cpu", "cuda"), _reference_grouped_mm)
-torch.library.register_fake(_REFERENCE, _make_result)
+define("reference_grouped_mm", "(Tensor a, Tensor b, Tensor offsets) -> Tensor", _reference_grouped_mm, _make_result)
 
 
 def _grouped_mm(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:

@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 
 from .._library import Error
-from . import _auto, _ops, _wire
+from . import _ops, _wire
 from ._permute import Routing, _sum_slots, route
 
 #: Sizes of an exchange: i64 [2, ranks] on the host, tokens sent to and received from each rank; or one fixed number for all.
@@ -351,7 +351,7 @@ def _define(name: str, schema: str, run: Any, fake: Any, is_fixed: bool) -> None
     Dynamo must not trace its implementation: torch.compiler.disable(recursive=False) above it would only skip one frame.
     Sizes that are data change between steps, so a CUDA graph cannot capture that operator.
     """
-    _auto.define(name, schema, torch._disable_dynamo(run), fake, () if is_fixed else _ops.CUDAGRAPH_UNSAFE)
+    _ops.define(name, schema, torch._disable_dynamo(run), fake, () if is_fixed else _ops.CUDAGRAPH_UNSAFE)
 
 
 _INPUTS = "Tensor x, Tensor weights, Tensor experts, SymInt num_experts, str group, bool is_fp8, str function"

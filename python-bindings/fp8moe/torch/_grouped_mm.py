@@ -494,12 +494,12 @@ def _lay_out(weights: torch.Tensor) -> Tuple[torch.Tensor, str]:
 # These functions run while Dynamo traces, so that the graph contains only the operators.
 @assume_constant_result
 def _name_op(which: str, K: int, N: int, E: int, layout: str, recipe: str, device: str, index: int) -> str:
-    return make_op(K, N, E, layout, recipe, chip_of(device, index), which).qualified_name.split("::")[1]
+    return make_op(K, N, E, layout, recipe, chip_of(device, index), which).name
 
 
 @assume_constant_result
 def _name_part(name: str, K: int, N: int, E: int, layout: str, device: str, index: int, kept: bool) -> str:
-    return list_ops(K, N, E, layout, "rowwise", chip_of(device, index), kept)[name].qualified_name.split("::")[1]
+    return list_ops(K, N, E, layout, "rowwise", chip_of(device, index), kept)[name].name
 
 
 def _find_op(which: str, weights: torch.Tensor, layout: str, recipe: str) -> Any:

@@ -114,10 +114,9 @@ class KeptOp(Op):
     def __init__(self, op: Op, find: Callable[[torch.Tensor], Sequence[torch.Tensor]]) -> None:
         self._inner, self._find = op, find
         self._names = [tensor.name for tensor in op.signature.inputs]
-        namespace, name = op.qualified_name.split("::")
         signature = op.signature.without(FORMS)
         self._weights = [tensor.name for tensor in signature.inputs].index("weights")
-        super().__init__(op._artifact, signature, op._kind, f"{namespace}::kept_{name}", _ops.CUDAGRAPH_UNSAFE)
+        super().__init__(op._artifact, signature, op._kind, f"kept_{op.name}", _ops.CUDAGRAPH_UNSAFE)
         self._programs.clear()
 
     def _load(self, device: torch.device) -> NoReturn:
@@ -142,9 +141,9 @@ def as_kept_op(op: Op, find: Callable[[torch.Tensor], Sequence[torch.Tensor]]) -
     """The operator that looks up quantized weights; `op` itself if it reads none."""
     if all(tensor.name not in FORMS for tensor in op.signature.inputs):
         return op
-    if op.qualified_name not in _kept_ops:
-        _kept_ops[op.qualified_name] = KeptOp(op, find)
-    return _kept_ops[op.qualified_name]
+    if op.name not in _kept_ops:
+        _kept_ops[op.name] = KeptOp(op, find)
+    return _kept_ops[op.name]
 
 
 # --- In a graph -----------------------------------------------------------------------

@@ -456,12 +456,12 @@ def _find_op(K: int, N: int, recipe: str, with_columns: bool, kept: bool, device
 # These functions run while Dynamo traces, so that the graph contains only the operators.
 @assume_constant_result
 def _name_input_op(K: int, which: str, device: str, index: int) -> str:
-    return list_input_ops(K, chip_of(device, index))[which].qualified_name.split("::")[1]
+    return list_input_ops(K, chip_of(device, index))[which].name
 
 
 @assume_constant_result
 def _name_op(K: int, N: int, recipe: str, with_columns: bool, kept: bool, device: str, index: int) -> str:
-    return make_linear_op(K, N, recipe, chip_of(device, index), with_columns, kept).qualified_name.split("::")[1]
+    return make_linear_op(K, N, recipe, chip_of(device, index), with_columns, kept).name
 
 
 # --- Before the first step -----------------------------------------------------------

@@ -22,7 +22,7 @@ from ._experts import experts as run_experts
 from ._glu import Activation, compute_weighted_gradients
 from ._grouped_mm import _LEAST_ROWS, FIXED, _lay_out, chip_of, find_layout, find_shape, gives_x_first, is_exporting, observers, require_tensor
 from ._kept import keep as keep_forms, reads_gathered
-from ._ops import CUDAGRAPH_UNSAFE, Op, find_asked, load_ops, with_strides
+from ._ops import CUDAGRAPH_UNSAFE, Op, define, find_asked, load_ops, with_strides
 from ._permute import (
     Routing, _Permute, _require_backward, _Sum, _sum_slots, gather_weights, permute, permute_weights, require_tokens, route, unpermute,
 )  # fmt: skip
@@ -290,7 +290,7 @@ def _load(part: str, sizes: Tuple[int, int, int], layout: str, device: str, inde
 
 @assume_constant_result
 def _name(program: str, part: str, sizes: Tuple[int, int, int], layout: str, device: str, index: int) -> str:
-    return _load(part, sizes, layout, device, index)[program].qualified_name.split("::")[1]
+    return _load(part, sizes, layout, device, index)[program].name
 
 
 class _Layer(NamedTuple):
@@ -437,7 +437,7 @@ def _fake_kept(rows: torch.Tensor, scales: Any, parameter: Any, offsets: Any, pr
     return rows.new_empty(rows.shape[0], outer if program == "multiply_y" else inner, dtype=torch.bfloat16)
 
 
-_auto.define(
+define(
     "kept_multiply",
     "(Tensor rows, Tensor scales, Tensor parameter, Tensor offsets, str program, str part, int[] sizes, str layout, str where) -> Tensor",
     _run_kept,

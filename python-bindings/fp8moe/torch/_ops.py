@@ -159,6 +159,14 @@ TAGS: List[torch.Tag] = [torch.Tag.pt2_compliant_tag, getattr(torch.Tag, "needs_
 CUDAGRAPH_UNSAFE: List[torch.Tag] = [torch.Tag.cudagraph_unsafe] if hasattr(torch.Tag, "cudagraph_unsafe") else []
 
 
+def define(name: str, schema: str, run: Callable[..., Any], fake: Callable[..., Any], tags: Sequence[torch.Tag] = ()) -> None:
+    """Makes an operator of torch, in the namespace `fp8moe`."""
+    qualified = f"{_NAMESPACE}::{name}"
+    torch.library.define(qualified, schema, tags=[*TAGS, *tags])
+    torch.library.impl(qualified, ("cpu", "cuda"), run)
+    torch.library.register_fake(qualified, fake)
+
+
 def _take_any(tensors: Tuple[torch.Tensor, ...]) -> bool:
     return True
 
@@ -167,11 +175,12 @@ class Op:
     """A program as an operator, made by `as_op`. Calling the object calls the operator."""
 
     def __init__(
-        self, artifact: LoadedArtifact, signature: Signature, kind: str, qualified: str, tags: Sequence[torch.Tag] = ()
+        self, artifact: LoadedArtifact, signature: Signature, kind: str, name: str, tags: Sequence[torch.Tag] = ()
     ) -> None:
         self.signature = signature
-        #: Name of the form "fp8moe::NAME_DIGEST".
-        self.qualified_name = qualified
+        #: Name in torch.ops.fp8moe, of the form "NAME_DIGEST".
+        self.name = name
+        self.qualified_name = f"{_NAMESPACE}::{name}"
         self._kind = kind
         #: Dispatch keys that remain below autograd for plain tensors of this kind, without modes.
         keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, kind.upper()))
@@ -192,14 +201,11 @@ class Op:
         self._differentiable: List[int] = []
         if artifact.device != "none":
             self._programs[torch.device(artifact.device)] = artifact.program(signature.name)
-        torch.library.define(qualified, signature.schema, tags=[*TAGS, *tags])
-        torch.library.impl(qualified, ("cpu", "cuda"), self._run)
-        torch.library.register_fake(qualified, signature.fake)
+        define(name, signature.schema, self._run, signature.fake, tags)
         # register_autograd would add layers that take longer than a launch.
-        _library.impl(qualified, self._dispatch, "Autograd", with_keyset=True)
-        namespace, name = qualified.split("::")
+        _library.impl(self.qualified_name, self._dispatch, "Autograd", with_keyset=True)
         #: torch's own object for the operator, as selective checkpointing and opcheck need it.
-        self.overload: Any = getattr(getattr(torch.ops, namespace), name).default
+        self.overload: Any = getattr(torch.ops.fp8moe, name).default
 
     def __call__(self, *tensors: torch.Tensor) -> Any:
         if not _is_compiling():
@@ -492,15 +498,14 @@ def as_op(program: Program) -> Op:
     artifact: LoadedArtifact = program._artifact
     with open(os.path.join(artifact.path, "manifest.json"), "rb") as file:
         data = file.read()
-    name = re.sub(r"\W", "_", program.name, flags=re.ASCII)
-    qualified = f"{_NAMESPACE}::{name}_{hashlib.sha256(data).hexdigest()[:16]}"
+    name = re.sub(r"\W", "_", program.name, flags=re.ASCII) + f"_{hashlib.sha256(data).hexdigest()[:16]}"
     with _lock:
-        if qualified not in _ops:
+        if name not in _ops:
             manifest = json.loads(data)
             (entry,) = (p for p in manifest["programs"] if p["name"] == program.name)
             kind = _KINDS[manifest["target"]["kind"]]
-            _ops[qualified] = Op(artifact, Signature(entry), kind, qualified)
-        return _ops[qualified]
+            _ops[name] = Op(artifact, Signature(entry), kind, name)
+        return _ops[name]
 
 
 def load_ops(request: cache.Request, names: Sequence[str]) -> Dict[str, Op]:
