@@ -158,6 +158,7 @@ def find_errors(steps, offsets):
 
 def measure(model, rows, options, rng):
     """Returns the figures of one row: {"us": {contender: us}, "error": {...}, "choice": [...]}."""
+    import torch
     from timing import sustained_us
 
     from fp8moe.torch import _auto
@@ -170,7 +171,7 @@ def measure(model, rows, options, rng):
     us = sustained_us({name: [step] for name, step in steps.items()}, options.rounds, rng)
     choice = []
     for K, N, E in sizes_of(model):
-        ranges = _auto.find_ranges("auto", K, N, E, "NK", "cuda", 0, False)
+        ranges = _auto.find_ranges("auto", K, N, E, "NK", torch.device("cuda", 0), False)
         choice.append("".join("F" if is_fp8 else "b" for is_fp8 in ranges.decide(rows)))
     return {"model": model, "rows": rows, "us": us, "error": errors, "choice": choice}
 

@@ -56,14 +56,14 @@ def chip():
     """Returns the compiler's name of torch's GPU."""
     from fp8moe.torch._grouped_mm import chip_of
 
-    return chip_of("cuda", torch.cuda.current_device())
+    return chip_of(torch.device("cuda", torch.cuda.current_device()))
 
 
 def e4m3():
     """Returns the torch type that !fp8moe.e4m3 is on this GPU."""
     from fp8moe.torch._grouped_mm import e4m3_of
 
-    return e4m3_of("cuda", torch.cuda.current_device())
+    return e4m3_of(torch.device("cuda", torch.cuda.current_device()))
 
 
 def l2_bytes():

@@ -45,7 +45,7 @@ def measure(shape, rounds, rng):
     weights = torch.randn(experts, n, k, device="cuda", dtype=torch.bfloat16).transpose(1, 2)
     cuts = torch.sort(torch.randint(0, m + 1, (experts - 1,), device="cuda"))[0]
     offsets = torch.cat([cuts, torch.tensor([m], device="cuda")]).int()
-    op = _grouped_mm.make_op(k, n, experts, "NK", "forward_only", _grouped_mm.chip_of("cuda", 0))
+    op = _grouped_mm.make_op(k, n, experts, "NK", "forward_only", _grouped_mm.chip_of(torch.device("cuda", 0)))
     programs = {backward.signature.name: backward for backward in op._backwards}
     operands = {"grad_x": (grad_y, weights, offsets), "grad_weights": (grad_y, x, offsets)}
     peers = {"grad_x": _bf16.GRAD_X, "grad_weights": _bf16.GRAD_WEIGHTS["NK"]}

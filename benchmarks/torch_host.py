@@ -116,7 +116,7 @@ def quantize_contenders(device):
     from fp8moe.torch import _grouped_mm, as_op
 
     try:
-        folder = cache.get(quantize_request(_grouped_mm.chip_of(device, 0)))
+        folder = cache.get(quantize_request(_grouped_mm.chip_of(torch.device(device))))
     except cache.CacheError as error:
         print(f"quantizations are left out: {error}\n")
         return {}

@@ -43,10 +43,9 @@ def run(options: argparse.Namespace) -> None:
     except ImportError as error:
         raise Error(f"{error} For sizes that you know, 'python -m fp8moe prepare grouped_mm --sizes=K,N,E' needs no torch.") from None
     divide_experts(model, options.ep, options.tp)
-    from .torch._grouped_mm import chip_of
     from .torch._prepare import list_requests
 
-    for chip in split(options.target or [_find_chip(chip_of)]):
+    for chip in split(options.target or [_find_chip()]):
         put_all(list_requests(model, chip, kept=options.kept, main_grad=options.main_grad), options.output)
 
 
@@ -62,10 +61,13 @@ def put_all(requests: Iterable[cache.Request], folder: Optional[str]) -> None:
         print(f"  {cache.put(request, folder)}", flush=True)
 
 
-def _find_chip(chip_of: Any) -> str:
+def _find_chip() -> str:
+    import torch
+
+    from .torch._grouped_mm import chip_of
+
     try:
-        chip: str = chip_of("cuda", 0)
-        return chip
+        return chip_of(torch.device("cuda", 0))
     except Error as error:
         raise Error(f"{error}; name the chip with --target, such as sm_90a") from None
 

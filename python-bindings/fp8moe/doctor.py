@@ -209,7 +209,7 @@ def _look_at_torch() -> Iterator[Finding]:
     yield from _look_at_gpus(torch, grouped_mm.chip_of)
 
 
-def _look_at_gpus(torch: Any, chip_of: Callable[[str, int], str]) -> Iterator[Finding]:
+def _look_at_gpus(torch: Any, chip_of: Callable[[Any], str]) -> Iterator[Finding]:
     if not torch.cuda.is_available():
         if not _has_nvidia_driver():
             yield Finding("GPU", "none; operators run on the CPU")
@@ -222,7 +222,7 @@ def _look_at_gpus(torch: Any, chip_of: Callable[[str, int], str]) -> Iterator[Fi
     for index in range(torch.cuda.device_count()):
         name = torch.cuda.get_device_name(index)
         try:
-            chip = chip_of("cuda", index)
+            chip = chip_of(torch.device("cuda", index))
         except Error as error:
             yield Finding(f"GPU {index}", name, str(error))
             continue

@@ -86,9 +86,8 @@ def choose(rows: Any, weights: _Weights, recipe: str, is_kept: bool = False) -> 
     is_kept = is_kept or isinstance(weights, QuantizedWeights)
     tensor = weights.weights if isinstance(weights, QuantizedWeights) else weights
     E, K, N = (operator.index(size) for size in tensor.shape)
-    device = tensor.device
     count = operator.index(rows) if is_known(rows) else -1  # a symbol that equals a size of the weights is known, too
-    mix: str = _choose(recipe, count, K, N, E, find_layout(tensor), device.type, device.index or 0, is_kept)
+    mix: str = _choose(recipe, count, K, N, E, find_layout(tensor), tensor.device, is_kept)
     return mix
 
 
@@ -112,8 +111,8 @@ def is_known(rows: Any) -> bool:
 
 
 @assume_constant_result
-def _choose(recipe: str, rows: int, K: int, N: int, E: int, layout: str, device: str, index: int, is_kept: bool) -> str:
-    ranges = find_ranges(recipe, K, N, E, layout, device, index, is_kept)
+def _choose(recipe: str, rows: int, K: int, N: int, E: int, layout: str, device: torch.device, is_kept: bool) -> str:
+    ranges = find_ranges(recipe, K, N, E, layout, device, is_kept)
     if ranges is None:
         return TORCH
     return "" if rows < 0 else _NAMES[ranges.decide(rows)]
@@ -123,24 +122,22 @@ _NAMES: Dict[Tuple[bool, bool, bool], str] = {uses: name for name, uses in recip
 
 
 @functools.lru_cache(maxsize=None)
-def find_ranges(
-    recipe: str, K: int, N: int, E: int, layout: str, device: str, index: int, is_kept: bool
-) -> Optional[recipes.FP8Rows]:
+def find_ranges(recipe: str, K: int, N: int, E: int, layout: str, device: torch.device, is_kept: bool) -> Optional[recipes.FP8Rows]:
     """For each use, the rows from which on it is FP8; None without kernels."""
     recipes.check("grouped_mm", recipe)
-    if not _has_kernels(device, index, K, N):
+    if not has_kernels(device, K, N):
         return None
     ranges = recipes.parse(recipe)
-    return _ask_artifact(K, N, E, layout, device, index, is_kept) if ranges is None else ranges
+    return _ask_artifact(K, N, E, layout, device, is_kept) if ranges is None else ranges
 
 
 def _find_ranges_of(weights: torch.Tensor, recipe: str, is_kept: bool) -> Optional[recipes.FP8Rows]:
     E, K, N = weights.shape
-    return find_ranges(recipe, K, N, E, find_layout(weights), weights.device.type, weights.device.index or 0, is_kept)
+    return find_ranges(recipe, K, N, E, find_layout(weights), weights.device, is_kept)
 
 
-def _ask_artifact(K: int, N: int, E: int, layout: str, device: str, index: int, is_kept: bool) -> recipes.FP8Rows:
-    chip = chip_of(device, index)
+def _ask_artifact(K: int, N: int, E: int, layout: str, device: torch.device, is_kept: bool) -> recipes.FP8Rows:
+    chip = chip_of(device)
     if chip == "cpu":
         return recipes.without_times(E)
     request = programs.bf16_grouped_mm_request(K, N, E, chip, weights=layout)
@@ -152,47 +149,38 @@ def _ask_artifact(K: int, N: int, E: int, layout: str, device: str, index: int, 
             path, request.what, request.command, chip,
         )  # fmt: skip
         return recipes.FP8Rows()
-    card = recipes.find_card(torch.cuda.get_device_name(index), list(cards))
+    card = recipes.find_card(torch.cuda.get_device_name(device), list(cards))
     return cards[card]["kept" if is_kept else "call"]
 
 
 @functools.lru_cache(maxsize=None)
-def _why_not_device(device: str, index: int) -> str:
-    if device == "cuda" and not torch.cuda.is_available():
+def why_not_device(device: torch.device) -> str:
+    """Why there are no kernels for a device; empty if there are."""
+    if device.type == "cuda" and not torch.cuda.is_available():
         return ""  # chip_of reports the missing GPU
     try:
-        chip = chip_of(device, index)
+        chip = chip_of(device)
     except UnsupportedError as error:
         return str(error)
     if chip in ("cpu", *programs.CHIPS):
         return ""
-    return f"{device}:{index} is {torch.cuda.get_device_name(index)}, for which fp8moe has no kernels (it has for H100 and H200)"
+    return f"{device} is {torch.cuda.get_device_name(device)}, for which fp8moe has no kernels (it has for H100 and H200)"
 
 
-def _why_not(device: str, index: int, K: int, N: int) -> str:
-    why = _why_not_device(device, index)
-    if not why and device != "cpu" and (K % 16 or N % 16):
+def _why_not(device: torch.device, K: int, N: int) -> str:
+    why = why_not_device(device)
+    if not why and device.type != "cpu" and (K % 16 or N % 16):
         why = f"weights [E, {K}, {N}] are not of multiples of 16, as fp8moe's kernels need"
     return why
 
 
 @assume_constant_result
-def _has_kernels(device: str, index: int, K: int, N: int) -> bool:
-    why = _why_not(device, index, K, N)
+def has_kernels(device: torch.device, K: int = 16, N: int = 16) -> bool:
+    """Whether there are kernels for weights [E, K, N]. If not, the reason is logged once."""
+    why = _why_not(device, K, N)
     if why:
         warn_once(f"{why}; torch's bf16 multiplies there")
     return not why
-
-
-def has_kernels(device: torch.device, K: int = 16, N: int = 16) -> bool:
-    """Whether there are kernels for weights [E, K, N]. If not, the reason is logged once."""
-    found: bool = _has_kernels(device.type, device.index or 0, K, N)
-    return found
-
-
-def why_not_device(device: torch.device) -> str:
-    """Why there are no kernels for a device; empty if there are."""
-    return _why_not_device(device.type, device.index or 0)
 
 
 # --- Multiplying ---------------------------------------------------------------------
@@ -330,8 +318,7 @@ class _Side(NamedTuple):
 
 def _find_side(weights: torch.Tensor, is_kept: bool, recipe: str) -> _Side:
     E, K, N = weights.shape
-    device = weights.device
-    return _Side((K, N, E), find_layout(weights), forms_recipe(recipe), chip_of(device.type, device.index or 0), is_kept)
+    return _Side((K, N, E), find_layout(weights), forms_recipe(recipe), chip_of(weights.device), is_kept)
 
 
 def find_uses(rows: int, weights: torch.Tensor, is_kept: bool, recipe: str) -> Tuple[bool, bool, bool]:
@@ -339,7 +326,7 @@ def find_uses(rows: int, weights: torch.Tensor, is_kept: bool, recipe: str) -> T
     ranges = _find_ranges_of(weights, recipe, is_kept)
     if ranges is None:
         _, K, N = weights.shape
-        raise UnsupportedError(_why_not(weights.device.type, weights.device.index or 0, K, N))
+        raise UnsupportedError(_why_not(weights.device, K, N))
     return ranges.decide(rows)
 
 

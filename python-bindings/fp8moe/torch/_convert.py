@@ -12,7 +12,7 @@ import torch
 from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
 from .. import recipes
-from ._auto import why_not_device
+from . import _auto
 from ._grouped_mm import chip_of
 from ._linear import LEAST_ROWS, MULTIPLE, Linear, check_counts, check_options, convert_linear, local_shape, share_inputs
 
@@ -200,7 +200,7 @@ def why_not_module(module: Any, tied: Set[int]) -> Optional[str]:
         return f"its weights are of type {type(weight.data).__name__}, {weight.dtype}"
     if weight.device.type == "meta":
         return None
-    return why_not_device(weight.device) or None
+    return _auto.why_not_device(weight.device) or None
 
 
 def why_not_widths(N: int, K: int) -> Optional[str]:
@@ -248,7 +248,7 @@ def require_not_sharded(function: str, model: torch.nn.Module) -> None:
 
 def _find_target(model: torch.nn.Module) -> str:
     device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
-    return chip_of("cuda", device.index or 0) if device.type == "cuda" else "sm_90a"
+    return chip_of(device) if device.type == "cuda" else "sm_90a"
 
 
 def _choose(

@@ -249,7 +249,7 @@ def _has_rows(weights: torch.Tensor) -> bool:
 
 
 def _find_ops(weights: torch.Tensor) -> Dict[str, Op]:
-    return list_input_ops(weights.shape[-1], _grouped_mm.chip_of(weights.device.type, weights.device.index or 0))
+    return list_input_ops(weights.shape[-1], _grouped_mm.chip_of(weights.device))
 
 
 class _Gathered:
@@ -260,9 +260,7 @@ class _Gathered:
         #: Keeps the storage's identity alive, but not its bytes, which FSDP2 frees.
         self._weights = weights.transpose(-2, -1) if layout == "NK" else weights
         E, K, N = self._weights.shape
-        device = weights.device
-        chip = _grouped_mm.chip_of(device.type, device.index or 0)
-        self._quantize = _grouped_mm.make_op(K, N, E, layout, recipe, chip, "quantize_weights")
+        self._quantize = _grouped_mm.make_op(K, N, E, layout, recipe, _grouped_mm.chip_of(weights.device), "quantize_weights")
         self.forms: Tuple[torch.Tensor, ...] = self._quantize.overload(self._weights)
         self._version = read_version(weights)
         self._sample = Sample(self._weights)

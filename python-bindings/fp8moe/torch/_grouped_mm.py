@@ -227,22 +227,22 @@ _LEAST_ROWS = programs.COLUMNS_PADDING
 
 
 @functools.lru_cache(maxsize=None)
-def find_cached_bytes(device: str, index: int) -> Optional[int]:
+def find_cached_bytes(device: torch.device) -> Optional[int]:
     """Bytes of a GPU's L2 cache that survive until a second read; None on the CPU.
 
     The L2 cache has two halves, each for one half of the chip, so that shared data occupies both. Kernels that quantize
     along both axes use the same limit.
     """
-    if chip_of(device, index) == "cpu":  # chip_of raises for devices without kernels
+    if chip_of(device) == "cpu":  # chip_of raises for devices without kernels
         return None
-    l2_bytes: int = torch.cuda.get_device_properties(index).L2_cache_size
+    l2_bytes: int = torch.cuda.get_device_properties(device.index or 0).L2_cache_size
     return l2_bytes // 2
 
 
 @assume_constant_result
-def _constant_cached_bytes(device: str, index: int) -> Optional[int]:
+def _constant_cached_bytes(device: torch.device) -> Optional[int]:
     """As `find_cached_bytes`. It runs while Dynamo traces, and leaves a number in the graph."""
-    return find_cached_bytes(device, index)
+    return find_cached_bytes(device)
 
 
 @assume_constant_result
@@ -260,7 +260,7 @@ def keeps_columns(x: torch.Tensor, weights: torch.Tensor, recipe: str) -> bool:
     M, (E, K, _) = x.shape[0], weights.shape
     # One launch quantizes rows and columns, and reads groups that fit the cache once. For longer groups it saves only half of the second
     # read. That is not worth the memory of columns, since other code may hold x as well.
-    cached = _constant_cached_bytes(x.device.type, x.device.index or 0)
+    cached = _constant_cached_bytes(x.device)
     has_rows, is_cached = M >= _LEAST_ROWS * E, cached is None or 2 * M * K <= cached * E
     if torch.compiler.is_compiling():  # the number of rows may be data, as in x[mask]; such calls keep no columns
         return bool(guard_or_false(has_rows) and guard_or_false(is_cached))
@@ -278,7 +278,7 @@ def _remember(which: str, weights: torch.Tensor, layout: str, recipe: str) -> No
     if key in _known:
         return
     E, K, N = weights.shape
-    chip = chip_of(weights.device.type, weights.device.index or 0)
+    chip = chip_of(weights.device)
     op = make_op(K, N, E, layout, recipe, chip, which)
     _known[key] = (op, op if recipe != "rowwise" else make_op(K, N, E, layout, recipe, chip, f"{which}_with_columns"))
 
@@ -392,7 +392,7 @@ def quantize_weights(weights: torch.Tensor, *, recipe: recipes.Recipe = "rowwise
 
 def _make_maker(weights: torch.Tensor, layout: str, recipe: str) -> Maker:
     E, K, N = weights.shape
-    op = make_op(K, N, E, layout, recipe, chip_of(weights.device.type, weights.device.index or 0), "quantize_weights")
+    op = make_op(K, N, E, layout, recipe, chip_of(weights.device), "quantize_weights")
     return Maker(lambda source: _lay_out(source.to(torch.bfloat16))[0], op.overload, op.write)
 
 
@@ -493,27 +493,25 @@ def _lay_out(weights: torch.Tensor) -> Tuple[torch.Tensor, str]:
 
 # These functions run while Dynamo traces, so that the graph contains only the operators.
 @assume_constant_result
-def _name_op(which: str, K: int, N: int, E: int, layout: str, recipe: str, device: str, index: int) -> str:
-    return make_op(K, N, E, layout, recipe, chip_of(device, index), which).name
+def _name_op(which: str, K: int, N: int, E: int, layout: str, recipe: str, device: torch.device) -> str:
+    return make_op(K, N, E, layout, recipe, chip_of(device), which).name
 
 
 @assume_constant_result
-def _name_part(name: str, K: int, N: int, E: int, layout: str, device: str, index: int, kept: bool) -> str:
-    return list_ops(K, N, E, layout, "rowwise", chip_of(device, index), kept)[name].name
+def _name_part(name: str, K: int, N: int, E: int, layout: str, device: torch.device, kept: bool) -> str:
+    return list_ops(K, N, E, layout, "rowwise", chip_of(device), kept)[name].name
 
 
 def _find_op(which: str, weights: torch.Tensor, layout: str, recipe: str) -> Any:
     # operator.index turns sizes that Dynamo may treat as symbols into numbers.
     E, K, N = (operator.index(size) for size in weights.shape)
-    device = weights.device
-    return getattr(torch.ops.fp8moe, _name_op(which, K, N, E, layout, recipe, device.type, device.index or 0))
+    return getattr(torch.ops.fp8moe, _name_op(which, K, N, E, layout, recipe, weights.device))
 
 
 def _find_part(name: str, weights: torch.Tensor, kept: bool) -> Any:
     """One of programs.PARTS, for code that Dynamo traces."""
     E, K, N = (operator.index(size) for size in weights.shape)
-    device = weights.device
-    return getattr(torch.ops.fp8moe, _name_part(name, K, N, E, find_layout(weights), device.type, device.index or 0, kept))
+    return getattr(torch.ops.fp8moe, _name_part(name, K, N, E, find_layout(weights), weights.device, kept))
 
 
 @functools.lru_cache(maxsize=None)
@@ -599,7 +597,7 @@ class _Parts(NamedTuple):
 
 
 def _is_cached(tensor: torch.Tensor) -> bool:
-    cached = _constant_cached_bytes(tensor.device.type, tensor.device.index or 0)
+    cached = _constant_cached_bytes(tensor.device)
     return cached is None or tensor.nbytes <= cached
 
 
@@ -636,11 +634,12 @@ def join_parts(ops: Dict[str, Op], with_columns: bool) -> Formula:
 
 
 @functools.lru_cache(maxsize=None)
-def chip_of(device: str, index: int) -> str:
+def chip_of(device: torch.device) -> str:
     """The compiler's name of a device's chip."""
-    if device == "cpu":
+    if device.type == "cpu":
         return "cpu"
-    if device == "cuda":
+    if device.type == "cuda":
+        index = device.index or 0
         if not torch.cuda.is_available():
             raise UnsupportedError(
                 "device 'cuda': torch finds no GPU here, so the chip to compile for is not known; 'python -m fp8moe prepare' "
@@ -656,12 +655,12 @@ def chip_of(device: str, index: int) -> str:
                 "need 9.0 (H100, H200); use bf16 there, as torch.nn.functional.grouped_mm"
             )
         return "sm_90a"
-    raise UnsupportedError(f"grouped_mm: x is on '{device}', expected 'cpu' or 'cuda'")
+    raise UnsupportedError(f"grouped_mm: x is on '{device.type}', expected 'cpu' or 'cuda'")
 
 
-def e4m3_of(device: str, index: int) -> torch.dtype:
+def e4m3_of(device: torch.device) -> torch.dtype:
     """The element type of !fp8moe.e4m3 on a device (F1 of docs/reference/semantics.md)."""
-    is_fnuz = chip_of(device, index) in ("gfx942", "cpu-fnuz")
+    is_fnuz = chip_of(device) in ("gfx942", "cpu-fnuz")
     return torch.float8_e4m3fnuz if is_fnuz else torch.float8_e4m3fn
 
 

@@ -263,7 +263,7 @@ def multiply_local(
         ends = torch.full((1,), rows.shape[0], dtype=torch.int32, device=rows.device)
         operand: Any = weights.t()[None]
         if is_kept:
-            operand = _keep(weights, layer.fp8moe_recipe, chip_of(x.device.type, x.device.index or 0)).replace_view(operand)
+            operand = _keep(weights, layer.fp8moe_recipe, chip_of(x.device)).replace_view(operand)
         observers[-1](rows, operand, ends, y, layer.fp8moe_recipe)
     y = torch.ops.aten._unsafe_view(y, [*x.shape[:-1], N])  # torch's own linear does not return a view to autograd either
     if not is_compiling and not is_kept and rows.shape[0] % linear_programs.ROWS_MULTIPLE == 0:
@@ -370,7 +370,7 @@ def _find_programs(layer: Linear, rows: torch.Tensor, weights: torch.Tensor) -> 
     """The programs of an eager call with gradients."""
     (N, K), device = weights.shape, rows.device
     read = _find_forms(layer, weights.requires_grad)
-    ops = _list_linear_ops(int(K), int(N), layer.fp8moe_recipe, chip_of(device.type, device.index or 0))
+    ops = _list_linear_ops(int(K), int(N), layer.fp8moe_recipe, chip_of(device))
     forward = ops["forward_with_columns" if read.with_columns else "forward"]
     quantize = None if read.which is None else _find_input_op(int(K), read.which, device)
     return Programs(ops, forward, quantize, read.read, read.columns)
@@ -443,25 +443,25 @@ def forget_linear_operators() -> None:
 
 def _find_input_op(K: int, which: str, device: torch.device) -> Any:
     if torch.compiler.is_compiling():
-        return getattr(torch.ops.fp8moe, _name_input_op(K, which, device.type, device.index or 0))
-    return list_input_ops(K, chip_of(device.type, device.index or 0))[which]
+        return getattr(torch.ops.fp8moe, _name_input_op(K, which, device))
+    return list_input_ops(K, chip_of(device))[which]
 
 
 def _find_op(K: int, N: int, recipe: str, with_columns: bool, kept: bool, device: torch.device) -> Any:
     if torch.compiler.is_compiling():
-        return getattr(torch.ops.fp8moe, _name_op(K, N, recipe, with_columns, kept, device.type, device.index or 0))
-    return make_linear_op(K, N, recipe, chip_of(device.type, device.index or 0), with_columns, kept)
+        return getattr(torch.ops.fp8moe, _name_op(K, N, recipe, with_columns, kept, device))
+    return make_linear_op(K, N, recipe, chip_of(device), with_columns, kept)
 
 
 # These functions run while Dynamo traces, so that the graph contains only the operators.
 @assume_constant_result
-def _name_input_op(K: int, which: str, device: str, index: int) -> str:
-    return list_input_ops(K, chip_of(device, index))[which].name
+def _name_input_op(K: int, which: str, device: torch.device) -> str:
+    return list_input_ops(K, chip_of(device))[which].name
 
 
 @assume_constant_result
-def _name_op(K: int, N: int, recipe: str, with_columns: bool, kept: bool, device: str, index: int) -> str:
-    return make_linear_op(K, N, recipe, chip_of(device, index), with_columns, kept).name
+def _name_op(K: int, N: int, recipe: str, with_columns: bool, kept: bool, device: torch.device) -> str:
+    return make_linear_op(K, N, recipe, chip_of(device), with_columns, kept).name
 
 
 # --- Before the first step -----------------------------------------------------------
@@ -506,7 +506,7 @@ def find_need(module: torch.nn.Module, device: Optional[torch.device]) -> Option
         return None
     N, K = local_shape(module.weight)
     keeps = module.fp8moe_keep is not None and module.weight.dtype == torch.bfloat16
-    return LinearNeed(K, N, module.fp8moe_recipe, chip_of(target.type, target.index or 0), keeps)
+    return LinearNeed(K, N, module.fp8moe_recipe, chip_of(target), keeps)
 
 
 def local_shape(weight: torch.Tensor) -> Tuple[int, int]:

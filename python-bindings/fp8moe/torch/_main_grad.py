@@ -107,7 +107,7 @@ def _find_programs(call: Call, recipe: str) -> _Programs:
     device = call.weights.device
     if recipe not in FIXED and not _auto.has_kernels(device, K, N):
         return _Programs(_TORCH_FORWARD, _bf16.GRAD_X, _bf16.GRAD_WEIGHTS[call.layout])
-    chip = chip_of(device.type, device.index or 0)
+    chip = chip_of(device)
     is_kept = bool(call.forms)
     if recipe in FIXED:
         forward = grad_x = grad_weights = recipe

@@ -197,14 +197,14 @@ def fits_moe(
     D, H, E = (operator.index(size) for size in (D, two_H // 2, E))
     if not _auto.has_kernels(device, D, 2 * H):
         return False
-    found: bool = _constant_has_programs(D, H, E, find_layout(gate_up), find_layout(down), device.type, device.index or 0)
+    found: bool = _constant_has_programs(D, H, E, find_layout(gate_up), find_layout(down), device)
     return found
 
 
 @functools.lru_cache(maxsize=None)
-def _has_programs(D: int, H: int, E: int, gate_up: str, down: str, device: str, index: int) -> bool:
+def _has_programs(D: int, H: int, E: int, gate_up: str, down: str, device: torch.device) -> bool:
     """Whether the programs of a layer can be found or compiled. Without the compiler, only those of grouped_mm may exist."""
-    chip = chip_of(device, index)
+    chip = chip_of(device)
     if cache.can_compile(chip):
         return True
     missing = [request for request in list_requests(D, H, E, gate_up, down, chip) if not cache.find(request)]
@@ -229,9 +229,9 @@ def list_layouts(gate_up: str, down: str) -> Dict[str, str]:
 
 
 @assume_constant_result
-def _constant_has_programs(D: int, H: int, E: int, gate_up: str, down: str, device: str, index: int) -> bool:
+def _constant_has_programs(D: int, H: int, E: int, gate_up: str, down: str, device: torch.device) -> bool:
     """As `_has_programs`. It runs while Dynamo traces."""
-    return _has_programs(D, H, E, gate_up, down, device, index)
+    return _has_programs(D, H, E, gate_up, down, device)
 
 
 def _take_forms(name: str, weights: _Weights) -> Tuple[torch.Tensor, Sequence[torch.Tensor]]:
@@ -256,7 +256,7 @@ class _Programs(NamedTuple):
     device: torch.device
 
     def find(self, program: str) -> Any:
-        where = (self.part, self.sizes, self.layout, self.device.type, self.device.index or 0)
+        where = self.part, self.sizes, self.layout, self.device
         if torch.compiler.is_compiling():
             return getattr(torch.ops.fp8moe, _name(program, *where))  # so that the graph contains only the operator
         return _load(*where)[program]
@@ -283,14 +283,14 @@ class _Programs(NamedTuple):
 
 
 @functools.lru_cache(maxsize=None)
-def _load(part: str, sizes: Tuple[int, int, int], layout: str, device: str, index: int) -> Dict[str, Op]:
-    request = moe_programs.request(part, *sizes, chip_of(device, index), weights=layout)
+def _load(part: str, sizes: Tuple[int, int, int], layout: str, device: torch.device) -> Dict[str, Op]:
+    request = moe_programs.request(part, *sizes, chip_of(device), weights=layout)
     return load_ops(request, moe_programs.PARTS[part])
 
 
 @assume_constant_result
-def _name(program: str, part: str, sizes: Tuple[int, int, int], layout: str, device: str, index: int) -> str:
-    return _load(part, sizes, layout, device, index)[program].name
+def _name(program: str, part: str, sizes: Tuple[int, int, int], layout: str, device: torch.device) -> str:
+    return _load(part, sizes, layout, device)[program].name
 
 
 class _Layer(NamedTuple):
@@ -426,7 +426,7 @@ def _run_kept(
 ) -> torch.Tensor:
     """A matmul with the quantized copies that `keep` returns at run time."""
     forms = keep_forms(parameter, where == _auto.STEP_TRANSPOSED, "rowwise", f"moe: {part}").take_forms()
-    op = _load(part, (sizes[0], sizes[1], sizes[2]), layout, parameter.device.type, parameter.device.index or 0)[program]
+    op = _load(part, (sizes[0], sizes[1], sizes[2]), layout, parameter.device)[program]
     result: torch.Tensor = op.run_within(rows, scales, *(forms[:2] if program == "multiply_y" else forms[2:]), offsets)
     return result
 

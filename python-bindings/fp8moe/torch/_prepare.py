@@ -144,7 +144,7 @@ class _LayerNeed(NamedTuple):
     H: int
     E: int
     layouts: Tuple[str, str]
-    device: Tuple[str, int]
+    device: torch.device
     chip: str
 
     def list_requests(self, kept: bool, main_grad: bool) -> List[cache.Request]:
@@ -152,7 +152,7 @@ class _LayerNeed(NamedTuple):
 
     def load(self, kept: bool, main_grad: bool) -> None:
         for part, layout in list_layouts(*self.layouts).items():
-            load_layer(part, (self.D, self.H, self.E), layout, *self.device)
+            load_layer(part, (self.D, self.H, self.E), layout, self.device)
 
 
 _AnyNeed = Union[_Need, LinearNeed, _LayerNeed]
@@ -183,8 +183,7 @@ def _find_needs(
             E, K, N = weights.shape
             if recipe not in FIXED and not has_kernels(target, K, N):  # torch multiplies there, with a message in the log
                 continue
-            chip = chip_of(target.type, target.index or 0)
-            modules = needs.setdefault(_Need(K, N, E, find_layout(weights), recipe, chip), [])
+            modules = needs.setdefault(_Need(K, N, E, find_layout(weights), recipe, chip_of(target)), [])
             if name not in modules:
                 modules.append(name)
         if not kept and transformers.find_layer(module):
@@ -210,13 +209,13 @@ def _find_layer_need(
     gate_up, down = (find_multiplied(module, weights, sizes) for weights in find_weights(module)[1])
     target = down.device if device is None else torch.device(device)
     E, H, D = down.shape
-    where, layouts = (target.type, target.index or 0), (find_layout(gate_up), find_layout(down))
+    layouts = find_layout(gate_up), find_layout(down)
     if not has_kernels(target, D, 2 * H) or D % 16 or H % 16:
         return None
     # If these programs are missing and cannot be compiled, calls run without them.
-    if checks_programs and not has_programs(D, H, E, *layouts, *where):
+    if checks_programs and not has_programs(D, H, E, *layouts, target):
         return None
-    return _LayerNeed(D, H, E, layouts, where, chip_of(*where))
+    return _LayerNeed(D, H, E, layouts, target, chip_of(target))
 
 
 #: The recipe of a module, or one for each of its weights.

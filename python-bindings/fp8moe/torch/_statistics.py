@@ -18,14 +18,9 @@ _EXPONENT = 0x7F800000
 Statistics = Dict[str, torch.Tensor]
 
 
-def _e4m3(tensor: torch.Tensor) -> torch.dtype:
-    """The e4m3 type of the kernels for the tensor's device."""
-    return e4m3_of(tensor.device.type, tensor.device.index or 0)
-
-
 def quantize(tensor: torch.Tensor, amax: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
     """e4m3 data, as float32, and scales for a broadcast amax: rules (Q2) to (Q4) of docs/reference/semantics.md."""
-    dtype = _e4m3(tensor)
+    dtype = e4m3_of(tensor.device)
     largest = torch.finfo(dtype).max
     quotient = (largest / amax.double().clamp(min=_TINY)).float()
     power = (quotient.view(torch.int32) & _EXPONENT).view(torch.float32)
@@ -101,7 +96,7 @@ def _errors(
     return {
         "elements": total(torch.ones_like(exact)),
         "underflows": total((data == 0) & (exact != 0)),
-        "saturated": total(data.abs() == torch.finfo(_e4m3(tensor)).max),
+        "saturated": total(data.abs() == torch.finfo(e4m3_of(tensor.device)).max),
         "signal": total(exact.square()),
         "noise": total((data / scales - exact).square()),
     }

@@ -108,7 +108,7 @@ def _fp8_grouped_mm(
     recipe: recipes.Recipe = "auto",
 ) -> torch.Tensor:
     """grouped_mm with the signature of torchao's function."""
-    expected = _constant_e4m3(A.device.type, A.device.index or 0)
+    expected = _constant_e4m3(A.device)
     if float8_dtype != expected:
         raise ValueError(
             f"fp8moe.torch.torchao: float8_dtype is {float8_dtype}, but kernels for {A.device} quantize to {expected}; "

@@ -212,7 +212,7 @@ def test_evaluation_stays_in_bf16_but_for_kept_weights():
 
 
 def test_without_kernels_torch_multiplies_and_one_line_says_so(monkeypatch, caplog):
-    monkeypatch.setattr(_auto, "_why_not_device", lambda device, index: "cuda:0 is a card without kernels")
+    monkeypatch.setattr(_auto, "why_not_device", lambda device: "cuda:0 is a card without kernels")
     _auto.forget()
     try:
         with caplog.at_level(logging.WARNING, "fp8moe"):

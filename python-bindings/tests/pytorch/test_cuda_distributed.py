@@ -236,7 +236,7 @@ def make_stack(layers=3, **options):
 
 
 def round_rows(weight):
-    ops = _linear.list_input_ops(weight.shape[1], _grouped_mm.chip_of("cuda", 0))
+    ops = _linear.list_input_ops(weight.shape[1], _grouped_mm.chip_of(torch.device("cuda", 0)))
     return ops["dequantize_rows"](*ops["quantize_rows"](weight.detach()))
 
 

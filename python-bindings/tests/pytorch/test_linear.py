@@ -234,14 +234,14 @@ def test_gpus_without_kernels_are_torchs_with_one_line(capability, card, monkeyp
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: capability)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: card)
-    for function in (_grouped_mm.chip_of, _auto._why_not_device):
+    for function in (_grouped_mm.chip_of, _auto.why_not_device):
         function.cache_clear()
     try:
-        why = _auto._why_not_device("cuda", 1)
+        why = _auto.why_not_device(torch.device("cuda", 1))
         assert re.fullmatch(rf"cuda:1 is {card} of compute capability .*, and fp8moe's kernels need 9.0 .*; use bf16 there, .*", why)
         model = torch.nn.Sequential(make(), make(k=N, n=K))
         assert prepare(model, device="cuda:1", progress=False) == []
-        monkeypatch.setattr(_auto, "_why_not_device", lambda device, index: why)  # CPU tensors pretend to be on this device
+        monkeypatch.setattr(_auto, "why_not_device", lambda device: why)  # CPU tensors pretend to be on this device
         x = input_of(32, K)
         for _ in range(3):
             y = gradients_of(model[0], x, torch.randn(32, N).bfloat16())
@@ -255,7 +255,7 @@ def test_gpus_without_kernels_are_torchs_with_one_line(capability, card, monkeyp
     finally:
         monkeypatch.undo()
         _auto.forget()
-        for function in (_grouped_mm.chip_of, _auto._why_not_device):
+        for function in (_grouped_mm.chip_of, _auto.why_not_device):
             function.cache_clear()
 
 

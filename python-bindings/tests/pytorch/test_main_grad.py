@@ -285,7 +285,7 @@ def test_without_kernels_torch_multiplies_and_adds(monkeypatch, caplog):
         x, parameter, weights, offsets, gradient = make(layout)
         y = grouped_mm(x, weights, offsets, recipe="bf16")
         expected[layout] = y.detach(), *torch.autograd.grad(y, (x, parameter), gradient), x, parameter, weights, offsets, gradient
-    monkeypatch.setattr(_auto, "_why_not_device", lambda device, index: "cuda:0 is a card without kernels")
+    monkeypatch.setattr(_auto, "why_not_device", lambda device: "cuda:0 is a card without kernels")
     _auto.forget()
     try:
         for layout, (y, grad_x, grad_parameter, x, parameter, weights, offsets, gradient) in expected.items():

@@ -89,16 +89,16 @@ def test_cards_keep_half_of_their_cache(monkeypatch, card, mebi):
     """Mean groups up to this size have columns. The CPU has no limit."""
     cuda = types.SimpleNamespace(get_device_properties=lambda index: types.SimpleNamespace(name=card, L2_cache_size=mebi << 20))
     monkeypatch.setattr(_grouped_mm, "torch", types.SimpleNamespace(cuda=cuda))
-    monkeypatch.setattr(_grouped_mm, "chip_of", lambda device, index: "cpu" if device == "cpu" else "sm_90a")
+    monkeypatch.setattr(_grouped_mm, "chip_of", lambda device: "cpu" if device.type == "cpu" else "sm_90a")
     find = _grouped_mm.find_cached_bytes.__wrapped__
-    assert find("cuda", 0) == mebi << 19 and find("cpu", 0) is None
+    assert find(torch.device("cuda", 0)) == mebi << 19 and find(torch.device("cpu")) is None
 
 
 def test_columns_of_groups_that_the_cache_keeps(monkeypatch):
     x = torch.empty(512, 64, dtype=torch.bfloat16)
     weights = torch.empty(2, 64, 16, dtype=torch.bfloat16, requires_grad=True)
     for cached, keeps in ((512 * 64, True), (512 * 64 - 1, False), (None, True)):
-        monkeypatch.setattr(_grouped_mm, "_constant_cached_bytes", lambda device, index: cached)
+        monkeypatch.setattr(_grouped_mm, "_constant_cached_bytes", lambda device: cached)
         assert _grouped_mm.keeps_columns(x, weights, "rowwise") == keeps
     assert not _grouped_mm.keeps_columns(x[:255], weights, "rowwise")
 
@@ -109,7 +109,7 @@ def test_few_rows(divide, monkeypatch, from_columns):
     divide(True, from_columns)
     expected = gradients(*(step := tensors()), ENDS["empty"])
     monkeypatch.setattr(_grouped_mm, "_is_cached", IS_CACHED)
-    monkeypatch.setattr(_grouped_mm, "find_cached_bytes", lambda device, index: 2 * M * N)
+    monkeypatch.setattr(_grouped_mm, "find_cached_bytes", lambda device: 2 * M * N)
     op = _grouped_mm.make_op(K, N, E, "NK", "rowwise", "cpu", "grouped_mm_with_columns" if from_columns else "grouped_mm")
     ran = []
     monkeypatch.setattr(_ops, "make_check", lambda tensors: None)  # cached calls would bypass the recorder
@@ -121,7 +121,7 @@ def test_few_rows(divide, monkeypatch, from_columns):
         "grad_weights_from_columns" if from_columns else "grad_weights",
     ]
     ran.clear()
-    monkeypatch.setattr(_grouped_mm, "find_cached_bytes", lambda device, index: 2 * M * N - 1)
+    monkeypatch.setattr(_grouped_mm, "find_cached_bytes", lambda device: 2 * M * N - 1)
     assert all(map(torch.equal, gradients(*step, ENDS["empty"]), expected)) and sorted(ran) == sorted(
         programs.PARTS[from_columns:]
     )

@@ -66,7 +66,7 @@ def request(dtype, is_power_of_2, chip):
 
 @functools.lru_cache(maxsize=None)
 def op(name, dtype, is_power_of_2):
-    artifact = fp8moe.load(cache.get(request(dtype, is_power_of_2, chip_of(DEVICE, 0))), "cpu" if DEVICE == "cpu" else "cuda:0")
+    artifact = fp8moe.load(cache.get(request(dtype, is_power_of_2, chip_of(torch.device(DEVICE)))), "cpu" if DEVICE == "cpu" else "cuda:0")
     return as_op(artifact.program(name))
 
 
