@@ -48,8 +48,7 @@ def _grouped_mm(a: torch.Tensor, b: torch.Tensor, offsets: torch.Tensor) -> torc
         return torch.ops.fp8moe.reference_grouped_mm(a, b, offsets)
     if 0 in a.shape:
         return _make_result(a, b, offsets)
-    multiply = getattr(torch.nn.functional, "grouped_mm", None) or torch._grouped_mm
-    return multiply(a, b, offs=offsets)
+    return torch.nn.functional.grouped_mm(a, b, offs=offsets)
 
 
 def compute_y(x: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:

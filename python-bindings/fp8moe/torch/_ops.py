@@ -154,9 +154,9 @@ _ARITHMETIC: Dict[str, Callable[..., Any]] = {
 
 
 #: Tags of all operators. Inductor must keep the strides of inputs, as a program accepts only certain strides.
-TAGS: List[torch.Tag] = [torch.Tag.pt2_compliant_tag, getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order)]
+TAGS: List[torch.Tag] = [torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides]
 #: Additional tags of operators that CUDA graphs cannot capture.
-CUDAGRAPH_UNSAFE: List[torch.Tag] = [torch.Tag.cudagraph_unsafe] if hasattr(torch.Tag, "cudagraph_unsafe") else []
+CUDAGRAPH_UNSAFE: List[torch.Tag] = [torch.Tag.cudagraph_unsafe]
 
 
 def define(name: str, schema: str, run: Callable[..., Any], fake: Callable[..., Any], tags: Sequence[torch.Tag] = ()) -> None:
