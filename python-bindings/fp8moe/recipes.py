@@ -83,8 +83,8 @@ class FP8Rows(NamedTuple):
         return forward, grad_x, grad_weights
 
 
-#: Ranges where no times are predicted, as on the CPU: FP8 for calls with at least as many rows as experts.
 def without_times(E: int) -> FP8Rows:
+    """Ranges where no times are predicted, as on the CPU: FP8 for calls with at least as many rows as experts."""
     return FP8Rows(*[E] * len(USES))
 
 

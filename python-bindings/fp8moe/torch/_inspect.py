@@ -14,7 +14,7 @@ import math
 import os
 import threading
 import warnings
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
+from typing import Any, Dict, Iterator, List, Optional, Tuple, Union
 
 import torch
 from torch.distributed._functional_collectives import AsyncCollectiveTensor
@@ -84,26 +84,26 @@ class Inspection:
         self._said_offsets = False
         self._writer = _make_writer(log_dir) if log_dir is not None else None
         self._sample: Optional[_Sample] = None
-        self._exits: List[Callable[[], Any]] = []
+        self._exits = contextlib.ExitStack()
         #: The thread that entered the context.
         self._thread: Optional[int] = None
 
     def __enter__(self) -> "Inspection":
-        if self._exits:
+        if self._thread is not None:
             raise RuntimeError("inspect: the context is entered already; make another one with inspect(model)")
         self._thread = threading.get_ident()
-        self._exits.append(self._model.register_forward_pre_hook(self._begin_step).remove)
+        self._exits.callback(self._model.register_forward_pre_hook(self._begin_step).remove)
         compiled = getattr(self._model, "_compiled_call_impl", None)
         if compiled is not None:
             # Hooks of a model that was compiled in place would become part of the graph.
             self._model._compiled_call_impl = None
-            self._exits.append(lambda: setattr(self._model, "_compiled_call_impl", compiled))
+            self._exits.callback(setattr, self._model, "_compiled_call_impl", compiled)
         return self
 
     def __exit__(self, *_: Any) -> None:
         self._end_sample()
-        while self._exits:
-            self._exits.pop()()
+        self._exits.close()
+        self._thread = None
         if self._writer is not None:
             self._writer.flush()
 
@@ -258,7 +258,8 @@ class _Sample(TorchDispatchMode):
         #: Whether operations of this class, and not of the model, are running.
         self._busy = False
         self._stopped = False
-        self._exits: List[Callable[[], Any]] = [_run_eagerly()]
+        self._exits = contextlib.ExitStack()
+        self._exits.enter_context(torch.compiler.set_stance("force_eager"))  # for compiled functions inside the model
         for name, module in model.named_modules():
             self._follow(name, module)
         for name, parameter in model.named_parameters():
@@ -270,8 +271,7 @@ class _Sample(TorchDispatchMode):
         self._stopped = True
         self.__exit__(None, None, None)
         observers.remove(self._observe)
-        while self._exits:
-            self._exits.pop()()
+        self._exits.close()
 
     def find_nan(self) -> Optional[str]:
         by_device: Dict[torch.device, List[int]] = {}
@@ -320,8 +320,8 @@ class _Sample(TorchDispatchMode):
         def arrive(_: torch.Tensor) -> None:
             self._backward_of = name
 
-        self._exits.append(module.register_forward_pre_hook(enter).remove)
-        self._exits.append(module.register_forward_hook(leave, always_call=True).remove)
+        self._exits.callback(module.register_forward_pre_hook(enter).remove)
+        self._exits.callback(module.register_forward_hook(leave, always_call=True).remove)
 
     def _place(self) -> str:
         if self._modules:
@@ -456,12 +456,6 @@ def _list_tensors(module: Optional[torch.nn.Module]) -> List[Tuple[str, torch.Te
         return []
     attributes = [(name, value) for name, value in vars(module).items() if isinstance(value, torch.Tensor)]
     return [*module.named_parameters(recurse=False), *attributes]
-
-
-def _run_eagerly() -> Callable[[], None]:
-    """Makes compiled functions run eagerly, until the result is called."""
-    stance = torch.compiler.set_stance("force_eager")
-    return lambda: stance.__exit__(None, None, None)
 
 
 def _of_rows_of_result(result: torch.Tensor, exact: torch.Tensor, groups: Groups) -> Statistics:

@@ -499,7 +499,7 @@ def find_need(module: torch.nn.Module, device: Optional[torch.device]) -> Option
     if not is_layer(module):
         return None
     assert isinstance(module, Linear)
-    target = module.weight.device if device is None else device
+    target = device or module.weight.device
     if target.type == "meta":
         raise ValueError("prepare: a linear layer is on 'meta'; say where the model will run, as device='cuda'")
     if not has_kernels(target):

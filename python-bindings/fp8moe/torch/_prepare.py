@@ -165,7 +165,7 @@ def _find_needs(
     is_used = False
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"prepare: model is of type {type(model).__name__}, expected a torch.nn.Module")
-    sizes = find_gathered_sizes(model)
+    sizes, place = find_gathered_sizes(model), None if device is None else torch.device(device)
     for name, module in model.named_modules():
         where = f"prepare: module '{name}'" if name else "prepare: the model"
         for recipe, weights in find_recipes(module):
@@ -174,7 +174,7 @@ def _find_needs(
             require_tensor(where, "what it multiplies", weights, "[E, K, N]")
             if weights.dim() != 3:
                 raise ValueError(f"{where}: it multiplies weights of shape {tuple(weights.shape)}, expected [E, K, N]")
-            target = weights.device if device is None else torch.device(device)
+            target = place or weights.device
             if target.type == "meta":
                 raise ValueError(
                     f"{where}: its weights are on 'meta'; say where the model will run, as device='cuda'"
@@ -187,11 +187,11 @@ def _find_needs(
             if name not in modules:
                 modules.append(name)
         if not kept and transformers.find_layer(module):
-            layer = _find_layer_need(module, device, sizes, checks_programs)
+            layer = _find_layer_need(module, place, sizes, checks_programs)
             if layer is not None:
                 needs.setdefault(layer, []).append(name)
         is_used = is_used or is_layer(module)
-        linear = find_need(module, None if device is None else torch.device(device))
+        linear = find_need(module, place)
         if linear is not None:
             needs.setdefault(linear, []).append(name)
     if not is_used:
@@ -203,11 +203,9 @@ def _find_needs(
     return needs
 
 
-def _find_layer_need(
-    module: Any, device: Optional[Union[str, torch.device]], sizes: Any, checks_programs: bool
-) -> Optional[_LayerNeed]:
+def _find_layer_need(module: Any, device: Optional[torch.device], sizes: Any, checks_programs: bool) -> Optional[_LayerNeed]:
     gate_up, down = (find_multiplied(module, weights, sizes) for weights in find_weights(module)[1])
-    target = down.device if device is None else torch.device(device)
+    target = device or down.device
     E, H, D = down.shape
     layouts = find_layout(gate_up), find_layout(down)
     if not has_kernels(target, D, 2 * H) or D % 16 or H % 16:
