@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Cached quantized weights: of parameters between two optimizer steps (`register(keep="step")`), and of weights gathered by FSDP2.
 
-Operators look them up when they run, so a graph contains them as calls:
+In a graph, operators look them up at run time:
 
     traced      kept_by_rows(x, weights, offsets)       the graph has no quantized weights as tensors
     run         quantized copies of the weights' memory, made now if they are missing or outdated

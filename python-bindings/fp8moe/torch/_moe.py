@@ -61,7 +61,7 @@ def moe(
 
     * without gradients, as in the first forward of a reentrant checkpoint, whose result differs by rounding;
     * with recipe "auto", in graphs with a symbolic number of rows;
-    * with recipe "auto", on machines with neither these programs nor the compiler.
+    * on machines with neither these programs nor the compiler.
 
     Recipe "auto" uses FP8 throughout if it pays for one use of the weights.
 

@@ -128,7 +128,7 @@ def spread_op(
 ) -> torch.Tensor:
     """`spread` as an operator. Inductor's own kernel takes a third longer (65536 rows of 2048, NVIDIA H200).
 
-    Inductor's kernel also writes the rows again for each operator of another kind that reads them.
+    Inductor would also write the rows once for each operator that reads them.
     """
     return _run_spread(torch.library.wrap_triton(_spread_kernel), tokens, slots, K, offsets, weights)
 
