@@ -42,8 +42,10 @@ class Entry(NamedTuple):
 
 
 def entries(root: str) -> Iterator[Entry]:
-    """All entries of a cache in order of name. Skips other files, and entries that disappear meanwhile."""
+    """All entries of a cache in order of name. Skips other files, links, and entries that disappear meanwhile."""
     for request in _digest_folders(root):
+        if os.path.islink(request):  # entries behind a link may lie outside of the cache
+            continue
         for path in _digest_folders(request):
             with contextlib.suppress(FileNotFoundError):
                 yield _read(path)
@@ -80,8 +82,8 @@ def _read(path: str) -> Entry:
     files = [os.path.join(path, name) for name in os.listdir(path)]
     size = sum(os.lstat(file).st_size for file in files)
     what = chip = ""
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError), open(os.path.join(path, cache._ENTRY), encoding="utf-8") as file:
-        about = json.load(file)
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+        about = json.loads(cache.read_file(path, cache._ENTRY))
         what, chip = str(about["what"]), str(about["chip"])
     try:
         require_own([path, *files])

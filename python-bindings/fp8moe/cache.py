@@ -22,6 +22,7 @@ import logging
 import os
 import re
 import shutil
+import stat
 import subprocess
 import tempfile
 import threading
@@ -305,22 +306,29 @@ def _list_newest_first(below: str) -> List[str]:
     return [path for _, path in sorted(found, reverse=True)]
 
 
+def read_file(entry: str, name: str) -> bytes:
+    """Returns the bytes of an entry's file. Raises ValueError for what is no regular file: to open a FIFO would wait for ever."""
+    path = os.path.join(entry, name)
+    if not stat.S_ISREG(os.lstat(path).st_mode):
+        raise ValueError(f"{path} is no regular file")
+    with open(path, "rb") as file:
+        return file.read()
+
+
 def find_damage(path: str) -> Optional[str]:
     """Describes the damage to an entry's files; None if there is none."""
     try:
-        with open(os.path.join(path, _ENTRY), encoding="utf-8") as file:
-            expected: Dict[str, Dict[str, Any]] = json.load(file)["files"]
+        expected: Dict[str, Dict[str, Any]] = json.loads(read_file(path, _ENTRY))["files"]
         present = sorted(os.listdir(path))
         if present != sorted([*expected, _ENTRY]):
             return f"it has the files {', '.join(present)}, expected {', '.join(sorted([*expected, _ENTRY]))}"
         for name, about in expected.items():
-            with open(os.path.join(path, name), "rb") as file_:
-                data = file_.read()
+            data = read_file(path, name)
             if len(data) != about["bytes"]:
                 return f"{name} has {len(data)} bytes, expected {about['bytes']}"
             if hashlib.sha256(data).hexdigest() != about["sha256"]:
                 return f"{name} has another SHA-256 than it was written with"
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         return f"{_ENTRY}: {type(error).__name__}: {error}"
     return None
 

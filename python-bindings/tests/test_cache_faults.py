@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from cache_support import IR, REQUEST, compilations, folder, run_transpose  # noqa: F401
-from fp8moe import CompilerError, _trust, cache
+from fp8moe import CompilerError, _cache_entries, _trust, cache
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 
@@ -148,6 +148,32 @@ def test_symbolic_links_inside(folder, tmp_path):
     kernels.rename(tmp_path / "elsewhere")
     kernels.symlink_to(tmp_path / "elsewhere")
     get_aside(folder, f"{kernels} is a symbolic link; remove it")
+
+
+@pytest.mark.parametrize("name", ["entry.json", "kernels.so"])
+def test_a_fifo_inside(folder, name):
+    """A file that would block whoever opens it is damage."""
+    path = Path(cache.get(REQUEST))
+    (path / name).unlink()
+    os.mkfifo(path / name)
+    (entry,) = _cache_entries.entries(str(folder))
+    assert entry.damage == f"entry.json: ValueError: {path / name} is no regular file"
+    assert cache.get(REQUEST) == str(path) and (path / name).is_file()
+
+
+def test_a_deeply_nested_description(folder):
+    path = Path(cache.get(REQUEST))
+    (path / "entry.json").write_text("[" * 100_000)
+    (entry,) = _cache_entries.entries(str(folder))
+    assert "RecursionError" in str(entry.damage)
+    assert _cache_entries.remove(entry) and not path.exists()
+
+
+def test_entries_behind_a_link_are_not_listed(folder, tmp_path):
+    """`cache --remove` removes nothing outside of the cache."""
+    below = Path(cache.get(REQUEST)).parent
+    (folder / ("0" * 64)).symlink_to(below.rename(tmp_path / "elsewhere"))
+    assert list(_cache_entries.entries(str(folder))) == []
 
 
 def test_nothing_is_writable_by_others_whatever_the_umask(folder):
