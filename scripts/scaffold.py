@@ -242,7 +242,7 @@ func.func @f(%x: tensor<?x64xbf16>) -> tensor<?x64xbf16> {
 def find_mnemonic(root, op):
     """Returns the mnemonic of the operation with class `op`, or nothing if no .td file declares it."""
     for path in sorted((root / "include").rglob("*.td")):
-        if found := re.search(rf"^def FP8MoE_{op}\b[^{{]*?\"(\w+)\"", path.read_text(), flags=re.MULTILINE):
+        if found := re.search(rf"^def FP8MoE_{re.escape(op)}\b[^{{]*?\"(\w+)\"", path.read_text(), flags=re.MULTILINE):
             return found.group(1)
     return None
 
@@ -252,13 +252,12 @@ def make_banner(file, what):
     return BANNER.format(file=file, what=what, dashes=dashes)
 
 
-def add_rows(table, name):
-    """Adds rows after the last ones of their kind."""
-    text = table.read_text()
+def add_rows(text, name):
+    """Returns the table with rows after the last ones of their kind."""
     for kind in ("FP8MOE_OPS", "FP8MOE_FAMILY"):
         last = list(re.finditer(rf"^{kind}\(\w+\)\n", text, flags=re.MULTILINE))[-1].end()
         text = text[:last] + f"{kind}({name})\n" + text[last:]
-    table.write_text(text)
+    return text
 
 
 def main():
@@ -269,10 +268,15 @@ def main():
     args = parser.parse_args()
 
     folder = args.root / "lib" / "Kernels" / args.name
+    table = args.root / "lib" / "Kernels" / "Families.def"
+    tests = args.root / "test" / "Kernels" / args.name
     if not re.fullmatch(r"[A-Z][A-Za-z0-9]*", args.name):
         parser.error(f"'{args.name}' is no name of a class: letters and digits, the first one upper case")
-    if folder.exists():
-        parser.error(f"there is a family in {folder}")
+    if not table.exists():
+        parser.error(f"{table} is missing; --root names a clone of the repository")
+    rows = table.read_text()
+    if args.name == "Kernel" or re.search(rf"\({args.name}\b", rows) or folder.exists() or tests.exists():
+        parser.error(f"{args.name} is taken: look into {table}, {folder} and {tests}")
     if not (mnemonic := find_mnemonic(args.root, args.op)):
         parser.error(f"no .td file in {args.root / 'include'} declares FP8MoE_{args.op}; declare the operation first")
 
@@ -282,7 +286,7 @@ def main():
     files = {
         folder / f"{args.name}.cpp": make_banner(f"{args.name}.cpp", f"Kernels of fp8moe.{mnemonic}") + SOURCE,
         folder / "README.md": README,
-        args.root / "test" / "Kernels" / args.name / f"{mnemonic.replace('_', '-')}.mlir": TEST,
+        tests / f"{mnemonic.replace('_', '-')}.mlir": TEST,
     }
     for path, text in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -290,8 +294,7 @@ def main():
         print(f"wrote {path}")
     if formatter := shutil.which("clang-format-22"):
         subprocess.run([formatter, "-i", f"--style=file:{ROOT / '.clang-format'}", folder / f"{args.name}.cpp"], check=True)
-    table = args.root / "lib" / "Kernels" / "Families.def"
-    add_rows(table, args.name)
+    table.write_text(add_rows(rows, args.name))
     print(f"added two rows to {table}")
     print("next: the step `compute`, numerics in test/Integration, a line in lib/Kernels/README.md")
     return 0

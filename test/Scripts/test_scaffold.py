@@ -78,4 +78,4 @@ def test_errors(clone, args, message):
 def test_nothing_is_overwritten(clone):
     assert scaffold(clone, "Plain", "ContiguousOp").returncode == 0
     again = scaffold(clone, "Plain", "ContiguousOp")
-    assert again.returncode == 2 and "there is a family in" in again.stderr
+    assert again.returncode == 2 and "Plain is taken: look into" in again.stderr
