@@ -25,6 +25,22 @@ inline void setVersionPrinter(llvm::StringRef tool) {
   });
 }
 
+/// The options of a tool's own, which --help shows alone.
+inline llvm::cl::OptionCategory &getCategory() {
+  static llvm::cl::OptionCategory category("Options");
+  return category;
+}
+
+/// Adds an option or a list of options to the category.
+template <typename Base> struct Own : Base {
+  template <typename... Modifiers>
+  explicit Own(const Modifiers &...modifiers)
+      : Base(modifiers..., llvm::cl::cat(getCategory())) {}
+};
+template <typename T, typename Parser = llvm::cl::parser<T>>
+using Option = Own<llvm::cl::opt<T, /*ExternalStorage=*/false, Parser>>;
+template <typename T> using List = Own<llvm::cl::list<T>>;
+
 /// The type of an option whose value is an integer from `Least` to `Most`.
 template <typename T, T Least = std::numeric_limits<T>::min(),
           T Most = std::numeric_limits<T>::max()>

@@ -30,6 +30,7 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 namespace cl = llvm::cl;
+using tools::Integer, tools::List, tools::Option;
 
 namespace {
 enum class ReportFormat { None, Text, Json };
@@ -55,116 +56,92 @@ template <typename T> struct NameParser : cl::parser<T> {
 /// The options. They are made when the tool begins: in the Python package its
 /// code is a part of a library, which registers none when it is loaded.
 struct Options {
-  cl::OptionCategory category{"fp8moe-compile options"};
-  cl::opt<std::string> inputPath{cl::Positional, cl::init("-"),
-                                 cl::desc("<IR file, text or bytecode>"),
-                                 cl::cat(category)};
-  cl::opt<std::string> outputPath{
+  Option<std::string> inputPath{cl::Positional, cl::init("-"),
+                                cl::desc("<IR file, text or bytecode>")};
+  Option<std::string> outputPath{
       "o", cl::value_desc("path"),
-      cl::desc("The folder of the artifacts; with --emit a file, by "
-               "default standard output (-)"),
-      cl::cat(category)};
-  cl::list<std::string> targets{
+      cl::desc("The folder of the artifacts; with --emit a file, by default "
+               "standard output (-)")};
+  List<std::string> targets{
       "target", cl::value_desc("chip"), cl::CommaSeparated,
       cl::desc("Compile for this chip (may be repeated); by default what "
-               "fp8moe.target on the module says"),
-      cl::cat(category)};
-  cl::opt<std::string> defaultTarget{
+               "fp8moe.target on the module says")};
+  Option<std::string> defaultTarget{
       "default-target", cl::value_desc("chip"),
-      cl::desc("Compile for this chip if neither --target nor the module says"),
-      cl::cat(category)};
-  cl::opt<Stage, false, NameParser<Stage>> stage{
+      cl::desc(
+          "Compile for this chip if neither --target nor the module says")};
+  Option<Stage, NameParser<Stage>> stage{
       "emit", cl::init(Stage::None), cl::value_desc("stage"),
-      cl::desc("Write one stage of one target instead of an artifact:"),
-      cl::cat(category)};
-  cl::opt<ReportFormat, false, NameParser<ReportFormat>> reportFormat{
+      cl::desc("Write one stage of one target instead of an artifact:")};
+  Option<ReportFormat, NameParser<ReportFormat>> reportFormat{
       "report",
       cl::ValueOptional,
       cl::init(ReportFormat::None),
       cl::value_desc("format"),
-      cl::desc(
-          "Print bytes moved, kernels, files and time; decisions on layouts "
-          "as remarks:"),
+      cl::desc("Print bytes moved, kernels, files and time; decisions on "
+               "layouts as remarks:"),
       cl::values(
           clEnumValN(ReportFormat::Text, "", ""),
           clEnumValN(ReportFormat::Text, "text", "for people (default)"),
           clEnumValN(ReportFormat::Json, "json",
-                     "for programs (docs/users/python.md has the keys)")),
-      cl::cat(category)};
-  cl::opt<std::string> card{
+                     "for programs (docs/users/python.md has the keys)"))};
+  Option<std::string> card{
       "card", cl::value_desc("name"),
       cl::desc("With --report, predict times of this card (h200, h100, "
                "h100-pcie, gh200, h20); compiled code stays the same, and "
-               "precision follows --precision-for"),
-      cl::cat(category)};
-  cl::opt<tools::Integer<int64_t, 1, kMostModelledSize>> tokens{
+               "precision follows --precision-for")};
+  Option<Integer<int64_t, 1, kMostModelledSize>> tokens{
       "tokens", cl::value_desc("N"), cl::init(kDefaultReportTokens),
       cl::desc(
           "Rows that an unknown number of them counts as when precision is "
-          "decided; with --report, traffic is also given for this token "
-          "count, but predicted times stay those of nominal sizes (default "
-          "16384)"),
-      cl::cat(category)};
-  cl::opt<std::string> rocmPath{
+          "decided; with --report, traffic is also given for this token count, "
+          "but predicted times stay those of nominal sizes (default 16384)")};
+  Option<std::string> rocmPath{
       "rocm-path", cl::value_desc("folder"),
-      cl::desc(
-          "Where amdgcn/bitcode is (default: $ROCM_PATH, then the "
-          "distribution's folders); only needed by kernels that call a device "
-          "library"),
-      cl::cat(category)};
-  cl::opt<std::string> ptxasPath{
+      cl::desc("Where amdgcn/bitcode is (default: $ROCM_PATH, then the "
+               "distribution's folders); only needed by kernels that call a "
+               "device library")};
+  Option<std::string> ptxasPath{
       "ptxas", cl::value_desc("file"),
-      cl::desc("The ptxas that makes cubins (default: $FP8MOE_PTXAS, "
-               "then PATH, $CUDA_HOME/bin, /usr/local/cuda/bin)"),
-      cl::cat(category)};
-  cl::opt<bool> optimizeLayouts{
+      cl::desc("The ptxas that makes cubins (default: $FP8MOE_PTXAS, then "
+               "PATH, $CUDA_HOME/bin, /usr/local/cuda/bin)")};
+  Option<bool> optimizeLayouts{
       "optimize-layouts", cl::init(true),
-      cl::desc("Remove copies that only change an order (default: true)"),
-      cl::cat(category)};
-  cl::opt<std::string> precisionRecipe{
+      cl::desc("Remove copies that only change an order (default: true)")};
+  Option<std::string> precisionRecipe{
       "precision-recipe", cl::value_desc("recipe"), cl::init("rowwise"),
-      cl::desc(
-          "Scales of matmuls that become FP8: rowwise (default), tensorwise "
-          "or mxfp8 (docs/users/precision.md)"),
-      cl::cat(category)};
-  cl::opt<std::string> precisionPolicy{
+      cl::desc("Scales of matmuls that become FP8: rowwise (default), "
+               "tensorwise or mxfp8 (docs/users/precision.md)")};
+  Option<std::string> precisionPolicy{
       "precision-policy", cl::value_desc("policy"), cl::init("cost"),
       cl::desc("Which undecided matmuls become FP8: cost (default: those that "
-               "are predicted to gain), torchao, all or none"),
-      cl::cat(category)};
-  cl::list<std::string> precisionFilters{
+               "are predicted to gain), torchao, all or none")};
+  List<std::string> precisionFilters{
       "precision-filter", cl::value_desc("text"), cl::CommaSeparated,
       cl::desc("Leave undecided matmuls in bf16 whose names have this in them "
-               "(may be repeated)"),
-      cl::cat(category)};
-  cl::opt<std::string> precisionFor{
+               "(may be repeated)")};
+  Option<std::string> precisionFor{
       "precision-for", cl::value_desc("chip"),
       cl::desc("Decide precision by the predicted times of this chip or card "
-               "(default: the chip that is compiled for)"),
-      cl::cat(category)};
-  cl::opt<bool> sweepTiles{
+               "(default: the chip that is compiled for)")};
+  Option<bool> sweepTiles{
       "sweep",
       cl::desc("Add a program for every tile that a quantization or a grouped "
                "matmul can have, to measure them (docs/reference/artifacts.md "
-               "says how they are named)"),
-      cl::cat(category)};
-  cl::opt<tools::Integer<int64_t>> delaySeed{
+               "says how they are named)")};
+  Option<Integer<int64_t>> delaySeed{
       "delay-warps", cl::value_desc("seed"),
-      cl::desc("For tests of NVIDIA kernels: pause warps where others "
-               "can observe it; each seed pauses other ones"),
-      cl::cat(category)};
-  cl::opt<bool> splitInput{
+      cl::desc("For tests of NVIDIA kernels: pause warps where others can "
+               "observe it; each seed pauses other ones")};
+  Option<bool> splitInput{
       "split-input-file",
-      cl::desc("With --emit: compile each part between '// -----' by itself"),
-      cl::cat(category)};
-  cl::opt<bool> verifyDiagnostics{
+      cl::desc("With --emit: compile each part between '// -----' by itself")};
+  Option<bool> verifyDiagnostics{
       "verify-diagnostics",
       cl::desc(
-          "With --emit: check the diagnostics against expected-* comments"),
-      cl::cat(category)};
-  cl::opt<bool> listTargets{"list-targets",
-                            cl::desc("Print the known chips and exit"),
-                            cl::cat(category)};
+          "With --emit: check the diagnostics against expected-* comments")};
+  Option<bool> listTargets{"list-targets",
+                           cl::desc("Print the known chips and exit")};
 
   /// The error in the options, or nothing.
   std::string check();
@@ -383,7 +360,7 @@ int tools::compileMain(int argc, char **argv) {
   registerPassManagerCLOptions();
   registerDefaultTimingManagerCLOptions();
   static Options cli;
-  cl::HideUnrelatedOptions(cli.category);
+  cl::HideUnrelatedOptions(tools::getCategory());
   tools::setVersionPrinter("fp8moe-compile");
   for (const StageInfo &info : knownStages())
     cli.stage.getParser().addLiteralOption(info.name, info.stage,

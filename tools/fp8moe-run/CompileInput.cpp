@@ -12,8 +12,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "CompileInput.h"
-#include "Fail.h"
+#include "Run.h"
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"

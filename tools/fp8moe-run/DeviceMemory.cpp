@@ -6,10 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "DeviceMemory.h"
-#include "Fail.h"
+#include "Run.h"
 
-#include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 
 #include <cstdlib>

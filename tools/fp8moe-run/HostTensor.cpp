@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "HostTensor.h"
+#include "Run.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -28,14 +28,11 @@ std::string fp8moe::run::formatShape(ArrayRef<int64_t> shape) {
                        : llvm::join(llvm::map_range(shape, format), "x");
 }
 
-int64_t HostTensor::numElements() const {
-  // The other extents of an empty tensor may be of any size.
-  if (llvm::is_contained(shape, 0))
-    return 0;
-  int64_t count = 1;
+uint64_t HostTensor::countBytes() const {
+  uint64_t bytes = dtype->bytes;
   for (int64_t extent : shape)
-    count *= extent;
-  return count;
+    bytes = llvm::SaturatingMultiply(bytes, static_cast<uint64_t>(extent));
+  return bytes;
 }
 
 std::string HostTensor::describe() const {

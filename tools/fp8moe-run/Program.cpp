@@ -6,19 +6,15 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Program.h"
-#include "Fail.h"
+#include "Run.h"
 #include "fp8moe/Support/Safetensors.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/Twine.h"
-#include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
 #include <chrono>
-#include <unistd.h>
 
 using namespace fp8moe;
 using namespace fp8moe::run;
@@ -32,14 +28,6 @@ static constexpr int kMaxTried = 10000;
 /// Reports why the runtime's function has just failed.
 [[noreturn]] static void failInRuntime() { fail(fp8moe_last_error()); }
 
-static ArrayRef<int64_t> shapeOf(const fp8moe_buffer &buffer) {
-  return ArrayRef(buffer.shape, buffer.rank);
-}
-
-static ArrayRef<int64_t> stridesOf(const fp8moe_buffer &buffer) {
-  return ArrayRef(buffer.strides, buffer.rank);
-}
-
 //===----------------------------------------------------------------------===//
 // Loading
 //===----------------------------------------------------------------------===//
@@ -47,156 +35,44 @@ static ArrayRef<int64_t> stridesOf(const fp8moe_buffer &buffer) {
 Program Program::load(const std::string &path, const std::string &device,
                       const std::string &name) {
   Program result;
+  result.path = path;
   fp8moe_artifact *artifact = nullptr;
   if (fp8moe_artifact_load(path.c_str(), device.c_str(), &artifact))
     failInRuntime();
   result.artifact.reset(artifact);
 
   size_t count = fp8moe_artifact_num_programs(artifact);
-  if (!name.empty() || count == 1) {
-    result.program = name.empty()
-                         ? fp8moe_artifact_program(artifact, 0)
-                         : fp8moe_artifact_find_program(artifact, name.c_str());
-    if (!result.program)
-      failInRuntime();
-    result.padded = PaddedGroups(path, result.name());
-    return result;
-  }
-  if (count == 0)
+  auto getName = [&](size_t i) {
+    return fp8moe_program_name(fp8moe_artifact_program(artifact, i));
+  };
+  if (name.empty() && count == 0)
     fail("the artifact has no programs");
-  std::string names;
-  for (size_t i = 0; i < count; ++i) {
-    names += i ? ", " : "";
-    names += fp8moe_program_name(fp8moe_artifact_program(artifact, i));
-  }
-  fail("the artifact has " + Twine(count) +
-       " programs; choose one with --program=NAME: " + names);
+  if (name.empty() && count > 1)
+    fail("the artifact has " + Twine(count) +
+         " programs; choose one with --program=NAME: " +
+         llvm::join(llvm::map_range(llvm::seq(count), getName), ", "));
+  result.program = name.empty()
+                       ? fp8moe_artifact_program(artifact, 0)
+                       : fp8moe_artifact_find_program(artifact, name.c_str());
+  if (!result.program)
+    failInRuntime();
+  return result;
 }
 
 //===----------------------------------------------------------------------===//
 // Inputs
 //===----------------------------------------------------------------------===//
 
-/// Ends the process where the program does not take the tensor, which is of the
-/// file `path` or of the options.
-static void checkInput(const HostTensor &tensor, const fp8moe_buffer &input,
-                       const std::string &path = "") {
-  bool fits = tensor.shape.size() == static_cast<size_t>(input.rank);
-  for (auto [extent, wanted] : llvm::zip(tensor.shape, shapeOf(input)))
-    fits &= wanted == FP8MOE_DYNAMIC || extent == wanted;
-  if (!fits || tensor.dtype->code != input.dtype)
-    fail(path + (path.empty() ? "" : ": ") + "input '" + input.name + "' is " +
-         tensor.describe() + ", expected " + input.dtype_name + " " +
-         formatShape(shapeOf(input)));
-}
-
-static HostTensor readInput(const support::SafetensorsTensor &found,
-                            const fp8moe_buffer &input,
-                            const std::string &path) {
-  HostTensor tensor;
-  tensor.name = input.name;
-  tensor.dtype = found.dtype;
-  tensor.shape.assign(found.shape.begin(), found.shape.end());
-  checkInput(tensor, input, path);
-  const auto *bytes = static_cast<const uint8_t *>(found.data);
-  tensor.data.assign(bytes, bytes + found.bytes);
-  return tensor;
-}
-
-/// The extent of a dimension that the program leaves open.
-int64_t Program::chooseExtent(const fp8moe_buffer &input, int32_t dim,
-                              const RandomOptions &options) const {
-  if (!options.tokens)
-    fail(Twine("input '") + input.name + "' is " + formatShape(shapeOf(input)) +
-         ": give the extents with --tokens=N (for every '?') or "
-         "--shape=" +
-         input.name + "=AxB");
-  auto numGroups = [&](llvm::StringRef ends) -> int64_t {
-    if (auto given = options.shapes.find(ends);
-        given != options.shapes.end() && !given->second.empty())
-      return given->second.front();
-    for (size_t i = 0; i < fp8moe_program_num_inputs(program); ++i)
-      if (const fp8moe_buffer &each = *fp8moe_program_input(program, i);
-          each.name == ends && each.rank == 1 &&
-          each.shape[0] != FP8MOE_DYNAMIC)
-        return each.shape[0];
-    return *options.tokens;
-  };
-  return padded.getExtent(input.name, dim, *options.tokens, numGroups)
-      .value_or(*options.tokens);
-}
-
-/// The bytes of a tensor that is not allocated yet, at most 2^64 - 1.
-static uint64_t countBytes(const HostTensor &tensor) {
-  uint64_t bytes = tensor.dtype->bytes;
-  for (int64_t extent : tensor.shape)
-    bytes = llvm::SaturatingMultiply(bytes, static_cast<uint64_t>(extent));
-  return bytes;
-}
-
-static uint64_t getMachineMemory() {
-  return static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
-         static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-}
-
-/// A tensor that is to be filled, of the shape that the options say.
-HostTensor Program::makeInput(const fp8moe_buffer &input,
-                              const RandomOptions &options) const {
-  HostTensor tensor;
-  tensor.name = input.name;
-  tensor.dtype = support::findDataType(input.dtype);
-  if (auto given = options.shapes.find(input.name);
-      given != options.shapes.end()) {
-    tensor.shape = given->second;
-    checkInput(tensor, input);
-    return tensor;
-  }
-  for (auto [dim, extent] : llvm::enumerate(shapeOf(input)))
-    tensor.shape.push_back(
-        extent == FP8MOE_DYNAMIC ? chooseExtent(input, dim, options) : extent);
-  return tensor;
-}
-
-/// Makes the values of the inputs in `made`.
-void Program::fillInputs(llvm::MutableArrayRef<HostTensor> inputs,
-                         const llvm::StringSet<> &made,
-                         const RandomOptions &options) const {
-  for (llvm::StringRef name : options.shapes.keys()) {
-    auto hasName = [&](const HostTensor &input) { return input.name == name; };
-    if (llvm::none_of(inputs, hasName))
-      fail("--shape: the program has no input '" + name + "'");
-    if (!made.contains(name))
-      fail("--shape: input '" + name +
-           "' is of the file of --inputs, which has its shape");
-  }
-  if (options.onlyShapes)
-    return;
-
-  uint64_t bytes = 0;
-  std::optional<int64_t> rows = options.tokens;
-  for (auto [i, tensor] : llvm::enumerate(inputs)) {
-    if (made.contains(tensor.name))
-      bytes = llvm::SaturatingAdd(bytes, countBytes(tensor));
-    // Without --tokens the groups divide what the first free dimension holds.
-    ArrayRef<int64_t> wanted = shapeOf(*fp8moe_program_input(program, i));
-    if (const int64_t *open = llvm::find(wanted, FP8MOE_DYNAMIC);
-        !rows && open != wanted.end())
-      rows = tensor.shape[open - wanted.begin()];
-  }
-  if (bytes > getMachineMemory())
-    fail("the inputs need " + Twine(bytes) + " bytes, but this machine has " +
-         Twine(getMachineMemory()) +
-         " bytes of memory; give smaller --tokens or --shape");
-
-  std::mt19937_64 engine(options.seed);
-  for (HostTensor &tensor : inputs)
-    if (made.contains(tensor.name) &&
-        !fillRandom(tensor, padded.limitRows(tensor, rows, inputs), engine))
-      fail("--random makes no " + Twine(tensor.dtype->name) +
-           " values, which input '" + tensor.name + "' needs; use --inputs");
-  for (HostTensor &tensor : inputs)
-    if (made.contains(tensor.name))
-      padded.clearPadding(tensor, inputs);
+void fp8moe::run::checkInput(const HostTensor &tensor,
+                             const std::string &path) {
+  ArrayRef<int64_t> wanted = tensor.getBufferShape();
+  bool fits = tensor.shape.size() == wanted.size();
+  for (auto [extent, known] : llvm::zip(tensor.shape, wanted))
+    fits &= known == FP8MOE_DYNAMIC || extent == known;
+  if (!fits || tensor.dtype->code != tensor.buffer.dtype)
+    fail(path + (path.empty() ? "" : ": ") + "input '" + tensor.name + "' is " +
+         tensor.describe() + ", expected " + tensor.buffer.dtype_name + " " +
+         formatShape(wanted));
 }
 
 std::vector<HostTensor>
@@ -218,22 +94,25 @@ Program::getInputs(const std::string &path,
   if (file && random && !indices.empty() && llvm::all_of(indices, isMissing))
     fail(path + ": no tensor that the program reads; the file has: " + names);
   std::vector<HostTensor> inputs;
-  llvm::StringSet<> made;
   for (size_t i : indices) {
-    const fp8moe_buffer &input = *fp8moe_program_input(program, i);
+    HostTensor &input = inputs.emplace_back(*fp8moe_program_input(program, i));
     const support::SafetensorsTensor *found =
         file ? file->find(input.name) : nullptr;
+    input.isRandom = !found;
     if (!found && !random)
       fail(path + ": no tensor '" + input.name +
            "', which the program reads; the file has: " + names +
            " (with --random=SEED, what it lacks is random)");
-    inputs.push_back(found ? readInput(*found, input, path)
-                           : makeInput(input, *random));
     if (!found)
-      made.insert(input.name);
+      continue;
+    input.dtype = found->dtype;
+    input.shape = llvm::to_vector(found->shape);
+    checkInput(input, path);
+    const auto *bytes = static_cast<const uint8_t *>(found->data);
+    input.data.assign(bytes, bytes + found->bytes);
   }
   if (random)
-    fillInputs(inputs, made, *random);
+    makeRandomInputs(inputs, this->path, name(), *random);
   return inputs;
 }
 
@@ -243,9 +122,8 @@ Program::getInputs(const std::string &path,
 
 void Program::resolve(ArrayRef<HostTensor> inputs) {
   std::vector<std::vector<SmallVector<int64_t>>> choices;
-  for (auto [i, tensor] : llvm::enumerate(inputs))
-    choices.push_back(listStrides(
-        tensor.shape, stridesOf(*fp8moe_program_input(program, i))));
+  for (const HostTensor &tensor : inputs)
+    choices.push_back(listStrides(tensor.shape, tensor.getBufferStrides()));
   // One choice of each input is tried after the other, as on an odometer. The
   // message about the first says most: all inputs lie row-major there.
   SmallVector<size_t> chosen(inputs.size(), 0);
@@ -289,7 +167,7 @@ static void *upload(const HostTensor &tensor, const fp8moe_buffer &buffer,
   std::vector<uint8_t> staging(buffer.bytes);
   copyElements(tensor.shape, tensor.dtype->bytes, tensor.data.data(),
                getDenseStrides(tensor.shape), staging.data(),
-               stridesOf(buffer));
+               ArrayRef(buffer.strides, buffer.rank));
   void *pointer = memory.allocate(buffer.bytes);
   memory.copyToDevice(pointer, staging.data(), buffer.bytes);
   return pointer;
@@ -297,15 +175,12 @@ static void *upload(const HostTensor &tensor, const fp8moe_buffer &buffer,
 
 static HostTensor download(const void *pointer, const fp8moe_buffer &buffer,
                            DeviceMemory &memory) {
-  HostTensor tensor;
-  tensor.name = buffer.name;
-  tensor.dtype = support::findDataType(buffer.dtype);
-  tensor.shape.assign(buffer.shape, buffer.shape + buffer.rank);
+  HostTensor tensor(buffer);
   std::vector<uint8_t> staging(buffer.bytes);
   memory.copyToHost(staging.data(), pointer, buffer.bytes);
-  tensor.data.resize(tensor.numElements() * tensor.dtype->bytes);
+  tensor.data.resize(tensor.countBytes());
   copyElements(tensor.shape, tensor.dtype->bytes, staging.data(),
-               stridesOf(buffer), tensor.data.data(),
+               tensor.getBufferStrides(), tensor.data.data(),
                getDenseStrides(tensor.shape));
   return tensor;
 }

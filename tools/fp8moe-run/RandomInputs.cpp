@@ -6,14 +6,27 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "HostTensor.h"
+#include "Run.h"
+
+#include "fp8moe/Support/Json.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
+#include "llvm/Support/MemoryBuffer.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <random>
+#include <unistd.h>
 
 using namespace fp8moe;
 using namespace fp8moe::run;
+using llvm::ArrayRef;
+using support::Json;
+
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
 
 template <typename T>
 static void store(std::vector<uint8_t> &data, int64_t index, T value) {
@@ -52,11 +65,12 @@ static void fillGroupEnds(int64_t count, int64_t rows, std::mt19937_64 &engine,
     store(data, i, ends[i]);
 }
 
-bool fp8moe::run::fillRandom(HostTensor &tensor, int64_t rows,
-                             std::mt19937_64 &engine) {
+/// Fills a tensor; ends of groups divide `rows` rows. Returns false for element
+/// types that have no random values.
+static bool fill(HostTensor &tensor, int64_t rows, std::mt19937_64 &engine) {
   int64_t count = tensor.numElements();
   std::vector<uint8_t> &data = tensor.data;
-  data.assign(static_cast<size_t>(count) * tensor.dtype->bytes, 0);
+  data.assign(tensor.countBytes(), 0);
   switch (tensor.dtype->code) {
   case FP8MOE_DTYPE_I32:
     fillGroupEnds(count, rows, engine, data);
@@ -89,4 +103,215 @@ bool fp8moe::run::fillRandom(HostTensor &tensor, int64_t rows,
   default:
     return false;
   }
+}
+
+//===----------------------------------------------------------------------===//
+// Padded groups
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// An input with padded groups (P1), according to the decisions in a manifest.
+struct Padded {
+  std::string input, ends;
+  int64_t dim, pad;
+  std::optional<int64_t> rows;
+
+  bool isDimOf(const HostTensor &tensor) const {
+    return dim < static_cast<int64_t>(tensor.shape.size());
+  }
+};
+} // namespace
+
+/// Reads the manifest of an artifact that the runtime has accepted.
+static std::vector<Padded> readPadded(const std::string &artifact,
+                                      const std::string &program) {
+  auto buffer = llvm::MemoryBuffer::getFile(artifact + "/manifest.json");
+  std::string error;
+  auto manifest = buffer
+                      ? support::parseJson((*buffer)->getBuffer().str(), error)
+                      : std::nullopt;
+  std::vector<Padded> padded;
+  if (!manifest)
+    return padded;
+  try {
+    for (const Json &decision : manifest->at("decisions")) {
+      if (decision.at("program") != program || !decision.contains("padded"))
+        continue;
+      for (const Json &each : decision.at("padded")) {
+        Padded entry{each.at("input"), each.at("ends"), each.at("dim"),
+                     each.at("pad"), std::nullopt};
+        if (!each.at("rows").is_null())
+          entry.rows = each.at("rows").get<int64_t>();
+        if (entry.dim >= 0 && entry.pad > 0)
+          padded.push_back(std::move(entry));
+      }
+    }
+  } catch (const Json::exception &) {
+    // The runtime does not check decisions: those of another form are ignored.
+    padded.clear();
+  }
+  return padded;
+}
+
+static const HostTensor *findInput(ArrayRef<HostTensor> inputs,
+                                   llvm::StringRef name) {
+  const HostTensor *it = llvm::find_if(
+      inputs, [&](const HostTensor &input) { return input.name == name; });
+  return it == inputs.end() ? nullptr : it;
+}
+
+/// The extent of a dimension for `tokens` rows of all groups, with padding if
+/// it has some.
+static int64_t getExtent(ArrayRef<Padded> padded, const HostTensor &input,
+                         int64_t dim, int64_t tokens,
+                         ArrayRef<HostTensor> inputs) {
+  for (const Padded &each : padded) {
+    const HostTensor *ends = findInput(inputs, each.ends);
+    if (each.input != input.name || each.dim != dim || !ends)
+      continue;
+    uint64_t extent = llvm::SaturatingMultiplyAdd<uint64_t>(
+        ends->numElements(), each.pad - 1, tokens);
+    // Sizes that no memory holds are refused later.
+    if (extent <= uint64_t(INT64_MAX / 2))
+      return static_cast<int64_t>(llvm::alignTo(extent, each.pad));
+  }
+  return tokens;
+}
+
+/// The largest number of rows, at most `rows`, that fits into all inputs whose
+/// groups end at `ends`.
+static int64_t limitRows(ArrayRef<Padded> padded, const HostTensor &ends,
+                         std::optional<int64_t> rows,
+                         ArrayRef<HostTensor> inputs) {
+  for (const Padded &each : padded) {
+    const HostTensor *input = findInput(inputs, each.input);
+    if (each.ends != ends.name || !input || !each.isDimOf(*input))
+      continue;
+    int64_t fitting = std::max<int64_t>(
+        input->shape[each.dim] - ends.numElements() * (each.pad - 1), 0);
+    fitting = std::min(fitting, each.rows.value_or(fitting));
+    rows = std::min(fitting, rows.value_or(fitting));
+  }
+  return rows.value_or(0);
+}
+
+/// Zeroes the elements whose index along `dim` is from `begin` to `end`.
+static void clear(HostTensor &tensor, int64_t dim, int64_t begin, int64_t end) {
+  ArrayRef<int64_t> shape = tensor.shape;
+  int64_t outer = llvm::product_of(shape.take_front(dim));
+  int64_t inner =
+      llvm::product_of(shape.drop_front(dim + 1), int64_t(tensor.dtype->bytes));
+  int64_t extent = shape[dim];
+  for (int64_t i = 0; i < outer; ++i)
+    std::memset(tensor.data.data() + (i * extent + begin) * inner, 0,
+                (end - begin) * inner);
+}
+
+/// Zeroes the elements of the input's padding (P2).
+static void clearPadding(ArrayRef<Padded> padded, HostTensor &input,
+                         ArrayRef<HostTensor> inputs) {
+  for (const Padded &each : padded) {
+    const HostTensor *ends = findInput(inputs, each.ends);
+    if (each.input != input.name || !ends || !each.isDimOf(input) ||
+        input.numElements() == 0)
+      continue;
+    int64_t extent = input.shape[each.dim], start = 0, previous = 0;
+    for (int64_t i = 0; i < ends->numElements() && start < extent; ++i) {
+      int32_t end;
+      std::memcpy(&end, ends->data.data() + i * sizeof(end), sizeof(end));
+      int64_t length = std::clamp<int64_t>(end - previous, 0, extent - start);
+      int64_t next = std::min<int64_t>(
+          start + static_cast<int64_t>(llvm::alignTo(length, each.pad)),
+          extent);
+      clear(input, each.dim, start + length, next);
+      start = next;
+      previous += length;
+    }
+    clear(input, each.dim, start, extent);
+    return;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Inputs
+//===----------------------------------------------------------------------===//
+
+static void chooseShapes(llvm::MutableArrayRef<HostTensor> inputs,
+                         ArrayRef<Padded> padded,
+                         const RandomOptions &options) {
+  auto isOpen = [&](const HostTensor &input) {
+    return input.isRandom && !options.shapes.contains(input.name);
+  };
+  for (HostTensor &input : inputs) {
+    if (isOpen(input) && options.tokens) {
+      llvm::replace(input.shape, FP8MOE_DYNAMIC, *options.tokens);
+    } else if (isOpen(input) &&
+               llvm::is_contained(input.shape, FP8MOE_DYNAMIC)) {
+      fail("input '" + input.name + "' is " + formatShape(input.shape) +
+           ": give the extents with --tokens=N (for every '?') or --shape=" +
+           input.name + "=AxB");
+    } else if (input.isRandom && !isOpen(input)) {
+      input.shape = options.shapes.lookup(input.name);
+      checkInput(input);
+    }
+  }
+  for (HostTensor &input : inputs)
+    for (auto [dim, extent] : llvm::enumerate(input.getBufferShape()))
+      if (isOpen(input) && extent == FP8MOE_DYNAMIC)
+        input.shape[dim] =
+            getExtent(padded, input, dim, *options.tokens, inputs);
+}
+
+/// Each shape of the options is that of a random input.
+static void checkShapes(ArrayRef<HostTensor> inputs,
+                        const RandomOptions &options) {
+  for (llvm::StringRef name : options.shapes.keys()) {
+    const HostTensor *input = findInput(inputs, name);
+    if (!input)
+      fail("--shape: the program has no input '" + name + "'");
+    if (!input->isRandom)
+      fail("--shape: input '" + name +
+           "' is of the file of --inputs, which has its shape");
+  }
+}
+
+static void checkMemory(ArrayRef<HostTensor> inputs) {
+  uint64_t bytes = 0,
+           machine = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+                     static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  for (const HostTensor &input : inputs)
+    if (input.isRandom)
+      bytes = llvm::SaturatingAdd(bytes, input.countBytes());
+  if (bytes > machine)
+    fail("the inputs need " + llvm::Twine(bytes) +
+         " bytes, but this machine has " + llvm::Twine(machine) +
+         " bytes of memory; give smaller --tokens or --shape");
+}
+
+void fp8moe::run::makeRandomInputs(llvm::MutableArrayRef<HostTensor> inputs,
+                                   const std::string &artifact,
+                                   const std::string &program,
+                                   const RandomOptions &options) {
+  std::vector<Padded> padded = readPadded(artifact, program);
+  chooseShapes(inputs, padded, options);
+  checkShapes(inputs, options);
+  if (options.onlyShapes)
+    return;
+  checkMemory(inputs);
+
+  std::optional<int64_t> rows = options.tokens;
+  // Without --tokens the groups divide what the first free dimension holds.
+  for (const HostTensor &input : inputs)
+    for (auto [extent, wanted] : llvm::zip(input.shape, input.getBufferShape()))
+      if (!rows && wanted == FP8MOE_DYNAMIC)
+        rows = extent;
+  std::mt19937_64 engine(options.seed);
+  for (HostTensor &input : inputs)
+    if (input.isRandom &&
+        !fill(input, limitRows(padded, input, rows, inputs), engine))
+      fail("--random makes no " + llvm::Twine(input.dtype->name) +
+           " values, which input '" + input.name + "' needs; use --inputs");
+  for (HostTensor &input : inputs)
+    if (input.isRandom)
+      clearPadding(padded, input, inputs);
 }

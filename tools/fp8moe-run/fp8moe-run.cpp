@@ -7,9 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "../CommandLine.h"
-#include "CompileInput.h"
-#include "Fail.h"
-#include "Program.h"
+#include "Run.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
@@ -22,63 +20,47 @@
 
 using namespace fp8moe::run;
 namespace cl = llvm::cl;
+using tools::Integer, tools::List, tools::Option;
 
-static cl::OptionCategory category("fp8moe-run options");
-
-static cl::opt<std::string> inputPath(cl::Positional, cl::Required,
-                                      cl::desc("<IR file or artifact folder>"),
-                                      cl::cat(category));
-static cl::opt<std::string>
-    programName("program", cl::value_desc("name"),
-                cl::desc("The program to run; may be left out when there is "
-                         "only one"),
-                cl::cat(category));
-static cl::opt<std::string>
-    inputsPath("inputs", cl::value_desc("file"),
-               cl::desc("Read the inputs, by name, from this safetensors file"),
-               cl::cat(category));
-static cl::opt<std::string>
+static Option<std::string> inputPath(cl::Positional, cl::Required,
+                                     cl::desc("<IR file or artifact folder>"));
+static Option<std::string> programName(
+    "program", cl::value_desc("name"),
+    cl::desc("The program to run; may be left out when there is only one"));
+static Option<std::string> inputsPath(
+    "inputs", cl::value_desc("file"),
+    cl::desc("Read the inputs, by name, from this safetensors file"));
+static Option<std::string>
     outputsPath("outputs", cl::value_desc("file"),
-                cl::desc("Write the outputs to this safetensors file"),
-                cl::cat(category));
-static cl::opt<tools::Integer<uint64_t>> randomSeed(
-    "random", cl::value_desc("seed"),
-    cl::desc("Make random inputs; 32-bit integers are ends of groups. With "
-             "--inputs: those that the file lacks"),
-    cl::cat(category));
-static cl::opt<tools::Integer<int64_t, 0>>
-    tokens("tokens", cl::value_desc("N"),
-           cl::desc("With --random: the extent of every dimension that the "
-                    "program leaves open; where groups are padded, the rows of "
-                    "all groups"),
-           cl::cat(category));
-static cl::list<std::string>
+                cl::desc("Write the outputs to this safetensors file"));
+static Option<Integer<uint64_t>>
+    randomSeed("random", cl::value_desc("seed"),
+               cl::desc("Make random inputs; 32-bit integers are ends of "
+                        "groups. With --inputs: those that the file lacks"));
+static Option<Integer<int64_t, 0>> tokens(
+    "tokens", cl::value_desc("N"),
+    cl::desc("With --random: the extent of every dimension that the program "
+             "leaves open; where groups are padded, the rows of all groups"));
+static List<std::string>
     shapes("shape", cl::value_desc("NAME=AxB"),
-           cl::desc("With --random: the shape of one input"),
-           cl::cat(category));
-static cl::opt<std::string>
-    saveInputs("save-inputs", cl::value_desc("file"),
-               cl::desc("Write the inputs that were used to this safetensors "
-                        "file"),
-               cl::cat(category));
-static cl::opt<std::string>
+           cl::desc("With --random: the shape of one input"));
+static Option<std::string> saveInputs(
+    "save-inputs", cl::value_desc("file"),
+    cl::desc("Write the inputs that were used to this safetensors file"));
+static Option<std::string>
     device("device", cl::value_desc("cpu|cuda:N|hip:N"), cl::init("cpu"),
-           cl::desc("Where to run an artifact (default: cpu)"),
-           cl::cat(category));
-static cl::opt<std::string>
-    target("target", cl::value_desc("chip"),
-           cl::desc("Compile IR for this chip (default: what the module says, "
-                    "else cpu)"),
-           cl::cat(category));
-static cl::opt<tools::Integer<unsigned, 1>>
+           cl::desc("Where to run an artifact (default: cpu)"));
+static Option<std::string> target(
+    "target", cl::value_desc("chip"),
+    cl::desc(
+        "Compile IR for this chip (default: what the module says, else cpu)"));
+static Option<Integer<unsigned, 1>>
     repeat("repeat", cl::value_desc("N"), cl::init(1),
-           cl::desc("Run N times and report the shortest time"),
-           cl::cat(category));
-static cl::opt<bool>
-    describe("describe",
-             cl::desc("Do not run: print the buffers and launches for these "
-                      "inputs as JSON"),
-             cl::cat(category));
+           cl::desc("Run N times and report the shortest time"));
+static Option<bool> describe(
+    "describe",
+    cl::desc(
+        "Do not run: print the buffers and launches for these inputs as JSON"));
 
 static constexpr llvm::StringLiteral kOverview = R"(run a program of an artifact
 
@@ -237,7 +219,7 @@ static void checkIsArtifact(llvm::StringRef folder) {
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
-  cl::HideUnrelatedOptions(category);
+  cl::HideUnrelatedOptions(tools::getCategory());
   tools::setVersionPrinter("fp8moe-run");
   cl::ParseCommandLineOptions(argc, argv, kOverview);
 
