@@ -13,6 +13,7 @@
 
 #include <random>
 #include <string>
+#include <vector>
 
 namespace fuzz {
 
@@ -35,6 +36,46 @@ public:
 private:
   std::mt19937_64 engine;
 };
+
+//===----------------------------------------------------------------------===//
+// Tokens
+//===----------------------------------------------------------------------===//
+
+enum class TokenKind {
+  Number,
+  Word,      // func.func, tensor, bf16
+  Value,     // %x
+  Symbol,    // @f
+  Attribute, // #fp8moe.strided, #alias
+  Type,      // !fp8moe.e4m3, !alias
+  Block,     // ^bb0
+  String,
+  Punctuation,
+  Space // and comments
+};
+
+struct Token {
+  TokenKind kind;
+  std::string text;
+};
+
+using Tokens = std::vector<Token>;
+
+/// Splits text, which may be invalid IR, into tokens whose concatenation is the
+/// text. The `x` between the sizes of a shape is a token of its own.
+Tokens tokenize(llvm::StringRef text);
+
+/// Returns the text of tokens [begin, end).
+std::string join(const Tokens &tokens, size_t begin, size_t end);
+std::string join(const Tokens &tokens);
+
+/// Returns the index after the group that begins at `begin`: `tensor<...>`,
+/// `#a<...>`, `[...]`. Without a bracket this is the next token.
+size_t getGroupEnd(const Tokens &tokens, size_t begin);
+
+//===----------------------------------------------------------------------===//
+// Changes
+//===----------------------------------------------------------------------===//
 
 /// Makes a few changes to IR or a pipeline. Equal sizes, types and attributes
 /// often change together, so that the verifier accepts many results.

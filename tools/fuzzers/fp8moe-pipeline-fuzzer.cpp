@@ -14,7 +14,6 @@
 
 #include "Compiler.h"
 #include "Target.h"
-#include "Tokens.h"
 
 #include "fp8moe/InitAll.h"
 #include "mlir/InitAllPasses.h"

@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "Mutators.h"
-#include "Tokens.h"
 
 #include "fp8moe/InitAll.h"
 #include "mlir/IR/BuiltinOps.h"
