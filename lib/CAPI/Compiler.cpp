@@ -60,8 +60,7 @@ getDriverOptions(ModuleOp module, const Fp8moeCompileOptions &options) {
     StringRef chip = unwrap(options.targets[i]);
     if (!lookupTarget(chip))
       return module.emitError() << describeUnknownTarget(chip);
-    if (!llvm::is_contained(result.targets, chip))
-      result.targets.push_back(chip.str());
+    result.targets.push_back(chip.str());
   }
   if (StringRef name = unwrap(options.card); !name.empty()) {
     result.card = lookupCard(name);
@@ -114,12 +113,12 @@ MlirLogicalResult fp8moeCompile(MlirModule module, MlirStringRef folder,
 MlirLogicalResult fp8moeEmit(MlirModule module, MlirStringRef stage,
                              const Fp8moeCompileOptions *options,
                              MlirStringCallback output, void *userData) {
-  std::optional<Stage> known = parseStage(unwrap(stage));
+  const Stage *known = lookupStage(unwrap(stage));
   if (!known) {
     InFlightDiagnostic error = unwrap(module).emitError("unknown stage '")
                                << unwrap(stage) << "'; the stages are ";
     llvm::interleaveComma(knownStages(), error,
-                          [&](const StageInfo &info) { error << info.name; });
+                          [&](const Stage &each) { error << each.name; });
     return mlirLogicalResultFailure();
   }
   FailureOr<DriverOptions> driverOptions =

@@ -8,15 +8,14 @@
 
 #include "fp8moe-c/Dialect.h"
 
-#include "fp8moe/Artifact/CodeEmission.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoETypes.h"
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
+#include "fp8moe/Driver/Driver.h"
 #include "fp8moe/InitAll.h"
 #include "mlir/CAPI/IR.h"
 #include "mlir/CAPI/Support.h"
 #include "mlir/Interfaces/InferTypeOpInterface.h"
-#include "mlir/Parser/Parser.h"
 #include "llvm/Support/SourceMgr.h"
 
 using namespace mlir;
@@ -39,12 +38,11 @@ MlirContext fp8moeContextCreate() {
 
 MlirModule fp8moeModuleParse(MlirContext context, MlirStringRef source,
                              MlirStringRef name) {
-  llvm::SourceMgr sources;
-  sources.AddNewSourceBuffer(
+  auto sources = std::make_shared<llvm::SourceMgr>();
+  sources->AddNewSourceBuffer(
       llvm::MemoryBuffer::getMemBufferCopy(unwrap(source), unwrap(name)),
       llvm::SMLoc());
-  return wrap(parseSourceFile<ModuleOp>(sources, ParserConfig(unwrap(context)))
-                  .release());
+  return wrap(parseModule(sources, *unwrap(context)).release());
 }
 
 MlirType fp8moeE4M3TypeGet(MlirContext context) {

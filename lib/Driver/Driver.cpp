@@ -13,21 +13,42 @@
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.h"
 #include "fp8moe/Dialect/Plan/IR/Plan.h"
 #include "fp8moe/Kernels/Model/Occupancy.h"
+#include "mlir/Parser/Parser.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SaveAndRestore.h"
+#include "llvm/Support/SourceMgr.h"
 
 #include <chrono>
 
 using namespace mlir;
 using namespace mlir::fp8moe;
 
+OwningOpRef<ModuleOp>
+mlir::fp8moe::parseModule(const std::shared_ptr<llvm::SourceMgr> &sources,
+                          MLIRContext &context) {
+  bool hasError = false;
+  ScopedDiagnosticHandler listener(&context, [&](Diagnostic &diagnostic) {
+    hasError |= diagnostic.getSeverity() == DiagnosticSeverity::Error;
+    return failure();
+  });
+  OwningOpRef<ModuleOp> module =
+      parseSourceFile<ModuleOp>(sources, ParserConfig(&context));
+  StringRef name =
+      sources->getMemoryBuffer(sources->getMainFileID())->getBufferIdentifier();
+  if (!module && !hasError)
+    emitError(FileLineColLoc::get(&context, name, 0, 0))
+        << "cannot be read: the bytecode is damaged; write it again";
+  return module;
+}
+
 FailureOr<SmallVector<std::string>> Driver::getTargets(ModuleOp module) {
-  if (!options.targets.empty())
-    return SmallVector<std::string>(options.targets.begin(),
-                                    options.targets.end());
+  llvm::SetVector<StringRef> targets(llvm::from_range, options.targets);
+  if (!targets.empty())
+    return llvm::to_vector_of<std::string>(targets);
   if (TargetAttr target = lookupTargetAttr(module))
     return SmallVector<std::string>{target.getChip().str()};
   if (!options.defaultTarget.empty())
@@ -198,34 +219,26 @@ LogicalResult Driver::writeArtifacts(ModuleOp module, StringRef folder,
 // Single stages
 //===----------------------------------------------------------------------===//
 
-ArrayRef<StageInfo> mlir::fp8moe::knownStages() {
-  static constexpr StageInfo stages[] = {
-      {Stage::Tensor, "tensor", "tensor IR with all decisions", std::nullopt},
-      {Stage::Kernel, "kernel", "plans and kernels of a GPU, to read",
-       std::nullopt},
-      {Stage::Mlir, "mlir", "plans and kernels, lowered", std::nullopt},
-      {Stage::Llvm, "llvm", "LLVM IR, optimized", EmitKind::LLVM},
-      {Stage::Asm, "asm", "PTX, AMDGCN or x86 assembly", EmitKind::Assembly},
-      {Stage::Ptx, "ptx", "NVIDIA assembly", EmitKind::PTX},
-      {Stage::Cubin, "cubin", "NVIDIA binary (needs ptxas)", EmitKind::Cubin},
-      {Stage::Hsaco, "hsaco", "AMD binary", EmitKind::HSACO},
-      {Stage::So, "so", "shared library of the CPU", EmitKind::SharedObject},
+ArrayRef<Stage> mlir::fp8moe::knownStages() {
+  constexpr StageKind product = StageKind::Product;
+  static constexpr Stage stages[] = {
+      {StageKind::Tensor, "tensor", "tensor IR with all decisions"},
+      {StageKind::Kernel, "kernel", "plans and kernels of a GPU, to read"},
+      {StageKind::Mlir, "mlir", "plans and kernels, lowered"},
+      {product, "llvm", "LLVM IR, optimized", EmitKind::LLVM},
+      {product, "asm", "PTX, AMDGCN or x86 assembly", EmitKind::Assembly},
+      {product, "ptx", "NVIDIA assembly", EmitKind::PTX},
+      {product, "cubin", "NVIDIA binary (needs ptxas)", EmitKind::Cubin},
+      {product, "hsaco", "AMD binary", EmitKind::HSACO},
+      {product, "so", "shared library of the CPU", EmitKind::SharedObject},
   };
   return stages;
 }
 
-std::optional<Stage> mlir::fp8moe::parseStage(StringRef name) {
-  for (const StageInfo &info : knownStages())
-    if (info.name == name)
-      return info.stage;
-  return std::nullopt;
-}
-
-std::optional<EmitKind> mlir::fp8moe::getProduct(Stage stage) {
-  for (const StageInfo &info : knownStages())
-    if (info.stage == stage)
-      return info.product;
-  return std::nullopt;
+const Stage *mlir::fp8moe::lookupStage(StringRef name) {
+  const Stage *stage = llvm::find_if(
+      knownStages(), [&](const Stage &each) { return each.name == name; });
+  return stage == knownStages().end() ? nullptr : stage;
 }
 
 LogicalResult Driver::emitKernels(ModuleOp module, raw_ostream &os) {
@@ -240,7 +253,8 @@ LogicalResult Driver::emitKernels(ModuleOp module, raw_ostream &os) {
   return success();
 }
 
-LogicalResult Driver::emit(ModuleOp module, Stage stage, raw_ostream &os) {
+LogicalResult Driver::emit(ModuleOp module, const Stage &stage,
+                           raw_ostream &os) {
   FailureOr<SmallVector<std::string>> targets = getTargets(module);
   if (failed(targets))
     return failure();
@@ -251,12 +265,12 @@ LogicalResult Driver::emit(ModuleOp module, Stage stage, raw_ostream &os) {
   FailureOr<OwningOpRef<ModuleOp>> clone = cloneFor(module, targets->front());
   if (failed(clone) || failed(runDecisions(**clone)))
     return failure();
-  if (stage == Stage::Kernel)
+  if (stage.kind == StageKind::Kernel)
     return emitKernels(**clone, os);
-  if (stage != Stage::Tensor && failed(runKernels(**clone)))
+  if (stage.kind != StageKind::Tensor && failed(runKernels(**clone)))
     return failure();
-  if (std::optional<EmitKind> product = getProduct(stage))
-    return emitTo(**clone, *lookupTarget(targets->front()), *product,
+  if (stage.kind == StageKind::Product)
+    return emitTo(**clone, *lookupTarget(targets->front()), stage.product,
                   options.emission, os);
   (*clone)->print(os);
   return success();

@@ -15,7 +15,6 @@
 #include "fp8moe/Target/Suggestion.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/MLIRContext.h"
-#include "mlir/Parser/Parser.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Support/Timing.h"
 #include "mlir/Support/ToolUtilities.h"
@@ -70,8 +69,8 @@ struct Options {
       "default-target", cl::value_desc("chip"),
       cl::desc(
           "Compile for this chip if neither --target nor the module says")};
-  Option<Stage, NameParser<Stage>> stage{
-      "emit", cl::init(Stage::None), cl::value_desc("stage"),
+  Option<const Stage *, NameParser<const Stage *>> stage{
+      "emit", cl::value_desc("stage"),
       cl::desc("Write one stage of one target instead of an artifact:")};
   Option<ReportFormat, NameParser<ReportFormat>> reportFormat{
       "report",
@@ -183,7 +182,7 @@ static void printTargets() {
 }
 
 std::string Options::check() {
-  bool emits = stage != Stage::None;
+  bool emits = stage != nullptr;
   std::vector<std::string> chips = targets;
   if (!defaultTarget.empty())
     chips.push_back(defaultTarget);
@@ -201,8 +200,8 @@ std::string Options::check() {
   bool reports = reportFormat != ReportFormat::None;
   if (emits && reports)
     return "--report describes artifacts; use it without --emit";
-  if (delaySeed.getNumOccurrences() &&
-      (stage == Stage::Tensor || stage == Stage::Kernel))
+  if (delaySeed.getNumOccurrences() && emits &&
+      (stage->kind == StageKind::Tensor || stage->kind == StageKind::Kernel))
     return "--delay-warps pauses lowered kernels, which --emit=tensor and "
            "--emit=kernel do not print; use --emit=mlir";
   if (!card.empty() && !lookupCard(card))
@@ -214,9 +213,7 @@ std::string Options::check() {
 
 DriverOptions Options::getDriverOptions() {
   DriverOptions options;
-  for (const std::string &chip : targets)
-    if (!llvm::is_contained(options.targets, chip))
-      options.targets.push_back(chip);
+  options.targets = targets;
   options.defaultTarget = defaultTarget;
   options.card = lookupCard(card);
   options.explain = reportFormat != ReportFormat::None;
@@ -225,8 +222,7 @@ DriverOptions Options::getDriverOptions() {
   options.optimizeLayouts = optimizeLayouts;
   options.precision.recipe = precisionRecipe;
   options.precision.policy = precisionPolicy;
-  for (const std::string &filter : precisionFilters)
-    options.precision.filterFqns.push_back(filter);
+  llvm::append_range(options.precision.filterFqns, precisionFilters);
   options.precision.chip = precisionFor;
   if (tokens.getNumOccurrences())
     options.precision.tokens = tokens;
@@ -235,27 +231,6 @@ DriverOptions Options::getDriverOptions() {
     options.delaySeed = delaySeed;
   options.passManagerHook = applyPassManagerCLOptions;
   return options;
-}
-
-/// Parses a module. MLIR refuses some damaged bytecode without a word.
-static OwningOpRef<ModuleOp>
-parseModule(const std::shared_ptr<llvm::SourceMgr> &sources,
-            MLIRContext &context) {
-  bool hasError = false;
-  ScopedDiagnosticHandler listener(&context, [&](Diagnostic &diagnostic) {
-    hasError |= diagnostic.getSeverity() == DiagnosticSeverity::Error;
-    return failure();
-  });
-  OwningOpRef<ModuleOp> module =
-      parseSourceFile<ModuleOp>(sources, ParserConfig(&context));
-  if (!module && !hasError)
-    emitError(
-        FileLineColLoc::get(&context,
-                            sources->getMemoryBuffer(sources->getMainFileID())
-                                ->getBufferIdentifier(),
-                            0, 0))
-        << "cannot be read: the bytecode is damaged; write it again";
-  return module;
 }
 
 /// Begins a line about a file as a compiler does: "FILE: error: ...".
@@ -302,7 +277,7 @@ processBuffer(std::unique_ptr<llvm::MemoryBuffer> buffer, Options &cli,
     context.printOpOnDiagnostic(false);
 
   auto parseAndRun = [&]() -> LogicalResult {
-    OwningOpRef<ModuleOp> module = parseModule(sources, context);
+    OwningOpRef<ModuleOp> module = fp8moe::parseModule(sources, context);
     return module ? action(*module) : failure();
   };
   if (!cli.verifyDiagnostics) {
@@ -341,7 +316,7 @@ static int runEmit(std::unique_ptr<llvm::MemoryBuffer> buffer, Options &cli,
   auto emitChunk = [&](std::unique_ptr<llvm::MemoryBuffer> chunk,
                        raw_ostream &os) {
     return processBuffer(std::move(chunk), cli, registry, [&](ModuleOp module) {
-      return driver.emit(module, cli.stage, os);
+      return driver.emit(module, *cli.stage, os);
     });
   };
   StringRef marker = cli.splitInput ? kDefaultSplitMarker : "";
@@ -362,9 +337,9 @@ int tools::compileMain(int argc, char **argv) {
   static Options cli;
   cl::HideUnrelatedOptions(tools::getCategory());
   tools::setVersionPrinter("fp8moe-compile");
-  for (const StageInfo &info : knownStages())
-    cli.stage.getParser().addLiteralOption(info.name, info.stage,
-                                           info.description);
+  for (const Stage &stage : knownStages())
+    cli.stage.getParser().addLiteralOption(stage.name, &stage,
+                                           stage.description);
   cl::ParseCommandLineOptions(argc, argv, kOverview);
   if (cli.listTargets) {
     printTargets();
@@ -386,7 +361,7 @@ int tools::compileMain(int argc, char **argv) {
   TimingScope timing = timingManager.getRootScope();
   Driver driver(cli.getDriverOptions());
   driver.enableTiming(timing);
-  if (cli.stage != Stage::None)
+  if (cli.stage)
     return runEmit(std::move(buffer), cli, registry, driver);
 
   Report report;

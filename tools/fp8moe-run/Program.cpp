@@ -15,6 +15,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
 
 using namespace fp8moe;
 using namespace fp8moe::run;
@@ -36,6 +39,7 @@ Program Program::load(const std::string &path, const std::string &device,
                       const std::string &name) {
   Program result;
   result.path = path;
+  result.device = device;
   fp8moe_artifact *artifact = nullptr;
   if (fp8moe_artifact_load(path.c_str(), device.c_str(), &artifact))
     failInRuntime();
@@ -117,6 +121,157 @@ Program::getInputs(const std::string &path,
 }
 
 //===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+static constexpr size_t kAlignment = 256;
+static constexpr uint8_t kPoison = 0xA5;
+
+namespace {
+/// Allocates and copies memory on one device. The destructor frees all
+/// allocations.
+class DeviceMemory {
+public:
+  /// Uses `device`: "cpu", "cuda:N" or "hip:N". An artifact must be loaded on
+  /// it already, which initializes its driver.
+  explicit DeviceMemory(const std::string &device);
+  DeviceMemory(const DeviceMemory &) = delete;
+  ~DeviceMemory() {
+    for (void *block : blocks)
+      functions.free(block);
+  }
+
+  /// Allocates at least `bytes` bytes, aligned to 256; returns null for 0
+  /// bytes. Fills them with 0xA5, so that missing writes of a kernel show.
+  void *allocate(uint64_t bytes);
+
+  void copyToDevice(void *to, const void *from, uint64_t bytes) {
+    if (bytes)
+      check(functions.copyToDevice(to, from, bytes), "copying an input");
+  }
+  void copyToHost(void *to, const void *from, uint64_t bytes) {
+    if (bytes)
+      check(functions.copyToHost(to, from, bytes), "copying an output");
+  }
+  /// Waits until all work on the default stream has finished.
+  void synchronize() { check(functions.synchronize(), "running the program"); }
+
+private:
+  /// Functions of a driver or the host, which return 0 on success. Device
+  /// pointers are integers in CUDA and `void *` in HIP: the same in the calling
+  /// convention of every 64-bit host.
+  struct Functions {
+    int (*allocate)(void **, size_t);
+    int (*free)(void *);
+    int (*fill)(void *, unsigned char, size_t);
+    int (*copyToDevice)(void *, const void *, size_t);
+    int (*copyToHost)(void *, const void *, size_t);
+    int (*synchronize)();
+  };
+
+  static Functions getHostFunctions();
+  Functions openDriver(bool isCuda, int ordinal) const;
+  void check(int code, const Twine &action) const {
+    if (code)
+      fail(device + ": error " + Twine(code) + " while " + action);
+  }
+
+  std::string device;
+  Functions functions;
+  std::vector<void *> blocks;
+};
+} // namespace
+
+void *DeviceMemory::allocate(uint64_t bytes) {
+  if (bytes == 0)
+    return nullptr;
+  void *block = nullptr;
+  if (int code = functions.allocate(&block, bytes))
+    fail(device + " has no " + Twine(bytes) + " bytes of memory (error " +
+         Twine(code) + ")");
+  blocks.push_back(block);
+  check(functions.fill(block, kPoison, bytes), "filling");
+  return block;
+}
+
+DeviceMemory::Functions DeviceMemory::getHostFunctions() {
+  auto copy = [](void *to, const void *from, size_t bytes) {
+    std::memcpy(to, from, bytes);
+    return 0;
+  };
+  return {[](void **block, size_t bytes) {
+            return ::posix_memalign(block, kAlignment, bytes);
+          },
+          [](void *block) {
+            std::free(block);
+            return 0;
+          },
+          [](void *block, unsigned char value, size_t bytes) {
+            std::memset(block, value, bytes);
+            return 0;
+          },
+          copy,
+          copy,
+          [] { return 0; }};
+}
+
+/// Makes the primary context of a device current, which is the one that the
+/// runtime uses, and finds the functions.
+DeviceMemory::Functions DeviceMemory::openDriver(bool isCuda,
+                                                 int ordinal) const {
+  const char *library =
+      std::getenv(isCuda ? "FP8MOE_CUDA_DRIVER" : "FP8MOE_HIP_RUNTIME");
+  void *driver = nullptr;
+  llvm::SmallVector<const char *, 4> names{library};
+  if (isCuda)
+    names.push_back("libcuda.so.1");
+  else
+    names.append({"libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6"});
+  for (const char *name : names)
+    if (!driver && name)
+      driver = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  if (!driver)
+    fail(device + ": the GPU's driver cannot be opened");
+  const char *missing = nullptr;
+  auto find = [&](const char *ofCuda, const char *ofHip, auto &function) {
+    const char *name = isCuda ? ofCuda : ofHip;
+    void *symbol = missing ? nullptr : ::dlsym(driver, name);
+    function = reinterpret_cast<std::decay_t<decltype(function)>>(symbol);
+    if (!symbol && !missing)
+      missing = name;
+  };
+  int (*getDevice)(int *, int);
+  int (*retainContext)(void **, int);
+  int (*setContext)(void *);
+  Functions functions;
+  find("cuDeviceGet", "hipDeviceGet", getDevice);
+  find("cuDevicePrimaryCtxRetain", "hipDevicePrimaryCtxRetain", retainContext);
+  find("cuCtxSetCurrent", "hipCtxSetCurrent", setContext);
+  find("cuMemAlloc_v2", "hipMalloc", functions.allocate);
+  find("cuMemFree_v2", "hipFree", functions.free);
+  find("cuMemsetD8_v2", "hipMemsetD8", functions.fill);
+  find("cuMemcpyHtoD_v2", "hipMemcpyHtoD", functions.copyToDevice);
+  find("cuMemcpyDtoH_v2", "hipMemcpyDtoH", functions.copyToHost);
+  find("cuCtxSynchronize", "hipDeviceSynchronize", functions.synchronize);
+  if (missing)
+    fail(Twine("the GPU's driver has no ") + missing);
+  int number = 0;
+  void *context = nullptr;
+  check(getDevice(&number, ordinal), "opening the device");
+  check(retainContext(&context, number), "opening the context");
+  check(setContext(context), "setting the context");
+  return functions;
+}
+
+DeviceMemory::DeviceMemory(const std::string &device) : device(device) {
+  auto [kind, number] = llvm::StringRef(device).split(':');
+  int ordinal = 0;
+  number.getAsInteger(10, ordinal);
+  functions =
+      kind == "cpu" ? getHostFunctions() : openDriver(kind == "cuda", ordinal);
+}
+
+//===----------------------------------------------------------------------===//
 // Running
 //===----------------------------------------------------------------------===//
 
@@ -186,8 +341,8 @@ static HostTensor download(const void *pointer, const fp8moe_buffer &buffer,
 }
 
 std::vector<HostTensor> Program::run(ArrayRef<HostTensor> inputs,
-                                     DeviceMemory &memory, unsigned repeat,
-                                     double &seconds) {
+                                     unsigned repeat, double &seconds) {
+  DeviceMemory memory(device);
   SmallVector<const void *> inputPointers;
   for (auto [i, tensor] : llvm::enumerate(inputs))
     inputPointers.push_back(

@@ -65,43 +65,42 @@ static void fillGroupEnds(int64_t count, int64_t rows, std::mt19937_64 &engine,
     store(data, i, ends[i]);
 }
 
-/// Fills a tensor; ends of groups divide `rows` rows. Returns false for element
-/// types that have no random values.
-static bool fill(HostTensor &tensor, int64_t rows, std::mt19937_64 &engine) {
+/// Fills a tensor; ends of groups divide `rows` rows.
+static void fill(HostTensor &tensor, int64_t rows, std::mt19937_64 &engine) {
   int64_t count = tensor.numElements();
   std::vector<uint8_t> &data = tensor.data;
   data.assign(tensor.countBytes(), 0);
   switch (tensor.dtype->code) {
   case FP8MOE_DTYPE_I32:
-    fillGroupEnds(count, rows, engine, data);
-    return true;
+    return fillGroupEnds(count, rows, engine, data);
   case FP8MOE_DTYPE_BF16:
     for (int64_t i = 0; i < count; ++i)
       store(data, i, toBF16(drawFloat(engine())));
-    return true;
+    return;
   case FP8MOE_DTYPE_F32:
     for (int64_t i = 0; i < count; ++i)
       store(data, i, drawFloat(engine()));
-    return true;
+    return;
   case FP8MOE_DTYPE_F8_E4M3:
   case FP8MOE_DTYPE_F8_E5M2:
   case FP8MOE_DTYPE_F8_E4M3FNUZ:
   case FP8MOE_DTYPE_F8_E5M2FNUZ:
     // Magnitudes below 0x78 are finite in every one of these types; 0x80 is NaN
     // in FNUZ, so the sign is only set on what is not zero.
-    for (int64_t i = 0; i < count; ++i) {
+    for (uint8_t &code : data) {
       uint64_t bits = engine();
       uint8_t magnitude = bits % 0x78;
-      data[i] = magnitude | (magnitude && (bits >> 63) ? 0x80 : 0);
+      code = magnitude | (magnitude && (bits >> 63) ? 0x80 : 0);
     }
-    return true;
+    return;
   case FP8MOE_DTYPE_F8_E8M0:
     // Scales from 2^-8 to 2^7.
-    for (int64_t i = 0; i < count; ++i)
-      data[i] = static_cast<uint8_t>(119 + engine() % 16);
-    return true;
+    for (uint8_t &code : data)
+      code = static_cast<uint8_t>(119 + engine() % 16);
+    return;
   default:
-    return false;
+    fail("--random makes no " + llvm::Twine(tensor.dtype->name) +
+         " values, which input '" + tensor.name + "' needs; use --inputs");
   }
 }
 
@@ -112,83 +111,63 @@ static bool fill(HostTensor &tensor, int64_t rows, std::mt19937_64 &engine) {
 namespace {
 /// An input with padded groups (P1), according to the decisions in a manifest.
 struct Padded {
-  std::string input, ends;
+  HostTensor &input, &ends;
   int64_t dim, pad;
+  /// The largest number of rows of all groups, if known.
   std::optional<int64_t> rows;
-
-  bool isDimOf(const HostTensor &tensor) const {
-    return dim < static_cast<int64_t>(tensor.shape.size());
-  }
 };
 } // namespace
 
+static HostTensor *findInput(llvm::MutableArrayRef<HostTensor> inputs,
+                             llvm::StringRef name) {
+  auto *it = llvm::find_if(
+      inputs, [&](const HostTensor &input) { return input.name == name; });
+  return it == inputs.end() ? nullptr : it;
+}
+
 /// Reads the manifest of an artifact that the runtime has accepted.
-static std::vector<Padded> readPadded(const std::string &artifact,
+static std::vector<Padded> findPadded(llvm::MutableArrayRef<HostTensor> inputs,
+                                      const std::string &artifact,
                                       const std::string &program) {
+  std::vector<Padded> padded;
   auto buffer = llvm::MemoryBuffer::getFile(artifact + "/manifest.json");
   std::string error;
   auto manifest = buffer
                       ? support::parseJson((*buffer)->getBuffer().str(), error)
                       : std::nullopt;
-  std::vector<Padded> padded;
   if (!manifest)
     return padded;
+  auto add = [&](const Json &entry) {
+    HostTensor *input = findInput(inputs, entry.at("input").get<std::string>());
+    HostTensor *ends = findInput(inputs, entry.at("ends").get<std::string>());
+    int64_t dim = entry.at("dim"), pad = entry.at("pad");
+    std::optional<int64_t> rows;
+    if (const Json &number = entry.at("rows"); !number.is_null())
+      rows = number.get<int64_t>();
+    if (input && ends && ends->dtype->code == FP8MOE_DTYPE_I32 && dim >= 0 &&
+        dim < input->buffer.rank && pad > 0)
+      padded.push_back({*input, *ends, dim, pad, rows});
+  };
+  // The runtime does not check decisions: those of another form are ignored.
   try {
-    for (const Json &decision : manifest->at("decisions")) {
-      if (decision.at("program") != program || !decision.contains("padded"))
-        continue;
-      for (const Json &each : decision.at("padded")) {
-        Padded entry{each.at("input"), each.at("ends"), each.at("dim"),
-                     each.at("pad"), std::nullopt};
-        if (!each.at("rows").is_null())
-          entry.rows = each.at("rows").get<int64_t>();
-        if (entry.dim >= 0 && entry.pad > 0)
-          padded.push_back(std::move(entry));
-      }
-    }
+    for (const Json &decision : manifest->at("decisions"))
+      if (decision.at("program") == program && decision.contains("padded"))
+        llvm::for_each(decision.at("padded"), add);
   } catch (const Json::exception &) {
-    // The runtime does not check decisions: those of another form are ignored.
     padded.clear();
   }
   return padded;
 }
 
-static const HostTensor *findInput(ArrayRef<HostTensor> inputs,
-                                   llvm::StringRef name) {
-  const HostTensor *it = llvm::find_if(
-      inputs, [&](const HostTensor &input) { return input.name == name; });
-  return it == inputs.end() ? nullptr : it;
-}
-
-/// The extent of a dimension for `tokens` rows of all groups, with padding if
-/// it has some.
-static int64_t getExtent(ArrayRef<Padded> padded, const HostTensor &input,
-                         int64_t dim, int64_t tokens,
-                         ArrayRef<HostTensor> inputs) {
-  for (const Padded &each : padded) {
-    const HostTensor *ends = findInput(inputs, each.ends);
-    if (each.input != input.name || each.dim != dim || !ends)
-      continue;
-    uint64_t extent = llvm::SaturatingMultiplyAdd<uint64_t>(
-        ends->numElements(), each.pad - 1, tokens);
-    // Sizes that no memory holds are refused later.
-    if (extent <= uint64_t(INT64_MAX / 2))
-      return static_cast<int64_t>(llvm::alignTo(extent, each.pad));
-  }
-  return tokens;
-}
-
 /// The largest number of rows, at most `rows`, that fits into all inputs whose
 /// groups end at `ends`.
 static int64_t limitRows(ArrayRef<Padded> padded, const HostTensor &ends,
-                         std::optional<int64_t> rows,
-                         ArrayRef<HostTensor> inputs) {
+                         std::optional<int64_t> rows) {
   for (const Padded &each : padded) {
-    const HostTensor *input = findInput(inputs, each.input);
-    if (each.ends != ends.name || !input || !each.isDimOf(*input))
+    if (&each.ends != &ends)
       continue;
     int64_t fitting = std::max<int64_t>(
-        input->shape[each.dim] - ends.numElements() * (each.pad - 1), 0);
+        each.input.shape[each.dim] - ends.numElements() * (each.pad - 1), 0);
     fitting = std::min(fitting, each.rows.value_or(fitting));
     rows = std::min(fitting, rows.value_or(fitting));
   }
@@ -207,29 +186,24 @@ static void clear(HostTensor &tensor, int64_t dim, int64_t begin, int64_t end) {
                 (end - begin) * inner);
 }
 
-/// Zeroes the elements of the input's padding (P2).
-static void clearPadding(ArrayRef<Padded> padded, HostTensor &input,
-                         ArrayRef<HostTensor> inputs) {
-  for (const Padded &each : padded) {
-    const HostTensor *ends = findInput(inputs, each.ends);
-    if (each.input != input.name || !ends || !each.isDimOf(input) ||
-        input.numElements() == 0)
-      continue;
-    int64_t extent = input.shape[each.dim], start = 0, previous = 0;
-    for (int64_t i = 0; i < ends->numElements() && start < extent; ++i) {
-      int32_t end;
-      std::memcpy(&end, ends->data.data() + i * sizeof(end), sizeof(end));
-      int64_t length = std::clamp<int64_t>(end - previous, 0, extent - start);
-      int64_t next = std::min<int64_t>(
-          start + static_cast<int64_t>(llvm::alignTo(length, each.pad)),
-          extent);
-      clear(input, each.dim, start + length, next);
-      start = next;
-      previous += length;
-    }
-    clear(input, each.dim, start, extent);
+/// Zeroes the elements of the padding (P2).
+static void clearPadding(const Padded &padded) {
+  HostTensor &input = padded.input;
+  if (input.numElements() == 0)
     return;
+  int64_t extent = input.shape[padded.dim], start = 0, previous = 0;
+  for (int64_t i = 0; i < padded.ends.numElements() && start < extent; ++i) {
+    int32_t end;
+    std::memcpy(&end, padded.ends.data.data() + i * sizeof(end), sizeof(end));
+    int64_t length = std::clamp<int64_t>(end - previous, 0, extent - start);
+    int64_t next = std::min<int64_t>(
+        start + static_cast<int64_t>(llvm::alignTo(length, padded.pad)),
+        extent);
+    clear(input, padded.dim, start + length, next);
+    start = next;
+    previous += length;
   }
+  clear(input, padded.dim, start, extent);
 }
 
 //===----------------------------------------------------------------------===//
@@ -255,18 +229,23 @@ static void chooseShapes(llvm::MutableArrayRef<HostTensor> inputs,
       checkInput(input);
     }
   }
-  for (HostTensor &input : inputs)
-    for (auto [dim, extent] : llvm::enumerate(input.getBufferShape()))
-      if (isOpen(input) && extent == FP8MOE_DYNAMIC)
-        input.shape[dim] =
-            getExtent(padded, input, dim, *options.tokens, inputs);
+  // `tokens` are the rows of all groups.
+  for (const auto &[input, ends, dim, pad, rows] : padded) {
+    if (!isOpen(input) || input.getBufferShape()[dim] != FP8MOE_DYNAMIC)
+      continue;
+    uint64_t extent = llvm::SaturatingMultiplyAdd<uint64_t>(
+        ends.numElements(), pad - 1, *options.tokens);
+    // Sizes that no memory holds are refused later.
+    if (extent <= uint64_t(INT64_MAX / 2))
+      input.shape[dim] = static_cast<int64_t>(llvm::alignTo(extent, pad));
+  }
 }
 
 /// Each shape of the options is that of a random input.
-static void checkShapes(ArrayRef<HostTensor> inputs,
+static void checkShapes(llvm::MutableArrayRef<HostTensor> inputs,
                         const RandomOptions &options) {
   for (llvm::StringRef name : options.shapes.keys()) {
-    const HostTensor *input = findInput(inputs, name);
+    HostTensor *input = findInput(inputs, name);
     if (!input)
       fail("--shape: the program has no input '" + name + "'");
     if (!input->isRandom)
@@ -292,7 +271,7 @@ void fp8moe::run::makeRandomInputs(llvm::MutableArrayRef<HostTensor> inputs,
                                    const std::string &artifact,
                                    const std::string &program,
                                    const RandomOptions &options) {
-  std::vector<Padded> padded = readPadded(artifact, program);
+  std::vector<Padded> padded = findPadded(inputs, artifact, program);
   chooseShapes(inputs, padded, options);
   checkShapes(inputs, options);
   if (options.onlyShapes)
@@ -307,11 +286,9 @@ void fp8moe::run::makeRandomInputs(llvm::MutableArrayRef<HostTensor> inputs,
         rows = extent;
   std::mt19937_64 engine(options.seed);
   for (HostTensor &input : inputs)
-    if (input.isRandom &&
-        !fill(input, limitRows(padded, input, rows, inputs), engine))
-      fail("--random makes no " + llvm::Twine(input.dtype->name) +
-           " values, which input '" + input.name + "' needs; use --inputs");
-  for (HostTensor &input : inputs)
     if (input.isRandom)
-      clearPadding(padded, input, inputs);
+      fill(input, limitRows(padded, input, rows), engine);
+  for (const Padded &each : padded)
+    if (each.input.isRandom)
+      clearPadding(each);
 }

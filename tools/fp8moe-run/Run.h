@@ -27,62 +27,6 @@ namespace fp8moe::run {
 /// Prints an error and exits.
 [[noreturn]] void fail(const llvm::Twine &message);
 
-/// Compiles the IR in the file `path` ("-": standard input) with the
-/// fp8moe-compile beside this tool, whose argv[0] is `self`, else with the one
-/// in PATH. An empty `target` selects the module's target, else the CPU. Exits
-/// if compilation fails.
-///
-/// Returns the artifact's folder. It is removed by `removeCompiled` or at exit.
-/// Until then an interrupt ends the compiler but not this process, so that the
-/// folder is still removed.
-std::string compileInput(const char *self, const std::string &path,
-                         const std::string &target);
-void removeCompiled();
-
-//===----------------------------------------------------------------------===//
-// Memory
-//===----------------------------------------------------------------------===//
-
-/// Allocates and copies memory on one device. The destructor frees all
-/// allocations.
-class DeviceMemory {
-public:
-  /// Uses `device`: "cpu", "cuda:N" or "hip:N". An artifact must be loaded on
-  /// it already, which initializes its driver.
-  explicit DeviceMemory(const std::string &device);
-  DeviceMemory(const DeviceMemory &) = delete;
-  ~DeviceMemory();
-
-  /// Allocates at least `bytes` bytes, aligned to 256; returns null for 0
-  /// bytes. Fills them with 0xA5, so that missing writes of a kernel show.
-  void *allocate(uint64_t bytes);
-  void copyToDevice(void *to, const void *from, uint64_t bytes);
-  void copyToHost(void *to, const void *from, uint64_t bytes);
-  /// Waits until all work on the default stream has finished.
-  void synchronize();
-
-private:
-  /// Functions of a driver or the host, which return 0 on success. Device
-  /// pointers are integers in CUDA and `void *` in HIP: the same in the calling
-  /// convention of every 64-bit host.
-  struct Functions {
-    int (*allocate)(void **, size_t);
-    int (*free)(void *);
-    int (*fill)(void *, unsigned char, size_t);
-    int (*copyToDevice)(void *, const void *, size_t);
-    int (*copyToHost)(void *, const void *, size_t);
-    int (*synchronize)();
-  };
-
-  static Functions getHostFunctions();
-  Functions openDriver(bool isCuda, int ordinal) const;
-  void check(int code, const llvm::Twine &action) const;
-
-  std::string device;
-  Functions functions;
-  std::vector<void *> blocks;
-};
-
 /// A tensor in host memory, dense and row-major: the value of an input or
 /// output.
 struct HostTensor {
@@ -196,8 +140,7 @@ public:
   /// Runs the program `repeat` times. Returns the outputs and sets `seconds` to
   /// the shortest time of one run.
   std::vector<HostTensor> run(llvm::ArrayRef<HostTensor> inputs,
-                              DeviceMemory &memory, unsigned repeat,
-                              double &seconds);
+                              unsigned repeat, double &seconds);
 
 private:
   struct Deleter {
@@ -205,7 +148,7 @@ private:
     void operator()(fp8moe_call *c) const { fp8moe_call_destroy(c); }
   };
 
-  std::string path;
+  std::string path, device;
   std::unique_ptr<fp8moe_artifact, Deleter> artifact;
   const fp8moe_program *program = nullptr;
   std::unique_ptr<fp8moe_call, Deleter> call;

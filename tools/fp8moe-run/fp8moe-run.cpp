@@ -9,17 +9,24 @@
 #include "../CommandLine.h"
 #include "Run.h"
 
+#include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/Program.h"
+#include "llvm/Support/Signals.h"
 #include "llvm/Support/WithColor.h"
-#include "llvm/Support/raw_ostream.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
 
 using namespace fp8moe::run;
 namespace cl = llvm::cl;
+namespace fs = llvm::sys::fs;
 using tools::Integer, tools::List, tools::Option;
 
 static Option<std::string> inputPath(cl::Positional, cl::Required,
@@ -120,13 +127,10 @@ static RandomOptions getRandomOptions() {
   return options;
 }
 
-static bool areOneFile(llvm::StringRef lhs, llvm::StringRef rhs) {
-  llvm::SmallString<128> paths[] = {lhs, rhs};
-  for (llvm::SmallString<128> &each : paths) {
-    llvm::sys::fs::make_absolute(each);
-    llvm::sys::path::remove_dots(each, /*remove_dot_dot=*/true);
-  }
-  return paths[0] == paths[1] || llvm::sys::fs::equivalent(lhs, rhs);
+static bool areOneFile(const std::string &lhs, const std::string &rhs) {
+  std::error_code ignored;
+  return std::filesystem::weakly_canonical(lhs, ignored) ==
+         std::filesystem::weakly_canonical(rhs, ignored);
 }
 
 static void checkOptions() {
@@ -150,10 +154,83 @@ static void checkOptions() {
   if (llvm::StringRef(target).contains(','))
     fail("--target: '" + target +
          "' names several chips, but a program runs on one");
-  if (!target.empty() && llvm::sys::fs::is_directory(inputPath))
+  if (!target.empty() && fs::is_directory(inputPath))
     fail("--target: the artifact is compiled already; it belongs "
          "to IR");
 }
+
+//===----------------------------------------------------------------------===//
+// IR
+//===----------------------------------------------------------------------===//
+
+// A machine that runs artifacts has no compiler, so this tool has none inside:
+// it starts fp8moe-compile when it is given IR.
+
+static constexpr llvm::StringLiteral kCompiler = "fp8moe-compile";
+
+static std::atomic<bool> wasInterrupted = false;
+
+/// The folder of this process; empty where there is none.
+static llvm::SmallString<128> folder;
+
+/// Removes the folder. Interrupts end the process again.
+static void removeCompiled() {
+  if (folder.empty())
+    return;
+  fs::remove_directories(folder);
+  folder.clear();
+  llvm::sys::SetInterruptFunction(nullptr);
+}
+
+static std::string findCompiler(const char *self) {
+  static int anchor;
+  std::string tool = fs::getMainExecutable(self, &anchor);
+  llvm::StringRef own = llvm::sys::path::parent_path(tool);
+  if (auto beside = llvm::sys::findProgramByName(kCompiler, {own}))
+    return *beside;
+  if (auto inPath = llvm::sys::findProgramByName(kCompiler))
+    return *inPath;
+  fail("IR needs " + kCompiler + ", which is neither in '" + own +
+       "' nor in PATH; compile elsewhere and give the artifact's folder");
+}
+
+/// Compiles the IR in the file `path` ("-": standard input) with the
+/// fp8moe-compile beside this tool, whose argv[0] is `self`, else with the one
+/// in PATH. An empty `target` selects the module's target, else the CPU.
+///
+/// Returns the artifact's folder. It is removed by `removeCompiled` or at exit.
+/// Until then an interrupt ends the compiler but not this process, so that the
+/// folder is still removed.
+static std::string compileInput(const char *self, const std::string &path,
+                                const std::string &target) {
+  std::string compiler = findCompiler(self);
+  std::atexit(removeCompiled);
+  llvm::sys::SetInterruptFunction([] { wasInterrupted = true; });
+  if (std::error_code code = fs::createUniqueDirectory("fp8moe-run", folder))
+    fail("cannot make a temporary folder: " + code.message());
+  // The compiler reports at the IR's locations, in the same streams.
+  std::string problem,
+      chip = target.empty() ? "--default-target=cpu" : "--target=" + target;
+  int status = llvm::sys::ExecuteAndWait(
+      compiler, {compiler, chip, "-o", folder, "--", path},
+      /*Env=*/std::nullopt, /*Redirects=*/{}, /*SecondsToWait=*/0,
+      /*MemoryLimit=*/0, &problem);
+  if (wasInterrupted)
+    fail("interrupted");
+  if (status < 0)
+    fail("cannot run " + compiler + ": " + problem);
+  if (status > 0)
+    exit(1);
+  std::error_code error;
+  fs::directory_iterator artifact(folder, error);
+  if (error)
+    fail(folder + ": " + error.message());
+  return artifact->path();
+}
+
+//===----------------------------------------------------------------------===//
+// The tool
+//===----------------------------------------------------------------------===//
 
 static void printTensors(llvm::StringRef role,
                          llvm::ArrayRef<HostTensor> tensors) {
@@ -178,10 +255,8 @@ static void runProgram(const std::string &artifact) {
     return;
   }
 
-  DeviceMemory memory(device);
   double seconds = 0;
-  std::vector<HostTensor> outputs =
-      program.run(inputs, memory, repeat, seconds);
+  std::vector<HostTensor> outputs = program.run(inputs, repeat, seconds);
   if (!outputsPath.empty())
     writeTensors(outputsPath, outputs);
   printTensors("input", inputs);
@@ -196,13 +271,13 @@ static void runProgram(const std::string &artifact) {
 /// Names the artifacts in a folder that is none itself, and ends the process.
 static void checkIsArtifact(llvm::StringRef folder) {
   auto hasManifest = [](const llvm::Twine &path) {
-    return llvm::sys::fs::exists(path + "/manifest.json");
+    return fs::exists(path + "/manifest.json");
   };
   if (hasManifest(folder))
     return;
   llvm::SmallVector<std::string> artifacts;
   std::error_code ignored;
-  for (llvm::sys::fs::directory_iterator entry(folder, ignored), end;
+  for (fs::directory_iterator entry(folder, ignored), end;
        entry != end && !ignored; entry.increment(ignored))
     if (hasManifest(entry->path()))
       artifacts.push_back(entry->path());
@@ -224,7 +299,7 @@ int main(int argc, char **argv) {
   cl::ParseCommandLineOptions(argc, argv, kOverview);
 
   checkOptions();
-  if (llvm::sys::fs::is_directory(inputPath)) {
+  if (fs::is_directory(inputPath)) {
     checkIsArtifact(inputPath);
     runProgram(inputPath);
     return 0;

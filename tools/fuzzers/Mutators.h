@@ -9,6 +9,7 @@
 #ifndef FP8MOE_TOOLS_FUZZERS_MUTATORS_H
 #define FP8MOE_TOOLS_FUZZERS_MUTATORS_H
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 
 #include <random>
@@ -65,13 +66,12 @@ using Tokens = std::vector<Token>;
 /// text. The `x` between the sizes of a shape is a token of its own.
 Tokens tokenize(llvm::StringRef text);
 
-/// Returns the text of tokens [begin, end).
-std::string join(const Tokens &tokens, size_t begin, size_t end);
-std::string join(const Tokens &tokens);
+/// Returns the text of the tokens.
+std::string join(llvm::ArrayRef<Token> tokens);
 
-/// Returns the index after the group that begins at `begin`: `tensor<...>`,
-/// `#a<...>`, `[...]`. Without a bracket this is the next token.
-size_t getGroupEnd(const Tokens &tokens, size_t begin);
+/// Returns the group that begins at `begin`: `tensor<...>`, `#a<...>`, `[...]`.
+/// Without a bracket this is one token.
+llvm::ArrayRef<Token> getGroup(llvm::ArrayRef<Token> tokens, size_t begin);
 
 //===----------------------------------------------------------------------===//
 // Changes

@@ -13,7 +13,7 @@
 #include "llvm/ADT/StringExtras.h"
 
 using namespace fuzz;
-using llvm::StringRef;
+using llvm::ArrayRef, llvm::StringRef;
 
 //===----------------------------------------------------------------------===//
 // Tokens
@@ -111,31 +111,27 @@ Tokens fuzz::tokenize(StringRef text) {
   return tokens;
 }
 
-std::string fuzz::join(const Tokens &tokens, size_t begin, size_t end) {
+std::string fuzz::join(ArrayRef<Token> tokens) {
   std::string text;
-  for (size_t i = begin; i < end; ++i)
-    text += tokens[i].text;
+  for (const Token &token : tokens)
+    text += token.text;
   return text;
 }
 
-std::string fuzz::join(const Tokens &tokens) {
-  return join(tokens, 0, tokens.size());
-}
-
-size_t fuzz::getGroupEnd(const Tokens &tokens, size_t begin) {
+ArrayRef<Token> fuzz::getGroup(ArrayRef<Token> tokens, size_t begin) {
   auto isOneOf = [&](size_t i, StringRef brackets) {
     return tokens[i].text.size() == 1 && brackets.contains(tokens[i].text[0]);
   };
   size_t i = begin;
   if (!isOneOf(i, "<[({") && (++i == tokens.size() || tokens[i].text != "<"))
-    return begin + 1;
+    return tokens.slice(begin, 1);
   for (size_t depth = 0; i < tokens.size(); ++i) {
     if (isOneOf(i, "<[({"))
       ++depth;
     else if (isOneOf(i, ">])}") && --depth == 0)
-      return i + 1;
+      return tokens.slice(begin, i + 1 - begin);
   }
-  return begin + 1;
+  return tokens.slice(begin, 1);
 }
 
 //===----------------------------------------------------------------------===//
@@ -179,51 +175,51 @@ static std::string makeNumber(StringRef old, Random &random) {
 //===----------------------------------------------------------------------===//
 
 /// Whether the token begins a type with parameters: `tensor<`, `memref<`.
-static bool isShapedType(const Tokens &tokens, size_t i) {
+static bool isShapedType(ArrayRef<Token> tokens, size_t i) {
   static constexpr StringRef names[] = {"tensor", "memref", "vector"};
   return i + 1 < tokens.size() && tokens[i + 1].text == "<" &&
          llvm::is_contained(names, tokens[i].text);
 }
 
 /// Whether the token is a size of a shape.
-static bool isSize(const Tokens &tokens, size_t i) {
+static bool isSize(ArrayRef<Token> tokens, size_t i) {
   return i + 1 < tokens.size() && tokens[i + 1].text == "x" &&
          (tokens[i].kind == TokenKind::Number || tokens[i].text == "?");
 }
 
+static auto isOfKind(TokenKind kind) {
+  return [kind](ArrayRef<Token> tokens, size_t i) {
+    return tokens[i].kind == kind;
+  };
+}
+
+using Matcher = llvm::function_ref<bool(ArrayRef<Token>, size_t)>;
+
 /// A place that `matches` accepts, if there is one.
-static std::optional<size_t>
-drawPlace(const Tokens &tokens, Random &random,
-          llvm::function_ref<bool(size_t)> matches) {
+static std::optional<size_t> drawPlace(ArrayRef<Token> tokens, Random &random,
+                                       Matcher matches) {
   std::vector<size_t> places;
   for (size_t i = 0; i < tokens.size(); ++i)
-    if (matches(i))
+    if (matches(tokens, i))
       places.push_back(i);
   if (places.empty())
     return std::nullopt;
   return random.pick(places);
 }
 
-static std::optional<size_t> drawKind(const Tokens &tokens, TokenKind kind,
-                                      Random &random) {
-  return drawPlace(tokens, random,
-                   [&](size_t i) { return tokens[i].kind == kind; });
-}
-
 /// Puts `text` in place of the group at `place`, and half of the time in place
 /// of every equal group.
 static void replaceGroup(Tokens &tokens, size_t place, StringRef text,
                          Random &random) {
-  std::string old = join(tokens, place, getGroupEnd(tokens, place));
+  std::string old = join(getGroup(tokens, place));
   Tokens replacement = tokenize(text), result;
   bool everywhere = random.oneIn(2);
   for (size_t i = 0; i < tokens.size();) {
     bool isCandidate =
         i == place || (everywhere && tokens[i].text == tokens[place].text);
-    size_t end = isCandidate ? getGroupEnd(tokens, i) : i;
-    if (isCandidate && join(tokens, i, end) == old) {
+    if (isCandidate && join(getGroup(tokens, i)) == old) {
       llvm::append_range(result, replacement);
-      i = end;
+      i += getGroup(tokens, i).size();
     } else {
       result.push_back(tokens[i++]);
     }
@@ -238,7 +234,7 @@ static void replaceGroup(Tokens &tokens, size_t place, StringRef text,
 // Each makes one change, or none when there is nothing to change.
 
 static void changeNumber(Tokens &tokens, Random &random) {
-  if (auto place = drawKind(tokens, TokenKind::Number, random))
+  if (auto place = drawPlace(tokens, random, isOfKind(TokenKind::Number)))
     replaceGroup(tokens, *place, makeNumber(tokens[*place].text, random),
                  random);
 }
@@ -249,8 +245,7 @@ static void changeSize(Tokens &tokens, Random &random) {
   // Sizes that programs have are refused less often than those at boundaries.
   static constexpr StringRef sizes =
       "? 1 2 3 4 8 16 17 32 64 96 100 128 256 384 512 1024";
-  auto place =
-      drawPlace(tokens, random, [&](size_t i) { return isSize(tokens, i); });
+  auto place = drawPlace(tokens, random, isSize);
   if (!place)
     return;
   std::string old = tokens[*place].text;
@@ -270,19 +265,16 @@ static void exchange(Tokens &tokens, const Tokens &other, Random &random) {
       TokenKind::Value, TokenKind::Attribute, TokenKind::Attribute,
       TokenKind::Word,  TokenKind::Word,      TokenKind::Symbol};
   std::optional<size_t> to, from;
-  if (random.oneIn(3)) {
-    to = drawPlace(tokens, random,
-                   [&](size_t i) { return isShapedType(tokens, i); });
-    from = drawPlace(other, random,
-                     [&](size_t i) { return isShapedType(other, i); });
-  } else {
-    TokenKind kind = random.pick(kinds);
-    to = drawKind(tokens, kind, random);
-    from = drawKind(other, kind, random);
-  }
+  auto draw = [&](Matcher matches) {
+    to = drawPlace(tokens, random, matches);
+    from = drawPlace(other, random, matches);
+  };
+  if (random.oneIn(3))
+    draw(isShapedType);
+  else
+    draw(isOfKind(random.pick(kinds)));
   if (to && from)
-    replaceGroup(tokens, *to, join(other, *from, getGroupEnd(other, *from)),
-                 random);
+    replaceGroup(tokens, *to, join(getGroup(other, *from)), random);
 }
 
 static void changeWithin(Tokens &tokens, Random &random) {
@@ -292,27 +284,24 @@ static void changeWithin(Tokens &tokens, Random &random) {
 /// Removes a group or some tokens, puts them elsewhere, or both.
 static void moveTokens(Tokens &tokens, Random &random) {
   size_t begin = random.below(tokens.size());
-  size_t end = random.oneIn(2)
-                   ? getGroupEnd(tokens, begin)
-                   : std::min(tokens.size(), begin + 1 + random.below(4));
-  Tokens piece(tokens.begin() + begin, tokens.begin() + end);
+  Tokens piece =
+      random.oneIn(2)
+          ? getGroup(tokens, begin)
+          : ArrayRef(tokens).drop_front(begin).take_front(1 + random.below(4));
   if (!random.oneIn(3))
-    tokens.erase(tokens.begin() + begin, tokens.begin() + end);
+    tokens.erase(tokens.begin() + begin, tokens.begin() + begin + piece.size());
   if (!random.oneIn(3))
     tokens.insert(tokens.begin() + random.below(tokens.size() + 1),
                   piece.begin(), piece.end());
 }
 
-static std::vector<std::string> splitLines(const Tokens &tokens) {
+static auto splitLines(const Tokens &tokens) {
   std::string text = join(tokens);
-  std::vector<std::string> lines;
-  for (StringRef line : llvm::split(text, '\n'))
-    lines.push_back(line.str());
-  return lines;
+  return llvm::to_vector_of<std::string>(llvm::split(text, '\n'));
 }
 
 static void changeLines(Tokens &tokens, Random &random) {
-  std::vector<std::string> lines = splitLines(tokens);
+  auto lines = splitLines(tokens);
   size_t from = random.below(lines.size()), to = random.below(lines.size());
   if (random.oneIn(3))
     lines.erase(lines.begin() + from);
@@ -356,7 +345,7 @@ std::string fuzz::mutateText(StringRef text, Random &random) {
 
 /// The text of the token before `i` that is no space. Names and numbers all
 /// follow the same things, and differ between inputs.
-static StringRef getContext(const Tokens &tokens, size_t i) {
+static StringRef getContext(ArrayRef<Token> tokens, size_t i) {
   while (i-- > 0) {
     if (tokens[i].kind == TokenKind::Space)
       continue;
@@ -374,7 +363,7 @@ std::string fuzz::crossOverText(StringRef text, StringRef other,
                                 Random &random) {
   Tokens tokens = tokenize(text), others = tokenize(other);
   if (random.oneIn(8)) {
-    std::vector<std::string> lines = splitLines(tokens);
+    auto lines = splitLines(tokens);
     lines.insert(lines.begin() + random.below(lines.size() + 1),
                  random.pick(splitLines(others)));
     return llvm::join(lines, "\n");
@@ -383,17 +372,17 @@ std::string fuzz::crossOverText(StringRef text, StringRef other,
     exchange(tokens, others, random);
     return join(tokens);
   }
-  auto to = drawPlace(tokens, random, [&](size_t i) {
+  auto isText = [](ArrayRef<Token> tokens, size_t i) {
     return tokens[i].kind != TokenKind::Space;
-  });
+  };
+  auto to = drawPlace(tokens, random, isText);
   if (!to)
     return other.str();
   StringRef context = getContext(tokens, *to);
-  if (auto from = drawPlace(others, random, [&](size_t i) {
-        return others[i].kind != TokenKind::Space &&
-               getContext(others, i) == context;
-      }))
-    replaceGroup(tokens, *to, join(others, *from, getGroupEnd(others, *from)),
-                 random);
+  auto isAlike = [&](ArrayRef<Token> others, size_t i) {
+    return isText(others, i) && getContext(others, i) == context;
+  };
+  if (auto from = drawPlace(others, random, isAlike))
+    replaceGroup(tokens, *to, join(getGroup(others, *from)), random);
   return join(tokens);
 }

@@ -74,7 +74,7 @@ TEST(Tokens, CutShapesAndGroups) {
   Tokens tokens = tokenize("tensor<?x64xbf16, #fp8moe.strided<[1, 0]>> // x");
   EXPECT_EQ(tokens[3].text, "x");
   EXPECT_EQ(tokens[6].text, "bf16");
-  EXPECT_EQ(getGroupEnd(tokens, 0), tokens.size() - 1);
+  EXPECT_EQ(getGroup(tokens, 0).size(), tokens.size() - 1);
   EXPECT_EQ(tokens.back().kind, TokenKind::Space);
 }
 

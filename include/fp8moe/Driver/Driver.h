@@ -19,42 +19,38 @@
 #include <string>
 #include <vector>
 
+namespace llvm {
+class SourceMgr;
+} // namespace llvm
+
 namespace mlir::fp8moe {
 
 class RemarkCollector;
 
-/// The stage whose IR or product `--emit` shows.
-enum class Stage {
-  None,
-  Tensor,
-  Kernel,
-  Mlir,
-  Llvm,
-  Asm,
-  Ptx,
-  Cubin,
-  Hsaco,
-  So
-};
+/// The kind of stage whose IR or product `--emit` shows.
+enum class StageKind { Tensor, Kernel, Mlir, Product };
 
-struct StageInfo {
-  Stage stage;
+struct Stage {
+  StageKind kind;
   /// The name on the command line: "ptx".
   StringLiteral name;
   /// One line of help text.
   StringLiteral description;
-  /// The product that lib/Artifact makes for this stage. Not set for stages
-  /// that print MLIR.
-  std::optional<EmitKind> product;
+  /// The product that lib/Artifact makes, if it does.
+  EmitKind product = {};
 };
 
-/// Returns every stage but None, in the order of a compilation.
-ArrayRef<StageInfo> knownStages();
+/// Returns every stage, in the order of a compilation.
+ArrayRef<Stage> knownStages();
 
-/// Returns the stage of that name, if there is one.
-std::optional<Stage> parseStage(StringRef name);
+/// Returns the stage of that name, or null.
+const Stage *lookupStage(StringRef name);
 
-std::optional<EmitKind> getProduct(Stage stage);
+/// Parses the main buffer of `sources`. Reports each failure, also of damaged
+/// bytecode, some of which MLIR refuses without a word.
+OwningOpRef<ModuleOp>
+parseModule(const std::shared_ptr<llvm::SourceMgr> &sources,
+            MLIRContext &context);
 
 struct DriverOptions {
   /// Names of known chips. If empty, the module names its target.
@@ -96,7 +92,7 @@ public:
 
   /// Compiles `module` for its only target up to `stage` and writes the result
   /// to `os`.
-  LogicalResult emit(ModuleOp module, Stage stage, raw_ostream &os);
+  LogicalResult emit(ModuleOp module, const Stage &stage, raw_ostream &os);
 
 private:
   /// Returns the targets of `module`: those of the options, the one that it

@@ -94,12 +94,11 @@ struct TestEmit : ArtifactPass<TestEmit> {
 
   void runOnOperation() override {
     const TargetInfo *target = findTarget();
-    std::optional<Stage> stage = parseStage(kind);
-    std::optional<EmitKind> emitKind =
-        stage ? getProduct(*stage) : std::nullopt;
-    if (!emitKind)
+    const Stage *stage = lookupStage(kind);
+    bool isKnown = stage && stage->kind == StageKind::Product;
+    if (!isKnown)
       getOperation().emitError("unknown kind '") << kind << "'";
-    if (!target || !emitKind)
+    if (!target || !isKnown)
       return signalPassFailure();
     std::error_code error;
     llvm::raw_fd_ostream os(output, error, llvm::sys::fs::OF_None);
@@ -107,8 +106,8 @@ struct TestEmit : ArtifactPass<TestEmit> {
       getOperation().emitError("cannot open ") << output;
       return signalPassFailure();
     }
-    if (failed(emitTo(getOperation(), *target, *emitKind, getEmissionOptions(),
-                      os)))
+    if (failed(emitTo(getOperation(), *target, stage->product,
+                      getEmissionOptions(), os)))
       return signalPassFailure();
   }
 
