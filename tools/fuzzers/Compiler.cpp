@@ -6,7 +6,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Compiler.h"
 #include "Target.h"
 
 #include "fp8moe/Artifact/CodeEmission.h"

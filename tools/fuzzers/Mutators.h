@@ -38,21 +38,14 @@ private:
   std::mt19937_64 engine;
 };
 
-//===----------------------------------------------------------------------===//
-// Tokens
-//===----------------------------------------------------------------------===//
-
 enum class TokenKind {
   Number,
   Word,      // func.func, tensor, bf16
   Value,     // %x
   Symbol,    // @f
   Attribute, // #fp8moe.strided, #alias
-  Type,      // !fp8moe.e4m3, !alias
-  Block,     // ^bb0
-  String,
-  Punctuation,
-  Space // and comments
+  Space,     // and comments
+  Other      // !fp8moe.e4m3, ^bb0, "text", punctuation
 };
 
 struct Token {
@@ -72,10 +65,6 @@ std::string join(llvm::ArrayRef<Token> tokens);
 /// Returns the group that begins at `begin`: `tensor<...>`, `#a<...>`, `[...]`.
 /// Without a bracket this is one token.
 llvm::ArrayRef<Token> getGroup(llvm::ArrayRef<Token> tokens, size_t begin);
-
-//===----------------------------------------------------------------------===//
-// Changes
-//===----------------------------------------------------------------------===//
 
 /// Makes a few changes to IR or a pipeline. Equal sizes, types and attributes
 /// often change together, so that the verifier accepts many results.

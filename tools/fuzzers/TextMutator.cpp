@@ -83,23 +83,23 @@ static Token lexOne(StringRef text, const Token *previous) {
   if (size_t size = measureSpace(text))
     return make(TokenKind::Space, size);
   if (c == '"')
-    return make(TokenKind::String, measureString(text));
+    return make(TokenKind::Other, measureString(text));
   if (llvm::isDigit(c))
     return make(TokenKind::Number, measureNumber(text));
   // In `?x2048xbf16` the letter parts sizes.
   if (c == 'x' && previous &&
       (previous->kind == TokenKind::Number || previous->text == "?"))
-    return make(TokenKind::Punctuation, 1);
+    return make(TokenKind::Other, 1);
   if (llvm::isAlpha(c) || c == '_')
     return make(TokenKind::Word, measureWord(text));
   static constexpr StringRef sigils = "%@#!^";
   static constexpr TokenKind kinds[] = {TokenKind::Value, TokenKind::Symbol,
-                                        TokenKind::Attribute, TokenKind::Type,
-                                        TokenKind::Block};
+                                        TokenKind::Attribute, TokenKind::Other,
+                                        TokenKind::Other};
   size_t size = text.drop_front().take_while(isWordCharacter).size();
   if (size_t sigil = sigils.find(c); sigil != StringRef::npos && size)
     return make(kinds[sigil], 1 + size);
-  return make(TokenKind::Punctuation, text.starts_with("->") ? 2 : 1);
+  return make(TokenKind::Other, text.starts_with("->") ? 2 : 1);
 }
 
 Tokens fuzz::tokenize(StringRef text) {
@@ -133,10 +133,6 @@ ArrayRef<Token> fuzz::getGroup(ArrayRef<Token> tokens, size_t begin) {
   }
   return tokens.slice(begin, 1);
 }
-
-//===----------------------------------------------------------------------===//
-// Drawn text
-//===----------------------------------------------------------------------===//
 
 /// One of the words of `list`.
 static StringRef drawWord(StringRef list, Random &random) {

@@ -12,7 +12,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Compiler.h"
 #include "Target.h"
 
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
@@ -20,7 +19,7 @@
 #include "fp8moe/Driver/Driver.h"
 #include "mlir/Bytecode/BytecodeWriter.h"
 #include "mlir/Parser/Parser.h"
-#include "llvm/ADT/StringSwitch.h"
+#include "llvm/ADT/StringExtras.h"
 
 #include <sanitizer/lsan_interface.h>
 
@@ -69,16 +68,21 @@ static llvm::json::Array makeReport(ModuleOp module, const TargetInfo &target,
   return decisions;
 }
 
+/// The format of a target's binary that needs no other program.
+static StringRef getFormat(const TargetInfo &target) {
+  if (target.kind == TargetKind::CPU)
+    return "so";
+  return target.kind == TargetKind::NVVM ? "ptx" : "hsaco";
+}
+
 /// The runtime must take what the compiler writes. (Launches of plans that were
 /// written by hand are checked with the code, which most inputs do not make.)
 static LogicalResult checkManifest(ModuleOp module, const TargetInfo &target,
                                    const llvm::json::Array &decisions) {
-  std::string format = target.kind == TargetKind::CPU    ? "so"
-                       : target.kind == TargetKind::NVVM ? "ptx"
-                                                         : "hsaco";
   std::string manifest;
   llvm::raw_string_ostream os(manifest);
-  if (failed(writeManifest(module, target, {{"kernels", format, "none"}},
+  if (failed(writeManifest(module, target,
+                           {{"kernels", getFormat(target).str(), "none"}},
                            decisions, os)))
     return failure();
   writeFile(getScratch() + "/manifest.json", manifest);
@@ -90,21 +94,15 @@ static LogicalResult checkManifest(ModuleOp module, const TargetInfo &target,
 
 static LogicalResult emit(ModuleOp module, const TargetInfo &target,
                           StringRef stage) {
-  EmitKind object = target.kind == TargetKind::CPU     ? EmitKind::SharedObject
-                    : target.kind == TargetKind::ROCDL ? EmitKind::HSACO
-                                                       : EmitKind::PTX;
-  auto kind = llvm::StringSwitch<std::optional<EmitKind>>(stage)
-                  .Case("llvm", EmitKind::LLVM)
-                  .Case("asm", EmitKind::Assembly)
-                  .Case("object", object)
-                  .Default(std::nullopt);
-  if (!kind)
+  const Stage *known =
+      lookupStage(stage == "object" ? getFormat(target) : stage);
+  if (!known || known->kind != StageKind::Product)
     return success();
   // LLVM's memory is lost at a fatal error, which becomes a diagnostic.
   __lsan::ScopedDisabler keepsMemory;
   std::string bytes;
   llvm::raw_string_ostream os(bytes);
-  return emitTo(module, target, *kind, EmissionOptions(), os);
+  return emitTo(module, target, known->product, EmissionOptions(), os);
 }
 
 /// Compiles as `choice` says. A failure has reported an error.

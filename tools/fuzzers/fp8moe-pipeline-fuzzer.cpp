@@ -12,7 +12,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Compiler.h"
 #include "Target.h"
 
 #include "fp8moe/InitAll.h"
