@@ -195,8 +195,7 @@ std::string Options::check() {
     return "-o -: an artifact is a folder; --emit=KIND writes one file";
   if (!emits && (splitInput || verifyDiagnostics))
     return "--split-input-file and --verify-diagnostics need --emit, because "
-           "an "
-           "artifact is made of one module";
+           "an artifact is made of one module";
   bool reports = reportFormat != ReportFormat::None;
   if (emits && reports)
     return "--report describes artifacts; use it without --emit";
@@ -235,17 +234,12 @@ DriverOptions Options::getDriverOptions() {
 
 /// Begins a line about a file as a compiler does: "FILE: error: ...".
 static raw_ostream &beginLine(DiagnosticSeverity severity, StringRef file) {
-  switch (severity) {
-  case DiagnosticSeverity::Error:
-    return llvm::WithColor::error(llvm::errs(), file);
-  case DiagnosticSeverity::Warning:
-    return llvm::WithColor::warning(llvm::errs(), file);
-  case DiagnosticSeverity::Note:
-    return llvm::WithColor::note(llvm::errs(), file);
-  case DiagnosticSeverity::Remark:
-    return llvm::WithColor::remark(llvm::errs(), file);
-  }
-  llvm_unreachable("unknown severity");
+  using Begin = raw_ostream &(*)(raw_ostream &, StringRef, bool);
+  // In the order of DiagnosticSeverity.
+  constexpr Begin begins[] = {llvm::WithColor::note, llvm::WithColor::warning,
+                              llvm::WithColor::error, llvm::WithColor::remark};
+  return begins[static_cast<size_t>(severity)](llvm::errs(), file,
+                                               /*DisableColors=*/false);
 }
 
 /// Prints a diagnostic about a file as a whole, whose location is line 0 and
@@ -290,23 +284,6 @@ processBuffer(std::unique_ptr<llvm::MemoryBuffer> buffer, Options &cli,
   return handler.verify();
 }
 
-/// Writes all of a file, or to standard output.
-static int write(StringRef path, StringRef contents) {
-  std::string error;
-  std::unique_ptr<llvm::ToolOutputFile> output = openOutputFile(path, &error);
-  if (!output)
-    return fail(error);
-  output->os() << contents;
-  output->os().flush();
-  if (std::error_code code = output->os().error()) {
-    // An error that is not cleared ends the program in the destructor.
-    output->os().clear_error();
-    return fail("cannot write " + path + ": " + code.message());
-  }
-  output->keep();
-  return 0;
-}
-
 /// --emit: one output, possibly from several modules. It may be the file that
 /// is read, so it is opened when everything has gone well.
 static int runEmit(std::unique_ptr<llvm::MemoryBuffer> buffer, Options &cli,
@@ -323,9 +300,20 @@ static int runEmit(std::unique_ptr<llvm::MemoryBuffer> buffer, Options &cli,
   if (failed(splitAndProcessBuffer(std::move(buffer), emitChunk, os, marker,
                                    marker)))
     return 1;
-  return write(cli.outputPath.empty() ? StringRef("-")
-                                      : cli.outputPath.getValue(),
-               contents);
+  std::string path = cli.outputPath.empty() ? "-" : cli.outputPath.getValue();
+  std::string error;
+  std::unique_ptr<llvm::ToolOutputFile> output = openOutputFile(path, &error);
+  if (!output)
+    return fail(error);
+  output->os() << contents;
+  output->os().flush();
+  if (std::error_code code = output->os().error()) {
+    // An error that is not cleared ends the program in the destructor.
+    output->os().clear_error();
+    return fail("cannot write " + path + ": " + code.message());
+  }
+  output->keep();
+  return 0;
 }
 
 int tools::compileMain(int argc, char **argv) {

@@ -61,8 +61,7 @@ static void fillGroupEnds(int64_t count, int64_t rows, std::mt19937_64 &engine,
   for (int64_t i = 1; i < count; ++i)
     if (engine() % 4 == 0)
       ends[i] = ends[i - 1];
-  for (int64_t i = 0; i < count; ++i)
-    store(data, i, ends[i]);
+  std::memcpy(data.data(), ends.data(), data.size());
 }
 
 /// Fills a tensor; ends of groups divide `rows` rows.

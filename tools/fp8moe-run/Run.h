@@ -61,21 +61,6 @@ struct HostTensor {
 /// Returns "5000x2048", "?x2048" if an extent is dynamic, or "scalar".
 std::string formatShape(llvm::ArrayRef<int64_t> shape);
 
-/// Lists possible strides of an input of shape `shape` whose program accepts
-/// `wanted`. Known strides are kept. FP8MOE_DYNAMIC ones become dense, in
-/// several orders of their dimensions, row-major first. A manifest states the
-/// strides of a dense tensor as conditions only, so callers try the orders.
-std::vector<llvm::SmallVector<int64_t>>
-listStrides(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> wanted);
-
-/// Returns dense row-major strides.
-llvm::SmallVector<int64_t> getDenseStrides(llvm::ArrayRef<int64_t> shape);
-
-/// Copies every element between two strided tensors of one shape.
-void copyElements(llvm::ArrayRef<int64_t> shape, uint64_t elementBytes,
-                  const uint8_t *from, llvm::ArrayRef<int64_t> fromStrides,
-                  uint8_t *to, llvm::ArrayRef<int64_t> toStrides);
-
 /// Writes `tensors` to a safetensors file.
 void writeTensors(const std::string &path, llvm::ArrayRef<HostTensor> tensors);
 

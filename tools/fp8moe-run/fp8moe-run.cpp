@@ -108,8 +108,7 @@ static void parseShape(llvm::StringRef text, RandomOptions &options) {
         !part.getAsInteger(10, shape.emplace_back()) && shape.back() >= 0;
   if (!isValid)
     fail("--shape: '" + text +
-         "' is not of the form NAME=AxB, for example "
-         "grad=4096x2048");
+         "' is not of the form NAME=AxB, for example grad=4096x2048");
   if (name.empty())
     fail("--shape: '" + text + "' names no input");
   if (!options.shapes.try_emplace(name, shape).second)
@@ -136,27 +135,26 @@ static bool areOneFile(const std::string &lhs, const std::string &rhs) {
 static void checkOptions() {
   bool random = randomSeed.getNumOccurrences() > 0;
   if (!random && inputsPath.empty())
-    fail("give the inputs with --inputs=FILE, with --random=SEED, "
-         "or with both: what the file lacks is random");
+    fail("give the inputs with --inputs=FILE, with --random=SEED, or with "
+         "both: what the file lacks is random");
   if (!random && (tokens.getNumOccurrences() || !shapes.empty()))
-    fail("--tokens and --shape belong to --random; with --inputs "
-         "the file has the shapes");
+    fail("--tokens and --shape belong to --random; with --inputs the file has "
+         "the shapes");
   if (outputsPath == "-" || saveInputs == "-")
-    fail("'-' is no file; --outputs and --save-inputs write "
-         "safetensors to one");
+    fail(
+        "'-' is no file; --outputs and --save-inputs write safetensors to one");
   if (!outputsPath.empty() && areOneFile(outputsPath, saveInputs))
     fail("--outputs and --save-inputs are one file, '" + outputsPath + "'");
   if (describe && !outputsPath.empty())
     fail("--describe does not run, so there are no --outputs");
   if (device == "none" && !describe)
-    fail("--device=none has no memory to run in; --describe prints "
-         "the launches");
+    fail("--device=none has no memory to run in; --describe prints the "
+         "launches");
   if (llvm::StringRef(target).contains(','))
     fail("--target: '" + target +
          "' names several chips, but a program runs on one");
   if (!target.empty() && fs::is_directory(inputPath))
-    fail("--target: the artifact is compiled already; it belongs "
-         "to IR");
+    fail("--target: the artifact is compiled already; it belongs to IR");
 }
 
 //===----------------------------------------------------------------------===//
@@ -283,8 +281,8 @@ static void checkIsArtifact(llvm::StringRef folder) {
       artifacts.push_back(entry->path());
   if (artifacts.empty())
     fail("'" + folder +
-         "' is no artifact, as it has no manifest.json; pass a "
-         "folder that fp8moe-compile -o wrote for one target");
+         "' is no artifact, as it has no manifest.json; pass a folder that "
+         "fp8moe-compile -o wrote for one target");
   llvm::sort(artifacts);
   fail("'" + folder + "' is no artifact, but has " +
        (artifacts.size() == 1 ? "one; pass "
