@@ -14,13 +14,11 @@
 #ifndef FP8MOE_INITALL_H
 #define FP8MOE_INITALL_H
 
-#include "fp8moe/Conversion/FP8MoEToLoops/FP8MoEToLoops.h"
 #include "fp8moe/Conversion/Passes.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
 #include "fp8moe/Dialect/Kernel/IR/Kernel.h"
 #include "fp8moe/Dialect/Kernel/Transforms/Passes.h"
 #include "fp8moe/Dialect/Plan/IR/Plan.h"
-#include "fp8moe/Pipelines/Passes.h"
 #include "fp8moe/Pipelines/Pipelines.h"
 #include "fp8moe/Transforms/Passes.h"
 #include "mlir/IR/DialectRegistry.h"

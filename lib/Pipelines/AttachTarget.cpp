@@ -9,7 +9,7 @@
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEDialect.h"
 #include "fp8moe/Pipelines/Compiler.h"
-#include "fp8moe/Pipelines/Passes.h"
+#include "fp8moe/Pipelines/Pipelines.h"
 
 namespace mlir::fp8moe {
 #define GEN_PASS_DEF_ATTACHTARGET

@@ -8,10 +8,7 @@
 
 #include "fp8moe/Pipelines/Pipelines.h"
 
-#include "fp8moe/Conversion/FP8MoEToLoops/FP8MoEToLoops.h"
-#include "fp8moe/Conversion/GPUTargets/GPUTargets.h"
 #include "fp8moe/Conversion/Passes.h"
-#include "fp8moe/Pipelines/Passes.h"
 #include "fp8moe/Transforms/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"

@@ -10,7 +10,7 @@
 #define FP8MOE_UNITTESTS_KERNELS_KERNELFIXTURE_H
 
 #include "Kernels/Emit/KernelBuilder.h"
-#include "fp8moe/Conversion/GPUTargets/GPUTargets.h"
+#include "fp8moe/Conversion/Passes.h"
 #include "fp8moe/Dialect/Plan/IR/Plan.h"
 #include "fp8moe/Target/TargetInfo.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"

@@ -13,7 +13,16 @@
 #include "fp8moe/Transforms/Passes.h"
 #include "mlir/Pass/PassManager.h"
 
+#include <memory>
+#include <string>
+
 namespace mlir::fp8moe {
+
+#define GEN_PASS_DECL
+#include "fp8moe/Pipelines/Passes.h.inc"
+
+#define GEN_PASS_REGISTRATION
+#include "fp8moe/Pipelines/Passes.h.inc"
 
 /// Adds the layout passes (docs/design/layouts.md). They need `fp8moe.target`
 /// on the module and resolved FP8 types. `verifyOptimal` compares each

@@ -12,8 +12,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fp8moe/Conversion/ExpandFP8Casts.h"
-
 #include "fp8moe/Conversion/F32Bits.h"
 #include "fp8moe/Conversion/Passes.h"
 #include "mlir/Transforms/WalkPatternRewriteDriver.h"

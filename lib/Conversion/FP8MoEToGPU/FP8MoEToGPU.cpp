@@ -8,7 +8,6 @@
 
 #include "Kernels/Program/ProgramLowering.h"
 
-#include "fp8moe/Conversion/GPUTargets/GPUTargets.h"
 #include "fp8moe/Conversion/Passes.h"
 #include "fp8moe/Dialect/Kernel/IR/Kernel.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"

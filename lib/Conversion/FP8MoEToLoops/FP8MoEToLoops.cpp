@@ -6,8 +6,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fp8moe/Conversion/FP8MoEToLoops/FP8MoEToLoops.h"
-
 #include "OpLowering.h"
 #include "fp8moe/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -6,8 +6,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fp8moe/Conversion/FP8MoEToLoops/FP8MoEToLoops.h"
-
 #include "fp8moe/Conversion/Passes.h"
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Bufferization/Transforms/Passes.h"

@@ -6,8 +6,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fp8moe/Conversion/GPUTargets/GPUTargets.h"
-
 #include "fp8moe/Conversion/Passes.h"
 #include "fp8moe/Dialect/Kernel/Transforms/Passes.h"
 #include "mlir/Conversion/GPUToNVVM/GPUToNVVMPass.h"
