@@ -6,6 +6,7 @@
 import copy
 import gc
 import os
+import pathlib
 import pickle
 import shutil
 
@@ -100,6 +101,13 @@ def test_using_a_function_that_is_being_built(ir, use):
             use(module)
     assert not any("bytecode" in str(note) for note in info.value.diagnostics[0].notes)
     assert "func.func" not in str(module)
+
+
+def test_damaged_bytecode(ir):
+    # MLIR's reader says nothing about this file.
+    file = pathlib.Path(__file__).parents[2] / "test/Tools/fp8moe-compile/Inputs/damaged.mlirbc"
+    with pytest.raises(fp8moe.CompilerError, match="the bytecode is damaged; write it again"):
+        ir.Module.parse(file.read_bytes())
 
 
 def test_copies(ir, ops):

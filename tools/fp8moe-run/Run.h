@@ -45,7 +45,9 @@ struct HostTensor {
   }
   /// Returns the size of all elements, at most 2^64 - 1.
   uint64_t countBytes() const;
-  int64_t numElements() const { return countBytes() / dtype->bytes; }
+  int64_t numElements() const {
+    return static_cast<int64_t>(countBytes() / dtype->bytes);
+  }
   /// Returns text such as "BF16 5000x2048".
   std::string describe() const;
 
