@@ -34,7 +34,7 @@ using tools::Integer, tools::List, tools::Option;
 namespace {
 enum class ReportFormat { None, Text, Json };
 
-/// Parses one of several names; any other is an error that lists them.
+/// Parses one of several names. Any other name is an error that lists them.
 template <typename T> struct NameParser : cl::parser<T> {
   using cl::parser<T>::parser;
 
@@ -255,8 +255,8 @@ static LogicalResult printWithoutLine(Diagnostic &diagnostic) {
   return success();
 }
 
-/// Parses one module and gives it to `action`; diagnostics show the source
-/// line, or are compared with the comments in it.
+/// Parses one module and passes it to `action`. Diagnostics show the source
+/// line, or are compared with expected-* comments.
 static LogicalResult
 processBuffer(std::unique_ptr<llvm::MemoryBuffer> buffer, Options &cli,
               const DialectRegistry &registry,
@@ -264,7 +264,8 @@ processBuffer(std::unique_ptr<llvm::MemoryBuffer> buffer, Options &cli,
   auto sources = std::make_shared<llvm::SourceMgr>();
   sources->AddNewSourceBuffer(std::move(buffer), llvm::SMLoc());
   MLIRContext context(registry);
-  // The source line says more than the printed operation, which can be long.
+  // The source line is more useful than the printed operation, which can be
+  // long.
   auto &clOptions = cl::getRegisteredOptions();
   auto printOp = clOptions.find("mlir-print-op-on-diagnostic");
   if (printOp == clOptions.end() || !printOp->second->getNumOccurrences())
@@ -308,7 +309,7 @@ static int runEmit(std::unique_ptr<llvm::MemoryBuffer> buffer, Options &cli,
   output->os() << contents;
   output->os().flush();
   if (std::error_code code = output->os().error()) {
-    // An error that is not cleared ends the program in the destructor.
+    // An uncleared error would end the program in the destructor.
     output->os().clear_error();
     return fail("cannot write " + path + ": " + code.message());
   }

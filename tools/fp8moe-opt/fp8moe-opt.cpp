@@ -15,8 +15,8 @@
 
 namespace cl = llvm::cl;
 
-/// --help is about this project; --help-hidden has MLIR's passes and the
-/// options of LLVM's libraries, too.
+/// --help shows this project's options. --help-hidden also shows MLIR's passes
+/// and the options of LLVM's libraries.
 static bool wantsShortHelp(llvm::ArrayRef<char *> arguments) {
   return llvm::any_of(arguments, [](llvm::StringRef argument) {
     return argument == "--help" || argument == "-help" || argument == "-h";
@@ -28,7 +28,7 @@ int tools::optMain(int argc, char **argv, void (*registerMorePasses)()) {
   static cl::OptionCategory upstream("MLIR's options");
   llvm::InitLLVM init(argc, argv);
   tools::setVersionPrinter("fp8moe-opt");
-  // Options that exist already are those of libraries.
+  // Options that exist at this point are those of libraries.
   for (auto &entry : cl::getRegisteredOptions())
     entry.second->setHiddenFlag(cl::Hidden);
 

@@ -439,7 +439,7 @@ std::string Program::describe() const {
   return text;
 }
 
-/// Brings a tensor from a file's form into the program's.
+/// Copies a tensor from a file's layout to the program's.
 static void *upload(const HostTensor &tensor, const fp8moe_buffer &buffer,
                     DeviceMemory &memory) {
   std::vector<uint8_t> staging(buffer.bytes);

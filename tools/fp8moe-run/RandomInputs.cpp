@@ -33,7 +33,7 @@ static void store(std::vector<uint8_t> &data, int64_t index, T value) {
   std::memcpy(data.data() + index * sizeof(T), &value, sizeof(T));
 }
 
-/// Round to nearest even; `value` is finite.
+/// Rounds to nearest even. `value` is finite.
 static uint16_t toBF16(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, sizeof(bits));
@@ -41,7 +41,7 @@ static uint16_t toBF16(float value) {
 }
 
 static float drawFloat(uint64_t bits) {
-  // The sum of four 12-bit numbers is close enough to a bell curve.
+  // The sum of four 12-bit numbers approximates a bell curve.
   int32_t sum = 0;
   for (int i = 0; i < 4; ++i)
     sum += static_cast<int32_t>((bits >> (12 * i)) & 0xFFF);

@@ -95,7 +95,7 @@ void fp8moe::run::fail(const llvm::Twine &message) {
   exit(1);
 }
 
-/// Parses "grad=4096x2048", or "scale=" of a tensor without dimensions.
+/// Parses "grad=4096x2048", or "scale=" for a tensor of rank 0.
 static void parseShape(llvm::StringRef text, RandomOptions &options) {
   auto [name, extents] = text.split('=');
   llvm::SmallVector<llvm::StringRef> parts;

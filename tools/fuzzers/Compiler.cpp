@@ -23,8 +23,8 @@ using namespace fuzz;
 using namespace mlir;
 
 namespace {
-/// Does what the pass manager's own verifier does, whose errors look like those
-/// of the user's input.
+/// Verifies IR after each pass. The pass manager's own verifier reports errors
+/// that look like those of the user's input.
 class PassWatcher : public PassInstrumentation {
 public:
   PassWatcher(Compiler &compiler, bool verifies)
@@ -46,15 +46,16 @@ private:
 };
 } // namespace
 
-/// Whether MLIR's parser dies of the text: it asks index for its width.
+/// Returns whether the text crashes MLIR's parser, which asks `index` for its
+/// width.
 static bool endsParser(StringRef text) {
   std::string dense = text.str();
   llvm::erase_if(dense, llvm::isSpace);
   return StringRef(dense).contains("array<index");
 }
 
-/// Whether MLIR's verifier dies of it: a choice by a tensor asks what it
-/// chooses for a shape.
+/// Returns whether the module crashes MLIR's verifier: a select by a tensor
+/// assumes that its operands are shaped.
 static bool endsVerifier(ModuleOp module) {
   WalkResult result = module.walk([](arith::SelectOp op) {
     bool isScalar = isa<ShapedType>(op.getCondition().getType()) &&
@@ -77,7 +78,7 @@ static const DialectRegistry &getRegistry() {
 Compiler::Compiler()
     : context(getRegistry(), MLIRContext::Threading::DISABLED) {
   context.getDiagEngine().registerHandler([this](Diagnostic &diagnostic) {
-    // Others are text made from the IR, too.
+    // Other diagnostics are text that is made from the IR, too.
     std::string text = diagnostic.str();
     if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
       return success();
@@ -97,8 +98,8 @@ OwningOpRef<ModuleOp> Compiler::parse(StringRef text) {
   enter("parse");
   if (endsParser(text))
     return nullptr;
-  // The parser reads up to a null, which libFuzzer's inputs lack. A name makes
-  // locations that are not unknown.
+  // The parser reads up to a null character, which libFuzzer's inputs lack. The
+  // name gives operations a known location.
   ParserConfig config(&context, /*verifyAfterParse=*/false);
   auto module = parseSourceString<ModuleOp>(text.str(), config, "input");
   if (module && endsVerifier(*module))
@@ -131,7 +132,7 @@ std::pair<StringRef, StringRef> fuzz::splitInput(StringRef input) {
 
 extern "C" size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t maxSize);
 
-/// Puts `text` in place of an input, and returns its size.
+/// Replaces an input by `text` and returns its size.
 static size_t putInput(StringRef text, uint8_t *data, size_t maxSize) {
   return llvm::copy(text.take_front(maxSize), data) - data;
 }
@@ -142,7 +143,7 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size,
   if (random.oneIn(32))
     return LLVMFuzzerMutate(data, size, maxSize);
   auto [choice, text] = splitInput(toText(data, size));
-  // Most inputs keep one of both, which another change would hide.
+  // Most mutations change only the first line or only the text.
   std::string line =
       random.oneIn(4) ? mutateChoice(choice, "", random) : choice.str();
   std::string changed = random.oneIn(8) ? text.str() : mutateText(text, random);

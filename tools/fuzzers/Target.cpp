@@ -19,8 +19,8 @@
 using namespace fuzz;
 using llvm::StringRef;
 
-/// As cmake/Sanitizers.cmake says, and with a stack for the report of one that
-/// overflows: no other thread ends here.
+/// The options of cmake/Sanitizers.cmake, plus a separate stack for reports of
+/// stack overflows. No other thread ends in this process.
 extern "C" const char *__asan_default_options() {
   return FP8MOE_ASAN_OPTIONS ":use_sigaltstack=1";
 }

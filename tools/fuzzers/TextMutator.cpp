@@ -155,7 +155,7 @@ static std::string makeNumber(StringRef old, Random &random) {
   int64_t number;
   if (random.oneIn(3) || old.getAsInteger(10, number))
     return drawBoundary(random).str();
-  // Wrapping is as good as anything here.
+  // Wrapping around is fine here.
   uint64_t n = number;
   const int64_t choices[] = {static_cast<int64_t>(n + 1),
                              static_cast<int64_t>(n - 1),
@@ -254,8 +254,8 @@ static void changeSize(Tokens &tokens, Random &random) {
       tokens[i].text = text;
 }
 
-/// Puts a piece of `other`, which may be `tokens` itself, in place of one that
-/// stands for the same kind of thing.
+/// Replaces a piece by one of the same kind from `other`, which may be `tokens`
+/// itself.
 static void exchange(Tokens &tokens, const Tokens &other, Random &random) {
   static constexpr TokenKind kinds[] = {
       TokenKind::Value, TokenKind::Attribute, TokenKind::Attribute,

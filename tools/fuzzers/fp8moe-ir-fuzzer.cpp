@@ -34,7 +34,7 @@ static std::string print(ModuleOp module) {
   return text;
 }
 
-/// Checks that a written module is read as the same again.
+/// Checks that a written module is parsed to the same module again.
 static void checkRoundTrip(ModuleOp module, bool asBytecode,
                            Compiler &compiler) {
   std::string printed = print(module), written = printed;
@@ -52,7 +52,7 @@ static void checkRoundTrip(ModuleOp module, bool asBytecode,
     reportBroken("what is read is what was written", printed);
 }
 
-/// Reports what a compilation prints with --report; only their text is made.
+/// Makes the report that a compilation with --report prints.
 static llvm::json::Array makeReport(ModuleOp module, const TargetInfo &target,
                                     Report report) {
   TargetReport targetReport;
@@ -160,8 +160,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   return 0;
 }
 
-/// A chip and how far to go. The CPU's path is the shortest, so that more
-/// inputs fit into the time.
+/// Chooses a chip and the last stage. The CPU is most likely, as its
+/// compilation is fastest.
 std::string fuzz::mutateChoice(StringRef old, StringRef, Random &random) {
   if (!old.empty() && random.oneIn(2))
     return old.str();

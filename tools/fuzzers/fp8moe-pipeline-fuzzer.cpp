@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 //
-// The first line of an input is the pipeline: "// PASS,PASS{OPTION=VALUE}", or
-// with the operation that it runs on.
+// The first line of an input is the pipeline: "// PASS,PASS{OPTION=VALUE}",
+// optionally with the operation that it runs on.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,8 +21,9 @@
 using namespace fuzz;
 using namespace mlir;
 
-/// Whether all passes of the pipeline are the project's. Others may leave what
-/// our operations do not allow: the verifier says so, and nothing is wrong.
+/// Returns whether all passes are the project's. Other passes may produce IR
+/// that the project's operations do not allow, so the verifier's errors are no
+/// defects.
 static bool isOfProject(StringRef pipeline) {
   return llvm::all_of(tokenize(pipeline), [](const Token &token) {
     return !PassInfo::lookup(token.text) ||
@@ -30,7 +31,7 @@ static bool isOfProject(StringRef pipeline) {
   });
 }
 
-/// Parses the pipeline into `pm`; fails with an error.
+/// Parses the pipeline to `pm`, or reports an error.
 static LogicalResult parsePipeline(StringRef text, PassManager &pm) {
   std::string errors;
   llvm::raw_string_ostream os(errors);
@@ -65,7 +66,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     return 0;
   compiler.watch(pm, /*verifies=*/isOfProject(pipeline));
   OwningOpRef<ModuleOp> module = compiler.parse(text);
-  // MLIR refuses a pass that does not fit its operation without a location.
+  // MLIR reports a pass that does not fit its operation without a location.
   if (module && failed(pm.run(*module)))
     compiler.expectError(/*isLocated=*/false);
   return 0;

@@ -22,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     reportBroken("a refused file has an error");
   if (!file)
     return 0;
-  // Every byte that a tensor claims is there.
+  // Every byte of a tensor's data must be readable.
   for (const SafetensorsTensor &tensor : file->tensors()) {
     const auto *bytes = static_cast<const volatile uint8_t *>(tensor.data);
     for (uint64_t i = 0; i < tensor.bytes; ++i)
