@@ -228,7 +228,7 @@ private:
 
 void GpuBackend::openDriver() {
   std::string error;
-  if (const char *path = std::getenv(vendor.libraryVariable)) {
+  if (const char *path = std::getenv(vendor.libraryVariable); path && *path) {
     if (!library.open(path, error))
       fail(FP8MOE_NOT_FOUND, "cannot open the ", vendor.device, " driver that ",
            vendor.libraryVariable, " names: ", error);
