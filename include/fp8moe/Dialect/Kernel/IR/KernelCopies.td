@@ -19,17 +19,14 @@ class Kernel_CopyOp<string mnemonic> : Kernel_Op<mnemonic>;
 
 def Kernel_TensorLoadOp : Kernel_CopyOp<"tensor_load"> {
   let summary = "copy a box of a tensor map to shared memory";
-  let description = [{
+  let semantics = [{
     Each thread that executes it begins a copy of the map's box at `coordinates`, the
     innermost dimension first, in the map's swizzle. Elements outside of the tensor are
     zero. When bytes have come, zeros included, they count for the mbarrier's phase. A
     thread that has waited for the phase sees them. The copy reads and writes by the
     asynchronous proxy.
-
-    ```mlir
-    fp8moe_kernel.tensor_load %shared from %map[%column, %row] signals %barrier
-    ```
   }];
+  let example = "fp8moe_kernel.tensor_load %shared from %map[%column, %row] signals %barrier";
   let arguments = (ins Kernel_SharedPointer:$destination,
       LLVM_DefaultPointer:$map, Variadic<I32>:$coordinates,
       Kernel_SharedPointer:$barrier);
@@ -41,14 +38,11 @@ def Kernel_TensorLoadOp : Kernel_CopyOp<"tensor_load"> {
 
 def Kernel_BulkLoadOp : Kernel_CopyOp<"bulk_load"> {
   let summary = "copy bytes to shared memory";
-  let description = [{
+  let semantics = [{
     As `tensor_load`, but copies `bytes` consecutive bytes, a multiple of 16. Both
     addresses are multiples of 16.
-
-    ```mlir
-    fp8moe_kernel.bulk_load %shared from %global, %bytes signals %barrier
-    ```
   }];
+  let example = "fp8moe_kernel.bulk_load %shared from %global, %bytes signals %barrier";
   let arguments = (ins Kernel_SharedPointer:$destination,
       Kernel_GlobalPointer:$source, I32:$bytes, Kernel_SharedPointer:$barrier);
   let assemblyFormat = [{
@@ -67,66 +61,50 @@ class Kernel_TensorWriteOp<string mnemonic> : Kernel_CopyOp<mnemonic> {
 
 def Kernel_TensorStoreOp : Kernel_TensorWriteOp<"tensor_store"> {
   let summary = "copy a box of a tensor map from shared memory";
-  let description = [{
+  let semantics = [{
     Each thread that executes it begins a copy, the reverse of `tensor_load`. Elements
     outside of the tensor are not written. The copy belongs to the thread's next
     `commit_stores`. It reads by the asynchronous proxy: an `async_proxy_fence` lies between
     what threads wrote to `source` and this. With `evict_first`, the L2 cache keeps the
     bytes for a short time only.
-
-    ```mlir
-    fp8moe_kernel.tensor_store %shared to %map[%column, %row] evict_first
-    ```
   }];
+  let example = "fp8moe_kernel.tensor_store %shared to %map[%column, %row] evict_first";
 }
 
 def Kernel_TensorAddOp : Kernel_TensorWriteOp<"tensor_add"> {
   let summary = "add a box from shared memory to a tensor map";
-  let description = [{
+  let semantics = [{
     As `tensor_store`, but each `f32` is added to the one in memory, atomically.
-
-    ```mlir
-    fp8moe_kernel.tensor_add %shared to %map[%column, %row]
-    ```
   }];
+  let example = "fp8moe_kernel.tensor_add %shared to %map[%column, %row]";
 }
 
 def Kernel_CommitStoresOp : Kernel_CopyOp<"commit_stores"> {
   let summary = "end a group of stores";
-  let description = [{
+  let semantics = [{
     The thread's `tensor_store` and `tensor_add` since the last group are a group. It may
     be empty, and counts for `wait_stores_read` all the same.
-
-    ```mlir
-    fp8moe_kernel.commit_stores
-    ```
   }];
-  let assemblyFormat = "attr-dict";
+  let example = "fp8moe_kernel.commit_stores";
 }
 
 def Kernel_WaitStoresReadOp : Kernel_CopyOp<"wait_stores_read"> {
   let summary = "wait until groups of stores have read shared memory";
-  let description = [{
+  let semantics = [{
     The thread waits until at most `pending` of its groups, the last ones, still read
     shared memory. That of the others may be written again.
-
-    ```mlir
-    fp8moe_kernel.wait_stores_read 1
-    ```
   }];
+  let example = "fp8moe_kernel.wait_stores_read 1";
   let arguments = (ins I32Attr:$pending);
   let assemblyFormat = "$pending attr-dict";
 }
 
 def Kernel_TensorPrefetchOp : Kernel_CopyOp<"tensor_prefetch"> {
   let summary = "fetch a box of a tensor map to the L2 cache";
-  let description = [{
+  let semantics = [{
     Changes nothing but time.
-
-    ```mlir
-    fp8moe_kernel.tensor_prefetch %map[%column, %row]
-    ```
   }];
+  let example = "fp8moe_kernel.tensor_prefetch %map[%column, %row]";
   let arguments = (ins LLVM_DefaultPointer:$map, Variadic<I32>:$coordinates);
   let assemblyFormat = "$map `[` $coordinates `]` attr-dict";
   let hasVerifier = 1;
@@ -134,13 +112,10 @@ def Kernel_TensorPrefetchOp : Kernel_CopyOp<"tensor_prefetch"> {
 
 def Kernel_MapPrefetchOp : Kernel_CopyOp<"map_prefetch"> {
   let summary = "fetch a tensor map";
-  let description = [{
+  let semantics = [{
     Fetches the map itself, not what it describes. Changes nothing but time.
-
-    ```mlir
-    fp8moe_kernel.map_prefetch %map
-    ```
   }];
+  let example = "fp8moe_kernel.map_prefetch %map";
   let arguments = (ins LLVM_DefaultPointer:$map);
   let assemblyFormat = "$map attr-dict";
 }
@@ -151,15 +126,12 @@ def Kernel_MapPrefetchOp : Kernel_CopyOp<"map_prefetch"> {
 
 def Kernel_SectorPrefetchOp : Kernel_CopyOp<"sector_prefetch"> {
   let summary = "fetch a sector to the L2 cache";
-  let description = [{
+  let semantics = [{
     Fetches the 32 bytes around the address, the smallest unit of the cache. Changes
     nothing but time. Later writes go through that cache, so a kernel may fetch what
     earlier kernels still write.
-
-    ```mlir
-    fp8moe_kernel.sector_prefetch %pointer
-    ```
   }];
+  let example = "fp8moe_kernel.sector_prefetch %pointer";
   let arguments = (ins Kernel_GlobalPointer:$pointer);
   let assemblyFormat = "$pointer attr-dict";
 }
@@ -169,16 +141,13 @@ def Kernel_Words : FixedVectorOfLengthAndType<[4], [I32]>,
 
 def Kernel_LoadWordsOp : Kernel_CopyOp<"load_words"> {
   let summary = "load four words that other blocks write";
-  let description = [{
+  let semantics = [{
     Four words from an address that is a multiple of 16. Each word is an atomic load of
     its own at the scope of the device. Without `acquire`, a load orders nothing. With it,
     the thread sees what the word's writer released before it.
-
-    ```mlir
-    %0 = fp8moe_kernel.load_words %pointer
-    %1 = fp8moe_kernel.load_words acquire %pointer
-    ```
   }];
+  let example = [{%0 = fp8moe_kernel.load_words %pointer
+    %1 = fp8moe_kernel.load_words acquire %pointer}];
   let arguments = (ins UnitAttr:$acquire, Kernel_GlobalPointer:$pointer);
   let results = (outs Kernel_Words:$words);
   let assemblyFormat = "(`acquire` $acquire^)? $pointer attr-dict";
@@ -186,14 +155,11 @@ def Kernel_LoadWordsOp : Kernel_CopyOp<"load_words"> {
 
 def Kernel_AddFloatsOp : Kernel_CopyOp<"add_floats"> {
   let summary = "add four numbers to those in memory";
-  let description = [{
+  let semantics = [{
     Adds each `f32` to the one at the address, a multiple of 16, atomically at the scope of
     the device. Orders nothing and does not wait.
-
-    ```mlir
-    fp8moe_kernel.add_floats %pointer, %a, %b, %c, %d
-    ```
   }];
+  let example = "fp8moe_kernel.add_floats %pointer, %a, %b, %c, %d";
   let arguments = (ins Kernel_GlobalPointer:$pointer, Variadic<F32>:$values);
   let assemblyFormat = "$pointer `,` $values attr-dict";
   let hasVerifier = 1;
@@ -201,15 +167,12 @@ def Kernel_AddFloatsOp : Kernel_CopyOp<"add_floats"> {
 
 def Kernel_StoreMatricesOp : Kernel_CopyOp<"store_matrices"> {
   let summary = "store four matrices of a warp to shared memory";
-  let description = [{
+  let semantics = [{
     The warp, which is converged, has four matrices of 8x8 elements of 16 bits, word m of a
     lane in matrix m. Lane i holds elements 2 * (i mod 4) and the next of row i / 4. Lane i
     names the address, a multiple of 16, of row i mod 8 of matrix i / 8.
-
-    ```mlir
-    fp8moe_kernel.store_matrices %pointer, %a, %b, %c, %d
-    ```
   }];
+  let example = "fp8moe_kernel.store_matrices %pointer, %a, %b, %c, %d";
   let arguments = (ins Kernel_SharedPointer:$pointer, Variadic<I32>:$words);
   let assemblyFormat = "$pointer `,` $words attr-dict";
   let hasVerifier = 1;

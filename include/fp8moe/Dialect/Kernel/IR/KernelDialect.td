@@ -65,8 +65,21 @@ def Kernel_Dialect : Dialect {
   }];
 }
 
+/// An operation, whose description is what it does and a piece of IR.
 class Kernel_Op<string mnemonic, list<Trait> traits = []>
-    : Op<Kernel_Dialect, mnemonic, traits>;
+    : Op<Kernel_Dialect, mnemonic, traits> {
+  string semantics;
+  string example;
+  // Texts end with the indentation of their bracket.
+  let description = !subst("\n  \n", "\n\n",
+      semantics # "\n    ```mlir\n    " # example # "\n    ```\n  ");
+  let assemblyFormat = "attr-dict";
+}
+
+class Kernel_Enum<string name, string summary, list<I32EnumAttrCase> cases>
+    : I32EnumAttr<name, summary, cases> {
+  let cppNamespace = "::mlir::fp8moe::kernel";
+}
 
 def Kernel_GlobalPointer : LLVM_PointerInAddressSpace<1>;
 def Kernel_SharedPointer : LLVM_PointerInAddressSpace<3>;

@@ -17,22 +17,18 @@ include "fp8moe/Dialect/Kernel/IR/KernelDialect.td"
 
 def Kernel_WgmmaFenceOp : Kernel_Op<"wgmma_fence"> {
   let summary = "order registers before wgmma";
-  let description = [{
+  let semantics = [{
     Executed by a converged warpgroup: 128 threads. Orders accesses to accumulators before
     later `wgmma` that use them. It precedes the first one, and each one whose accumulators
     other instructions have touched.
-
-    ```mlir
-    fp8moe_kernel.wgmma_fence
-    ```
   }];
-  let assemblyFormat = "attr-dict";
+  let example = "fp8moe_kernel.wgmma_fence";
 }
 
 def Kernel_WgmmaOp : Kernel_Op<"wgmma", [
     AllTypesMatch<["accumulators", "result"]>]> {
   let summary = "multiply matrices in shared memory";
-  let description = [{
+  let semantics = [{
     Executed by a converged warpgroup. Multiplies 64 rows of A by N columns of B, along 32
     bytes of the contraction. Adds 64 x N accumulators of `f32`, or zeros where `accumulate`
     is 0. Operands lie in shared memory behind descriptors of PTX, and are read by the
@@ -46,14 +42,11 @@ def Kernel_WgmmaOp : Kernel_Op<"wgmma", [
 
     It runs asynchronously. The result may be used by `wgmma` of the same shape, and by
     others after `wgmma_wait` and `wgmma_results`.
-
-    ```mlir
-    %sums = fp8moe_kernel.wgmma %a, %b, %zeros if %accumulate
+  }];
+  let example = [{%sums = fp8moe_kernel.wgmma %a, %b, %zeros if %accumulate
         : f8E4M3FN, f8E5M2, !llvm.struct<(f32, f32, f32, f32)>
     %more = fp8moe_kernel.wgmma %a, %b, %sums if %one mn_major_b
-        : bf16, bf16, !llvm.struct<(f32, f32, f32, f32)>
-    ```
-  }];
+        : bf16, bf16, !llvm.struct<(f32, f32, f32, f32)>}];
   let arguments = (ins I64:$a, I64:$b, LLVM_AnyStruct:$accumulators,
       I32:$accumulate, TypeAttr:$a_type, TypeAttr:$b_type,
       UnitAttr:$mn_major_a, UnitAttr:$mn_major_b);
@@ -71,26 +64,19 @@ def Kernel_WgmmaOp : Kernel_Op<"wgmma", [
 
 def Kernel_WgmmaCommitOp : Kernel_Op<"wgmma_commit"> {
   let summary = "end a group of wgmma";
-  let description = [{
+  let semantics = [{
     Executed by a converged warpgroup. Its `wgmma` since the last group are a group.
-
-    ```mlir
-    fp8moe_kernel.wgmma_commit
-    ```
   }];
-  let assemblyFormat = "attr-dict";
+  let example = "fp8moe_kernel.wgmma_commit";
 }
 
 def Kernel_WgmmaWaitOp : Kernel_Op<"wgmma_wait"> {
   let summary = "wait for groups of wgmma";
-  let description = [{
+  let semantics = [{
     Executed by a converged warpgroup. Waits until at most `pending` groups, the last ones,
     are under way. Operands of the others have been read, and their results exist.
-
-    ```mlir
-    fp8moe_kernel.wgmma_wait 1
-    ```
   }];
+  let example = "fp8moe_kernel.wgmma_wait 1";
   let arguments = (ins I32Attr:$pending);
   let assemblyFormat = "$pending attr-dict";
 }
@@ -98,14 +84,11 @@ def Kernel_WgmmaWaitOp : Kernel_Op<"wgmma_wait"> {
 def Kernel_WgmmaResultsOp : Kernel_Op<"wgmma_results", [
     AllTypesMatch<["accumulators", "result"]>]> {
   let summary = "accumulators after a wait";
-  let description = [{
+  let semantics = [{
     The accumulators themselves, which exist since the `wgmma_wait` before. No compiler uses
     the result earlier. It costs no instruction.
-
-    ```mlir
-    %0 = fp8moe_kernel.wgmma_results %sums : !llvm.struct<(f32, f32, f32, f32)>
-    ```
   }];
+  let example = "%0 = fp8moe_kernel.wgmma_results %sums : !llvm.struct<(f32, f32, f32, f32)>";
   let arguments = (ins LLVM_AnyStruct:$accumulators);
   let results = (outs LLVM_AnyStruct:$result);
   let assemblyFormat = "$accumulators attr-dict `:` type($accumulators)";
@@ -118,7 +101,7 @@ def Kernel_WgmmaResultsOp : Kernel_Op<"wgmma_results", [
 def Kernel_MfmaOp : Kernel_Op<"mfma", [
     AllTypesMatch<["a", "b"]>, AllTypesMatch<["accumulators", "result"]>]> {
   let summary = "multiply matrices in registers of a wave";
-  let description = [{
+  let semantics = [{
     Executed by a converged wave: 64 lanes. Multiplies E rows of A by E columns of B, and adds
     the accumulators, in `f32`. Lane l has elements of row l mod E of A and of column l mod E
     of B. It has E * E / 64 accumulators of that column. Number i of them lies in row
@@ -134,13 +117,10 @@ def Kernel_MfmaOp : Kernel_Op<"mfma", [
     With `scales`, of FP8 and E = 16 only, products are multiplied by powers of two. The
     lowest byte of the first scale is the e8m0 scale of a block of 32 elements of the lane's
     row of A: block number l / 16. The second one is that of B.
-
-    ```mlir
-    %0 = fp8moe_kernel.mfma %a, %b, %sums : f8E4M3FNUZ, f8E5M2FNUZ, i64, vector<16xf32>
-    %1 = fp8moe_kernel.mfma %c, %d, %0 scales %e, %f
-        : f8E4M3FN, f8E4M3FN, vector<8xi32>, vector<4xf32>
-    ```
   }];
+  let example = [{%0 = fp8moe_kernel.mfma %a, %b, %sums : f8E4M3FNUZ, f8E5M2FNUZ, i64, vector<16xf32>
+    %1 = fp8moe_kernel.mfma %c, %d, %0 scales %e, %f
+        : f8E4M3FN, f8E4M3FN, vector<8xi32>, vector<4xf32>}];
   let arguments = (ins AnyType:$a, AnyType:$b,
       FixedVectorOfRankAndType<[1], [F32]>:$accumulators, Variadic<I32>:$scales,
       TypeAttr:$a_type, TypeAttr:$b_type);
