@@ -35,7 +35,6 @@ def FP8MoE_Dialect : Dialect {
   let hasOperationAttrVerify = 1;
   let hasRegionArgAttrVerify = 1;
   let hasRegionResultAttrVerify = 1;
-  let hasConstantMaterializer = 0;
   let extraClassDeclaration = [{
     /// The module attribute that names the target.
     static constexpr llvm::StringLiteral kTargetAttrName = "fp8moe.target";

@@ -14,13 +14,30 @@ include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOpBase.td"
 
 /// Views and copies of a matmul's operands aside, FP8MoE_MatmulOpInterface says all
 /// that passes and kernels ask.
-class FP8MoE_MatmulOp<string mnemonic> : FP8MoE_Op<mnemonic,
-    [AttrSizedOperandSegments, DeclareOpInterfaceMethods<FP8MoE_KernelOpInterface>, FP8MoE_TiledOpInterface, FP8MoE_MatmulOpInterface,
-     FP8MoE_SizesWithEqualOperands]>;
+class FP8MoE_MatmulOp<string mnemonic, FP8MoE_Groups groups = FP8MoE_NoGroups>
+    : FP8MoE_Op<mnemonic, [AttrSizedOperandSegments,
+        DeclareOpInterfaceMethods<FP8MoE_KernelOpInterface>, FP8MoE_TiledOpInterface,
+        FP8MoE_MatmulOpInterface, FP8MoE_SizesWithEqualOperands]> {
+  let arguments = !con((ins FP8MoE_MatmulTensor:$a, FP8MoE_MatmulTensor:$b), groups.operands,
+    (ins Optional<FP8MoE_AnyScaleTensor>:$scaleA, Optional<FP8MoE_AnyScaleTensor>:$scaleB,
+      Optional<FP8MoE_FloatTensor>:$addend,
+      OptionalAttr<FP8MoE_ScaleDirectionAttr>:$direction,
+      DefaultValuedAttr<FP8MoE_AccumulationAttr,
+                        "::mlir::fp8moe::Accumulation::Fast">:$accumulation,
+      OptionalAttr<FP8MoE_PrecisionAttr>:$precision,
+      OptionalAttr<FP8MoE_KernelChoiceAttr>:$tiles));
+  let results = (outs FP8MoE_FloatTensor:$result);
+  let assemblyFormat = "$a `,` $b " # groups.format # [{
+    (`scales` `(` custom<Scales>($scaleA, type($scaleA), $scaleB, type($scaleB))^ `)`)?
+    (`direction` `` $direction^)? (`accumulation` `` $accumulation^)?
+    (`accumulate` `(` $addend^ `:` type($addend) `)`)? (`precision` $precision^)?
+    (`tiles` custom<KernelChoice>($tiles)^)? attr-dict `:` type($a) `,` type($b) `->` type($result)
+  }];
+}
 
 def FP8MoE_LinearOp : FP8MoE_MatmulOp<"linear"> {
   let summary = "one dense matmul";
-  let description = [{
+  let semantics = [{
     `[M, K] x [K, N] -> [M, N]`, as a linear layer and its gradients need it:
 
     | use | a | b | result |
@@ -32,9 +49,8 @@ def FP8MoE_LinearOp : FP8MoE_MatmulOp<"linear"> {
     Element types, scales (`[M]` and `[N]`), `direction`, `accumulation`, `accumulate` and
     `precision` are as of `fp8moe.grouped_matmul`, and so is what it computes: one group of
     all rows. Scales of blocks are `[M, K/32]` and `[N, K/32]`, plain or in tiles.
-
-    Example:
-    ```mlir
+  }];
+  let example = [{
     func.func @forward(%x: tensor<?x4096xbf16>, %w: tensor<1024x4096xbf16>)
         -> tensor<?x1024xbf16> {
       %t = fp8moe.transpose %w [1, 0] : tensor<1024x4096xbf16>
@@ -44,23 +60,6 @@ def FP8MoE_LinearOp : FP8MoE_MatmulOp<"linear"> {
           -> tensor<?x1024xbf16>
       return %y : tensor<?x1024xbf16>
     }
-    ```
-  }];
-  let arguments = (ins FP8MoE_MatmulTensor:$a, FP8MoE_MatmulTensor:$b,
-    Optional<FP8MoE_AnyScaleTensor>:$scaleA, Optional<FP8MoE_AnyScaleTensor>:$scaleB,
-    Optional<FP8MoE_FloatTensor>:$addend,
-    OptionalAttr<FP8MoE_ScaleDirectionAttr>:$direction,
-    DefaultValuedAttr<FP8MoE_AccumulationAttr,
-                      "::mlir::fp8moe::Accumulation::Fast">:$accumulation,
-    OptionalAttr<FP8MoE_PrecisionAttr>:$precision,
-    OptionalAttr<FP8MoE_KernelChoiceAttr>:$tiles);
-  let results = (outs FP8MoE_FloatTensor:$result);
-  let assemblyFormat = [{
-    $a `,` $b
-    (`scales` `(` custom<Scales>($scaleA, type($scaleA), $scaleB, type($scaleB))^ `)`)?
-    (`direction` `` $direction^)? (`accumulation` `` $accumulation^)?
-    (`accumulate` `(` $addend^ `:` type($addend) `)`)? (`precision` $precision^)?
-    (`tiles` custom<KernelChoice>($tiles)^)? attr-dict `:` type($a) `,` type($b) `->` type($result)
   }];
   let extraClassDeclaration = [{
     /// No groups.
@@ -75,9 +74,9 @@ def FP8MoE_LinearOp : FP8MoE_MatmulOp<"linear"> {
   }];
 }
 
-def FP8MoE_GroupedMatmulOp : FP8MoE_MatmulOp<"grouped_matmul"> {
+def FP8MoE_GroupedMatmulOp : FP8MoE_MatmulOp<"grouped_matmul", FP8MoE_JaggedGroups> {
   let summary = "one matmul per jagged group";
-  let description = [{
+  let semantics = [{
     Multiplies each group's rows with its expert's matrix, or contracts over each group's
     rows. The ranks of the operands give the mode:
 
@@ -124,9 +123,8 @@ def FP8MoE_GroupedMatmulOp : FP8MoE_MatmulOp<"grouped_matmul"> {
     multiple of 16 bytes. Operands of bf16 may be contiguous along the result's rows (the
     first one, unless groups cut them) or columns instead. Layout placement makes kernels
     write operands so.
-
-    Example:
-    ```mlir
+  }];
+  let example = [{
     func.func @forward(%a: tensor<?x2048x!fp8moe.e4m3>, %sa: tensor<?xf32>,
                        %b: tensor<64x2048x1408x!fp8moe.e4m3, #fp8moe.strided<[0, 2, 1]>>,
                        %sb: tensor<64x1408xf32>, %ends: tensor<64xi32>)
@@ -139,24 +137,6 @@ def FP8MoE_GroupedMatmulOp : FP8MoE_MatmulOp<"grouped_matmul"> {
           -> tensor<?x1408xbf16>
       return %o : tensor<?x1408xbf16>
     }
-    ```
-  }];
-  let arguments = (ins FP8MoE_MatmulTensor:$a, FP8MoE_MatmulTensor:$b,
-    FP8MoE_Offsets:$offsets,
-    Optional<FP8MoE_AnyScaleTensor>:$scaleA, Optional<FP8MoE_AnyScaleTensor>:$scaleB,
-    Optional<FP8MoE_FloatTensor>:$addend,
-    OptionalAttr<FP8MoE_ScaleDirectionAttr>:$direction,
-    DefaultValuedAttr<FP8MoE_AccumulationAttr,
-                      "::mlir::fp8moe::Accumulation::Fast">:$accumulation,
-    OptionalAttr<FP8MoE_PrecisionAttr>:$precision,
-    OptionalAttr<FP8MoE_KernelChoiceAttr>:$tiles);
-  let results = (outs FP8MoE_FloatTensor:$result);
-  let assemblyFormat = [{
-    $a `,` $b `groups` `(` $offsets `:` type($offsets) `)`
-    (`scales` `(` custom<Scales>($scaleA, type($scaleA), $scaleB, type($scaleB))^ `)`)?
-    (`direction` `` $direction^)? (`accumulation` `` $accumulation^)?
-    (`accumulate` `(` $addend^ `:` type($addend) `)`)? (`precision` $precision^)?
-    (`tiles` custom<KernelChoice>($tiles)^)? attr-dict `:` type($a) `,` type($b) `->` type($result)
   }];
   let extraClassDeclaration = [{
     /// M for 2D x 3D (groups are rows of the result), K for 2D x 2D (groups are

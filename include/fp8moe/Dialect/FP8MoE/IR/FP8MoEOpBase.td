@@ -45,6 +45,15 @@ def FP8MoE_BlockScaleTensor : FP8MoE_TensorOf<[F8E8M0FNU], "tensor of f8E8M0FNU"
 def FP8MoE_Offsets : FP8MoE_TensorOf<[I32], "1-D tensor of i32 group ends",
                                      [HasAnyRankOfPred<[1]>]>;
 
+/// The groups of an operation: operands, and their syntax.
+class FP8MoE_Groups<dag operands_, string format_> {
+  dag operands = operands_;
+  string format = format_;
+}
+def FP8MoE_NoGroups : FP8MoE_Groups<(ins), "">;
+def FP8MoE_JaggedGroups : FP8MoE_Groups<(ins FP8MoE_Offsets:$offsets),
+    "`groups` `(` $offsets `:` type($offsets) `)`">;
+
 /// Numbers of rows: int32, on the device.
 def FP8MoE_RowNumbers : FP8MoE_TensorOf<[I32], "1-D tensor of i32 row numbers",
                                         [HasAnyRankOfPred<[1]>]>;
@@ -61,8 +70,14 @@ def FP8MoE_Fp8TypeAttr : TypeAttrBase<"::mlir::Type",
     CPred<"::mlir::fp8moe::isFp8Type(::llvm::cast<::mlir::TypeAttr>($_self).getValue())">]>;
 }
 
+/// An operation, whose description is what it computes and lines of IR.
 class FP8MoE_BaseOp<string mnemonic, list<Trait> traits>
     : Op<FP8MoE_Dialect, mnemonic, !listconcat([Pure], traits)> {
+  string semantics;
+  string example;
+  // Texts end with the indentation of their bracket.
+  let description = !subst("\n  \n", "\n\n",
+      semantics # "\n    Example:\n    ```mlir" # example # "  ```\n  ");
   let hasVerifier = 1;
 }
 

@@ -26,7 +26,7 @@ class FP8MoE_RowOp<string mnemonic>
 
 def FP8MoE_GatherRowsOp : FP8MoE_RowOp<"gather_rows"> {
   let summary = "rows by their numbers";
-  let description = [{
+  let semantics = [{
     Row m of the result is row `rows[m]` of the input, as in sorting tokens by expert. A
     number that is no row of the input makes a row of zeros.
 
@@ -35,16 +35,14 @@ def FP8MoE_GatherRowsOp : FP8MoE_RowOp<"gather_rows"> {
 
     Shapes: input `[T, K]`, row numbers `[M]`, result `[M, K]`. Rows are contiguous. On
     GPUs K is known, and a multiple of 16.
-
-    Example:
-    ```mlir
+  }];
+  let example = [{
     func.func @sort_tokens(%x: tensor<?x2048xbf16>, %rows: tensor<?xi32>)
         -> tensor<?x2048xbf16> {
       %r = fp8moe.gather_rows %x rows(%rows : tensor<?xi32>)
           : tensor<?x2048xbf16> -> tensor<?x2048xbf16>
       return %r : tensor<?x2048xbf16>
     }
-    ```
   }];
   let arguments = (ins FP8MoE_FloatTensor:$input, FP8MoE_RowNumbers:$rows);
   let results = (outs FP8MoE_FloatTensor:$result);
@@ -55,23 +53,21 @@ def FP8MoE_GatherRowsOp : FP8MoE_RowOp<"gather_rows"> {
 
 def FP8MoE_SwiGLUOp : FP8MoE_RowOp<"swiglu"> {
   let summary = "silu(gate) * up, of both halves of a row";
-  let description = [{
+  let semantics = [{
     For the halves g and u of a row of the input, `cast(g * sigmoid(g) * u)` in f32. With
     `times` the product has a last factor, the row's weight: that of a router for the expert.
     All kernels of a target compute the same bits; targets differ in those of the sigmoid.
 
     Shapes: input `[M, 2H]`, weights `[M]`, result `[M, H]`. Rows are contiguous. On
     GPUs H is known, and a multiple of 16.
-
-    Example:
-    ```mlir
+  }];
+  let example = [{
     func.func @activation(%h: tensor<?x1536xbf16>, %weights: tensor<?xf32>)
         -> tensor<?x768xbf16> {
       %a = fp8moe.swiglu %h times(%weights : tensor<?xf32>)
           : tensor<?x1536xbf16> -> tensor<?x768xbf16>
       return %a : tensor<?x768xbf16>
     }
-    ```
   }];
   let arguments = (ins FP8MoE_FloatTensor:$input, Optional<FP8MoE_ScaleTensor>:$weights);
   let results = (outs FP8MoE_FloatTensor:$result);
@@ -82,23 +78,21 @@ def FP8MoE_SwiGLUOp : FP8MoE_RowOp<"swiglu"> {
 
 def FP8MoE_SwiGLUGradientOp : FP8MoE_RowOp<"swiglu_gradient"> {
   let summary = "the gradient of fp8moe.swiglu without weights";
-  let description = [{
+  let semantics = [{
     The gradients of g and of u, the halves of a row of the input, from the gradient d of
     their `swiglu`. With `s = sigmoid(g)`, in f32 and in this order:
     `cast(d * u * s * (g * (1 - s) + 1))` and `cast(d * g * s)`.
 
     Shapes: gradient `[M, H]`, input and result `[M, 2H]`. Rows are contiguous. On
     GPUs H is known, and a multiple of 16.
-
-    Example:
-    ```mlir
+  }];
+  let example = [{
     func.func @backward(%d: tensor<?x768xbf16>, %h: tensor<?x1536xbf16>)
         -> tensor<?x1536xbf16> {
       %dh = fp8moe.swiglu_gradient %d, %h
           : tensor<?x768xbf16>, tensor<?x1536xbf16> -> tensor<?x1536xbf16>
       return %dh : tensor<?x1536xbf16>
     }
-    ```
   }];
   let arguments = (ins FP8MoE_FloatTensor:$gradient, FP8MoE_FloatTensor:$input);
   let results = (outs FP8MoE_FloatTensor:$result);
