@@ -169,34 +169,26 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbolTable) {
   return verifyArguments(*this, kernel);
 }
 
-namespace {
-
 /// Drops the condition of a launch that always happens, and launches that never
 /// happen: a false condition or a grid with an extent of zero.
-struct SimplifyConstantLaunch : OpRewritePattern<LaunchOp> {
-  using OpRewritePattern::OpRewritePattern;
-
-  LogicalResult matchAndRewrite(LaunchOp op,
-                                PatternRewriter &rewriter) const override {
-    bool never = llvm::any_of(op.getGrid(), [](Value extent) {
-      return matchPattern(extent, m_Zero());
-    });
-    if (op.getCondition() && matchPattern(op.getCondition(), m_Zero()))
-      never = true;
-    if (never) {
-      rewriter.eraseOp(op);
-      return success();
-    }
-    if (!op.getCondition() || !matchPattern(op.getCondition(), m_One()))
-      return failure();
-    rewriter.modifyOpInPlace(op, [&] { op.getConditionMutable().clear(); });
+static LogicalResult simplifyConstantLaunch(LaunchOp op,
+                                            PatternRewriter &rewriter) {
+  bool never = llvm::any_of(op.getGrid(), [](Value extent) {
+    return matchPattern(extent, m_Zero());
+  });
+  if (op.getCondition() && matchPattern(op.getCondition(), m_Zero()))
+    never = true;
+  if (never) {
+    rewriter.eraseOp(op);
     return success();
   }
-};
-
-} // namespace
+  if (!op.getCondition() || !matchPattern(op.getCondition(), m_One()))
+    return failure();
+  rewriter.modifyOpInPlace(op, [&] { op.getConditionMutable().clear(); });
+  return success();
+}
 
 void LaunchOp::getCanonicalizationPatterns(RewritePatternSet &results,
-                                           MLIRContext *context) {
-  results.add<SimplifyConstantLaunch>(context);
+                                           MLIRContext *) {
+  results.add(simplifyConstantLaunch);
 }

@@ -360,8 +360,6 @@ OpFoldResult StrideOp::fold(FoldAdaptor) {
   return {};
 }
 
-namespace {
-
 /// Replaces the stride of an identity layout by the product of the inner
 /// extents, so that nothing depends on a stride that callers do not choose.
 ///
@@ -370,50 +368,44 @@ namespace {
 /// After:
 ///   %d = fp8moe_plan.dim %x, 1 : memref<?x?x8xf32>
 ///   %s = arith.muli %d, %c8 : index
-struct ExpandIdentityStride : OpRewritePattern<StrideOp> {
-  using OpRewritePattern::OpRewritePattern;
-
-  LogicalResult matchAndRewrite(StrideOp op,
-                                PatternRewriter &rewriter) const override {
-    auto type = cast<MemRefType>(op.getBuffer().getType());
-    if (!type.getLayout().isIdentity())
+static LogicalResult expandIdentityStride(StrideOp op,
+                                          PatternRewriter &rewriter) {
+  auto type = cast<MemRefType>(op.getBuffer().getType());
+  if (!type.getLayout().isIdentity())
+    return failure();
+  ArrayRef<int64_t> inner = type.getShape().drop_front(op.getDimension() + 1);
+  // Whether a product that 64 bits do not hold is asked for is known in a
+  // call.
+  int64_t staticFactor = 1;
+  for (int64_t extent : inner)
+    if (!ShapedType::isDynamic(extent) &&
+        llvm::MulOverflow(staticFactor, extent, staticFactor))
       return failure();
-    ArrayRef<int64_t> inner = type.getShape().drop_front(op.getDimension() + 1);
-    // Whether a product that 64 bits do not hold is asked for is known in a
-    // call.
-    int64_t staticFactor = 1;
-    for (int64_t extent : inner)
-      if (!ShapedType::isDynamic(extent) &&
-          llvm::MulOverflow(staticFactor, extent, staticFactor))
-        return failure();
-    Value product;
-    for (int64_t dim = op.getDimension() + 1; dim < type.getRank(); ++dim) {
-      if (!type.isDynamicDim(dim))
-        continue;
-      Value extent = DimOp::create(rewriter, op.getLoc(), op.getBuffer(),
-                                   rewriter.getI64IntegerAttr(dim));
-      product = product ? arith::MulIOp::create(rewriter, op.getLoc(), product,
-                                                extent)
-                        : extent;
-    }
-    // Without a dynamic inner extent the stride is static: the folder's case.
-    if (!product)
-      return failure();
-    if (staticFactor != 1) {
-      Value factor =
-          arith::ConstantIndexOp::create(rewriter, op.getLoc(), staticFactor);
-      product = arith::MulIOp::create(rewriter, op.getLoc(), product, factor);
-    }
-    rewriter.replaceOp(op, product);
-    return success();
+  Value product;
+  for (int64_t dim = op.getDimension() + 1; dim < type.getRank(); ++dim) {
+    if (!type.isDynamicDim(dim))
+      continue;
+    Value extent = DimOp::create(rewriter, op.getLoc(), op.getBuffer(),
+                                 rewriter.getI64IntegerAttr(dim));
+    product =
+        product ? arith::MulIOp::create(rewriter, op.getLoc(), product, extent)
+                : extent;
   }
-};
-
-} // namespace
+  // Without a dynamic inner extent the stride is static: the folder's case.
+  if (!product)
+    return failure();
+  if (staticFactor != 1) {
+    Value factor =
+        arith::ConstantIndexOp::create(rewriter, op.getLoc(), staticFactor);
+    product = arith::MulIOp::create(rewriter, op.getLoc(), product, factor);
+  }
+  rewriter.replaceOp(op, product);
+  return success();
+}
 
 void StrideOp::getCanonicalizationPatterns(RewritePatternSet &results,
-                                           MLIRContext *context) {
-  results.add<ExpandIdentityStride>(context);
+                                           MLIRContext *) {
+  results.add(expandIdentityStride);
 }
 
 //===----------------------------------------------------------------------===//

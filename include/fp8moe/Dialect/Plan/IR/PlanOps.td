@@ -19,8 +19,10 @@ include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
+/// An operation of a program.
 class Plan_Op<string mnemonic, list<Trait> traits = []>
-    : Op<Plan_Dialect, mnemonic, traits>;
+    : Op<Plan_Dialect, mnemonic, !listconcat(
+          [HasParent<"::mlir::fp8moe::plan::ProgramOp">], traits)>;
 
 /// The caller-visible list of buffers. Writing it keeps an input that nobody
 /// reads: its place in the call is part of the program's interface.
@@ -38,7 +40,7 @@ def Plan_KernelArgument : AnyTypeOf<[AnyMemRef, Index, Plan_TensorMapType],
 // program
 //===----------------------------------------------------------------------===//
 
-def Plan_ProgramOp : Plan_Op<"program", [
+def Plan_ProgramOp : Op<Plan_Dialect, "program", [
     HasParent<"::mlir::ModuleOp">, IsolatedFromAbove, NoTerminator,
     SingleBlock, Symbol]> {
   let summary = "a sequence of kernel launches with its buffers";
@@ -74,7 +76,6 @@ def Plan_ProgramOp : Plan_Op<"program", [
 //===----------------------------------------------------------------------===//
 
 def Plan_InputOp : Plan_Op<"input", [
-    HasParent<"::mlir::fp8moe::plan::ProgramOp">,
     MemoryEffects<[MemWrite<Plan_InterfaceResource>]>]> {
   let summary = "a buffer that the caller provides and the program reads";
   let description = [{
@@ -98,9 +99,7 @@ def Plan_InputOp : Plan_Op<"input", [
 }
 
 class Plan_SizedBufferOp<string mnemonic, list<Trait> traits>
-    : Plan_Op<mnemonic, !listconcat(traits, [
-        HasParent<"::mlir::fp8moe::plan::ProgramOp">,
-        AttrSizedOperandSegments])> {
+    : Plan_Op<mnemonic, !listconcat(traits, [AttrSizedOperandSegments])> {
   let extraClassDeclaration = [{
     /// The extent of dimension `dim`: an operand when it is dynamic.
     ::mlir::OpFoldResult getMixedSize(unsigned dim);
@@ -176,8 +175,7 @@ def Plan_WorkspaceOp : Plan_SizedBufferOp<"workspace", []> {
 // Extents
 //===----------------------------------------------------------------------===//
 
-class Plan_ExtentOp<string mnemonic> : Plan_Op<mnemonic, [
-    HasParent<"::mlir::fp8moe::plan::ProgramOp">, Pure]> {
+class Plan_ExtentOp<string mnemonic> : Plan_Op<mnemonic, [Pure]> {
   let arguments = (ins AnyMemRef:$buffer, Plan_I64Attr:$dimension);
   let results = (outs Index:$result);
   let assemblyFormat = "$buffer `,` $dimension attr-dict `:` type($buffer)";
@@ -216,8 +214,7 @@ def Plan_StrideOp : Plan_ExtentOp<"stride"> {
 // The device and the caller's pointers
 //===----------------------------------------------------------------------===//
 
-def Plan_DeviceAttrOp : Plan_Op<"device_attr", [
-    HasParent<"::mlir::fp8moe::plan::ProgramOp">, Pure]> {
+def Plan_DeviceAttrOp : Plan_Op<"device_attr", [Pure]> {
   let summary = "a property of the device that runs the program";
   let description = [{
     On a GPU, as its driver says:
@@ -242,8 +239,7 @@ def Plan_DeviceAttrOp : Plan_Op<"device_attr", [
   let assemblyFormat = "$attribute attr-dict `:` type($result)";
 }
 
-def Plan_AlignedOp : Plan_Op<"aligned", [
-    HasParent<"::mlir::fp8moe::plan::ProgramOp">, Pure]> {
+def Plan_AlignedOp : Plan_Op<"aligned", [Pure]> {
   let summary = "whether a buffer's address is a multiple of some bytes";
   let description = [{
     Asks for more than the alignment that the buffer promises. What is computed
@@ -272,8 +268,7 @@ def Plan_AlignedOp : Plan_Op<"aligned", [
 //===----------------------------------------------------------------------===//
 
 def Plan_TensorMapOp : Plan_Op<"tensor_map", [
-    HasParent<"::mlir::fp8moe::plan::ProgramOp">, AttrSizedOperandSegments,
-    Pure]> {
+    AttrSizedOperandSegments, Pure]> {
   let summary = "a view of a buffer for TMA";
   let description = [{
     Describes a tensor of 1 to 5 dimensions that begins `offset` elements after
@@ -321,7 +316,6 @@ def Plan_TensorMapOp : Plan_Op<"tensor_map", [
 //===----------------------------------------------------------------------===//
 
 def Plan_RequireOp : Plan_Op<"require", [
-    HasParent<"::mlir::fp8moe::plan::ProgramOp">,
     MemoryEffects<[MemWrite<Plan_InterfaceResource>]>]> {
   let summary = "a condition on the sizes that the caller passes";
   let description = [{
@@ -345,8 +339,7 @@ def Plan_RequireOp : Plan_Op<"require", [
 //===----------------------------------------------------------------------===//
 
 def Plan_LaunchOp : Plan_Op<"launch", [
-    HasParent<"::mlir::fp8moe::plan::ProgramOp">, AttrSizedOperandSegments,
-    DeclareOpInterfaceMethods<SymbolUserOpInterface>,
+    AttrSizedOperandSegments, DeclareOpInterfaceMethods<SymbolUserOpInterface>,
     MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "one launch of a kernel";
   let description = [{
