@@ -1,4 +1,4 @@
-//===- WgmmaTile.cpp - Tiles of matmuls by warpgroups ---------------------===//
+//===- MatmulTile.cpp - Tiles of matmuls ----------------------------------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -11,6 +11,10 @@
 
 using namespace mlir;
 using namespace mlir::fp8moe;
+
+//===----------------------------------------------------------------------===//
+// Warpgroups
+//===----------------------------------------------------------------------===//
 
 /// PTX ISA, "wgmma.mma_async": an instruction multiplies 64 rows, and columns
 /// by the 8, of which an epilogue takes two at a time.
@@ -60,4 +64,33 @@ SmallVector<TileField> WgmmaTileAttr::getFields() const {
   if (getSplits() > 1)
     fields.push_back({"splits", getSplits()});
   return fields;
+}
+
+//===----------------------------------------------------------------------===//
+// Waves
+//===----------------------------------------------------------------------===//
+
+/// Two waves lie along each half of the rows, 32 rows (what an instruction
+/// takes at most) or more each, and one for each 32 columns of a half.
+static constexpr int64_t kMfmaRows = 128;
+static constexpr int64_t kMfmaColumns = 64;
+/// Accumulators of more do not fit the registers of a wave; eight waves are two
+/// on each SIMD.
+static constexpr int64_t kMostMfmaRows = 256;
+static constexpr int64_t kMostMfmaColumns = 256;
+
+LogicalResult MfmaTileAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                   int64_t rows, int64_t columns) {
+  if (rows < kMfmaRows || rows > kMostMfmaRows || rows % kMfmaRows)
+    return emitError() << "expects a multiple of " << kMfmaRows << " up to "
+                       << kMostMfmaRows << " rows, found " << rows;
+  if (columns < kMfmaColumns || columns > kMostMfmaColumns ||
+      columns % kMfmaColumns)
+    return emitError() << "expects a multiple of " << kMfmaColumns << " up to "
+                       << kMostMfmaColumns << " columns, found " << columns;
+  return success();
+}
+
+SmallVector<TileField> MfmaTileAttr::getFields() const {
+  return {{"rows", getRows()}, {"columns", getColumns()}};
 }
