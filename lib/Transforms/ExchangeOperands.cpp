@@ -15,7 +15,6 @@
 
 #include "Steps.h"
 
-#include "LayoutRemarks.h"
 #include "Regroupings.h"
 #include "fp8moe/Kernels/Matmul/ExchangedMatmul.h"
 #include "fp8moe/Kernels/Model/KernelProblem.h"

@@ -24,8 +24,8 @@ using namespace mlir::fp8moe;
 
 namespace {
 struct ExpandMXMatmuls
-    : public fp8moe::impl::ExpandMXMatmulsBase<ExpandMXMatmuls> {
-  void runOnOperation() override;
+    : TargetPass<fp8moe::impl::ExpandMXMatmulsBase<ExpandMXMatmuls>> {
+  void run(FunctionOpInterface function, const TargetInfo &target) override;
 };
 } // namespace
 
@@ -88,14 +88,9 @@ static void expand(MatmulOpInterface op) {
         "dequantized: no matrix instruction takes scales of blocks"));
 }
 
-void ExpandMXMatmuls::runOnOperation() {
-  FunctionOpInterface function = getOperation();
-  if (function.isExternal())
-    return markAllAnalysesPreserved();
-  FailureOr<TargetAttr> target = requireTargetAttr(function);
-  if (failed(target))
-    return signalPassFailure();
-  if (!expandsMXMatmuls(target->getInfo()))
+void ExpandMXMatmuls::run(FunctionOpInterface function,
+                          const TargetInfo &target) {
+  if (!expandsMXMatmuls(target))
     return markAllAnalysesPreserved();
   SmallVector<MatmulOpInterface> matmuls;
   function->walk([&](MatmulOpInterface op) {

@@ -21,7 +21,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "LayoutGraph.h"
-#include "LayoutRemarks.h"
 #include "Regroupings.h"
 #include "Steps.h"
 #include "ViewExpression.h"

@@ -7,24 +7,12 @@
 //===----------------------------------------------------------------------===//
 
 //
-// Runs each step once, in program order:
-//
-// 0. Packings of one tensor that was padded share a padding
-//    (SharePaddings.cpp).
-// 1. A cast and the scale operation that it reads are fused, at the place of
-//    the scale operation.
-// 2. Quantizations with the values of an earlier one are replaced by its
-//    results (MergeQuantizations.cpp).
-// 3. Jagged data whose readers all pad it is written padded. Block scales whose
-//    readers all copy them to tiles are written in tiles. So is the reverse.
-// 4. Pairs of axes that no kernel computes at once are split, such as rows
-//    before columns.
-// 5. Quantizations of one tensor are paired, at the place of the first.
+// Each step of the pass's description runs once over the function. A fused
+// operation takes the place of the first one.
 //
 //===----------------------------------------------------------------------===//
 
 #include "LayoutGraph.h"
-#include "LayoutRemarks.h"
 #include "Regroupings.h"
 #include "Steps.h"
 #include "fp8moe/Kernels/Model/KernelCost.h"
@@ -43,9 +31,9 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 
 namespace {
-struct FuseQuantize : public fp8moe::impl::FuseQuantizeBase<FuseQuantize> {
-  using FuseQuantizeBase::FuseQuantizeBase;
-  void runOnOperation() override;
+struct FuseQuantize : TargetPass<fp8moe::impl::FuseQuantizeBase<FuseQuantize>> {
+  using TargetPass::TargetPass;
+  void run(FunctionOpInterface function, const TargetInfo &target) override;
 };
 } // namespace
 
@@ -354,21 +342,15 @@ static unsigned fuseTiles(MXQuantizeOp op) {
   return fused;
 }
 
-void FuseQuantize::runOnOperation() {
-  FunctionOpInterface function = getOperation();
-  if (function.isExternal())
-    return;
-  FailureOr<TargetAttr> target = requireTargetAttr(function);
-  if (failed(target))
-    return signalPassFailure();
+void FuseQuantize::run(FunctionOpInterface function, const TargetInfo &target) {
 
   bool normalized = normalizeBlocks(function);
   SmallVector<QuantizeOp> casts;
   function->walk([&](QuantizeOp op) { casts.push_back(op); });
-  unsigned fused = sharePaddings(function, target->getInfo());
+  unsigned fused = sharePaddings(function, target);
   for (QuantizeOp cast : casts)
     fused += fuseScale(cast);
-  fused += mergeQuantizations(function, target->getInfo(), explain);
+  fused += mergeQuantizations(function, target, explain);
 
   // Regroupings before pairs, which replace the operations.
   SmallVector<JaggedDynamicQuantizeOp> jagged;
@@ -376,19 +358,19 @@ void FuseQuantize::runOnOperation() {
   function->walk([&](JaggedDynamicQuantizeOp op) { jagged.push_back(op); });
   function->walk([&](MXQuantizeOp op) { blocks.push_back(op); });
   for (JaggedDynamicQuantizeOp op : jagged)
-    fused += fuseGroups(op, target->getInfo(), explain);
+    fused += fuseGroups(op, target, explain);
   for (MXQuantizeOp op : blocks)
     fused += fuseTiles(op);
 
-  normalized |= splitPairs(function, target->getInfo());
+  normalized |= splitPairs(function, target);
   fused += fusePairs<SliceOpInterface>(
       function, [&](SliceOpInterface first, SliceOpInterface second) {
         return isFusable(first) && isFusable(second) &&
-               fusePair(first, second, target->getInfo(),
-                        getAnalysis<DominanceInfo>(), explain);
+               fusePair(first, second, target, getAnalysis<DominanceInfo>(),
+                        explain);
       });
   // The loops of the CPU read the tensor along each axis.
-  if (target->getInfo().isGPU())
+  if (target.isGPU())
     fused += fusePairs<MXQuantizeOp>(
         function, [](MXQuantizeOp first, MXQuantizeOp second) {
           return canPairBlocks(first, second) && pairBlocks(first, second);

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "LayoutGraph.h"
+#include "Steps.h"
 #include "fp8moe/Dialect/FP8MoE/IR/Views.h"
 #include "fp8moe/Kernels/Model/KernelFamily.h"
 
@@ -239,4 +240,25 @@ LayoutGraph::pullBack(ArrayRef<Operation *> views,
       break;
   }
   return current;
+}
+
+//===----------------------------------------------------------------------===//
+// Texts of remarks
+//===----------------------------------------------------------------------===//
+
+std::string fp8moe::describeProducer(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  if (!argument)
+    return value.getDefiningOp()->getName().stripDialect().str();
+  bool isOfFunction =
+      isa<FunctionOpInterface>(argument.getOwner()->getParentOp());
+  return (isOfFunction ? "argument #" : "loop argument #") +
+         std::to_string(argument.getArgNumber());
+}
+
+std::string fp8moe::describeReader(OpOperand &use) {
+  if (LayoutGraph::isReturnedByFunction(use))
+    return "result #" + std::to_string(use.getOperandNumber()) +
+           " of the function";
+  return use.getOwner()->getName().stripDialect().str();
 }

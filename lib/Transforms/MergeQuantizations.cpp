@@ -22,7 +22,6 @@
 
 #include "Steps.h"
 
-#include "LayoutRemarks.h"
 #include "PlacementProblem.h"
 #include "Regroupings.h"
 #include "llvm/ADT/TypeSwitch.h"

@@ -20,9 +20,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "LayoutRemarks.h"
 #include "PlacementProblem.h"
 #include "Regroupings.h"
+#include "Steps.h"
 
 #include "llvm/ADT/MapVector.h"
 

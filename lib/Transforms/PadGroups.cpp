@@ -15,7 +15,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "LayoutRemarks.h"
 #include "Regroupings.h"
 #include "Steps.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
@@ -37,8 +36,8 @@ using namespace mlir::fp8moe;
 static constexpr int64_t kPaddedAlignment = 16;
 
 namespace {
-struct PadGroups : public fp8moe::impl::PadGroupsBase<PadGroups> {
-  void runOnOperation() override;
+struct PadGroups : TargetPass<fp8moe::impl::PadGroupsBase<PadGroups>> {
+  void run(FunctionOpInterface function, const TargetInfo &target) override;
 };
 
 using Candidates = llvm::SetVector<GroupedMatmulOp>;
@@ -149,16 +148,10 @@ static void pad(Value operand, int64_t padding) {
   updateViews(data);
 }
 
-void PadGroups::runOnOperation() {
-  FunctionOpInterface function = getOperation();
-  if (function.isExternal())
-    return;
-  FailureOr<TargetAttr> target = requireTargetAttr(function);
-  if (failed(target))
-    return signalPassFailure();
+void PadGroups::run(FunctionOpInterface function, const TargetInfo &target) {
   normalizeBlocks(function);
-  for (GroupedMatmulOp op : findCandidates(function, target->getInfo())) {
-    int64_t padding = getBestGroupPadding(op, target->getInfo());
+  for (GroupedMatmulOp op : findCandidates(function, target)) {
+    int64_t padding = getBestGroupPadding(op, target);
     pad(op.getA(), padding);
     pad(op.getB(), padding);
     ++numPadded;

@@ -21,7 +21,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "LayoutRemarks.h"
 #include "PlacementProblem.h"
 #include "Regroupings.h"
 #include "Steps.h"
@@ -47,10 +46,10 @@ using namespace mlir::fp8moe;
 static constexpr uint64_t kMaxEnumerated = 100000;
 
 namespace {
-struct PlaceLayouts : public fp8moe::impl::PlaceLayoutsBase<PlaceLayouts> {
-  using PlaceLayoutsBase::PlaceLayoutsBase;
+struct PlaceLayouts : TargetPass<fp8moe::impl::PlaceLayoutsBase<PlaceLayouts>> {
+  using TargetPass::TargetPass;
   LogicalResult initialize(MLIRContext *context) override;
-  void runOnOperation() override;
+  void run(FunctionOpInterface function, const TargetInfo &target) override;
 
 private:
   struct Outcome {
@@ -351,25 +350,19 @@ PlaceLayouts::place(FunctionOpInterface function, const TargetInfo &target) {
   return outcome;
 }
 
-void PlaceLayouts::runOnOperation() {
-  FunctionOpInterface function = getOperation();
-  if (function.isExternal())
-    return;
-  FailureOr<TargetAttr> target = requireTargetAttr(function);
-  if (failed(target))
-    return signalPassFailure();
+void PlaceLayouts::run(FunctionOpInterface function, const TargetInfo &target) {
 
   bool changed = false;
   std::optional<Outcome> first;
   FailureOr<Outcome> last;
   size_t kernelsPlaced, kernelsLeft;
   do {
-    last = place(function, target->getInfo());
+    last = place(function, target);
     if (failed(last))
       return signalPassFailure();
     if (!first)
       first = *last;
-    changed |= exchangeOperands(function, target->getInfo());
+    changed |= exchangeOperands(function, target);
     kernelsPlaced = kernelsLeft = countOps(function, LayoutGraph::isKernel);
     bool merged = mergeEqualOperations(function);
     if (merged)

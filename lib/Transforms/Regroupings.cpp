@@ -22,7 +22,7 @@
 #include "Regroupings.h"
 
 #include "LayoutGraph.h"
-#include "LayoutRemarks.h"
+#include "Steps.h"
 #include "mlir/IR/Iterators.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/TypeSwitch.h"

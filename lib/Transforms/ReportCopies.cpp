@@ -12,8 +12,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "LayoutGraph.h"
-#include "LayoutRemarks.h"
 #include "Regroupings.h"
+#include "Steps.h"
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
 #include "fp8moe/Kernels/Matmul/ExchangedMatmul.h"
 #include "fp8moe/Kernels/Model/KernelCost.h"

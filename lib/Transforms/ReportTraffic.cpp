@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "PlacementProblem.h"
+#include "Steps.h"
 #include "fp8moe/Transforms/Passes.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -19,9 +20,10 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 
 namespace {
-struct ReportTraffic : public fp8moe::impl::ReportTrafficBase<ReportTraffic> {
-  using ReportTrafficBase::ReportTrafficBase;
-  void runOnOperation() override;
+struct ReportTraffic
+    : TargetPass<fp8moe::impl::ReportTrafficBase<ReportTraffic>> {
+  using TargetPass::TargetPass;
+  void run(FunctionOpInterface function, const TargetInfo &target) override;
 };
 } // namespace
 
@@ -39,21 +41,15 @@ static int64_t getLeastBytes(Operation *op) {
   return bytes;
 }
 
-void ReportTraffic::runOnOperation() {
-  FunctionOpInterface function = getOperation();
-  if (function.isExternal())
-    return;
-  FailureOr<TargetAttr> target = requireTargetAttr(function);
-  if (failed(target))
-    return signalPassFailure();
-  const TargetInfo &info = target->getInfo();
+void ReportTraffic::run(FunctionOpInterface function,
+                        const TargetInfo &target) {
 
   PlacementMemo memo;
   function->walk([&](Operation *op) {
     auto kernel = dyn_cast<KernelOpInterface>(op);
     if (!kernel)
       return;
-    Cost cost = memo.getCosts(kernel, {}, /*frequency=*/1, info).current;
+    Cost cost = memo.getCosts(kernel, {}, /*frequency=*/1, target).current;
     int64_t least = getLeastBytes(op);
     if (!cost.isPossible())
       op->emitRemark("has no kernel that takes these layouts");
@@ -63,7 +59,7 @@ void ReportTraffic::runOnOperation() {
           << llvm::formatv("{0:f2}", double(cost.bytes) / least).str()
           << " of the least";
   });
-  Cost total = evaluateFunction(function, info, memo);
+  Cost total = evaluateFunction(function, target, memo);
   function->emitRemark() << "predicted: " << total.time << " ps, "
                          << total.bytes << " bytes, " << total.copies
                          << " copies, " << total.impossible

@@ -6,6 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Steps.h"
+
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"
 #include "fp8moe/Kernels/Model/KernelChoice.h"
 #include "fp8moe/Kernels/Model/KernelProblem.h"
@@ -22,9 +24,9 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 
 namespace {
-struct SelectTiles : public fp8moe::impl::SelectTilesBase<SelectTiles> {
-  using SelectTilesBase::SelectTilesBase;
-  void runOnOperation() override;
+struct SelectTiles : TargetPass<fp8moe::impl::SelectTilesBase<SelectTiles>> {
+  using TargetPass::TargetPass;
+  void run(FunctionOpInterface function, const TargetInfo &target) override;
 
 private:
   LogicalResult select(Operation *op, const KernelProblem &problem,
@@ -146,25 +148,18 @@ LogicalResult SelectTiles::select(Operation *op, const KernelProblem &problem,
   return success();
 }
 
-void SelectTiles::runOnOperation() {
-  FunctionOpInterface function = getOperation();
-  if (function.isExternal())
-    return;
-  FailureOr<TargetAttr> target = requireTargetAttr(function);
-  if (failed(target))
-    return signalPassFailure();
-  const TargetInfo &info = target->getInfo();
-  if (!info.isGPU())
+void SelectTiles::run(FunctionOpInterface function, const TargetInfo &target) {
+  if (!target.isGPU())
     return;
   SmallVector<TiledOpInterface> ops;
   function->walk([&](TiledOpInterface op) { ops.push_back(op); });
   for (TiledOpInterface op : ops) {
     const KernelProblem &problem = *findKernelProblem(op);
     // Operations that have no kernel are refused by fp8moe-verify-kernels.
-    if (!hasKernels(op, info))
+    if (!hasKernels(op, target))
       continue;
-    for (Operation *kernel : problem.split(op, info))
-      if (failed(select(kernel, problem, info)))
+    for (Operation *kernel : problem.split(op, target))
+      if (failed(select(kernel, problem, target)))
         return signalPassFailure();
   }
 }

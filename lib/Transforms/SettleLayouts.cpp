@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "LayoutRemarks.h"
+#include "Steps.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
 #include "fp8moe/Transforms/Passes.h"
 #include "mlir/Pass/PassManager.h"

@@ -10,7 +10,6 @@
 #include "ViewExpression.h"
 
 #include "LayoutGraph.h"
-#include "LayoutRemarks.h"
 #include "fp8moe/Dialect/FP8MoE/IR/Views.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/TypeSwitch.h"

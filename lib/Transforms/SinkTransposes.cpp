@@ -25,7 +25,6 @@
 #include "Steps.h"
 #include "ViewExpression.h"
 
-#include "LayoutRemarks.h"
 #include "Regroupings.h"
 #include "mlir/IR/IRMapping.h"
 

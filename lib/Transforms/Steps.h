@@ -11,9 +11,39 @@
 
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
 #include "fp8moe/Target/TargetInfo.h"
+#include "fp8moe/Transforms/Passes.h"
+#include "mlir/IR/Remarks.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 
 namespace mlir::fp8moe {
+
+/// Returns the options of a remark of the layout passes, whose kind of decision
+/// is `name`. Remarks go through MLIR's remark engine, and cost nothing unless
+/// enabled (`--remarks-filter=fp8moe-layout`).
+inline remark::RemarkOpts layoutRemark(StringRef name) {
+  return remark::RemarkOpts::name(name).category(kLayoutRemarks);
+}
+
+/// Describes the producer of a tensor, or a reader, for users: "argument #0",
+/// "mx_quantize", "result #1 of the function".
+std::string describeProducer(Value value);
+std::string describeReader(OpOperand &use);
+
+/// A pass on functions with a body, for the target of their module.
+template <typename Base> struct TargetPass : Base {
+  using Base::Base;
+
+  void runOnOperation() final {
+    FunctionOpInterface function = this->getOperation();
+    if (function.isExternal())
+      return this->markAllAnalysesPreserved();
+    FailureOr<TargetAttr> target = requireTargetAttr(function);
+    if (failed(target))
+      return this->signalPassFailure();
+    run(function, target->getInfo());
+  }
+  virtual void run(FunctionOpInterface function, const TargetInfo &target) = 0;
+};
 
 /// Erases unreachable blocks, orders blocks after those that dominate them, and
 /// returns whether anything changed. Only in unreachable blocks can views and

@@ -6,6 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Steps.h"
+
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
 #include "fp8moe/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -26,8 +28,8 @@ using namespace mlir::fp8moe;
 static constexpr int64_t kMostOperations = 4096;
 
 namespace {
-struct UnrollLoops : public fp8moe::impl::UnrollLoopsBase<UnrollLoops> {
-  void runOnOperation() override;
+struct UnrollLoops : TargetPass<fp8moe::impl::UnrollLoopsBase<UnrollLoops>> {
+  void run(FunctionOpInterface function, const TargetInfo &target) override;
 };
 } // namespace
 
@@ -81,16 +83,10 @@ static bool unrollLoops(FunctionOpInterface function) {
   return true;
 }
 
-void UnrollLoops::runOnOperation() {
-  FunctionOpInterface function = getOperation();
-  if (function.isExternal())
-    return markAllAnalysesPreserved();
-  FailureOr<TargetAttr> target = requireTargetAttr(function);
-  if (failed(target))
-    return signalPassFailure();
+void UnrollLoops::run(FunctionOpInterface function, const TargetInfo &target) {
   // Bounds of inner loops may be those of an outer one's iteration.
   bool changed = false;
-  while (target->getInfo().isGPU() && unrollLoops(function))
+  while (target.isGPU() && unrollLoops(function))
     changed = true;
   if (!changed)
     markAllAnalysesPreserved();
