@@ -25,8 +25,6 @@
 #include "Steps.h"
 #include "ViewExpression.h"
 #include "fp8moe/Transforms/Passes.h"
-#include "mlir/IR/Iterators.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 namespace mlir::fp8moe {
 #define GEN_PASS_DEF_FOLDVIEWS
@@ -266,25 +264,15 @@ void FoldViews::runOnOperation() {
   SmallVector<KernelOpInterface> kernels;
   bool changed = normalizeBlocks(function);
   changed |= foldRegroupings(function);
-  // Users before what they use.
-  function->walk<WalkOrder::PreOrder, ReverseIterator>([&](Operation *op) {
-    if (op == function)
-      return WalkResult::advance();
-    if (isOpTriviallyDead(op)) {
-      op->erase();
-      changed = true;
-      return WalkResult::skip();
-    }
+  changed |= eraseDeadOps(function);
+  function->walk([&](Operation *op) {
     if (auto kernel = dyn_cast<KernelOpInterface>(op))
       kernels.push_back(kernel);
-    else if (isa<TransposeOp, ReshapeOp, ContiguousOp, RelayoutOp>(op) &&
-             isChainLink(op))
+    else if (isChainLink(op))
       links.push_back(op);
-    return WalkResult::advance();
   });
-  std::reverse(links.begin(), links.end());
   changed |= foldChains(links);
-  for (KernelOpInterface kernel : llvm::reverse(kernels))
+  for (KernelOpInterface kernel : kernels)
     changed |= sinkViews(kernel);
   if (!changed)
     markAllAnalysesPreserved();

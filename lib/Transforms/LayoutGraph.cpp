@@ -204,25 +204,26 @@ void LayoutGraph::sortUses(SmallVectorImpl<LayoutUse> &uses) const {
     llvm::stable_sort(uses, isBefore);
 }
 
-/// Applies a reshape to a layout, from its input to its result or the reverse.
-static std::optional<StridedLayout> applyReshape(Value from, Value to,
-                                                 const StridedLayout &layout) {
-  return reshapeLayout(layout, tensorType(from).getShape(),
-                       tensorType(to).getShape());
+/// Applies a view to a layout, from its input to its result or the reverse.
+static std::optional<StridedLayout>
+applyView(Operation *view, const StridedLayout &layout, bool isReverse) {
+  if (auto transpose = dyn_cast<TransposeOp>(view)) {
+    SmallVector<int64_t> permutation(transpose.getPermutation());
+    return transposeLayout(layout, isReverse ? invertPermutation(permutation)
+                                             : permutation);
+  }
+  ArrayRef<int64_t> input = tensorType(view->getOperand(0)).getShape();
+  ArrayRef<int64_t> result = tensorType(view->getResult(0)).getShape();
+  return isReverse ? reshapeLayout(layout, result, input)
+                   : reshapeLayout(layout, input, result);
 }
 
 std::optional<StridedLayout>
 LayoutGraph::applyViews(ArrayRef<Operation *> views,
                         const StridedLayout &layout) {
   std::optional<StridedLayout> current = layout;
-  for (Operation *view : views) {
-    if (auto transpose = dyn_cast<TransposeOp>(view))
-      current = transposeLayout(*current, transpose.getPermutation());
-    else
-      current = applyReshape(view->getOperand(0), view->getResult(0), *current);
-    if (!current)
-      break;
-  }
+  for (auto view = views.begin(); current && view != views.end(); ++view)
+    current = applyView(*view, *current, /*isReverse=*/false);
   return current;
 }
 
@@ -230,15 +231,8 @@ std::optional<StridedLayout>
 LayoutGraph::pullBack(ArrayRef<Operation *> views,
                       const StridedLayout &layout) {
   std::optional<StridedLayout> current = layout;
-  for (Operation *view : llvm::reverse(views)) {
-    if (auto transpose = dyn_cast<TransposeOp>(view))
-      current = transposeLayout(*current,
-                                invertPermutation(transpose.getPermutation()));
-    else
-      current = applyReshape(view->getResult(0), view->getOperand(0), *current);
-    if (!current)
-      break;
-  }
+  for (auto view = views.rbegin(); current && view != views.rend(); ++view)
+    current = applyView(*view, *current, /*isReverse=*/true);
   return current;
 }
 

@@ -94,27 +94,14 @@ static bool isBefore(RelayoutOp op, Operation *other) {
 /// Collects the plain copies of `regrouped` that have the layout of `kept`.
 static void collectCopiesLike(Regrouped &kept, Regrouped &regrouped,
                               SmallVectorImpl<Merge> &merges) {
-  SmallVector<std::pair<Value, SmallVector<int64_t>>> worklist;
-  worklist.emplace_back(regrouped.op,
-                        identityPermutation(regrouped.op.getType().getRank()));
-  while (!worklist.empty()) {
-    auto [value, permutation] = worklist.pop_back_val();
-    for (Operation *user : value.getUsers()) {
-      if (auto transpose = dyn_cast<TransposeOp>(user)) {
-        worklist.emplace_back(
-            transpose,
-            composePermutations(permutation, transpose.getPermutation()));
-        continue;
-      }
-      auto copy = dyn_cast<RelayoutOp>(user);
-      if (!copy || !LayoutGraph::isPlainRelayout(copy))
-        continue;
-      worklist.emplace_back(copy, permutation);
-      SmallVector<int64_t> shown = showThrough(kept, regrouped, permutation);
-      if (isBefore(kept.op, copy) && liesAs(kept.op, shown, copy))
-        merges.push_back({copy, {kept.op, shown}});
-    }
-  }
+  walkPermutedUses(regrouped.op, [&](const PermutedUse &use) {
+    auto copy = dyn_cast<RelayoutOp>(use.operand->getOwner());
+    if (!copy || !LayoutGraph::isPlainRelayout(copy))
+      return;
+    SmallVector<int64_t> shown = showThrough(kept, regrouped, use.permutation);
+    if (isBefore(kept.op, copy) && liesAs(kept.op, shown, copy))
+      merges.push_back({copy, {kept.op, shown}});
+  });
 }
 
 /// Returns the possible merges for each form. Only one merge per form can be

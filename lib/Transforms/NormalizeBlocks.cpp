@@ -8,10 +8,10 @@
 
 #include "Steps.h"
 
+#include "mlir/Analysis/TopologicalSortUtils.h"
 #include "mlir/IR/Dominance.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/RegionUtils.h"
-#include "llvm/ADT/DepthFirstIterator.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
@@ -26,14 +26,6 @@ static bool isSorted(Region &region) {
   });
 }
 
-/// Sorts blocks in depth-first order, in which every block comes after those
-/// that dominate it.
-static void sortBlocks(Region &region) {
-  SmallVector<Block *> order(llvm::depth_first(&region.front()));
-  for (Block *block : order)
-    block->moveBefore(&region, region.end());
-}
-
 bool fp8moe::normalizeBlocks(FunctionOpInterface function) {
   bool changed = false;
   IRRewriter rewriter(function.getContext());
@@ -43,7 +35,8 @@ bool fp8moe::normalizeBlocks(FunctionOpInterface function) {
         continue;
       changed |= succeeded(eraseUnreachableBlocks(rewriter, region));
       if (!isSorted(region)) {
-        sortBlocks(region);
+        for (Block *block : getBlocksSortedByDominance(region))
+          block->moveBefore(&region, region.end());
         changed = true;
       }
     }

@@ -47,24 +47,32 @@ Value fp8moe::skipCopies(Value value) {
   return skipOps(value, LayoutGraph::isPlainRelayout);
 }
 
-SmallVector<PermutedUse> fp8moe::collectPermutedUses(Value root) {
-  SmallVector<PermutedUse> uses;
+void fp8moe::walkPermutedUses(Value root,
+                              function_ref<void(const PermutedUse &)> visit) {
   SmallVector<std::pair<Value, SmallVector<int64_t>>> worklist;
   worklist.emplace_back(root, identityPermutation(tensorType(root).getRank()));
   while (!worklist.empty()) {
     auto [value, permutation] = worklist.pop_back_val();
     for (OpOperand &operand : value.getUses()) {
       Operation *owner = operand.getOwner();
+      visit({&operand, permutation});
       if (auto transpose = dyn_cast<TransposeOp>(owner))
         worklist.emplace_back(
             transpose.getResult(),
             composePermutations(permutation, transpose.getPermutation()));
       else if (LayoutGraph::isPlainRelayout(owner))
         worklist.emplace_back(owner->getResult(0), permutation);
-      else
-        uses.push_back({&operand, permutation});
     }
   }
+}
+
+SmallVector<PermutedUse> fp8moe::collectPermutedUses(Value root) {
+  SmallVector<PermutedUse> uses;
+  walkPermutedUses(root, [&](const PermutedUse &use) {
+    Operation *owner = use.operand->getOwner();
+    if (!isa<TransposeOp>(owner) && !LayoutGraph::isPlainRelayout(owner))
+      uses.push_back(use);
+  });
   return uses;
 }
 
@@ -128,14 +136,17 @@ void fp8moe::eraseDeadChain(Operation *op) {
   }
 }
 
-void fp8moe::eraseDeadOps(FunctionOpInterface function) {
+bool fp8moe::eraseDeadOps(FunctionOpInterface function) {
+  bool changed = false;
   // Users before what they use.
   function->walk<WalkOrder::PreOrder, ReverseIterator>([&](Operation *op) {
     if (op == function || !isOpTriviallyDead(op))
       return WalkResult::advance();
     op->erase();
+    changed = true;
     return WalkResult::skip();
   });
+  return changed;
 }
 
 //===----------------------------------------------------------------------===//

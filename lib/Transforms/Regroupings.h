@@ -55,8 +55,12 @@ struct PermutedUse {
   SmallVector<int64_t> permutation;
 };
 
-/// Returns the uses of `root` through transposes and plain copies, in the order
-/// of the use lists.
+/// Visits the uses of `root`, of its transposes and of its plain copies, in the
+/// order of the use lists.
+void walkPermutedUses(Value root,
+                      function_ref<void(const PermutedUse &)> visit);
+
+/// Returns the uses other than transposes and plain copies.
 SmallVector<PermutedUse> collectPermutedUses(Value root);
 
 /// A regrouping of a strided tensor: a copy that pads or packs its groups.
@@ -100,8 +104,8 @@ void replaceWithView(RelayoutOp op, const PermutedView &view);
 /// upwards.
 void eraseDeadChain(Operation *op);
 
-/// Erases all dead operations of `function`.
-void eraseDeadOps(FunctionOpInterface function);
+/// Erases all dead operations of `function`. Returns whether there were any.
+bool eraseDeadOps(FunctionOpInterface function);
 
 /// Folds `op` with an earlier regrouping that it undoes. Returns whether `op`
 /// was replaced.
