@@ -206,8 +206,7 @@ TileRecord SinglePassOuterKernel::loadTileRecord(Value stage) {
 /// The bit fields of a word of a panel's record.
 static constexpr BitField kIsTwoRow{0};
 static constexpr BitField kInterleave{1, 2};
-static constexpr BitField kIsFinal{3};
-static constexpr BitField kContributor{4, 28};
+static constexpr BitField kContributor{3, 29};
 
 Value SinglePassOuterKernel::getPanelRecord(Value panel) {
   return getShared(SharedMemory(tile).panelRecords, getPanelSlot(panel),
@@ -246,8 +245,7 @@ void SinglePassOuterKernel::publishPanel(Value panel,
       {record.slot, record.contributors, record.segment, record.column});
   Value flags = b.bitOr(b.bitOr(kIsTwoRow.place(b, record.isTwoRow),
                                 kInterleave.place(b, record.interleave)),
-                        b.bitOr(kIsFinal.place(b, record.isFinal),
-                                kContributor.place(b, record.contributor)));
+                        kContributor.place(b, record.contributor));
   storeRecord(b, b.offsetBytes(pointer, kVectorBytes),
               {flags, record.hasFixUp, record.previousSlot,
                record.previousContributors});
@@ -273,7 +271,6 @@ PanelRecord SinglePassOuterKernel::loadPanelRecord(Value panel) {
           /*contributors=*/words[1],
           /*segment=*/words[2],
           /*column=*/words[3],
-          /*isFinal=*/kIsFinal.get(b, words[4]),
           /*isTwoRow=*/kIsTwoRow.get(b, words[4]),
           /*contributor=*/kContributor.get(b, words[4]),
           /*hasFixUp=*/words[5],

@@ -60,10 +60,6 @@ constexpr int64_t kShareRows = kLines / kInterleavedPanels;
 /// own. With 32 slots a trip the weights of 16 experts were 7% slower: the L2
 /// cache delivers slots besides tiles.
 constexpr int64_t kTripSlots = 12;
-/// Most contributors of a final panel without relays. Each block reads all of
-/// their slots then, which saves a round trip when no other loads are in
-/// flight.
-constexpr int64_t kFinalEntries = 32;
 } // namespace single_pass_outer
 
 /// The operations to perform on a tile: flags of TileRecord::flags.
@@ -143,9 +139,6 @@ struct PanelRecord {
   /// the role's loop.
   Value slot, interleave, contributors;
   Value segment, column;
-  /// 1 when the panel's set and all later ones are within one round of spans.
-  /// Then no block with tiles of the panel has tiles of a later one.
-  Value isFinal;
   /// 1 when two rows share a line.
   Value isTwoRow;
   /// Index of this block among the contributors. The first one writes the

@@ -113,7 +113,6 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
   Value spans = getSpans(state.tiles);
   tile.contributors = b.maxS(b.minS(spans, share), 1);
   tile.contributor = b.remU(span, tile.contributors);
-  tile.isFinal = isFinalSet(state, b.mul(set, setTiles));
   Value isLast = k.both(b.lessEqual(spans, b.add(span, share)),
                         b.bitOr(b.equal(b.add(inSpan, 1), tilesInSpan),
                                 b.lessEqual(state.tiles, b.add(index, 1))));
@@ -152,7 +151,6 @@ PanelRecord ProducerBuilder::preparePanel(const LaneTile &tile) {
   record.column = b.mul(tile.columnBlock, getPanelColumns(isTwoRow));
   record.isTwoRow = k.toWord(isTwoRow);
   record.contributor = tile.contributor;
-  record.isFinal = tile.isFinal;
   record.hasFixUp =
       k.toWord(k.both(kFixUpBit.isSet(b, tile.bits), b.equal(tile.index, 0)));
   record.previousSlot = tile.previousSlot;

@@ -73,8 +73,6 @@ struct LaneTile {
   Value panel, firstSlot, tiles, contributors;
   /// Index of this block among the contributors.
   Value contributor;
-  /// PanelRecord::isFinal.
-  Value isFinal;
   /// Index of the tile in its panel.
   Value index;
   Value segment, columnBlock;
@@ -88,13 +86,14 @@ struct LaneTile {
 
   static constexpr auto members() {
     using T = LaneTile;
-    return std::array{
-        &T::bits,        &T::panel,        &T::firstSlot,
-        &T::tiles,       &T::contributors, &T::contributor,
-        &T::isFinal,     &T::index,        &T::segment,
-        &T::columnBlock, &T::start,        &T::length,
-        &T::outStart,    &T::previousSlot, &T::previousContributors,
-        &T::progress};
+    return std::array{&T::bits,         &T::panel,
+                      &T::firstSlot,    &T::tiles,
+                      &T::contributors, &T::contributor,
+                      &T::index,        &T::segment,
+                      &T::columnBlock,  &T::start,
+                      &T::length,       &T::outStart,
+                      &T::previousSlot, &T::previousContributors,
+                      &T::progress};
   }
 };
 
@@ -190,7 +189,6 @@ private:
     return b.less(state.segment, k.segments);
   }
 
-  Value isFinalSet(const SegmentState &state, Value firstInSegment);
   /// Returns the tiles of the lanes. Updates `lastPanel`, the first partial
   /// slot of the last lane's panel, and `panel`, the number of panels so far.
   LaneTiles createLaneTiles(Value tileNumber, const SegmentState &state,

@@ -13,8 +13,7 @@
 // warps read what others post, and only after their own block has posted: more
 // readers, and reads that are too early, would fill the cache's queues. For the
 // same reason few blocks read what all have posted, where many post: relays,
-// whose result the others read. Final panels, with nothing left to load, have
-// none.
+// whose result the others read.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,8 +29,7 @@ using namespace mlir::fp8moe::single_pass_outer;
 /// Lanes that read one partial slot, and partial slots that a warp reads at a
 /// time.
 static constexpr int64_t kSlotLanes = kLineBytes / kChunkBytes;
-static_assert(kTripSlots * kSlotLanes % 32 == 0 &&
-                  kFinalEntries * kSlotLanes % 32 == 0,
+static_assert(kTripSlots * kSlotLanes % 32 == 0,
               "all lanes of a warp read as many chunks in a trip");
 
 namespace {
@@ -50,8 +48,7 @@ private:
   struct Reads {
     SmallVector<Value> pointers, chunks;
   };
-  Reads beginReads(Value pointer, Value distance, Value count,
-                   int64_t most = kTripSlots);
+  Reads beginReads(Value pointer, Value distance, Value count);
   Value finishReads(const Reads &reads);
   /// Return the address of the lane's chunk of a partial slot, and the bytes
   /// from one contributor's chunk to the next one's.
@@ -88,9 +85,9 @@ Value ScaleBuilder::isMissing(Value chunk) {
 }
 
 /// Starts the loads of the lane's chunks of the first `count` partial slots (at
-/// most `most`) from `pointer` on, which are `distance` bytes apart.
+/// most kTripSlots) from `pointer` on, which are `distance` bytes apart.
 ScaleBuilder::Reads ScaleBuilder::beginReads(Value pointer, Value distance,
-                                             Value count, int64_t most) {
+                                             Value count) {
   Value posted =
       vector::BroadcastOp::create(b, b.getWordsType(), b.i32(k.getSignBits()));
   Reads reads;
@@ -98,7 +95,7 @@ ScaleBuilder::Reads ScaleBuilder::beginReads(Value pointer, Value distance,
   Value source = b.offsetBytes(
       pointer, b.mul(b.widenSigned(slot), b.widenSigned(distance)));
   Value step = b.widenSigned(b.mul(distance, slotsAtOnce));
-  for (int64_t i = 0; i < most / slotsAtOnce; ++i) {
+  for (int64_t i = 0; i < kTripSlots / slotsAtOnce; ++i) {
     reads.pointers.push_back(source);
     reads.chunks.push_back(b.createIf(
         b.less(slot, count),
@@ -171,8 +168,8 @@ Value ScaleBuilder::getDistance(Value interleave) {
 Value ScaleBuilder::collect(const PanelRecord &record) {
   Value first = getPointer(record.slot);
   Value distance = getDistance(record.interleave);
-  auto collectDirectly = [&](int64_t most) {
-    return finishReads(beginReads(first, distance, record.contributors, most));
+  auto collectDirectly = [&] {
+    return finishReads(beginReads(first, distance, record.contributors));
   };
   auto collectFromRelays = [&] {
     Value isRelay = b.equal(b.remU(record.contributor, kTripSlots), 0);
@@ -191,18 +188,8 @@ Value ScaleBuilder::collect(const PanelRecord &record) {
                                               b.sub(relays, begin))));
         });
   };
-  auto collectInTrips = [&] {
-    return b.createIf(
-        b.lessEqual(record.contributors, kTripSlots),
-        [&] { return collectDirectly(kTripSlots); }, collectFromRelays);
-  };
-  if (k.problem.jagged)
-    return collectInTrips();
-  Value hasNoRelays = k.both(b.isNonZero(record.isFinal),
-                             b.lessEqual(record.contributors, kFinalEntries));
-  return b.createIf(
-      hasNoRelays, [&] { return collectDirectly(kFinalEntries); },
-      collectInTrips);
+  return b.createIf(b.lessEqual(record.contributors, kTripSlots),
+                    collectDirectly, collectFromRelays);
 }
 
 SmallVector<Value> ScaleBuilder::createScales(Value chunk,

@@ -159,20 +159,6 @@ SegmentState ProducerBuilder::findLikeSegment(Value tileNumber,
   return state;
 }
 
-/// Returns an i32: whether this set of panels and all later ones are within one
-/// round of spans. The set's first tile is number `firstInSegment` of its
-/// segment. Not evaluated for jagged segments, where each producer instruction
-/// counts.
-Value ProducerBuilder::isFinalSet(const SegmentState &state,
-                                  Value firstInSegment) {
-  if (k.problem.jagged)
-    return b.i32(0);
-  Value tiles = b.mul(getNumbers(state.tiles), state.panels);
-  Value left =
-      b.sub(b.mul(b.sub(k.segments, state.segment), tiles), firstInSegment);
-  return k.toWord(b.lessEqual(left, b.shiftLeft(k.numBlocks, k.spanLog)));
-}
-
 //===----------------------------------------------------------------------===//
 // Jagged segments
 //===----------------------------------------------------------------------===//
