@@ -160,7 +160,8 @@ void ProgramLowering::launchBlocks(Location loc, const KernelLaunch &launch,
   Value one = materializeSize(builder, loc, builder.getIndexAttr(1));
   plan::LaunchOp::create(builder, loc, kernel, ValueRange{numBlocks, one, one},
                          {launch.threads, 1, 1}, launch.sharedBytes, args,
-                         condition);
+                         condition, /*cluster=*/{}, launch.isCooperative,
+                         /*programmatic=*/launch.isCooperative);
 }
 
 //===----------------------------------------------------------------------===//

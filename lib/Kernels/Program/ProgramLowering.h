@@ -35,6 +35,9 @@ struct KernelLaunch {
   bool hasBlockCount = true;
   /// Dynamic shared memory of a block.
   int64_t sharedBytes = 0;
+  /// Whether all blocks run at once, so that they may wait for each other. Such
+  /// a kernel may also begin before those before it have ended.
+  bool isCooperative = false;
 };
 
 /// Lowers the operations of one function to launches. Each tensor becomes a

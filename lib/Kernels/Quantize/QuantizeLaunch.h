@@ -25,18 +25,6 @@ public:
         problem(operands.problem), sizes(operands.sizes),
         buffers(operands.buffers), lowering(lowering) {}
 
-  /// Appends all sizes to `numbers`, a part of the kernel's cache key. Returns
-  /// the dynamic sizes, which are arguments of the kernel.
-  SmallVector<OpFoldResult> addSizes(SmallVectorImpl<int64_t> &numbers) {
-    SmallVector<OpFoldResult> arguments;
-    for (auto member : QuantizeSizes<OpFoldResult>::members()) {
-      numbers.push_back(getStaticSize(sizes.*member));
-      if (ShapedType::isDynamic(numbers.back()))
-        arguments.push_back(sizes.*member);
-    }
-    return arguments;
-  }
-
   Value index(OpFoldResult value) { return HostSize(b, value).getValue(b); }
   int64_t getInputBytes() const {
     return problem.inputType.getIntOrFloatBitWidth() / 8;

@@ -163,10 +163,10 @@ void SinglePassOuterKernel::zeroEntries(Value numSlots, int64_t firstWarp,
   Value threadSlot = b.divU(thread, kLineChunks);
   Value grid = b.widen(numBlocks);
   Value chunk = b.mul(b.remU(thread, kLineChunks), kChunkBytes);
-  Value log = b.widenSigned(spanLog);
-  Value span = b.add(b.getBlock(), b.mul(b.shiftRight(threadSlot, log), grid));
-  Value inSpan = b.bitAnd(threadSlot, b.widenSigned(b.sub(spanTiles, 1)));
-  Value first = b.add(b.shiftLeft(span, log), inSpan);
+  Value span =
+      b.add(b.getBlock(), b.mul(b.shiftRight(threadSlot, kSpanLog), grid));
+  Value inSpan = b.bitAnd(threadSlot, kSpanTiles - 1);
+  Value first = b.add(b.shiftLeft(span, kSpanLog), inSpan);
   Value step = b.mul(grid, threads / kLineChunks);
   b.createFor(first, numSlots, step, [&](Value slot) {
     Value offset = b.add(b.mul(slot, kLineBytes), chunk);

@@ -39,10 +39,6 @@ SinglePassOuterKernel::SinglePassOuterKernel(KernelBuilder &b,
     rowScales = b.getPointer(pointer++, "row_scales");
   }
   sizes = bindSizes(b, problem.sizes, parameter);
-  // Behind the dynamic sizes and the number of partial slots.
-  spanLog =
-      problem.jagged ? b.i32(kSpanLog) : b.narrow(b.getSize(parameter + 1));
-  spanTiles = b.shiftLeft(b.i32(1), spanLog);
   isAligned = createVectorizable(b, output, problem.outputAlignment,
                                  /*elementBytes=*/1, sizes.outReduction,
                                  {sizes.outParallel, sizes.outSegment});
@@ -359,22 +355,12 @@ static const RoleRegisters &getRoleRegisters(const SinglePassOuterTile &tile) {
   return tile.hasRows() ? kBothAxesRegisters : kOneAxisRegisters;
 }
 
-void fp8moe::buildSinglePassOuterQuantize(Location loc, gpu::GPUModuleOp module,
-                                          StringRef name,
-                                          const AxisQuantizeProblem &problem,
-                                          const SinglePassOuterTile &tile,
-                                          const RowOutput &rowOutput,
-                                          const TargetInfo &target) {
-  KernelSignature signature;
-  signature.tensorMaps = 4;
-  signature.pointers = (problem.jagged ? 5 : 4) + (tile.hasRows() ? 2 : 0);
-  unsigned numSlots = countDynamic(problem.sizes);
-  signature.sizes = numSlots + (problem.jagged ? 1 : 2);
-  signature.hasBlockCount = false;
-  signature.threads = tile.getThreads(target.warpSize);
-  KernelBuilder b(loc, module, name, signature, target);
+void fp8moe::buildSinglePassOuter(KernelBuilder &b,
+                                  const AxisQuantizeProblem &problem,
+                                  const SinglePassOuterTile &tile,
+                                  const RowOutput &rowOutput, Value numSlots) {
   SinglePassOuterKernel kernel(b, problem, tile, rowOutput);
-  kernel.initialize(b.getSize(numSlots));
+  kernel.initialize(numSlots);
 
   RoleRegisters r = getRoleRegisters(tile);
   auto setRegisters = [&](int64_t registers) {

@@ -203,9 +203,6 @@ public:
   // All i32.
   Value lane, warp, block, numBlocks, isFirstLane;
   Value segments, rows, columns;
-  /// The log2 of the tiles in a span, and their number. A block takes a span of
-  /// neighbouring tiles at a time.
-  Value spanLog, spanTiles;
 
   /// i1: 16-byte chunks of each output column are contiguous and aligned.
   Value isAligned;
@@ -351,14 +348,11 @@ private:
 /// tiles, whole two-row tiles, boxes, and a share of interleaved panels); the
 /// pointers offsets (jagged only), input, output, scales and scratch, and,
 /// where the tile has rows, quantized rows and their scales; the dynamic sizes
-/// in the order of `members`, the number of partial slots in the scratch, and,
-/// for uniform segments, the log2 of the tiles in a span.
-void buildSinglePassOuterQuantize(Location loc, gpu::GPUModuleOp module,
-                                  StringRef name,
-                                  const AxisQuantizeProblem &problem,
-                                  const SinglePassOuterTile &tile,
-                                  const RowOutput &rowOutput,
-                                  const TargetInfo &target);
+/// in the order of `members`. `numSlots` (i64) is the number of partial slots
+/// in the scratch.
+void buildSinglePassOuter(KernelBuilder &b, const AxisQuantizeProblem &problem,
+                          const SinglePassOuterTile &tile,
+                          const RowOutput &rowOutput, Value numSlots);
 
 // The roles. `warp` counts within the role.
 void buildSinglePassOuterProducer(SinglePassOuterKernel &kernel, Value warp);

@@ -42,18 +42,6 @@ private:
   Value holds(const SizeDemand<OpFoldResult> &demand);
   Value createCondition(const HostSize &partialSlots);
   HostSize countPartialSlots();
-  HostSize countPanels();
-  HostSize countTiles();
-  Value haveLongSpans(const HostSize &mostBlocks);
-  HostSize countBlocks(const HostSize &mostBlocks, Value areLong);
-  /// No choice of HostSize, which would fold a known condition: plans keep
-  /// their form.
-  HostSize select(Value condition, int64_t ifTrue, int64_t ifFalse) {
-    return HostSize(b, arith::SelectOp::create(b, condition,
-                                               HostSize(ifTrue).getValue(b),
-                                               HostSize(ifFalse).getValue(b))
-                           .getResult());
-  }
   Value createMap(int64_t columns, int64_t rows, int64_t swizzle);
   Value createSwizzledMap(int64_t columns, int64_t rows);
   Value createScratch(const HostSize &partialSlots);
@@ -103,45 +91,6 @@ HostSize SinglePassOuterLaunch::countPartialSlots() {
   return panels * countNumbers(rows, segments, problem.jagged);
 }
 
-HostSize SinglePassOuterLaunch::countPanels() {
-  return single_pass_outer::countPanels(HostSize(b, sizes.parallel),
-                                        HostSize(b, sizes.segments),
-                                        getInputBytes());
-}
-
-/// Returns the tiles of a panel.
-HostSize SinglePassOuterLaunch::countTiles() {
-  return ceilDiv(HostSize(b, sizes.reduction), HostSize(kLines));
-}
-
-/// Whether there are many tiles, and panels are whole long spans of them.
-Value SinglePassOuterLaunch::haveLongSpans(const HostSize &mostBlocks) {
-  HostSize panels = countPanels(), tiles = countTiles();
-  HostSize all = panels * tiles;
-  HostCondition areMany = compare(
-      Relation::AtLeast, all, mostBlocks * HostSize(kLongSpanTilesPerBlock));
-  HostCondition areWhole = compare(
-      Relation::Equal, tiles % HostSize(1 << kLongSpanLog), HostSize(0));
-  return both(areMany.getValue(), areWhole.getValue());
-}
-
-/// Returns the least number of blocks, up to `mostBlocks`, that does not raise
-/// the most spans of a block. 20 spans of two tiles in 132 blocks, some of
-/// which have 19, were slower than 20 in 128 (5120x8192: 86% -> 88% of a copy).
-HostSize SinglePassOuterLaunch::countBlocks(const HostSize &mostBlocks,
-                                            Value areLong) {
-  auto divide = [](const HostSize &lhs, const HostSize &rhs) {
-    return ceilDiv(lhs, maxOf(rhs, HostSize(1)));
-  };
-  HostSize spanTiles = select(areLong, 1 << kLongSpanLog, 1 << kSpanLog);
-  HostSize panels = countPanels();
-  HostSize spans = panels * ceilDiv(countTiles(), spanTiles);
-  HostSize blocks = divide(spans, divide(spans, mostBlocks));
-  // Interleaved panels share a multiple of so many.
-  HostSize sets(kInterleavedPanels);
-  return minOf(ceilDiv(blocks, sets) * sets, mostBlocks);
-}
-
 Value SinglePassOuterLaunch::createMap(int64_t columns, int64_t rows,
                                        int64_t swizzle) {
   SmallVector<Value> dims{index(sizes.parallel), index(sizes.reduction)};
@@ -174,22 +123,6 @@ Value SinglePassOuterLaunch::launch(const SinglePassOuterTile &tile, Value when,
   if (rows)
     rowOutput = {rows->problem.sizes.outParallel,
                  rows->problem.sizes.scaleParallel};
-  SmallVector<int64_t> numbers{problem.powerOfTwo,      problem.jagged,
-                               problem.outputPadding,   problem.inputAlignment,
-                               problem.outputAlignment, tile.stages};
-  if (rows)
-    numbers.append({tile.rowBytes, tile.rowStages, rowOutput.pitch,
-                    rowOutput.scaleStride});
-  SmallVector<OpFoldResult> args = addSizes(numbers);
-  SymbolRefAttr kernel = lowering.getKernels().getOrBuild(
-      rows ? "quantize_single_pass_both_axes" : "quantize_single_pass_outer",
-      {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type),
-       b.getDenseI64ArrayAttr(numbers)},
-      [&](gpu::GPUModuleOp module, StringRef name, const TargetInfo &target) {
-        buildSinglePassOuterQuantize(b.getLoc(), module, name, problem, tile,
-                                     rowOutput, target);
-      });
-
   HostSize partialSlots = countPartialSlots();
   Value applies = createCondition(partialSlots);
   // A chunk's bytes of the quantized row are stored at once.
@@ -198,37 +131,44 @@ Value SinglePassOuterLaunch::launch(const SinglePassOuterTile &tile, Value when,
                                         kChunkBytes / getInputBytes()),
                 when);
   applies = both(applies, when);
-  // A whole tile whose lines have one row or two, a box, and what is fetched to
-  // the second-level cache for several panels at once.
-  SmallVector<Value> operands{
-      createSwizzledMap(getTileColumns(), kLines),
-      createSwizzledMap(getTileColumns() / 2, 2 * kLines),
-      createSwizzledMap(getTileColumns(), kBoxLines),
-      createMap(kInterleavedPanels * getTileColumns(), kShareRows,
-                /*swizzle=*/0)};
+  KernelLaunch kernel{
+      rows ? "quantize_single_pass_both_axes" : "quantize_single_pass_outer",
+      {TypeAttr::get(problem.inputType), TypeAttr::get(problem.fp8Type)},
+      {problem.powerOfTwo, problem.jagged, problem.outputPadding,
+       problem.inputAlignment, problem.outputAlignment, tile.stages},
+      tile.getThreads(lowering.getTarget().warpSize),
+      // A whole tile whose lines have one row or two, a box, and what is
+      // fetched to the second-level cache for several panels at once.
+      {createSwizzledMap(getTileColumns(), kLines),
+       createSwizzledMap(getTileColumns() / 2, 2 * kLines),
+       createSwizzledMap(getTileColumns(), kBoxLines),
+       createMap(kInterleavedPanels * getTileColumns(), kShareRows,
+                 /*swizzle=*/0)},
+      listSizes(sizes)};
+  kernel.tensorMaps = kernel.buffers.size();
+  kernel.hasBlockCount = false;
+  kernel.sharedBytes = SharedMemory(tile).end;
+  kernel.isCooperative = true;
   if (problem.jagged)
-    operands.push_back(buffers.offsets);
-  operands.append({buffers.input, buffers.output, buffers.scales,
-                   createScratch(partialSlots)});
-  if (rows)
-    operands.append({rows->buffers.output, rows->buffers.scales});
-  for (OpFoldResult arg : args)
-    operands.push_back(index(arg));
-  operands.push_back(partialSlots.getValue(b));
-  // The spans of jagged segments are known on the device only.
-  HostSize blocks = minOf(countResident(1), HostSize(kMaxBarrierBlocks));
-  if (!problem.jagged) {
-    assert(!rows && "with rows, teams do not hold what long runs need");
-    Value areLong = haveLongSpans(blocks);
-    operands.push_back(select(areLong, kLongSpanLog, kSpanLog).getValue(b));
-    blocks = countBlocks(blocks, areLong);
+    kernel.buffers.push_back(buffers.offsets);
+  kernel.buffers.append({buffers.input, buffers.output, buffers.scales,
+                         createScratch(partialSlots)});
+  if (rows) {
+    kernel.numbers.append({tile.rowBytes, tile.rowStages, rowOutput.pitch,
+                           rowOutput.scaleStride});
+    kernel.buffers.append({rows->buffers.output, rows->buffers.scales});
   }
-  int64_t threads = tile.getThreads(lowering.getTarget().warpSize);
-  Value one = HostSize(1).getValue(b);
-  plan::LaunchOp::create(b, kernel, ValueRange{blocks.getValue(b), one, one},
-                         {threads, 1, 1}, SharedMemory(tile).end, operands,
-                         both(applies, isNeeded), /*cluster=*/{},
-                         /*cooperative=*/true, /*programmatic=*/true);
+  kernel.sizes.push_back(partialSlots.getSize(b));
+  HostSize blocks = minOf(countResident(1), HostSize(kMaxBarrierBlocks));
+  lowering.launchBlocks(
+      b.getLoc(), kernel, blocks.getSize(b),
+      [&](KernelBuilder &builder) {
+        std::optional<int64_t> known = partialSlots.getKnown();
+        Value numSlots = known ? builder.i64(*known)
+                               : builder.getSize(countDynamic(problem.sizes));
+        buildSinglePassOuter(builder, problem, tile, rowOutput, numSlots);
+      },
+      both(applies, isNeeded));
   return applies;
 }
 

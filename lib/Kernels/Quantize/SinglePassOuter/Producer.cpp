@@ -63,21 +63,21 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
 
   Value relative = b.sub(tileNumber, state.firstTile);
   Value setTiles = b.select(
-      inRange, b.shiftLeft(getNumbers(state.tiles), interleave), k.spanTiles);
+      inRange, b.shiftLeft(getNumbers(state.tiles), interleave), kSpanTiles);
   Value set = b.divU(relative, setTiles);
   Value inSet = b.sub(relative, b.mul(set, setTiles));
-  Value spanInSet = b.shiftRight(inSet, k.spanLog);
+  Value spanInSet = b.shiftRight(inSet, kSpanLog);
   Value inSpan = getNumberInSpan(inSet);
   Value panelInSet =
       b.bitAnd(spanInSet, b.sub(b.shiftLeft(b.i32(1), interleave), 1));
   Value span = b.shiftRight(spanInSet, interleave);
   Value isSpan = haveTilesAsSpans(state.tiles);
-  Value tilesInSpan = b.select(isSpan, b.i32(1), k.spanTiles);
+  Value tilesInSpan = b.select(isSpan, b.i32(1), kSpanTiles);
   Value index = b.add(b.mul(span, tilesInSpan), inSpan);
   Value columnBlock = b.add(b.shiftLeft(set, interleave), panelInSet);
   // The tile number of the first one of the panel.
   Value firstSlot = b.add(b.add(state.firstTile, b.mul(set, setTiles)),
-                          b.shiftLeft(panelInSet, k.spanLog));
+                          b.shiftLeft(panelInSet, kSpanLog));
   firstSlot = b.select(inRange, firstSlot, -1);
 
   Value column = b.mul(columnBlock, getPanelColumns(isTwoRow));
@@ -85,11 +85,8 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
       k.both(b.less(inSpan, tilesInSpan), b.less(index, state.tiles));
   Value isReal = k.both(k.both(inRange, isTile), b.less(column, k.columns));
   // As whole spans a block may have some tiles more than the ring has stages:
-  // those that convert teams hold have none. With rows, where teams hold one
-  // tile each, spans are short (SinglePassOuterLaunch).
-  static_assert((1 << kLongSpanLog) - 1 <=
-                SinglePassOuterTile().getTilesInTeams());
-  static_assert((1 << kSpanLog) - 1 <= SinglePassOuterTile::kConvertTeams);
+  // those that convert teams hold have none.
+  static_assert(kSpanTiles - 1 <= SinglePassOuterTile::kConvertTeams);
   Value exceeds = b.less(b.mul(k.numBlocks, k.usedStages), state.tiles);
 
   Value previous = b.shuffleIndex(firstSlot, b.maxS(b.sub(k.lane, 1), 0));
@@ -172,7 +169,7 @@ PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
   record.slot =
       b.add(tile.firstSlot,
             b.shiftLeft(tile.contributor,
-                        b.add(kInterleaveBits.get(b, tile.bits), k.spanLog)));
+                        b.add(kInterleaveBits.get(b, tile.bits), kSpanLog)));
   record.segment = tile.segment;
   record.column = b.mul(tile.columnBlock, getPanelColumns(isTwoRow));
   record.row =
@@ -463,14 +460,14 @@ void ProducerBuilder::build() {
   // Tile number, last panel, panel, position in the ring, and the window.
   constexpr size_t kFixed = 5;
   Value span =
-      b.add(k.block, b.mul(b.shiftRight(k.lane, k.spanLog), k.numBlocks));
+      b.add(k.block, b.mul(b.shiftRight(k.lane, kSpanLog), k.numBlocks));
   // Not in `initialize`, so that the producer goes straight on to this code.
   kernel::WaitForPrerequisitesOp::create(b);
   if (hasWindows && !k.tile.hasRows())
     prefetchFirstRows();
   RingPosition begin = k.ring.getPosition(b.i32(0));
   SmallVector<Value> init{
-      b.add(b.shiftLeft(span, k.spanLog), getNumberInSpan(k.lane)), b.i32(-1),
+      b.add(b.shiftLeft(span, kSpanLog), getNumberInSpan(k.lane)), b.i32(-1),
       b.i32(-1), begin.stage, begin.parity};
   SegmentState like;
   if (hasWindows)

@@ -170,14 +170,14 @@ private:
   /// Return the number of spans of `tiles` tiles, and how many tile numbers
   /// they take. Numbers are assigned as if each span were whole.
   Value getSpans(Value tiles) {
-    Value whole = b.shiftRight(b.add(tiles, b.sub(k.spanTiles, 1)), k.spanLog);
+    Value whole = b.shiftRight(b.add(tiles, kSpanTiles - 1), kSpanLog);
     return b.select(haveTilesAsSpans(tiles), tiles, whole);
   }
   Value getNumbers(Value tiles) {
-    return b.shiftLeft(getSpans(tiles), k.spanLog);
+    return b.shiftLeft(getSpans(tiles), kSpanLog);
   }
   Value getNumberInSpan(Value number) {
-    return b.bitAnd(number, b.sub(k.spanTiles, 1));
+    return b.bitAnd(number, kSpanTiles - 1);
   }
   /// Returns the number of the first tile after a segment.
   Value getTileEnd(const SegmentState &state) {

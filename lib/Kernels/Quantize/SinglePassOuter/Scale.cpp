@@ -162,7 +162,7 @@ void ScaleBuilder::relay(const PanelRecord &record) {
 }
 
 Value ScaleBuilder::getDistance(Value interleave) {
-  return b.shiftLeft(b.i32(kLineBytes), b.add(interleave, k.spanLog));
+  return b.shiftLeft(b.i32(kLineBytes), b.add(interleave, kSpanLog));
 }
 
 Value ScaleBuilder::collect(const PanelRecord &record) {

@@ -71,13 +71,6 @@ SmallVector<SizeDemand<T>> getSizeDemands(const QuantizeSizes<T> &sizes,
   return demands;
 }
 
-/// Returns the number of panels, if none has two-row tiles. A panel is the
-/// column of tiles below each other in one segment.
-template <typename T>
-T countPanels(const T &columns, const T &segments, int64_t inputBytes) {
-  return ceilDiv(columns, kLineBytes / inputBytes) * segments;
-}
-
 /// Returns an upper bound on the tile numbers that all segments take at the
 /// columns of one panel. Tiles are numbered as if all spans were whole.
 template <typename T>
@@ -92,12 +85,12 @@ T countNumbers(const T &rows, const T &segments, bool jagged) {
   // which a third more covers the rest.
   constexpr int64_t kRows = kLines * 3 / 4;
   if (!jagged)
-    return count(kRows, 1 + (int64_t(1) << kLongSpanLog));
+    return count(kRows, 1 + kSpanTiles);
   // A short panel has two numbers for each tile: at most length / 64 + 2.5, and
   // two of two-row tiles length / 64 + 4.5. That is too many of long segments:
   // those have one for each tile, and short ones as many again.
   return minOf(count(kRows / 2, 3),
-               count(kRows, 1 + (int64_t(1) << kSpanLog) + 2 * kShortTiles));
+               count(kRows, 1 + kSpanTiles + 2 * kShortTiles));
 }
 } // namespace single_pass_outer
 

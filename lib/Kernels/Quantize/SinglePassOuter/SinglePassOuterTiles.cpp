@@ -74,8 +74,10 @@ void fp8moe::addSinglePassOuterTiles(const QuantizeWork &known,
   int64_t elements = llvm::SaturatingMultiply<uint64_t>(
       llvm::SaturatingMultiply<uint64_t>(nominal.rows, nominal.columns),
       nominal.jagged ? 1 : nominal.segments);
-  int64_t panels = single_pass_outer::countPanels(
-      nominal.columns, nominal.segments, nominal.inputBytes);
+  // A panel is the column of tiles below each other in one segment.
+  int64_t panels = ceilDiv(nominal.columns,
+                           single_pass_outer::kLineBytes / nominal.inputBytes) *
+                   nominal.segments;
   result.workTiles = llvm::divideCeil(
       llvm::SaturatingMultiply<uint64_t>(panels, rowsPerSegment),
       single_pass_outer::kLines);

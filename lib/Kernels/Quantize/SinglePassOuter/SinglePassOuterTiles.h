@@ -115,11 +115,7 @@ inline constexpr int64_t getExchangeGap(const SinglePassOuterTile &tile) {
 /// thus use half as many blocks as there are tiles: 512 rows of 128 columns
 /// take 6% longer.
 inline constexpr int64_t kSpanLog = 1;
-/// The log2 of the tiles in a longer span. It is for uniform segments whose
-/// panels are whole such spans, and for many tiles a block: 5120x8192 gains 0.3
-/// us of 35, where one tile more or less for each block is 2%.
-inline constexpr int64_t kLongSpanLog = 2;
-inline constexpr int64_t kLongSpanTilesPerBlock = 16;
+inline constexpr int64_t kSpanTiles = 1 << kSpanLog;
 /// Most tiles of a short panel. In jagged segments, each tile of a short panel
 /// is a span. It takes the first number of a whole span and leaves the others
 /// unused, so partial slots of all panels are spaced alike and belong to the

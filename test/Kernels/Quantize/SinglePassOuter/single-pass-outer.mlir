@@ -202,29 +202,9 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-NOT:     fp8moe_plan.aligned
 // CHECK:         fp8moe_plan.tensor_map %{{.*}} box(32, 128, 1) swizzle 128
 // CHECK:         fp8moe_plan.tensor_map %{{.*}} box(16, 256, 1) swizzle 64
-// Spans have four tiles if panels are whole and each block has at least 16 tiles, else two. The
-// grid is the smallest one with the same number of spans per block, rounded to whole sets of
-// panels.
 // CHECK:         %[[ALL:.*]] = fp8moe_plan.device_attr {{ ?}}multiprocessors
-// CHECK:         %[[MOST:.*]] = arith.minsi %[[ALL]], %c256
-// CHECK:         %[[UNIT_TILES:.*]] = arith.ceildivsi %{{.*}}, %c128
-// CHECK:         %[[TILES:.*]] = arith.muli %[[UNIT_TILES]], %c512
-// CHECK:         %[[ENOUGH:.*]] = arith.muli %[[MOST]], %c16
-// CHECK:         %[[ARE_MANY:.*]] = arith.cmpi sge, %[[TILES]], %[[ENOUGH]]
-// CHECK:         %[[REST:.*]] = arith.remsi %[[UNIT_TILES]], %c4
-// CHECK:         %[[ARE_WHOLE:.*]] = arith.cmpi eq, %[[REST]], %c0
-// CHECK:         %[[ARE_LONG:.*]] = arith.andi %[[ARE_MANY]], %[[ARE_WHOLE]]
-// CHECK:         %[[RUN_LOG:.*]] = arith.select %[[ARE_LONG]], %c2, %c1
-// CHECK:         %[[RUN_TILES:.*]] = arith.select %[[ARE_LONG]], %c4, %c2
-// CHECK:         %[[UNIT_RUNS:.*]] = arith.ceildivsi %[[UNIT_TILES]], %{{.*}}
-// CHECK:         %[[RUNS:.*]] = arith.muli %[[UNIT_RUNS]], %c512
-// CHECK:         %[[ROUNDS:.*]] = arith.ceildivsi %[[RUNS]], %{{.*}}
-// CHECK:         %[[AT_LEAST_ONE:.*]] = arith.maxsi %[[ROUNDS]], %c1
-// CHECK:         %[[BLOCKS:.*]] = arith.ceildivsi %[[RUNS]], %[[AT_LEAST_ONE]]
-// CHECK:         %[[SETS:.*]] = arith.ceildivsi %[[BLOCKS]], %c4
-// CHECK:         %[[ROUNDED:.*]] = arith.muli %[[SETS]], %c4
-// CHECK:         %[[GRID:.*]] = arith.minsi %[[ROUNDED]], %[[MOST]]
-// CHECK:         fp8moe_plan.launch @{{.*}}::@quantize_single_pass_outer_0 grid(%[[GRID]], {{.*}}%[[RUN_LOG]]{{[ ,)]}}
+// CHECK:         %[[BLOCKS:.*]] = arith.minsi %[[ALL]], %c256
+// CHECK:         fp8moe_plan.launch @{{.*}}::@quantize_single_pass_outer_0 grid(%[[BLOCKS]], {{.*}} cooperative programmatic
 
 // -----
 

@@ -64,34 +64,20 @@ TEST(SinglePassModelsTest, TensorMapsHaveNoEmptyDimensions) {
   }
 }
 
-TEST(SinglePassModelsTest, PanelsOnTheHostAreThoseOfTheCompiler) {
-  EXPECT_EQ(single_pass_outer::countPanels<int64_t>(65, 3, /*inputBytes=*/2),
-            6);
-  HostSizes sizes;
-  for (int i = 0; i < 1000; ++i) {
-    int64_t columns = sizes.draw(1 << 20), segments = sizes.draw(300);
-    EXPECT_EQ(single_pass_outer::countPanels(sizes.getKnown(columns),
-                                             sizes.getKnown(segments), 2)
-                  .getKnown(),
-              single_pass_outer::countPanels(columns, segments, 2));
-  }
-  EXPECT_EQ(sizes.countOperations(), 0);
-}
-
-/// Returns the number of work tiles that the kernel uses for a panel of a
+/// The numbers that the kernel gives to the tiles of a panel's columns, of a
 /// segment that begins `begin` rows into its first tile (Producer.cpp).
 int64_t countOnDevice(int64_t length, int64_t begin, bool jagged,
-                      int64_t spanLog, int64_t blocks, int64_t stages) {
+                      int64_t blocks, int64_t stages) {
   using namespace single_pass_outer;
   int64_t tiles = ceilDiv(begin + length, kLines), panels = 1;
   if (tiles > blocks * (stages - 1)) {
     tiles = ceilDiv(begin + length, 2 * kLines);
     panels = 2;
   }
-  int64_t spans = ceilDiv(tiles, int64_t(1) << spanLog);
+  int64_t spans = ceilDiv(tiles, kSpanTiles);
   if (jagged && tiles <= kShortTiles)
     spans = tiles;
-  return (spans << spanLog) * panels;
+  return spans * kSpanTiles * panels;
 }
 
 // Blocks write to one slot per work tile, so the workspace must have enough.
@@ -105,7 +91,6 @@ TEST(SinglePassModelsTest, JaggedTilesHaveNoMoreNumbersThanCounted) {
           // have each.
           for (int64_t segments : {int64_t(1), kSegments})
             ASSERT_LE(segments * countOnDevice(length, begin, /*jagged=*/true,
-                                               single_pass_outer::kSpanLog,
                                                blocks, stages),
                       single_pass_outer::countNumbers(segments * length,
                                                       segments, true))
@@ -116,14 +101,12 @@ TEST(SinglePassModelsTest, JaggedTilesHaveNoMoreNumbersThanCounted) {
 
 TEST(SinglePassModelsTest, LikeTilesHaveNoMoreNumbersThanCounted) {
   for (int64_t length = 1; length < 30000; length += length < 5000 ? 1 : 61)
-    for (int64_t spanLog :
-         {single_pass_outer::kSpanLog, single_pass_outer::kLongSpanLog})
-      for (int64_t blocks : {1, 3, 132})
-        for (int64_t stages : {10, 13})
-          ASSERT_LE(
-              7 * countOnDevice(length, /*begin=*/0, /*jagged=*/false, spanLog,
-                                blocks, stages),
-              single_pass_outer::countNumbers<int64_t>(7 * length, 7, false));
+    for (int64_t blocks : {1, 3, 132})
+      for (int64_t stages : {10, 13})
+        ASSERT_LE(
+            7 * countOnDevice(length, /*begin=*/0, /*jagged=*/false, blocks,
+                              stages),
+            single_pass_outer::countNumbers<int64_t>(7 * length, 7, false));
 }
 
 TEST(SinglePassModelsTest, NumbersOnTheHostAreThoseOfTheCompiler) {
