@@ -89,7 +89,7 @@ void SinglePassOuterKernel::prefetchEnds() {
 void SinglePassOuterKernel::initializeBarriers() {
   KernelBuilder::Step step(b, "initialize_barriers");
   auto initializeRing = [&] {
-    for (Value map : {tileMap, twoRowMap, boxMap, shareMap})
+    for (Value map : {tileMap, boxMap, shareMap})
       kernel::MapPrefetchOp::create(b, map);
     // Every thread of the reduce warps and of one convert team releases a
     // stage.

@@ -26,35 +26,26 @@ static SmallVector<Value> keepApart(KernelBuilder &b, ArrayRef<Value> values) {
   });
 }
 
-int64_t single_pass_outer::getFlippedBits(int64_t row, int64_t rowsInLine) {
-  int64_t line = row / rowsInLine;
-  int64_t swizzle = line & (kLineChunks / rowsInLine - 1);
-  return row * kLineBytes / rowsInLine | swizzle * kChunkBytes;
+int64_t single_pass_outer::getFlippedBits(int64_t row) {
+  return row * kLineBytes | row * kChunkBytes;
 }
 
 /// Loads the cell's rows, as vector<2xi32>, in the order in which the lane
 /// reads them. A row's address is that of the lane's first row with some bits
-/// flipped: bits of the line, of its half for two-row lines, and of the
-/// swizzle. In the second half of the rows only the line differs from the first
-/// half.
-SmallVector<Value> ConvertBuilder::loadCell(Value stage, Value isTwoRow) {
+/// flipped: bits of the line and of the swizzle. In the second half of the rows
+/// only the line differs from the first half.
+SmallVector<Value> ConvertBuilder::loadCell(Value stage) {
   KernelBuilder::Step step(b, "load_cell");
   Type type = VectorType::get(2, b.getI32Type());
-  auto loadRows = [&](Value first, int64_t rowsInLine) {
-    Value tile = k.getStage(stage);
-    SmallVector<Value> rows;
-    for (int64_t row : llvm::seq(kCellRows)) {
-      int64_t low = row % kSwizzleLines;
-      int64_t later = (row - low) / rowsInLine * kLineBytes;
-      Value offset =
-          b.add(b.bitXor(first, getFlippedBits(low, rowsInLine)), later);
-      rows.push_back(b.load(type, b.offsetBytes(tile, offset), kCellBytes));
-    }
-    return rows;
-  };
-  return b.createIf(
-      isTwoRow, [&] { return keepApart(b, loadRows(firstTwoRowOffset, 2)); },
-      [&] { return loadRows(firstOffset, 1); });
+  Value tile = k.getStage(stage);
+  SmallVector<Value> rows;
+  for (int64_t row : llvm::seq(kCellRows)) {
+    int64_t low = row % kSwizzleLines;
+    Value offset = b.add(b.bitXor(firstOffset, getFlippedBits(low)),
+                         (row - low) * kLineBytes);
+    rows.push_back(b.load(type, b.offsetBytes(tile, offset), kCellBytes));
+  }
+  return rows;
 }
 
 /// Returns the elements of lines as f32, line by line.
@@ -74,8 +65,8 @@ SmallVector<Value> ConvertBuilder::getValues(ArrayRef<Value> lines) {
 // Scales
 //===----------------------------------------------------------------------===//
 
-/// Loads a panel's scales (f32) of `columns` columns from virtual column
-/// `column` on.
+/// Loads a panel's scales (f32) of `columns` columns of a tile from `column`
+/// on.
 Value ConvertBuilder::loadScales(Value scales, Value column, int64_t columns) {
   return b.load(VectorType::get(columns, b.getF32Type()),
                 b.offsetBytes(scales, b.mul(column, sizeof(float))),
@@ -210,7 +201,7 @@ CellWords ConvertBuilder::createWords(ArrayRef<Value> values) {
 CellWords ConvertBuilder::quantize(ArrayRef<Value> cell,
                                    const TileRecord &record, Value firstRow) {
   auto loadOfCell = [&](Value scales) {
-    return loadScales(scales, getVirtualColumn(), getCellColumns());
+    return loadScales(scales, getColumnInTile(), getCellColumns());
   };
   Value scales = loadOfCell(k.getPanelScales(record.panel));
   auto getFixUp = [&]() -> FixUp {

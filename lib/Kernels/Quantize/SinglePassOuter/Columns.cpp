@@ -181,7 +181,8 @@ void ColumnStores::storeShifted(const CellWords &words, const StoredRows &rows,
        llvm::enumerate(getPointers(rows.pointer, words)))
     columns.push_back(getColumn(pointer, b.i32(index)));
   b.createIf(
-      seams.ownsSeams, [&] { storeWhole(columns, rows.high); },
+      k.both(seams.hasAbove, seams.leavesLast),
+      [&] { storeWhole(columns, rows.high); },
       [&] {
         storeWholeWindows(columns, rows, seams);
         storePartOfWindow(locateEnd(rows, seams, columns.size()));

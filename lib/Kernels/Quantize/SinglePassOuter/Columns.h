@@ -9,7 +9,7 @@
 //
 // A *cell* is the 16 rows of a few columns that a thread converts, 16 output
 // bytes a column. The cells of eight neighbouring lanes lie below each other.
-// They are the 128 rows of a tile, or of half of a two-row tile.
+// They are the 128 rows of a tile.
 //
 //===----------------------------------------------------------------------===//
 
@@ -40,7 +40,7 @@ inline ArrayRef<Value> getColumnWords(const CellWords &words, size_t column) {
   return ArrayRef(words).slice(column * kCellWords, kCellWords);
 }
 
-/// The rows [low, high) to store, relative to the tile or its half. They may
+/// The rows [low, high) to store, relative to the tile. They may
 /// begin before the tile's rows and end behind them. `pointer` is the address
 /// of the tile's first row in the cell's first column.
 struct StoredRows {
@@ -53,9 +53,6 @@ struct ColumnSeams {
   /// i1: the tile writes rows above it, and leaves its last rows to the tile
   /// below.
   Value hasAbove, leavesLast;
-  /// i1: hasAbove and leavesLast, for both halves of a two-row tile, so that it
-  /// is uniform in the warp.
-  Value ownsSeams;
   /// The lane's part of the 16 rows above (undefined without hasAbove), which
   /// eight lanes share. It has a word for each column of half of a cell: the
   /// first half in even lanes, the second in odd ones.

@@ -33,26 +33,10 @@ ConvertBuilder::ConvertBuilder(SinglePassOuterKernel &kernel, Value warp)
   // Row `position` of the cell, which each lane reads first.
   Value row = b.add(b.mul(position, kCellRows), position);
   firstOffset = b.add(k.getChunkOffset(row, chunk), inChunk);
-  // The upper four chunk numbers are the second 128 rows. Odd rows are in the
-  // second halves of lines.
-  constexpr int64_t kHalfChunks = kLineChunks / 2;
-  Value line =
-      b.add(b.mul(b.divU(chunk, kHalfChunks), kLines / 2), b.divU(row, 2));
-  firstTwoRowOffset = b.add(
-      k.getTwoRowChunkOffset(line, b.remU(row, 2), b.remU(chunk, kHalfChunks)),
-      inChunk);
-  // In a tile with two rows a line, the rows above its lower half are the last
-  // ones of the upper half.
   Value lineAbove = b.mul(b.divU(position, 2), kLaneRowsAbove);
   Value inCell = b.mul(b.remU(position, 2), kCellBytes / 2);
   firstAboveOffset =
       b.add(b.add(k.getChunkOffset(lineAbove, chunk), inChunk), inCell);
-  Value lastLine = b.add(b.divU(lineAbove, 2), (kLines - kCellRows) / 2);
-  lastOfUpperOffset =
-      b.add(b.add(k.getTwoRowChunkOffset(lastLine, /*lineHalf=*/b.i32(0),
-                                         b.remU(chunk, kHalfChunks)),
-                  inChunk),
-            inCell);
 }
 
 //===----------------------------------------------------------------------===//
@@ -68,27 +52,18 @@ Value ConvertBuilder::getPointer(Value segment, Value column, Value row) {
 }
 
 /// Loads the lane's four rows of the 16 above the tile, for half of the columns
-/// of its cell. For the lower half of a two-row tile they are the last rows of
-/// the upper half. Undefined where there are none.
-SmallVector<Value> ConvertBuilder::loadRowsAbove(Value stage,
-                                                 Value secondRows) {
+/// of its cell. Undefined where there are none.
+SmallVector<Value> ConvertBuilder::loadRowsAbove(Value stage) {
   KernelBuilder::Step step(b, "load_rows_above");
   auto type = VectorType::get(1, b.getI32Type());
-  auto loadRows = [&](Value place, Value first, int64_t rowsInLine) {
-    return llvm::map_to_vector(
-        llvm::seq(kLaneRowsAbove), [&](int64_t row) -> Value {
-          Value offset = b.bitXor(first, getFlippedBits(row, rowsInLine));
-          return b.load(type, b.offsetBytes(place, offset), kCellBytes / 2);
-        });
-  };
   return b.createIf(
       stores.needRowsAbove(),
       [&] {
-        return b.createIf(
-            b.isNonZero(secondRows),
-            [&] { return loadRows(k.getStage(stage), lastOfUpperOffset, 2); },
-            [&] {
-              return loadRows(k.getRowsAbove(stage), firstAboveOffset, 1);
+        Value place = k.getRowsAbove(stage);
+        return llvm::map_to_vector(
+            llvm::seq(kLaneRowsAbove), [&](int64_t row) -> Value {
+              Value offset = b.bitXor(firstAboveOffset, getFlippedBits(row));
+              return b.load(type, b.offsetBytes(place, offset), kCellBytes / 2);
             });
       },
       [&] {
@@ -129,60 +104,15 @@ SmallVector<Value> ConvertBuilder::createEmptyCell() {
   return cell;
 }
 
-CellPlace ConvertBuilder::locate(const TileRecord &record) {
-  KernelBuilder::Step step(b, "locate_cell");
-  Value isTwoRow = tile_flags::kTwoRow.isSet(b, record.flags);
-  CellPlace place;
-  place.virtualColumn = getVirtualColumn();
-  int64_t halfColumns = k.getTileColumns() / 2;
-  place.column =
-      b.add(record.column,
-            b.select(isTwoRow, b.remU(place.virtualColumn, halfColumns),
-                     place.virtualColumn));
-  Value isLower =
-      k.both(isTwoRow, b.lessEqual(b.i32(halfColumns), place.virtualColumn));
-  place.secondRows = b.select(isLower, b.i32(kLines), 0);
-  return place;
-}
-
-// The lower half of a tile has rows of the upper one to write if that is full
-// of data.
-
-/// Returns kHasAbove (i1) for the half of the tile that begins at `secondRows`.
-Value ConvertBuilder::hasAbove(const TileRecord &record, Value secondRows) {
-  return b.select(b.isNonZero(secondRows),
-                  b.lessEqual(b.i32(kLines), getHigh(record)),
-                  tile_flags::kHasAbove.isSet(b, record.flags));
-}
-
-/// Returns kLeavesLast (i1), likewise.
-Value ConvertBuilder::leavesLast(const TileRecord &record, Value secondRows) {
-  Value isUpper = k.both(tile_flags::kTwoRow.isSet(b, record.flags),
-                         b.equal(secondRows, 0));
-  return b.select(isUpper, b.lessEqual(b.i32(kLines), getHigh(record)),
-                  tile_flags::kLeavesLast.isSet(b, record.flags));
-}
-
-/// Returns ColumnSeams::ownsSeams (i1): whether the tile, and each half of it,
-/// writes rows above and leaves its last ones.
-Value ConvertBuilder::ownsSeams(const TileRecord &record) {
-  Value areFull = b.bitOr(k.negate(tile_flags::kTwoRow.isSet(b, record.flags)),
-                          b.lessEqual(b.i32(kLines), getHigh(record)));
-  return k.both(k.both(tile_flags::kHasAbove.isSet(b, record.flags),
-                       tile_flags::kLeavesLast.isSet(b, record.flags)),
-                areFull);
-}
-
 /// Loads a stage's record and cell to registers, and releases the stage. (The
 /// stage of an end record, too, although it is not filled again.)
 TakenTile ConvertBuilder::take(Value stage) {
   TakenTile tile;
   tile.record = k.loadTileRecord(stage);
-  Value secondRows = locate(tile.record).secondRows;
   // The loads also run where nothing is converted: a branch around them takes
   // longer than they do. The values that they read there are not used.
-  tile.cell = loadCell(stage, tile_flags::kTwoRow.isSet(b, tile.record.flags));
-  SmallVector<Value> above = loadRowsAbove(stage, secondRows);
+  tile.cell = loadCell(stage);
+  SmallVector<Value> above = loadRowsAbove(stage);
   k.releaseStage(stage);
   llvm::append_range(tile.cell, above);
   return tile;
@@ -191,8 +121,7 @@ TakenTile ConvertBuilder::take(Value stage) {
 /// Waits for the scales of a tile, then quantizes and stores it.
 void ConvertBuilder::convert(const TakenTile &tile) {
   const TileRecord &record = tile.record;
-  CellPlace place = locate(record);
-  Value firstRow = b.add(b.mul(position, kCellRows), place.secondRows);
+  Value firstRow = b.mul(position, kCellRows);
   ArrayRef<Value> cell = ArrayRef(tile.cell).take_front(kCellRows);
 
   k.wait(PanelEvent::Scales, record.panel);
@@ -202,12 +131,10 @@ void ConvertBuilder::convert(const TakenTile &tile) {
 
   Value low = b.select(needsFixUp(record),
                        b.bitAnd(getLow(record), -kSectorRows), getLow(record));
+  Value column = b.add(record.column, getColumnInTile());
   StoredRows rows{
-      getPointer(record.segment, place.column,
-                 b.add(record.row, place.secondRows)),
-      b.sub(low, place.secondRows),
-      getEnd(place.column, b.sub(TileRecord::kPaddedHigh.get(b, record.bounds),
-                                 place.secondRows))};
+      getPointer(record.segment, column, record.row), low,
+      getEnd(column, TileRecord::kPaddedHigh.get(b, record.bounds))};
   stores.store(words, rows, [&] {
     Value scales = k.getPanelScales(record.panel);
     if (k.haveFixUps())
@@ -216,10 +143,10 @@ void ConvertBuilder::convert(const TakenTile &tile) {
     // Even lanes have the first half of the columns of their cells.
     int64_t columns = getCellColumns() / 2;
     Value inCell = b.mul(b.remU(position, 2), columns);
-    scales = loadScales(scales, b.add(place.virtualColumn, inCell), columns);
+    scales = loadScales(scales, b.add(getColumnInTile(), inCell), columns);
     return ColumnSeams{
-        hasAbove(record, place.secondRows),
-        leavesLast(record, place.secondRows), ownsSeams(record),
+        tile_flags::kHasAbove.isSet(b, record.flags),
+        tile_flags::kLeavesLast.isSet(b, record.flags),
         createWordsAbove(ArrayRef(tile.cell).drop_front(kCellRows), scales)};
   });
 }
@@ -237,7 +164,7 @@ void ConvertBuilder::zeroRemainder(const EndRecord &record) {
   Value panels = b.ceilDiv(k.columns, k.getTileColumns());
   CellWords zero(getCellColumns() * kCellWords, b.i32(0));
   SmallVector<Value> noneAbove(getCellColumns() / 2, b.i32(0));
-  Value inTile = getVirtualColumn();
+  Value inTile = getColumnInTile();
   b.createFor(
       b.add(k.block, b.mul(record.share, k.numBlocks)), b.mul(tiles, panels),
       b.mul(k.numBlocks, SinglePassOuterTile::kConvertTeams), [&](Value index) {
@@ -256,9 +183,7 @@ void ConvertBuilder::zeroRemainder(const EndRecord &record) {
         stores.store(zero, rows, [&] {
           Value leavesLast =
               k.both(b.less(b.i32(kLines), high), isZeroAbove(kLines));
-          Value hasAbove = isZeroAbove(0);
-          return ColumnSeams{hasAbove, leavesLast, k.both(hasAbove, leavesLast),
-                             noneAbove};
+          return ColumnSeams{isZeroAbove(0), leavesLast, noneAbove};
         });
       });
 }

@@ -20,14 +20,7 @@ constexpr int64_t kSwizzleLines = 8;
 
 /// Returns the swizzled offset of row `row` of a lane, XOR that of its first
 /// row. `row` is less than kSwizzleLines.
-int64_t getFlippedBits(int64_t row, int64_t rowsInLine);
-
-/// Where a thread's cell is in a tile: its first column in a tile with one row
-/// a line, its first column in this tile, and the first row of its half of the
-/// tile (two-row tiles have two).
-struct CellPlace {
-  Value virtualColumn, column, secondRows;
-};
+int64_t getFlippedBits(int64_t row);
 
 /// Scales of the lines that belong to the previous segment, and an i32 whose
 /// bits mark these lines. Null where a tile has no such lines.
@@ -68,12 +61,12 @@ public:
 
 private:
   int64_t getCellColumns() const { return kCellBytes / k.getInputBytes(); }
-  /// The first column of the cell in a tile with one row a line.
-  Value getVirtualColumn() {
+  /// The first column of the cell in a tile.
+  Value getColumnInTile() {
     return b.mul(b.add(b.mul(chunk, 2), half), getCellColumns());
   }
 
-  SmallVector<Value> loadCell(Value stage, Value isTwoRow);
+  SmallVector<Value> loadCell(Value stage);
   SmallVector<Value> getValues(ArrayRef<Value> lines);
   Value loadScales(Value scales, Value column, int64_t columns);
   SmallVector<Value> scalePacked(ArrayRef<Value> lines, Value scales,
@@ -96,15 +89,11 @@ private:
                           : b.i1(false);
   }
   CellWords maskPadding(const CellWords &words, Value firstRow, Value high);
-  CellPlace locate(const TileRecord &record);
-  Value hasAbove(const TileRecord &record, Value secondRows);
-  Value leavesLast(const TileRecord &record, Value secondRows);
-  Value ownsSeams(const TileRecord &record);
   SmallVector<Value> createEmptyCell();
   TakenTile take(Value stage);
   void convert(const TakenTile &tile);
 
-  SmallVector<Value> loadRowsAbove(Value stage, Value secondRows);
+  SmallVector<Value> loadRowsAbove(Value stage);
   SmallVector<Value> createWordsAbove(ArrayRef<Value> lines, Value scales);
   Value getPointer(Value segment, Value column, Value row);
   /// Returns `high`, or for a column past the last one, an end before all rows.
@@ -120,12 +109,9 @@ private:
   /// The thread's cell in a tile: the 16-byte chunk of a line, the half of the
   /// chunk, and the position down the rows.
   Value chunk, half, position;
-  /// Byte offset in a stage of the row that the lane reads first, for tiles
-  /// with one row a line and for two-row tiles.
-  Value firstOffset, firstTwoRowOffset;
-  /// Byte offset of the lane's first row above the tile: in the box above a
-  /// tile, or for the lower half of a two-row tile in its upper half.
-  Value firstAboveOffset, lastOfUpperOffset;
+  /// Byte offset in a stage of the row that the lane reads first, and in the
+  /// box above a tile of the lane's first row there.
+  Value firstOffset, firstAboveOffset;
   ColumnStores stores;
 };
 

@@ -23,9 +23,8 @@ SinglePassOuterKernel::SinglePassOuterKernel(KernelBuilder &b,
            b.offsetBytes(b.getDynamicShared(), SharedMemory(tile).ring),
            tile.stages) {
   tileMap = b.getTensorMap(0, "tile_map");
-  twoRowMap = b.getTensorMap(1, "two_row_map");
-  boxMap = b.getTensorMap(2, "box_map");
-  shareMap = b.getTensorMap(3, "share_map");
+  boxMap = b.getTensorMap(1, "box_map");
+  shareMap = b.getTensorMap(2, "share_map");
   unsigned pointer = 0, parameter = 0;
   if (problem.jagged)
     offsets = b.getPointer(pointer++, "group_ends");
@@ -126,13 +125,6 @@ Value SinglePassOuterKernel::getChunkOffset(Value line, Value chunk) {
   return b.add(b.mul(line, kLineBytes), b.mul(swizzled, kChunkBytes));
 }
 
-Value SinglePassOuterKernel::getTwoRowChunkOffset(Value line, Value lineHalf,
-                                                  Value chunk) {
-  Value swizzled = b.bitXor(chunk, b.bitAnd(line, kLineChunks / 2 - 1));
-  Value inLine = b.add(b.mul(lineHalf, kLineChunks / 2), swizzled);
-  return b.add(b.mul(line, kLineBytes), b.mul(inLine, kChunkBytes));
-}
-
 //===----------------------------------------------------------------------===//
 // Tiles
 //===----------------------------------------------------------------------===//
@@ -200,9 +192,8 @@ TileRecord SinglePassOuterKernel::loadTileRecord(Value stage) {
 //===----------------------------------------------------------------------===//
 
 /// The bit fields of a word of a panel's record.
-static constexpr BitField kIsTwoRow{0};
-static constexpr BitField kInterleave{1, 2};
-static constexpr BitField kContributor{3, 29};
+static constexpr BitField kInterleave{0, 2};
+static constexpr BitField kContributor{2, 30};
 
 Value SinglePassOuterKernel::getPanelRecord(Value panel) {
   return getShared(SharedMemory(tile).panelRecords, getPanelSlot(panel),
@@ -239,8 +230,7 @@ void SinglePassOuterKernel::publishPanel(Value panel,
   storeRecord(
       b, pointer,
       {record.slot, record.contributors, record.segment, record.column});
-  Value flags = b.bitOr(b.bitOr(kIsTwoRow.place(b, record.isTwoRow),
-                                kInterleave.place(b, record.interleave)),
+  Value flags = b.bitOr(kInterleave.place(b, record.interleave),
                         kContributor.place(b, record.contributor));
   storeRecord(b, b.offsetBytes(pointer, kVectorBytes),
               {flags, record.hasFixUp, record.previousSlot,
@@ -267,7 +257,6 @@ PanelRecord SinglePassOuterKernel::loadPanelRecord(Value panel) {
           /*contributors=*/words[1],
           /*segment=*/words[2],
           /*column=*/words[3],
-          /*isTwoRow=*/kIsTwoRow.get(b, words[4]),
           /*contributor=*/kContributor.get(b, words[4]),
           /*hasFixUp=*/words[5],
           /*previousSlot=*/words[6],

@@ -70,16 +70,14 @@ constexpr BitField kConvert{1};
 constexpr BitField kPost{2};
 /// The record is no tile, and ends the role's loop.
 constexpr BitField kEnd{3};
-/// A line holds two rows of half as many columns.
-constexpr BitField kTwoRow{4};
 /// The tile also writes the last rows of the previous segment, which share the
 /// first sector of its output. They have that segment's scales.
-constexpr BitField kFixUp{5};
+constexpr BitField kFixUp{4};
 /// For misaligned output columns, where the lower tile writes 16-byte words
 /// with rows of two tiles. The tile writes rows above it; it leaves its last
 /// rows to the tile below.
-constexpr BitField kHasAbove{6};
-constexpr BitField kLeavesLast{7};
+constexpr BitField kHasAbove{5};
+constexpr BitField kLeavesLast{6};
 } // namespace tile_flags
 
 /// Convert the listed members of a record to loop-carried values, and back.
@@ -111,7 +109,7 @@ struct TileRecord {
   /// The first row in the input, whose groups are not padded.
   Value inputRow;
   /// The fields below in one word, to save a register of convert teams. Rows
-  /// are relative to the tile, up to 256: [low, high) have data, and [low,
+  /// are relative to the tile, up to 128: [low, high) have data, and [low,
   /// paddedHigh) are written.
   Value bounds;
   static constexpr BitField kLow{0, 10}, kHigh{10, 10}, kPaddedHigh{20, 10};
@@ -139,8 +137,6 @@ struct PanelRecord {
   /// the role's loop.
   Value slot, interleave, contributors;
   Value segment, column;
-  /// 1 when two rows share a line.
-  Value isTwoRow;
   /// Index of this block among the contributors. The first one writes the
   /// scales.
   Value contributor;
@@ -196,9 +192,9 @@ public:
   /// barrier's flags.
   Value offsets, input, output, scales, scratch, partialSlots;
   Value rowQuantized, rowScales;
-  /// Tensor maps of the input, for boxes of a whole tile, a whole two-row tile,
-  /// kBoxLines lines, and a share of interleaved panels.
-  Value tileMap, twoRowMap, boxMap, shareMap;
+  /// Tensor maps of the input, for boxes of a whole tile, kBoxLines lines, and
+  /// a share of interleaved panels.
+  Value tileMap, boxMap, shareMap;
 
   // All i32.
   Value lane, warp, block, numBlocks, isFirstLane;
@@ -219,7 +215,7 @@ public:
   void beginProducer();
 
   int64_t getInputBytes() const { return math.getInputBytes(); }
-  /// Columns of a tile, with one row a line.
+  /// Columns of a tile.
   int64_t getTileColumns() const {
     return single_pass_outer::kLineBytes / getInputBytes();
   }
@@ -239,10 +235,9 @@ public:
   Value isEnd(Value stage);
   EndRecord loadEndRecord(Value stage);
   TileRecord loadTileRecord(Value stage);
-  /// Return the offset of a chunk of a line in a stage. The TMA swizzle
-  /// permutes chunks by the line's address, within each half for two-row lines.
+  /// Returns the offset of a chunk of a line in a stage. The TMA swizzle
+  /// permutes chunks by the line's address.
   Value getChunkOffset(Value line, Value chunk);
-  Value getTwoRowChunkOffset(Value line, Value lineHalf, Value chunk);
   /// Releases a stage. Every thread of a warp calls it, after its last read.
   void releaseStage(Value stage);
 
@@ -345,7 +340,7 @@ private:
 
 /// Builds the kernel of a problem, whose input is contiguous along columns and
 /// the output along rows. Its parameters are: tensor maps of the input (whole
-/// tiles, whole two-row tiles, boxes, and a share of interleaved panels); the
+/// tiles, boxes, and a share of interleaved panels); the
 /// pointers offsets (jagged only), input, output, scales and scratch, and,
 /// where the tile has rows, quantized rows and their scales; the dynamic sizes
 /// in the order of `members`. `numSlots` (i64) is the number of partial slots

@@ -17,8 +17,7 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 using namespace mlir::fp8moe::single_pass_outer;
 
-/// L2 promotion of the tensor maps: a whole line of 128 bytes, of which a
-/// two-row tile first reads one half.
+/// L2 promotion of the tensor maps: a whole line of 128 bytes.
 static constexpr int64_t kPromotion = 128;
 /// Alignment of the scratch in bytes, at least a line of posted magnitudes.
 static constexpr int64_t kScratchAlignment = 256;
@@ -43,7 +42,7 @@ private:
   Value createCondition(const HostSize &partialSlots);
   HostSize countPartialSlots();
   Value createMap(int64_t columns, int64_t rows, int64_t swizzle);
-  Value createSwizzledMap(int64_t columns, int64_t rows);
+  Value createSwizzledMap(int64_t rows);
   Value createScratch(const HostSize &partialSlots);
 };
 } // namespace
@@ -105,9 +104,8 @@ Value SinglePassOuterLaunch::createMap(int64_t columns, int64_t rows,
                                    strides, box, swizzle, kPromotion);
 }
 
-/// The rows of a box are swizzled alone.
-Value SinglePassOuterLaunch::createSwizzledMap(int64_t columns, int64_t rows) {
-  return createMap(columns, rows, /*swizzle=*/columns * getInputBytes());
+Value SinglePassOuterLaunch::createSwizzledMap(int64_t rows) {
+  return createMap(getTileColumns(), rows, /*swizzle=*/kLineBytes);
 }
 
 Value SinglePassOuterLaunch::createScratch(const HostSize &partialSlots) {
@@ -137,11 +135,9 @@ Value SinglePassOuterLaunch::launch(const SinglePassOuterTile &tile, Value when,
       {problem.powerOfTwo, problem.jagged, problem.outputPadding,
        problem.inputAlignment, problem.outputAlignment, tile.stages},
       tile.getThreads(lowering.getTarget().warpSize),
-      // A whole tile whose lines have one row or two, a box, and what is
-      // fetched to the second-level cache for several panels at once.
-      {createSwizzledMap(getTileColumns(), kLines),
-       createSwizzledMap(getTileColumns() / 2, 2 * kLines),
-       createSwizzledMap(getTileColumns(), kBoxLines),
+      // A whole tile, a box, and what is fetched to the second-level cache for
+      // several panels at once.
+      {createSwizzledMap(kLines), createSwizzledMap(kBoxLines),
        createMap(kInterleavedPanels * getTileColumns(), kShareRows,
                  /*swizzle=*/0)},
       listSizes(sizes)};

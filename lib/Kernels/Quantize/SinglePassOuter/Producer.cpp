@@ -56,7 +56,6 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
                                            Value &lastPanel, Value &panel) {
   KernelBuilder::Step step(b, "find_tiles_of_lanes");
   Value inRange = isInRange(state);
-  Value isTwoRow = kTwoRowBit.isSet(b, state.shape);
   Value interleave = kInterleaveBits.get(b, state.shape);
   // Blocks that share a panel.
   Value share = b.shiftRight(k.numBlocks, interleave);
@@ -80,7 +79,7 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
                           b.shiftLeft(panelInSet, kSpanLog));
   firstSlot = b.select(inRange, firstSlot, -1);
 
-  Value column = b.mul(columnBlock, getPanelColumns(isTwoRow));
+  Value column = b.mul(columnBlock, k.getTileColumns());
   Value isTile =
       k.both(b.less(inSpan, tilesInSpan), b.less(index, state.tiles));
   Value isReal = k.both(k.both(inRange, isTile), b.less(column, k.columns));
@@ -139,14 +138,12 @@ LaneTiles ProducerBuilder::createLaneTiles(Value tileNumber,
 
 PanelRecord ProducerBuilder::preparePanel(const LaneTile &tile) {
   KernelBuilder::Step step(b, "prepare_panel");
-  Value isTwoRow = kTwoRowBit.isSet(b, tile.bits);
   PanelRecord record;
   record.slot = tile.firstSlot;
   record.interleave = kInterleaveBits.get(b, tile.bits);
   record.contributors = tile.contributors;
   record.segment = tile.segment;
-  record.column = b.mul(tile.columnBlock, getPanelColumns(isTwoRow));
-  record.isTwoRow = k.toWord(isTwoRow);
+  record.column = b.mul(tile.columnBlock, k.getTileColumns());
   record.contributor = tile.contributor;
   record.hasFixUp =
       k.toWord(k.both(kFixUpBit.isSet(b, tile.bits), b.equal(tile.index, 0)));
@@ -161,8 +158,6 @@ PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
   KernelBuilder::Step step(b, "prepare_tile");
   PreparedTile prepared;
   prepared.progress = tile.progress;
-  Value isTwoRow = kTwoRowBit.isSet(b, tile.bits);
-  Value tileRows = getTileRows(isTwoRow);
   TileRecord &record = prepared.record;
   record.panel = tile.panel;
   // A block posts to the partial slot that has the number of its first tile.
@@ -171,12 +166,12 @@ PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
             b.shiftLeft(tile.contributor,
                         b.add(kInterleaveBits.get(b, tile.bits), kSpanLog)));
   record.segment = tile.segment;
-  record.column = b.mul(tile.columnBlock, getPanelColumns(isTwoRow));
+  record.column = b.mul(tile.columnBlock, k.getTileColumns());
   record.row =
-      b.add(b.bitAnd(tile.outStart, -kSectorRows), b.mul(index, tileRows));
+      b.add(b.bitAnd(tile.outStart, -kSectorRows), b.mul(index, kLines));
   Value first = b.sub(tile.outStart, record.row);
   Value end = b.add(first, tile.length);
-  Value low = b.maxS(first, 0), high = b.clamp(end, 0, tileRows);
+  Value low = b.maxS(first, 0), high = b.clamp(end, 0, kLines);
   // The rows that are written: with the padding, or less the sector left to
   // others.
   Value writtenEnd =
@@ -186,18 +181,17 @@ PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
                      end);
   record.bounds = b.bitOr(
       b.bitOr(TileRecord::kLow.place(b, low), TileRecord::kHigh.place(b, high)),
-      TileRecord::kPaddedHigh.place(b, b.minS(writtenEnd, tileRows)));
+      TileRecord::kPaddedHigh.place(b, b.minS(writtenEnd, kLines)));
   Value isFirst = b.equal(index, 0);
   Value needsFixUp = k.both(kFixUpBit.isSet(b, tile.bits), isFirst);
-  record.flags = b.bitOr(b.bitOr(flags, tile_flags::kTwoRow.setIf(b, isTwoRow)),
-                         tile_flags::kFixUp.setIf(b, needsFixUp));
+  record.flags = b.bitOr(flags, tile_flags::kFixUp.setIf(b, needsFixUp));
   // Whether rows are left to others: if the segment ends in this tile and the
   // sector at its end is theirs, or if the data goes on below; and likewise
   // above.
-  Value goesOn = b.less(tileRows, writtenEnd);
+  Value goesOn = b.less(b.i32(kLines), writtenEnd);
   Value cameFromAbove = k.negate(isFirst);
   if (hasPadding()) {
-    goesOn = k.both(goesOn, b.lessEqual(tileRows, end));
+    goesOn = k.both(goesOn, b.lessEqual(b.i32(kLines), end));
     cameFromAbove = k.both(cameFromAbove, b.lessEqual(b.i32(0), end));
   }
   Value leavesLast = b.bitOr(goesOn, kCutBit.isSet(b, tile.bits));
@@ -206,10 +200,8 @@ PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
                          b.bitOr(tile_flags::kHasAbove.setIf(b, hasAbove),
                                  tile_flags::kLeavesLast.setIf(b, leavesLast)));
   Value loadLow = b.select(needsFixUp, b.bitAnd(low, -kSectorRows), low);
-  // Two-row segments are so long that their tiles are whole but for a few.
-  Value firstBox = b.select(isTwoRow, b.i32(0), b.divU(loadLow, kBoxLines));
-  Value endBox = b.select(isTwoRow, b.i32(kBoxes), b.ceilDiv(high, kBoxLines));
-  Value count = b.maxS(b.sub(endBox, firstBox), 0);
+  Value firstBox = b.divU(loadLow, kBoxLines);
+  Value count = b.maxS(b.sub(b.ceilDiv(high, kBoxLines), firstBox), 0);
   TileBoxes &boxes = prepared.boxes;
   boxes.column = record.column;
   record.inputRow = b.add(record.row, b.sub(tile.start, tile.outStart));
@@ -220,10 +212,9 @@ PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
   Value loadsAbove =
       k.both(k.both(hasAbove, tile_flags::kConvert.isSet(b, flags)),
              k.negate(k.isAligned));
-  Value forms = b.bitOr(TileBoxes::kIsTwoRow.place(b, k.toWord(isTwoRow)),
-                        TileBoxes::kLoadsAbove.place(b, k.toWord(loadsAbove)));
+  Value above = TileBoxes::kLoadsAbove.place(b, k.toWord(loadsAbove));
   Value limit = TileBoxes::kLoadsInFlight.place(b, getLoadsInFlight(tile));
-  boxes.numbers = b.bitOr(b.bitOr(range, forms), limit);
+  boxes.numbers = b.bitOr(b.bitOr(range, above), limit);
   return prepared;
 }
 
@@ -277,7 +268,6 @@ void ProducerBuilder::loadBoxes(const TileBoxes &boxes, Value stage) {
   KernelBuilder::Step step(b, "load_boxes");
   Value first = TileBoxes::kFirst.get(b, boxes.numbers);
   Value count = TileBoxes::kCount.get(b, boxes.numbers);
-  Value isTwoRow = b.isNonZero(TileBoxes::kIsTwoRow.get(b, boxes.numbers));
   Value loadsAbove = TileBoxes::kLoadsAbove.get(b, boxes.numbers);
   Value barrier = k.ring.getFullBarrier(stage);
   kernel::ArriveExpectTxOp::create(b, barrier,
@@ -294,12 +284,7 @@ void ProducerBuilder::loadBoxes(const TileBoxes &boxes, Value stage) {
   });
   Value isWhole = b.equal(count, kBoxes);
   b.createIf(
-      isWhole,
-      [&] {
-        b.createIf(
-            isTwoRow, [&] { load(k.twoRowMap, boxes.row, shared); },
-            [&] { load(k.tileMap, boxes.row, shared); });
-      },
+      isWhole, [&] { load(k.tileMap, boxes.row, shared); },
       [&] {
         b.createFor(first, b.add(first, count), 1, [&](Value box) {
           load(k.boxMap, b.add(boxes.row, b.mul(box, kBoxLines)),

@@ -22,16 +22,15 @@ namespace mlir::fp8moe::single_pass_outer {
 /// Fields of SegmentState::shape: the log2 of the panels that are interleaved,
 /// then flags.
 constexpr BitField kInterleaveBits{0, 2};
-constexpr BitField kTwoRowBit{2};
 /// The segment writes the sector that it shares with the previous one.
-constexpr BitField kFixUpBit{3};
+constexpr BitField kFixUpBit{2};
 /// The next segment writes the sector that it shares with this one.
-constexpr BitField kCutBit{4};
+constexpr BitField kCutBit{3};
 /// Flags of a lane's tile, in the same word. The tile is the block's first of
 /// its panel.
-constexpr BitField kNewPanelBit{5};
+constexpr BitField kNewPanelBit{4};
 /// The tile is the block's last of its panel.
-constexpr BitField kLastBit{6};
+constexpr BitField kLastBit{5};
 
 /// A segment, all i32. A window is 32 consecutive segments, one in each lane.
 struct SegmentState {
@@ -103,11 +102,10 @@ struct TileBoxes {
   Value column, row, segment;
   /// The fields below, in one word.
   Value numbers;
-  /// The first box, the number of boxes, whether they have two rows a line, and
-  /// whether one more box loads the rows above. Then the most tiles in flight,
-  /// including this one.
-  static constexpr BitField kFirst{0, 4}, kCount{4, 4}, kIsTwoRow{8, 4},
-      kLoadsAbove{12, 4}, kLoadsInFlight{16, 16};
+  /// The first box, the number of boxes, and whether one more box loads the
+  /// rows above. Then the most tiles in flight, including this one.
+  static constexpr BitField kFirst{0, 4}, kCount{4, 4}, kLoadsAbove{8, 4},
+      kLoadsInFlight{12, 20};
 
   static constexpr auto members() {
     using T = TileBoxes;
@@ -137,13 +135,6 @@ public:
 
 private:
   bool hasPadding() const { return k.problem.outputPadding > 1; }
-  Value getPanelColumns(Value isTwoRow) {
-    return b.select(isTwoRow, b.i32(k.getTileColumns() / 2),
-                    k.getTileColumns());
-  }
-  Value getTileRows(Value isTwoRow) {
-    return b.select(isTwoRow, b.i32(2 * kLines), kLines);
-  }
 
   Value getLastLane(Value value) {
     return b.shuffleIndex(value, b.i32(b.getSubgroupSize() - 1));

@@ -37,11 +37,6 @@ public:
 
 private:
   int64_t getLinesPerLane() const { return kLines / b.getSubgroupSize(); }
-  Value getRow(Value line, Value isTwoRow) {
-    // The second half of a two-row line is the next row.
-    Value secondHalf = b.bitAnd(isTwoRow, lineHalf);
-    return b.add(b.shiftLeft(line, isTwoRow), secondHalf);
-  }
   SmallVector<Value> reduce(const TileRecord &record, Value stage,
                             ValueRange largest);
   void post(const TileRecord &record, ValueRange largest);
@@ -50,24 +45,18 @@ private:
   SinglePassOuterKernel &k;
   KernelBuilder &b;
   Value warp;
-  /// Whether the warp's chunks are in the second halves of lines (i32).
-  Value lineHalf;
   /// The lane's lines, and the offset in a stage of the warp's first chunk of
   /// each.
-  SmallVector<Value> lines, fullOffsets, twoRowOffsets;
+  SmallVector<Value> lines, offsets;
 };
 } // namespace
 
 ReduceBuilder::ReduceBuilder(SinglePassOuterKernel &kernel, Value warp)
-    : k(kernel), b(kernel.b), warp(warp),
-      lineHalf(b.divU(warp, SinglePassOuterTile::kReduceWarps / 2)) {
+    : k(kernel), b(kernel.b), warp(warp) {
   for (int64_t i : llvm::seq(getLinesPerLane())) {
     Value line = b.add(k.lane, i * b.getSubgroupSize());
     lines.push_back(line);
-    Value chunk = b.mul(warp, kChunks);
-    fullOffsets.push_back(k.getChunkOffset(line, chunk));
-    twoRowOffsets.push_back(
-        k.getTwoRowChunkOffset(line, lineHalf, b.remU(chunk, kLineChunks / 2)));
+    offsets.push_back(k.getChunkOffset(line, b.mul(warp, kChunks)));
   }
 }
 
@@ -77,10 +66,7 @@ SmallVector<Value> ReduceBuilder::reduce(const TileRecord &record, Value stage,
                                          ValueRange largest) {
   KernelBuilder::Step step(b, "reduce_tile");
   Value tile = k.getStage(stage);
-  Value hasTwoRow = tile_flags::kTwoRow.isSet(b, record.flags);
-  SmallVector<Value> offsets, chunks;
-  for (auto [full, twoRow] : llvm::zip_equal(fullOffsets, twoRowOffsets))
-    offsets.push_back(b.select(hasTwoRow, twoRow, full));
+  SmallVector<Value> chunks;
   for (Value offset : offsets)
     for (int64_t chunk : llvm::seq(kChunks))
       chunks.push_back(
@@ -89,13 +75,11 @@ SmallVector<Value> ReduceBuilder::reduce(const TileRecord &record, Value stage,
                  kChunkBytes));
   k.releaseStage(stage);
 
-  Value isTwoRow = k.toWord(hasTwoRow);
   Value low = TileRecord::kLow.get(b, record.bounds);
   Value high = TileRecord::kHigh.get(b, record.bounds);
   SmallVector<Value> result(largest);
   for (auto [i, line] : llvm::enumerate(lines)) {
-    Value row = getRow(line, isTwoRow);
-    Value isData = k.both(b.lessEqual(low, row), b.less(row, high));
+    Value isData = k.both(b.lessEqual(low, line), b.less(line, high));
     // In one mask, what is not data and the signs.
     Value word = b.select(isData, b.i32(~k.getSignBits()), 0);
     Value mask = vector::BroadcastOp::create(b, b.getWordsType(), word);

@@ -56,7 +56,7 @@ private:
   Value getDistance(Value interleave);
   Value isMissing(Value chunk);
   /// Returns the scales of the lane's word of a chunk of magnitudes.
-  SmallVector<Value> createScales(Value chunk, const PanelRecord &record);
+  SmallVector<Value> createScales(Value chunk);
   void handle(Value panel, const PanelRecord &record);
 
   SinglePassOuterKernel &k;
@@ -192,15 +192,10 @@ Value ScaleBuilder::collect(const PanelRecord &record) {
                     collectDirectly, collectFromRelays);
 }
 
-SmallVector<Value> ScaleBuilder::createScales(Value chunk,
-                                              const PanelRecord &record) {
+SmallVector<Value> ScaleBuilder::createScales(Value chunk) {
   // Word i of the chunk goes to the lanes that began with partial slot i.
   Value word =
       k.createScatteredMax(b.unpackWords(chunk), b.getSubgroupSize() / 2);
-  // The halves of two-row lines are the same columns.
-  Value other = b.shuffleXor(word, kSlotLanes / 2);
-  word = b.select(b.isNonZero(record.isTwoRow), k.math.createMax(word, other),
-                  word);
   SmallVector<Value> scales;
   word = b.bitAnd(word, ~k.getSignBits());
   for (Value magnitude : k.math.unpackWord(word))
@@ -218,30 +213,25 @@ void ScaleBuilder::handle(Value panel, const PanelRecord &record) {
         getPointer(record.previousSlot), getDistance(/*interleave=*/b.i32(0)),
         b.select(needsFixUp, record.previousContributors, b.i32(0)));
   k.wait(PanelEvent::Posted, panel);
-  SmallVector<Value> scales = createScales(collect(record), record);
-  // Virtual columns count the elements of a line.
+  SmallVector<Value> scales = createScales(collect(record));
   int64_t perWord = scales.size();
-  Value virtualColumn =
-      b.mul(b.add(b.mul(chunkOfLane, 4), slotOfLane), perWord);
+  Value columnInTile = b.mul(b.add(b.mul(chunkOfLane, 4), slotOfLane), perWord);
   auto storeShared = [&](ArrayRef<Value> scales, Value pointer) {
     for (auto [i, scale] : llvm::enumerate(scales))
-      b.storeWord(scale, b.offsetBytes(pointer, b.mul(b.add(virtualColumn, i),
+      b.storeWord(scale, b.offsetBytes(pointer, b.mul(b.add(columnInTile, i),
                                                       sizeof(float))));
   };
   storeShared(scales, k.getPanelScales(panel));
   if (k.haveFixUps())
     b.createIf(needsFixUp, [&] {
-      storeShared(createScales(finishReads(fixUpReads), record),
+      storeShared(createScales(finishReads(fixUpReads)),
                   k.getFixUpScales(panel));
     });
   k.signal(PanelEvent::Scales, panel);
 
-  Value limit = b.select(b.isNonZero(record.isTwoRow),
-                         b.i32(k.getTileColumns() / 2), k.getTileColumns());
-  Value isMine =
-      k.both(b.equal(record.contributor, 0), b.less(virtualColumn, limit));
+  Value isMine = b.equal(record.contributor, 0);
   for (auto [i, scale] : llvm::enumerate(scales)) {
-    Value column = b.add(b.add(record.column, virtualColumn), i);
+    Value column = b.add(b.add(record.column, columnInTile), i);
     b.createIf(k.both(isMine, b.less(column, k.columns)), [&, scale = scale] {
       k.storeScale(record.segment, column, scale);
     });

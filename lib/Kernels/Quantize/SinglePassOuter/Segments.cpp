@@ -19,15 +19,6 @@ using namespace mlir;
 using namespace mlir::fp8moe;
 using namespace mlir::fp8moe::single_pass_outer;
 
-/// Panels that would take all stages have two-row tiles: half as many columns
-/// of twice as many rows a tile. While a panel waits for its scales its tiles
-/// occupy stages and the registers of convert teams, as do those of the next
-/// panel, which are being loaded. Still, full lines are worth it: one group of
-/// 163840 rows, 9.7 tiles a block, reaches 81% of a copy instead of 73%.
-static Value getTwoRowTilesPerBlock(SinglePassOuterKernel &k) {
-  return k.b.sub(k.usedStages, 1);
-}
-
 /// Panels of more tiles than these, of which four together have at most
 /// kInterleaveTilesPerBlock a block, are interleaved: shorter ones are read
 /// next to their neighbours anyway. Jagged ones gain from 12 on (32768x7168 in
@@ -86,13 +77,13 @@ Value ProducerBuilder::createCut(Value start, Value end, Value tiles,
   Value reach = b.select(k.isAligned, b.i32(0), kChunkBytes);
   Value hasTwoOwners = k.both(b.lessEqual(b.add(start, reach), sector),
                               b.lessEqual(b.add(sector, kSectorRows), nextEnd));
-  // Panels of a two-row segment have other columns.
+  // Panels that exceed the ring are loaded otherwise (issueLargePanel).
   Value nextRows = b.sub(nextEnd, sector);
-  Value isNextFull = b.less(
-      nextRows, b.mul(k.numBlocks, b.mul(getTwoRowTilesPerBlock(k), kLines)));
+  Value fitsNext = b.less(
+      nextRows, b.mul(k.numBlocks, b.mul(b.sub(k.usedStages, 1), kLines)));
   Value isShort =
       k.both(b.lessEqual(tiles, kFixUpTiles), b.less(b.i32(0), tiles));
-  return k.both(k.both(isShared, hasTwoOwners), k.both(isNextFull, isShort));
+  return k.both(k.both(isShared, hasTwoOwners), k.both(fitsNext, isShort));
 }
 
 /// Returns the number of tiles of a panel above which panels are interleaved.
@@ -113,7 +104,6 @@ void ProducerBuilder::divideSegment(SegmentState &state) {
                        b.bitAnd(state.outStart, kSectorRows - 1));
   Value tiles =
       b.select(b.less(b.i32(0), state.length), b.ceilDiv(extent, kLines), 0);
-  Value isTwoRow = b.less(b.mul(k.numBlocks, getTwoRowTilesPerBlock(k)), tiles);
   Value panels = b.ceilDiv(k.columns, k.getTileColumns());
   constexpr int64_t mask = kInterleavedPanels - 1;
   assert(kInterleaveTilesPerBlock <=
@@ -125,15 +115,11 @@ void ProducerBuilder::divideSegment(SegmentState &state) {
                                 b.mul(k.numBlocks, kInterleaveTilesPerBlock))),
              b.equal(b.bitAnd(k.numBlocks, mask), 0));
 
-  panels =
+  state.panels =
       b.select(isInterleaved, b.bitAnd(b.add(panels, mask), ~mask), panels);
-  Value twoRowPanels = b.ceilDiv(k.columns, k.getTileColumns() / 2);
-  state.panels = b.select(isTwoRow, twoRowPanels, panels);
-  state.tiles = b.select(isTwoRow, b.ceilDiv(extent, 2 * kLines), tiles);
-  state.shape =
-      b.bitOr(kInterleaveBits.place(
-                  b, b.select(isInterleaved, b.i32(kInterleaveLog), 0)),
-              kTwoRowBit.setIf(b, isTwoRow));
+  state.tiles = tiles;
+  state.shape = kInterleaveBits.place(
+      b, b.select(isInterleaved, b.i32(kInterleaveLog), 0));
 }
 
 //===----------------------------------------------------------------------===//
@@ -194,9 +180,7 @@ SegmentState ProducerBuilder::createNextWindow(const SegmentState &last) {
   next.previousFirst = shiftLanes(next.firstTile, last.firstTile);
   next.previousTiles = shiftLanes(next.tiles, last.tiles);
 
-  Value isCut = k.both(k.negate(kTwoRowBit.isSet(b, next.shape)),
-                       createCut(next.start, end, next.tiles, nextEnd));
-  Value cut = kCutBit.setIf(b, isCut);
+  Value cut = kCutBit.setIf(b, createCut(next.start, end, next.tiles, nextEnd));
   Value needsFixUp = kCutBit.isSet(b, shiftLanes(cut, last.shape));
   next.shape =
       b.bitOr(next.shape, b.bitOr(kFixUpBit.setIf(b, needsFixUp), cut));

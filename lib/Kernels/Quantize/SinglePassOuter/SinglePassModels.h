@@ -80,17 +80,13 @@ T countNumbers(const T &rows, const T &segments, bool jagged) {
   };
   // A segment begins up to 31 rows into its first tile, so that its panels have
   // at most length / 128 + 1.24 tiles, and less than a span more numbers.
-  // Two-row tiles are twice as tall and panels twice as many: length / 128 +
-  // 2.24, and less than two spans more. These are of more than 512 rows, of
-  // which a third more covers the rest.
-  constexpr int64_t kRows = kLines * 3 / 4;
   if (!jagged)
-    return count(kRows, 1 + kSpanTiles);
-  // A short panel has two numbers for each tile: at most length / 64 + 2.5, and
-  // two of two-row tiles length / 64 + 4.5. That is too many of long segments:
-  // those have one for each tile, and short ones as many again.
-  return minOf(count(kRows / 2, 3),
-               count(kRows, 1 + kSpanTiles + 2 * kShortTiles));
+    return count(kLines, 1 + kSpanTiles);
+  // A short panel has two numbers for each tile: at most length / 64 + 2.5.
+  // That is too many of long segments: those have one for each tile, and short
+  // ones as many again.
+  return minOf(count(kLines / 2, 3),
+               count(kLines, 1 + kSpanTiles + kShortTiles));
 }
 } // namespace single_pass_outer
 

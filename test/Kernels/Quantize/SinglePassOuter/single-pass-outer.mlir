@@ -16,7 +16,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // CHECK:       llvm.mlir.global external @[[SHARED:.*]]() {addr_space = 3 : i32, alignment = 1024 : i64}
 // CHECK-LABEL: gpu.func @quantize_single_pass_outer_0
-// CHECK-SAME:    (%[[TILE:[a-z0-9]+]]: !llvm.ptr {fp8moe_plan.tensor_map}, %[[FOLDED:[a-z0-9]+]]: !llvm.ptr {fp8moe_plan.tensor_map}, %[[BOX:[a-z0-9]+]]: !llvm.ptr {fp8moe_plan.tensor_map}, %[[SHARE:[a-z0-9]+]]: !llvm.ptr {fp8moe_plan.tensor_map}, %{{.*}}: !llvm.ptr,
+// CHECK-SAME:    (%[[TILE:[a-z0-9]+]]: !llvm.ptr {fp8moe_plan.tensor_map}, %[[BOX:[a-z0-9]+]]: !llvm.ptr {fp8moe_plan.tensor_map}, %[[SHARE:[a-z0-9]+]]: !llvm.ptr {fp8moe_plan.tensor_map}, %{{.*}}: !llvm.ptr,
 // CHECK-SAME:    known_block_size = array<i32: 512, 1, 1>
 // Signals between blocks are atomic accesses, never ordinary or volatile ones.
 // CHECK-NOT:     volatile
@@ -66,7 +66,6 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         fp8moe_kernel.tensor_prefetch %[[SHARE]][%{{.*}}, %{{.*}}]
 // CHECK:         fp8moe_kernel.arrive_expect_tx
 // CHECK:         fp8moe_kernel.tensor_load {{.*}} from %[[BOX]][%{{.*}}, %{{.*}}]
-// CHECK:         fp8moe_kernel.tensor_load {{.*}} from %[[FOLDED]][%{{.*}}, %{{.*}}]
 // CHECK:         fp8moe_kernel.tensor_load {{.*}} from %[[TILE]][%{{.*}}, %{{.*}}]
 // CHECK:         scf.for
 // CHECK:           fp8moe_kernel.tensor_load {{.*}} from %[[BOX]][%{{.*}}, %{{.*}}]
@@ -109,16 +108,13 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // ends in smaller parts.
 // CHECK:         fp8moe_kernel.set_registers increase 144
 // CHECK:         scf.while {{.*}}: (i1, i32, {{.*}}vector<2xi32>
-// 16 rows are loaded in two variants, for shared memory with two rows per 128 bytes and with one.
-// Words of the four rows above have two variants, too.
+// (16 rows of a cell; words of four rows above.)
 // CHECK-COUNT-16: llvm.load %{{.*}} {alignment = 8 : i64} : !llvm.ptr<3> -> vector<2xi32>
-// CHECK-COUNT-16: fp8moe_kernel.opaque {{.*}} : vector<2xi32>
-// CHECK-COUNT-16: llvm.load %{{.*}} {alignment = 8 : i64} : !llvm.ptr<3> -> vector<2xi32>
-// CHECK-COUNT-8: llvm.load %{{.*}} {alignment = 4 : i64} : !llvm.ptr<3> -> vector<1xi32>
+// CHECK-COUNT-4: llvm.load %{{.*}} {alignment = 4 : i64} : !llvm.ptr<3> -> vector<1xi32>
 // CHECK:         fp8moe_kernel.async_proxy_fence
 // CHECK-NOT:     scf.if
 // CHECK:         fp8moe_kernel.arrive %
-// Products also have two variants: with rows of the previous segment, and without.
+// (With rows of the segment before and without, which are kept apart.)
 // CHECK-COUNT-16: arith.mulf %{{.*}} : vector<4xbf16>
 // CHECK-COUNT-16: fp8moe_kernel.opaque {{.*}} : vector<2xi32>
 // CHECK-COUNT-16: arith.mulf %{{.*}} : vector<4xbf16>
@@ -164,13 +160,12 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-DAG:     arith.remsi %[[N]], %c8
 // CHECK-DAG:     arith.remsi %[[N]], %c4
 // CHECK-DAG:     fp8moe_plan.tensor_map %[[X]] sizes(%[[N]], %{{.*}}) strides(%[[N]]) box(64, 128) swizzle 128 promotion 128
-// CHECK-DAG:     fp8moe_plan.tensor_map %[[X]] sizes(%[[N]], %{{.*}}) strides(%[[N]]) box(32, 256) swizzle 64 promotion 128
 // CHECK-DAG:     fp8moe_plan.tensor_map %[[X]] sizes(%[[N]], %{{.*}}) strides(%[[N]]) box(64, 16) swizzle 128 promotion 128
 // CHECK-DAG:     fp8moe_plan.tensor_map %[[X]] sizes(%[[N]], %{{.*}}) strides(%[[N]]) box(256, 32) swizzle 0 promotion 128
-// Each work tile has a slot for its partial result.
-// CHECK-DAG:     %[[OF_ROWS:.*]] = arith.ceildivsi %{{.*}}, %c48
+// A slot for each number of a tile.
+// CHECK-DAG:     %[[OF_ROWS:.*]] = arith.ceildivsi %{{.*}}, %c64
 // CHECK-DAG:     %[[SHORT:.*]] = arith.addi %[[OF_ROWS]], %{{.*}}
-// CHECK-DAG:     %[[OF_LONG:.*]] = arith.ceildivsi %{{.*}}, %c96
+// CHECK-DAG:     %[[OF_LONG:.*]] = arith.ceildivsi %{{.*}}, %c128
 // CHECK-DAG:     %[[LONG:.*]] = arith.addi %[[OF_LONG]], %{{.*}}
 // CHECK-DAG:     arith.minsi %[[SHORT]], %[[LONG]]
 // CHECK:         %[[ALL:.*]] = fp8moe_plan.device_attr {{ ?}}multiprocessors
@@ -201,7 +196,6 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-LABEL: fp8moe_plan.program @weights
 // CHECK-NOT:     fp8moe_plan.aligned
 // CHECK:         fp8moe_plan.tensor_map %{{.*}} box(32, 128, 1) swizzle 128
-// CHECK:         fp8moe_plan.tensor_map %{{.*}} box(16, 256, 1) swizzle 64
 // CHECK:         %[[ALL:.*]] = fp8moe_plan.device_attr {{ ?}}multiprocessors
 // CHECK:         %[[BLOCKS:.*]] = arith.minsi %[[ALL]], %c256
 // CHECK:         fp8moe_plan.launch @{{.*}}::@quantize_single_pass_outer_0 grid(%[[BLOCKS]], {{.*}} cooperative programmatic
