@@ -189,46 +189,41 @@ def test_graph_replays(program, works):
 
 @on_a_gpu
 @pytest.mark.parametrize("more", [0, 1])
-@pytest.mark.parametrize("tiles, rows, pitch", [(12, 128, 0), (13, 256, 0), (9, 128, 1), (10, 256, 1)])
-def test_largest_units(program, tiles, rows, pitch, more):
-    """Groups with as many tiles as a block's 13 stages, one less and one more; 10 stages if columns
-    begin at any address.
-
-    The previous group ends inside a sector, which the large group writes if its 128-byte rows are
-    full.
-    """
+@pytest.mark.parametrize("tiles, pitch", [(12, 0), (13, 0), (9, 1), (10, 1)])
+def test_largest_units(program, tiles, pitch, more):
+    """As many tiles a block as the ring has stages, or one less, and one more: 13 stages, and 10 where columns begin anywhere.
+    The group before ends in the middle of a sector, which belongs to the large one where a stage of each block is left."""
     import torch
 
     blocks = torch.cuda.get_device_properties(0).multi_processor_count
     before = 1000
-    large = blocks * tiles * rows - before % 32 + more
+    large = blocks * tiles * 128 - before % 32 + more
     tokens = before + large
     work = Work(tokens + (pitch - tokens) % 16, 64, [before, large], 8)
     for _ in range(2):
         work.check(program(work.x, work.offsets))
 
 
-# Numbers of experts, tiles per panel, and panels, for a number of SMs.
-LONG_RUNS = {
-    "no relays of the last units": lambda blocks: (1, 64, 36),
+# Experts, tiles of a unit and units, for a number of multiprocessors.
+WEIGHTS = {
     "units that are not interleaved": lambda blocks: (1, 64, 33),
     "interleaved units that are not whole sets": lambda blocks: (1, 100, 33),
     "relays": lambda blocks: (1, 144, 16),
-    "relays of the last units, which have too many blocks": lambda blocks: (1, blocks // 4 * 4, 16),
-    "as many folded tiles as stages": lambda blocks: (1, 10 * blocks // 2 * 4, 2),
-    "more folded tiles than stages": lambda blocks: (1, 10 * blocks // 2 * 4 + 4, 2),
+    "relays of half of the blocks": lambda blocks: (1, blocks // 4 * 4, 16),
+    "as many tiles as stages": lambda blocks: (1, 10 * blocks, 2),
+    "more tiles than stages": lambda blocks: (1, 10 * blocks + 4, 2),
     "three experts": lambda blocks: (3, 36, 24),
 }
 
 
 @on_a_gpu
-@pytest.mark.parametrize("case", LONG_RUNS)
-def test_long_runs(compiler, case):
-    """Weights with so many tiles (of 128 x 64) that a block takes four of a panel in a row."""
+@pytest.mark.parametrize("case", WEIGHTS)
+def test_weights(compiler, case):
+    """Experts of equally many tiles (of 128 x 64)."""
     import fp8moe
     import torch
 
-    experts, tiles, units = LONG_RUNS[case](torch.cuda.get_device_properties(0).multi_processor_count)
+    experts, tiles, units = WEIGHTS[case](torch.cuda.get_device_properties(0).multi_processor_count)
     program = fp8moe.load(str(compiler.artifact(FILE, chip)), device="cuda:0").program("bf16_e4m3_pow2_weights")
     generator = torch.Generator(device="cuda").manual_seed(tiles + units)
     shape = (experts, 128 * tiles - 5, 64 * units)

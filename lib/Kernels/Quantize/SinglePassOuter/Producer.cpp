@@ -26,14 +26,9 @@ using namespace mlir::fp8moe::single_pass_outer;
 
 /// Most tiles of a block with loads in flight. The ring has more stages, for
 /// tiles that wait for scales. Loads beyond those that saturate memory only
-/// delay each other, and the magnitudes that blocks exchange. Four are better
-/// than three by up to 2%. Three are better than four where a block has more
-/// than four tiles of a panel, all of which wait for the last one (4%), for
-/// interleaved weights (1%) and small ones (2%).
-static constexpr int64_t kLoadsInFlight = 4;
-static constexpr int64_t kFewLoadsInFlight = 3;
-static constexpr int64_t kTallTilesPerBlock = 4;
-static constexpr int64_t kSmallTilesPerBlock = 14;
+/// delay each other, and the magnitudes that blocks exchange. Four are up to 2%
+/// better for short panels, and up to 4% worse for others.
+static constexpr int64_t kLoadsInFlight = 3;
 
 /// Boxes, of a tile's bytes each, that a block prefetches to L2 before it knows
 /// its tiles. Knowing them takes a round trip to memory, so first tiles arrive
@@ -213,26 +208,13 @@ PreparedTile ProducerBuilder::prepareTile(const LaneTile &tile, Value index,
       k.both(k.both(hasAbove, tile_flags::kConvert.isSet(b, flags)),
              k.negate(k.isAligned));
   Value above = TileBoxes::kLoadsAbove.place(b, k.toWord(loadsAbove));
-  Value limit = TileBoxes::kLoadsInFlight.place(b, getLoadsInFlight(tile));
-  boxes.numbers = b.bitOr(b.bitOr(range, above), limit);
+  boxes.numbers = b.bitOr(range, above);
   return prepared;
 }
 
 //===----------------------------------------------------------------------===//
 // Copies
 //===----------------------------------------------------------------------===//
-
-/// Returns the most tiles that may have loads in flight, including this one.
-Value ProducerBuilder::getLoadsInFlight(const LaneTile &tile) {
-  Value areFew = b.less(b.mul(k.numBlocks, kTallTilesPerBlock), tile.tiles);
-  if (!k.problem.jagged) {
-    Value panels = b.ceilDiv(k.columns, k.getTileColumns());
-    Value areSmall = haveAtMost(panels, tile.tiles, kSmallTilesPerBlock);
-    Value areInterleaved = b.isNonZero(kInterleaveBits.get(b, tile.bits));
-    areFew = b.bitOr(areFew, b.bitOr(areSmall, areInterleaved));
-  }
-  return b.select(areFew, b.i32(kFewLoadsInFlight), kLoadsInFlight);
-}
 
 /// Prefetches the first rows of the tensor to L2 while offsets are loading. For
 /// short groups, the first tiles of all blocks are in these rows.
@@ -293,6 +275,12 @@ void ProducerBuilder::loadBoxes(const TileBoxes &boxes, Value stage) {
       });
 }
 
+/// Waits until only kLoadsInFlight - 1 tiles before `position` are on their
+/// way.
+void ProducerBuilder::waitForLoads(RingPosition position) {
+  k.ring.createWaitFull(k.ring.getBefore(position, b.i32(kLoadsInFlight)));
+}
+
 /// Loads a tile, whose values are those of the lane with `isIssuer`. Runs
 /// `publish` once a stage is free, before the load.
 RingPosition ProducerBuilder::issue(const PreparedTile &tile, Value isIssuer,
@@ -301,10 +289,8 @@ RingPosition ProducerBuilder::issue(const PreparedTile &tile, Value isIssuer,
   KernelBuilder::Step step(b, "issue_tile");
   k.ring.createWaitEmpty(position);
   // Rows beside tiles are loads that this does not count.
-  if (!k.tile.hasRows()) {
-    Value limit = TileBoxes::kLoadsInFlight.get(b, tile.boxes.numbers);
-    k.ring.createWaitFull(k.ring.getBefore(position, limit));
-  }
+  if (!k.tile.hasRows())
+    waitForLoads(position);
   b.createIf(isIssuer, [&] {
     k.advanceTiles(tile.progress);
     if (publish)
@@ -345,8 +331,7 @@ RingPosition ProducerBuilder::issueLargePanel(const LaneTile &tile,
         // come in another order by a whole round of the ring, a convert team
         // could take one for that of the round before: a phase is a parity.
         if (k.tile.hasRows())
-          k.ring.createWaitFull(
-              k.ring.getBefore(position, b.i32(kFewLoadsInFlight)));
+          waitForLoads(position);
         return issue(prepareTile(tile, index, flags), k.isFirstLane, position,
                      /*publish=*/nullptr)
             .pack();

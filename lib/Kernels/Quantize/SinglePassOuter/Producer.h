@@ -103,9 +103,8 @@ struct TileBoxes {
   /// The fields below, in one word.
   Value numbers;
   /// The first box, the number of boxes, and whether one more box loads the
-  /// rows above. Then the most tiles in flight, including this one.
-  static constexpr BitField kFirst{0, 4}, kCount{4, 4}, kLoadsAbove{8, 4},
-      kLoadsInFlight{12, 20};
+  /// rows above.
+  static constexpr BitField kFirst{0, 4}, kCount{4, 4}, kLoadsAbove{8};
 
   static constexpr auto members() {
     using T = TileBoxes;
@@ -147,13 +146,6 @@ private:
   SegmentState findLikeSegment(Value tileNumber, const SegmentState &like);
   Value createEndAfter(Value segment, Value end);
   Value createCut(Value start, Value end, Value tiles, Value nextEnd);
-  Value getInterleaveTiles(Value panels, Value tiles);
-  /// Whether uniform segments of `panels` panels have at most `tilesPerBlock`
-  /// tiles a block.
-  Value haveAtMost(Value panels, Value tiles, int64_t tilesPerBlock) {
-    return b.lessEqual(b.mul(k.segments, b.mul(panels, tiles)),
-                       b.mul(k.numBlocks, tilesPerBlock));
-  }
   /// Whether each tile of a panel of `tiles` tiles is a span by itself.
   Value haveTilesAsSpans(Value tiles) {
     return k.problem.jagged ? b.lessEqual(tiles, kShortTiles) : b.i1(false);
@@ -190,7 +182,7 @@ private:
   RingPosition issueLargePanel(const LaneTile &tile, RingPosition position);
   RingPosition issue(const PreparedTile &tile, Value isIssuer,
                      RingPosition position, function_ref<void()> publish);
-  Value getLoadsInFlight(const LaneTile &tile);
+  void waitForLoads(RingPosition position);
   void prefetchFirstRows();
   void prefetchShare(const LaneTile &tile, const TileBoxes &boxes);
   void loadBoxes(const TileBoxes &boxes, Value stage);

@@ -20,17 +20,11 @@ using namespace mlir::fp8moe;
 using namespace mlir::fp8moe::single_pass_outer;
 
 /// Panels of more tiles than these, of which four together have at most
-/// kInterleaveTilesPerBlock a block, are interleaved: shorter ones are read
-/// next to their neighbours anyway. Jagged ones gain from 12 on (32768x7168 in
-/// 8 groups 84% -> 86% of a copy), and so do segments that are all alike and
-/// few (4 of 5120x8192 93% -> 95%), if no set of four has less. Blocks do not
-/// stay side by side for long: more of these lose below 96 (16 of them 96% ->
-/// 91%, 64 of 2048x7168 98% -> 90%), and so do tiles beside rows.
-static constexpr int64_t kInterleaveTiles = 12;
-static constexpr int64_t kInterleaveWholeTiles = 96;
+/// kInterleaveTilesPerBlock a block, are interleaved. Shorter ones are read
+/// next to their neighbours anyway, and blocks do not stay side by side for
+/// long: 64 experts of 2048x7168 fall from 98% to 90% of a copy.
+static constexpr int64_t kInterleaveTiles = 96;
 static constexpr int64_t kInterleaveTilesPerBlock = 6;
-/// Uniform segments are few if they have at most so many tiles a block in all.
-static constexpr int64_t kFewTilesPerBlock = 256;
 
 /// Most tiles of a panel whose scales a fix-up collects again. In a fix-up, the
 /// second of two segments writes the sector that both share, with the scales of
@@ -86,17 +80,6 @@ Value ProducerBuilder::createCut(Value start, Value end, Value tiles,
   return k.both(k.both(isShared, hasTwoOwners), k.both(fitsNext, isShort));
 }
 
-/// Returns the number of tiles of a panel above which panels are interleaved.
-Value ProducerBuilder::getInterleaveTiles(Value panels, Value tiles) {
-  if (k.problem.jagged)
-    return b.i32(k.tile.hasRows() ? kInterleaveWholeTiles : kInterleaveTiles);
-  // The blocks that a panel goes to are always the same, also those of none.
-  Value areSets = b.equal(b.bitAnd(panels, kInterleavedPanels - 1), 0);
-  Value areFew = haveAtMost(panels, tiles, kFewTilesPerBlock);
-  return b.select(k.both(areSets, areFew), b.i32(kInterleaveTiles),
-                  kInterleaveWholeTiles);
-}
-
 /// Computes a segment's tiles, panels and shape from its length and its first
 /// output row. Flags that depend on its neighbours are not set.
 void ProducerBuilder::divideSegment(SegmentState &state) {
@@ -110,7 +93,7 @@ void ProducerBuilder::divideSegment(SegmentState &state) {
              getStagesWithRowsAbove(k.tile) + k.tile.getTilesInTeams() &&
          "a block has all of its tiles of a set before the scales of one");
   Value isInterleaved =
-      k.both(k.both(b.less(getInterleaveTiles(panels, tiles), tiles),
+      k.both(k.both(b.less(b.i32(kInterleaveTiles), tiles),
                     b.lessEqual(b.shiftLeft(tiles, kInterleaveLog),
                                 b.mul(k.numBlocks, kInterleaveTilesPerBlock))),
              b.equal(b.bitAnd(k.numBlocks, mask), 0));
