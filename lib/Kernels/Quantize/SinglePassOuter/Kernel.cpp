@@ -191,10 +191,6 @@ TileRecord SinglePassOuterKernel::loadTileRecord(Value stage) {
 // Panels
 //===----------------------------------------------------------------------===//
 
-/// The bit fields of a word of a panel's record.
-static constexpr BitField kInterleave{0, 2};
-static constexpr BitField kContributor{2, 30};
-
 Value SinglePassOuterKernel::getPanelRecord(Value panel) {
   return getShared(SharedMemory(tile).panelRecords, getPanelSlot(panel),
                    kRecordBytes);
@@ -226,41 +222,24 @@ Value SinglePassOuterKernel::getPanelScales(Value panel) {
 
 void SinglePassOuterKernel::publishPanel(Value panel,
                                          const PanelRecord &record) {
-  Value pointer = getPanelRecord(panel);
-  storeRecord(
-      b, pointer,
-      {record.slot, record.contributors, record.segment, record.column});
-  Value flags = b.bitOr(kInterleave.place(b, record.interleave),
-                        kContributor.place(b, record.contributor));
-  storeRecord(b, b.offsetBytes(pointer, kVectorBytes),
-              {flags, record.hasFixUp, record.previousSlot,
-               record.previousContributors});
+  storeRecord(b, getPanelRecord(panel),
+              toValues(record, PanelRecord::members()));
   signal(PanelEvent::Published, panel);
 }
 
 void SinglePassOuterKernel::publishEndPanel(Value panel) {
-  b.storeWord(b.i32(-1), b.offsetBytes(getPanelRecord(panel), kWordBytes));
+  b.storeWord(b.i32(-1), getPanelRecord(panel));
   signal(PanelEvent::Published, panel);
 }
 
 Value SinglePassOuterKernel::isEndPanel(Value panel) {
-  Value contributors =
-      b.loadWord(b.offsetBytes(getPanelRecord(panel), kWordBytes));
-  return b.less(contributors, 0);
+  return b.less(b.loadWord(getPanelRecord(panel)), 0);
 }
 
 PanelRecord SinglePassOuterKernel::loadPanelRecord(Value panel) {
   KernelBuilder::Step step(b, "load_panel_record");
-  SmallVector<Value> words = loadRecord(b, getPanelRecord(panel));
-  return {/*slot=*/words[0],
-          /*interleave=*/kInterleave.get(b, words[4]),
-          /*contributors=*/words[1],
-          /*segment=*/words[2],
-          /*column=*/words[3],
-          /*contributor=*/kContributor.get(b, words[4]),
-          /*hasFixUp=*/words[5],
-          /*previousSlot=*/words[6],
-          /*previousContributors=*/words[7]};
+  return fromValues(PanelRecord::members(),
+                    loadRecord(b, getPanelRecord(panel)));
 }
 
 Value SinglePassOuterKernel::getFixUpScales(Value panel) {

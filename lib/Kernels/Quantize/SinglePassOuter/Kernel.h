@@ -140,9 +140,17 @@ struct PanelRecord {
   /// Index of this block among the contributors. The first one writes the
   /// scales.
   Value contributor;
-  /// 1 when the block's first tile also has rows of the previous segment. The
-  /// first partial slot, and the contributors, of that segment's panel.
-  Value hasFixUp, previousSlot, previousContributors;
+  /// The first partial slot, and the contributors, of the previous segment's
+  /// panel. Without contributors the block has no rows of that segment.
+  Value previousSlot, previousContributors;
+
+  static constexpr auto members() {
+    using P = PanelRecord;
+    return std::array{&P::contributors, &P::slot,
+                      &P::interleave,   &P::segment,
+                      &P::column,       &P::contributor,
+                      &P::previousSlot, &P::previousContributors};
+  }
 };
 
 /// Events of a panel, each with an mbarrier. Published: its record can be read.

@@ -10,7 +10,6 @@
 #include "Kernels/Program/ClearedWorkspace.h"
 #include "Kernels/Quantize/QuantizeLaunch.h"
 #include "Kernels/Quantize/SinglePassOuter/Kernel.h"
-#include "Kernels/Quantize/SinglePassOuter/SinglePassModels.h"
 #include "fp8moe/Target/NVIDIA.h"
 
 using namespace mlir;

@@ -140,10 +140,11 @@ PanelRecord ProducerBuilder::preparePanel(const LaneTile &tile) {
   record.segment = tile.segment;
   record.column = b.mul(tile.columnBlock, k.getTileColumns());
   record.contributor = tile.contributor;
-  record.hasFixUp =
-      k.toWord(k.both(kFixUpBit.isSet(b, tile.bits), b.equal(tile.index, 0)));
   record.previousSlot = tile.previousSlot;
-  record.previousContributors = tile.previousContributors;
+  Value hasFixUp =
+      k.both(kFixUpBit.isSet(b, tile.bits), b.equal(tile.index, 0));
+  record.previousContributors =
+      b.select(hasFixUp, tile.previousContributors, 0);
   return record;
 }
 

@@ -206,12 +206,12 @@ SmallVector<Value> ScaleBuilder::createScales(Value chunk) {
 void ScaleBuilder::handle(Value panel, const PanelRecord &record) {
   // The previous segment has usually posted already: its words are read
   // meanwhile.
-  Value needsFixUp = b.isNonZero(record.hasFixUp);
+  Value needsFixUp = b.isNonZero(record.previousContributors);
   Reads fixUpReads;
   if (k.haveFixUps())
-    fixUpReads = beginReads(
-        getPointer(record.previousSlot), getDistance(/*interleave=*/b.i32(0)),
-        b.select(needsFixUp, record.previousContributors, b.i32(0)));
+    fixUpReads = beginReads(getPointer(record.previousSlot),
+                            getDistance(/*interleave=*/b.i32(0)),
+                            record.previousContributors);
   k.wait(PanelEvent::Posted, panel);
   SmallVector<Value> scales = createScales(collect(record));
   int64_t perWord = scales.size();

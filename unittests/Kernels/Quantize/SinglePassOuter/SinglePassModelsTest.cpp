@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/Quantize/SinglePassOuter/SinglePassModels.h"
+#include "Kernels/Quantize/SinglePassOuter/SinglePassOuterTiles.h"
 
 #include "Model/HostSizes.h"
 #include "llvm/ADT/STLExtras.h"
