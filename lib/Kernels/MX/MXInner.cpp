@@ -90,9 +90,7 @@ void InnerBuilder::quantizeTile(const MXTile &tile) {
 
   SmallVector<Value> magnitudes;
   for (int64_t i : llvm::seq(kLines)) {
-    Value largest = b.zeroWords();
-    for (Value chunk : getLine(chunks, i))
-      largest = kernel.math.createAbsMax(largest, chunk);
+    Value largest = kernel.math.createAbsMax(b.zeroWords(), getLine(chunks, i));
     Value magnitude = kernel.math.createLargest(largest);
     magnitudes.push_back(b.maxU(magnitude, b.shuffleXor(magnitude, 1)));
   }

@@ -73,7 +73,9 @@ private:
   SmallVector<Value> maskBlock(const MXTile &tile, ArrayRef<Value> words);
   Value loadElements(const MXTile &tile, Value chunk);
   SmallVector<Value> packBlock(ArrayRef<Value> words);
-  Value getLargest(ArrayRef<Value> chunks);
+  Value getLargest(ArrayRef<Value> chunks) {
+    return kernel.math.createAbsMax(b.zeroWords(), chunks);
+  }
   SmallVector<Value> getMagnitudes(Value largest);
   SmallVector<Value> putScales(const MXTile &tile, ArrayRef<Value> magnitudes);
   SmallVector<Value> getFactors(ArrayRef<Value> multipliers);
@@ -185,13 +187,6 @@ SmallVector<Value> OuterBuilder::packBlock(ArrayRef<Value> words) {
   for (int64_t i : llvm::seq(kChunks))
     chunks.push_back(b.packWords(words.slice(i * kPositions, kPositions)));
   return chunks;
-}
-
-Value OuterBuilder::getLargest(ArrayRef<Value> chunks) {
-  Value largest = b.zeroWords();
-  for (Value chunk : chunks)
-    largest = kernel.math.createAbsMax(largest, chunk);
-  return largest;
 }
 
 /// The largest of each line, of which a chunk has several positions.

@@ -7,10 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Kernels/Program/LowerChoice.h"
-#include "Kernels/Program/ProgramLowering.h"
-#include "Kernels/Quantize/QuantizeInstance.h"
-
-#include "Kernels/Quantize/QuantizeSizes.h"
+#include "Kernels/Quantize/QuantizeLaunch.h"
 #include "Kernels/Rows/LowerRows.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEOps.h"
 #include "fp8moe/Dialect/FP8MoE/IR/LayoutAlgebra.h"

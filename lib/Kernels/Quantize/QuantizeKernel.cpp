@@ -139,10 +139,9 @@ Value QuantizeKernel::createSliceMagnitude(const Plane &input, Value column,
   KernelBuilder::Step step(b, "slice_magnitude");
   Value accumulator = forEachSliceChunk(
       rows, team, b.zeroWords(), [&](Value first, Value largest) {
-        for (Value chunk : loadChunks(
-                 b, input, first, getInputChunks(kOutputChunk), column, rows))
-          largest = math.createAbsMax(largest, chunk);
-        return largest;
+        return math.createAbsMax(
+            largest, loadChunks(b, input, first, getInputChunks(kOutputChunk),
+                                column, rows));
       });
   return math.createLargest(accumulator);
 }
@@ -159,12 +158,10 @@ void QuantizeKernel::createSliceQuantize(const Plane &input,
   KernelBuilder::Step step(b, "quantize_slice");
   SmallVector<Value> scales(kOutputChunk, scale);
   forEachSliceChunk(rows, team, {}, [&](Value first) {
-    SmallVector<Value> values;
-    for (Value chunk : loadChunks(b, input, first, getInputChunks(kOutputChunk),
-                                  column, rows))
-      llvm::append_range(values, math.unpackValues(chunk));
-    storeChunk(b, output, first, column,
-               b.packWords(math.createQuantizeOwn(values, scales)), rows);
+    SmallVector<Value> chunks =
+        loadChunks(b, input, first, getInputChunks(kOutputChunk), column, rows);
+    storeChunk(b, output, first, column, math.quantizeChunks(chunks, scales),
+               rows);
   });
 }
 

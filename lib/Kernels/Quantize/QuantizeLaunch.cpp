@@ -12,14 +12,10 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-void fp8moe::launchGeneral(
-    const QuantizeInstance &instance, StringRef name, int64_t threads,
-    GeneralSchedule schedule,
-    function_ref<HostSize(const HostSize &, const HostSize &)> countWorkTiles,
-    Value when, ProgramLowering &lowering) {
-  QuantizeLaunch launch(instance, instance.operands, lowering);
-  ImplicitLocOpBuilder &b = launch.b;
-  const AxisQuantizeProblem &problem = launch.problem;
+void QuantizeLaunch::launchGeneral(const QuantizeInstance &instance,
+                                   StringRef name, int64_t threads,
+                                   const HostSize &workTiles,
+                                   GeneralSchedule schedule, Value when) {
   KernelLaunch kernel{name,
                       {TypeAttr::get(problem.inputType),
                        TypeAttr::get(problem.fp8Type), instance.tile},
@@ -27,14 +23,12 @@ void fp8moe::launchGeneral(
                        problem.outputPadding, problem.inputAlignment,
                        problem.outputAlignment},
                       threads,
-                      {launch.buffers.input},
-                      listSizes(launch.sizes)};
-  for (Value pointer : {launch.buffers.offsets, launch.buffers.output})
+                      {buffers.input},
+                      listSizes(sizes)};
+  for (Value pointer : {buffers.offsets, buffers.output})
     if (pointer)
       kernel.buffers.push_back(pointer);
-  kernel.buffers.push_back(launch.buffers.scales);
-  HostSize workTiles = countWorkTiles(HostSize(b, launch.sizes.segments),
-                                      HostSize(b, launch.sizes.parallel));
+  kernel.buffers.push_back(buffers.scales);
   lowering.launchKernel(
       b.getLoc(), kernel, workTiles.getSize(b),
       [&](KernelBuilder &builder) {
@@ -42,5 +36,5 @@ void fp8moe::launchGeneral(
         QuantizeKernel kernel(builder, problem, pointer, size);
         schedule(kernel);
       },
-      launch.both(when, instance.isNeeded));
+      both(when, instance.isNeeded));
 }

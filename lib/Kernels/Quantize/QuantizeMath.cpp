@@ -41,11 +41,14 @@ Value QuantizeMath::createMax(Value lhs, Value rhs) {
   return bitcast(lhs.getType(), maximum);
 }
 
-Value QuantizeMath::createAbsMax(Value accumulator, Value chunk) {
-  KernelBuilder::Step step(b, "abs_max");
-  Value mask =
-      splat(b, inputType.isF32() ? f32::kMagnitudeMask : kBF16Magnitudes);
-  return createMax(accumulator, arith::AndIOp::create(b, chunk, mask));
+Value QuantizeMath::createAbsMax(Value accumulator, ValueRange chunks) {
+  for (Value chunk : chunks) {
+    KernelBuilder::Step step(b, "abs_max");
+    Value mask =
+        splat(b, inputType.isF32() ? f32::kMagnitudeMask : kBF16Magnitudes);
+    accumulator = createMax(accumulator, arith::AndIOp::create(b, chunk, mask));
+  }
+  return accumulator;
 }
 
 Value QuantizeMath::createLargest(Value chunk) {
@@ -70,11 +73,18 @@ SmallVector<Value> QuantizeMath::unpackWord(Value word) {
   return {b.widenLowBF16(word), b.widenHighBF16(word)};
 }
 
-SmallVector<Value> QuantizeMath::unpackValues(Value chunk) {
-  KernelBuilder::Step step(b, "unpack_values");
-  return llvm::map_to_vector(unpackMagnitudes(chunk), [&](Value bits) {
-    return b.bitcast(b.getF32Type(), bits);
-  });
+SmallVector<Value> QuantizeMath::unpackValues(ValueRange chunks) {
+  SmallVector<Value> values;
+  for (Value chunk : chunks) {
+    KernelBuilder::Step step(b, "unpack_values");
+    for (Value bits : unpackMagnitudes(chunk))
+      values.push_back(b.bitcast(b.getF32Type(), bits));
+  }
+  return values;
+}
+
+Value QuantizeMath::quantizeChunks(ValueRange chunks, ArrayRef<Value> scales) {
+  return b.packWords(createQuantizeOwn(unpackValues(chunks), scales));
 }
 
 /// (Q3): the power of two below `largest` / amax in integers. With F for the

@@ -26,11 +26,11 @@ public:
     return inputType.getIntOrFloatBitWidth() / 8;
   }
 
-  /// (Q1): returns max(|x|, accumulator) for each element x of a chunk. The
+  /// (Q1): returns max(|x|, accumulator) for each element x of chunks. The
   /// accumulator has the layout of a chunk and starts at zero. Magnitudes are
   /// compared as unsigned integers: |x| of a NaN is larger than infinity, so a
   /// NaN anywhere wins (Q7).
-  Value createAbsMax(Value accumulator, Value chunk);
+  Value createAbsMax(Value accumulator, ValueRange chunks);
   /// Returns the elementwise maximum of magnitudes in words or vectors of
   /// words.
   Value createMax(Value lhs, Value rhs);
@@ -39,8 +39,8 @@ public:
   Value createLargest(Value chunk);
   SmallVector<Value> unpackMagnitudes(Value chunk);
   SmallVector<Value> unpackWord(Value word);
-  /// Returns the f32 value of each element of a chunk, which is exact.
-  SmallVector<Value> unpackValues(Value chunk);
+  /// Returns the f32 value of each element of chunks, which is exact.
+  SmallVector<Value> unpackValues(ValueRange chunks);
 
   /// (Q2), (Q3): returns the scale (f32) of a slice whose largest magnitude has
   /// these f32 bits. The slice is multiplied by it to quantize (Q5).
@@ -57,6 +57,10 @@ public:
                           powerOfTwo ? kernel::FP8Products::OfOwnPowerOfTwo
                                      : kernel::FP8Products::OfOwnScale);
   }
+
+  /// Returns createQuantizeOwn of the elements of chunks as one vector of
+  /// words.
+  Value quantizeChunks(ValueRange chunks, ArrayRef<Value> scales);
 
   /// Whether pairs of bf16 are scaled at once. A bf16 times a power of two is a
   /// bf16, or so small that FP8 rounds it to zero.

@@ -8,7 +8,7 @@
 
 #include "Kernels/Program/LowerChoice.h"
 
-#include "Kernels/Quantize/QuantizeInstance.h"
+#include "Kernels/Quantize/QuantizeLaunch.h"
 #include "ProgramFixture.h"
 
 using namespace mlir;

@@ -321,19 +321,15 @@ void RegisterResidentBuilder::quantizeHeld(IndexRange rows) {
   for (int64_t i : llvm::seq(tile.getChunks()))
     held.push_back(loadHeld(first, pointer, i, chunks));
 
-  auto enlarge = [&](Value largest, ArrayRef<Value> chunk) {
-    for (Value words : chunk)
-      largest = kernel.math.createAbsMax(largest, words);
-    return largest;
-  };
-  Value largest = enlarge(b.zeroWords(), edgeWords);
+  Value largest = kernel.math.createAbsMax(b.zeroWords(), edgeWords);
   for (ArrayRef<Value> chunk : held)
-    largest = enlarge(largest, chunk);
+    largest = kernel.math.createAbsMax(largest, chunk);
   if (mayHaveLaterChunks())
     largest = b.createRareFor(
         b.add(first, getHeldRows()), chunks.high, getStep(), largest,
         [&](Value row, Value largest) {
-          return enlarge(largest, loadChunk(getInputPointer(placeChunk(row))));
+          return kernel.math.createAbsMax(
+              largest, loadChunk(getInputPointer(placeChunk(row))));
         });
 
   SmallVector<Value> scales(kOutputChunk,
@@ -463,11 +459,8 @@ SmallVector<Value> RegisterResidentBuilder::loadChunk(Value pointer) {
 
 void RegisterResidentBuilder::storeChunk(Value row, ArrayRef<Value> chunk,
                                          ArrayRef<Value> scales) {
-  SmallVector<Value> values;
-  for (Value words : chunk)
-    llvm::append_range(values, kernel.math.unpackValues(words));
-  b.store(b.packWords(kernel.math.createQuantizeOwn(values, scales)),
-          getOutputPointer(row), getAlignment(/*elementBytes=*/1));
+  b.store(kernel.math.quantizeChunks(chunk, scales), getOutputPointer(row),
+          getAlignment(/*elementBytes=*/1));
 }
 
 //===----------------------------------------------------------------------===//
@@ -576,17 +569,15 @@ FailureOr<Value> launchRegisterResident(const KernelInstance &instance,
                                         Value when, ProgramLowering &lowering) {
   const auto &quantize = cast<QuantizeInstance>(instance);
   auto tile = cast<RegisterResidentTileAttr>(instance.tile);
-  launchGeneral(
-      quantize, "quantize_register_resident", tile.getThreads(),
-      [&](QuantizeKernel &kernel) {
-        kernel.b.requestResidentBlocks(tile.getBlocks());
-        RegisterResidentBuilder(kernel, tile).build();
-      },
-      [&](const HostSize &segments, const HostSize &columns) {
-        return register_resident::countWorkTiles(
-            tile, segments, columns, quantize.operands.problem.jagged);
-      },
-      when, lowering);
+  QuantizeLaunch launch(quantize, quantize.operands, lowering);
+  HostSize workTiles = register_resident::countWorkTiles(
+      tile, launch.getSegments(), launch.getColumns(), launch.problem.jagged);
+  auto build = [&](QuantizeKernel &kernel) {
+    kernel.b.requestResidentBlocks(tile.getBlocks());
+    RegisterResidentBuilder(kernel, tile).build();
+  };
+  launch.launchGeneral(quantize, "quantize_register_resident",
+                       tile.getThreads(), workTiles, build, when);
   return Value();
 }
 } // namespace mlir::fp8moe

@@ -375,9 +375,8 @@ SmallVector<Value> RescaledColumnsBuilder::loadInput(const Tile &tile,
 
 Value RescaledColumnsBuilder::quantize(const Tile &tile, Value line,
                                        Value inInput, Value column) {
-  SmallVector<Value> values;
-  for (Value words : loadInput(tile, line, inInput, column))
-    llvm::append_range(values, columns.math.unpackValues(words));
+  SmallVector<Value> values =
+      columns.math.unpackValues(loadInput(tile, line, inInput, column));
   return b.packWords(columns.math.createQuantizeOwn(
       values, loadSharedScales(b, scaleMemory, column, kOutputChunk)));
 }

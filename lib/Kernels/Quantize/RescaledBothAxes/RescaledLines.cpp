@@ -201,11 +201,9 @@ void RescaledLinesBuilder::storeLine(const Plane &output, Value line,
   size_t perChunk = chunks.size() / tile.getChunks();
   SmallVector<Value> scales(kOutputChunk, scale);
   for (int64_t i : llvm::seq(tile.getChunks())) {
-    SmallVector<Value> values;
-    for (Value words : chunks.slice(i * perChunk, perChunk))
-      llvm::append_range(values, math.unpackValues(words));
-    storeChunk(b, output, getChunkColumn(i), line,
-               b.packWords(math.createQuantizeOwn(values, scales)),
+    Value words =
+        math.quantizeChunks(chunks.slice(i * perChunk, perChunk), scales);
+    storeChunk(b, output, getChunkColumn(i), line, words,
                {b.i64(0), getNumColumns()});
   }
 }

@@ -53,24 +53,23 @@ namespace mlir::fp8moe {
 FailureOr<Value> launchTwoPass(const KernelInstance &instance, Value when,
                                ProgramLowering &lowering) {
   const auto &quantize = cast<QuantizeInstance>(instance);
-  const AxisQuantizeProblem &problem = quantize.operands.problem;
+  QuantizeLaunch launch(quantize, quantize.operands, lowering);
   auto tile = cast<TwoPassTileAttr>(instance.tile);
   QuantizeKind kind = quantize.kind;
-  StringRef prefix = problem.scalesOnly ? "scale_" : "quantize_two_pass_";
-  launchGeneral(
-      quantize, (prefix + stringifyQuantizeKind(kind)).str(), tile.getThreads(),
-      [&](QuantizeKernel &kernel) {
-        if (kind == QuantizeKind::Inner)
-          buildTwoPassInner(kernel, tile);
-        else
-          buildTwoPassOuter(kernel, tile, kind);
-      },
-      [&](const HostSize &segments, const HostSize &columns) {
-        // Rows of no group have no scales.
-        return two_pass::countWorkTiles(tile, kind, segments, columns,
-                                        problem.jagged && !problem.scalesOnly);
-      },
-      when, lowering);
+  bool scalesOnly = launch.problem.scalesOnly;
+  StringRef prefix = scalesOnly ? "scale_" : "quantize_two_pass_";
+  // Rows of no group have no scales.
+  HostSize workTiles = two_pass::countWorkTiles(
+      tile, kind, launch.getSegments(), launch.getColumns(),
+      launch.problem.jagged && !scalesOnly);
+  auto build = [&](QuantizeKernel &kernel) {
+    if (kind == QuantizeKind::Inner)
+      buildTwoPassInner(kernel, tile);
+    else
+      buildTwoPassOuter(kernel, tile, kind);
+  };
+  launch.launchGeneral(quantize, (prefix + stringifyQuantizeKind(kind)).str(),
+                       tile.getThreads(), workTiles, build, when);
   return Value();
 }
 } // namespace mlir::fp8moe

@@ -331,12 +331,9 @@ void TwoPassOuterBuilder::quantizeOuter() {
   Value end = b.select(hasColumns, segment.rows.high, 0);
   b.createFor(b.add(segment.rows.low, getRowSlot()), end, getRowSlots(),
               [&](Value row) {
-                SmallVector<Value> values;
-                for (Value chunk :
-                     loadChunks(b, input, column, chunks, row, getColumns()))
-                  llvm::append_range(values, kernel.math.unpackValues(chunk));
-                Value words =
-                    b.packWords(kernel.math.createQuantizeOwn(values, scales));
+                Value words = kernel.math.quantizeChunks(
+                    loadChunks(b, input, column, chunks, row, getColumns()),
+                    scales);
                 storeChunk(b, output, column, row, words, getColumns());
               });
 }
@@ -480,10 +477,7 @@ SmallVector<Value> TwoPassOuterBuilder::loadTile(const TransposedStep &at,
 
 SmallVector<Value> TwoPassOuterBuilder::quantizeTile(ArrayRef<Value> chunks,
                                                      ArrayRef<Value> scales) {
-  SmallVector<Value> values;
-  for (Value chunk : chunks)
-    llvm::append_range(values, kernel.math.unpackValues(chunk));
-
+  SmallVector<Value> values = kernel.math.unpackValues(chunks);
   // Word i holds element i of each of the kTilePack vectors.
   SmallVector<Value> packed, packedScales;
   for (int64_t i : llvm::seq(kTileVector))
