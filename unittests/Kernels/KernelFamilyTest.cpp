@@ -139,16 +139,22 @@ TEST_F(KernelFamilyTest, CandidatesAreThoseOfTheModels) {
   }
 }
 
-TEST_F(KernelFamilyTest, BothAxesAreOneWork) {
+TEST_F(KernelFamilyTest, OneKernelTakesBothAxes) {
   QuantizeWork columns = jagged(/*fromRows=*/false), rows;
   rows.context = &context;
   rows.rows = columns.columns;
   rows.columns = columns.rows;
   rows.inputColumnStride = rows.outputColumnStride = columns.columns;
-  BothAxesWork work({columns, rows});
-  EXPECT_EQ(rankFamilies(work, "sm_90a"), Names{"single_pass_both_axes"});
-  EXPECT_EQ(rankFamilies(work, "gfx942"), Names{});
-  EXPECT_EQ(rankFamilies(work, "sm_100a"), Names{});
+  auto getNames = [&](StringRef chip) {
+    Names names;
+    for (const BothAxesAlternative &entry :
+         getBothAxesAlternatives({columns, rows}, getTarget(chip)))
+      names.push_back(findKernelFamily(entry.tile.tile)->getName().str());
+    return names;
+  };
+  EXPECT_EQ(getNames("sm_90a"), Names{"single_pass_both_axes"});
+  EXPECT_EQ(getNames("gfx942"), Names{});
+  EXPECT_EQ(getNames("sm_100a"), Names{});
 }
 
 TEST_F(KernelFamilyTest, EveryGPUHasGeneralFamiliesForQuantizations) {

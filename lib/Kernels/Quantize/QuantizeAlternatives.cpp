@@ -64,15 +64,6 @@ QuantizeWork fp8moe::withTypicalGroups(const QuantizeWork &known,
   return typical;
 }
 
-Cost fp8moe::estimateTypical(const QuantizeWork &known,
-                             const QuantizeWork &typical,
-                             const TargetInfo &target) {
-  Tiles tiles;
-  for (const AxisQuantizeFamily *family : getAxisQuantizeFamilies())
-    family->addTiles(known, typical, target, tiles);
-  return chooseQuantizeTile(tiles).cost;
-}
-
 namespace {
 /// A division of the first lengths into ranges: its total loss, the index where
 /// its last range begins, and the tile of that range.
@@ -152,24 +143,17 @@ fp8moe::getQuantizeAlternatives(const QuantizeWork &work,
   bool isInner = getQuantizeKind(work) == QuantizeKind::Inner;
   bool isKnown = !ShapedType::isDynamic(getMeanLength(work));
   if (!isInner || isKnown) {
-    Tiles tiles = rankQuantizeTiles(work, target);
-    if (areGeneral)
-      llvm::erase_if(tiles, [](const QuantizeTileCost &entry) {
-        return !findKernelFamily(entry.tile)->isGeneral();
-      });
+    Tiles tiles =
+        rankQuantizeTiles(work, withNominalSizes(work), target, areGeneral);
     return {AlternativeAttr::get(work.context, chooseQuantizeTile(tiles).tile,
                                  RangeAttr(), /*wave=*/0)};
   }
   QuantizeWork nominal = withNominalSizes(work);
   // Others take no slices that are contiguous on both sides.
-  SmallVector<Tiles> tiles;
-  for (int64_t length : kLengths) {
-    QuantizeWork typical = withTypicalLength(nominal, length);
-    Tiles &all = tiles.emplace_back();
-    for (const AxisQuantizeFamily *family : getAxisQuantizeFamilies())
-      if (family->isGeneral())
-        family->addTiles(work, typical, target, all);
-  }
+  SmallVector<Tiles> tiles = llvm::map_to_vector(kLengths, [&](int64_t length) {
+    return rankQuantizeTiles(work, withTypicalLength(nominal, length), target,
+                             /*areGeneral=*/true);
+  });
   SmallVector<TileAttrInterface> chosen;
   for (auto [length, number] : llvm::enumerate(chooseTiles(tiles)))
     chosen.push_back(tiles[length][number].tile);

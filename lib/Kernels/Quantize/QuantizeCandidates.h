@@ -40,10 +40,12 @@ ArrayRef<int64_t> getTypicalLengths();
 QuantizeWork withTypicalGroups(const QuantizeWork &known, QuantizeWork nominal,
                                int64_t limit);
 
-/// Returns the least cost among kernels legal for `known`, with the sizes of
-/// `typical`.
-Cost estimateTypical(const QuantizeWork &known, const QuantizeWork &typical,
-                     const TargetInfo &target);
+/// Returns the tiles that are legal for `known`, of general kernels only if
+/// `areGeneral`. Their costs are those of `nominal` sizes.
+SmallVector<QuantizeTileCost> rankQuantizeTiles(const QuantizeWork &known,
+                                                const QuantizeWork &nominal,
+                                                const TargetInfo &target,
+                                                bool areGeneral = false);
 
 /// Returns the sizes and strides of `work` as types know them, and 0 for
 /// others.

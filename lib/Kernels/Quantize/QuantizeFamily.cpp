@@ -14,18 +14,6 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-KernelCandidate
-QuantizeFamily::getCandidate(QuantizeKind kind,
-                             const QuantizeTileCost &tile) const {
-  bool isTraffic = tile.trafficTime >= tile.latencyTime;
-  std::string reason = llvm::formatv(
-      "{0}: {1}, {2}, {3} {4} in {5} {6}", stringifyQuantizeKind(kind),
-      isTraffic ? "bound by bandwidth" : "bound by latency",
-      describeReads(tile), tile.workTiles, getWorkTileName(), tile.getWaves(),
-      tile.getWaves() == 1 ? "wave" : "waves");
-  return {this, tile.tile, tile.cost, reason};
-}
-
 bool AxisQuantizeFamily::supports(const KernelWork &work,
                                   const TargetInfo &target) const {
   const auto &known = cast<QuantizeWork>(work);
@@ -40,8 +28,16 @@ void AxisQuantizeFamily::addCandidates(
   const auto &known = cast<QuantizeWork>(work);
   SmallVector<QuantizeTileCost> tiles;
   addTiles(known, withNominalSizes(known), target, tiles);
-  for (const QuantizeTileCost &tile : tiles)
-    candidates.push_back(getCandidate(getQuantizeKind(known), tile));
+  for (const QuantizeTileCost &tile : tiles) {
+    bool isTraffic = tile.trafficTime >= tile.latencyTime;
+    std::string reason =
+        llvm::formatv("{0}: {1}, {2}, {3} {4} in {5} {6}",
+                      stringifyQuantizeKind(getQuantizeKind(known)),
+                      isTraffic ? "bound by bandwidth" : "bound by latency",
+                      describeReads(tile), tile.workTiles, getWorkTileName(),
+                      tile.getWaves(), tile.getWaves() == 1 ? "wave" : "waves");
+    candidates.push_back({this, tile.tile, tile.cost, reason});
+  }
 }
 
 ArrayRef<const AxisQuantizeFamily *> fp8moe::getAxisQuantizeFamilies() {
@@ -58,19 +54,6 @@ ArrayRef<const AxisQuantizeFamily *> fp8moe::getAxisQuantizeFamilies() {
 //===----------------------------------------------------------------------===//
 // Along both axes
 //===----------------------------------------------------------------------===//
-
-bool BothAxesFamily::supports(const KernelWork &work,
-                              const TargetInfo &target) const {
-  return getTile(cast<BothAxesWork>(work).axes, target).has_value();
-}
-
-void BothAxesFamily::addCandidates(
-    MLIRContext *context, const KernelWork &work, const TargetInfo &target,
-    SmallVectorImpl<KernelCandidate> &candidates) const {
-  if (std::optional<QuantizeTileCost> tile =
-          getTile(cast<BothAxesWork>(work).axes, target))
-    candidates.push_back(getCandidate(QuantizeKind::OuterTransposing, *tile));
-}
 
 /// Percent of time that a launch along both axes must save over one launch for
 /// each axis: the model is not more accurate.
@@ -103,9 +86,10 @@ findWorthwhileLengths(const BothAxesFamily &family,
     rows.columns = columns.rows;
     rows.segments = columns.jagged ? 1 : columns.segments;
     std::optional<QuantizeTileCost> tile =
-        family.getTile({columns, rows}, target);
-    Cost apart = estimateTypical(works[0], columns, target);
-    apart += estimateTypical(works[1], rows, target);
+        family.getTile(columns, rows, target);
+    Cost apart =
+        chooseQuantizeTile(rankQuantizeTiles(works[0], columns, target)).cost;
+    apart += chooseQuantizeTile(rankQuantizeTiles(works[1], rows, target)).cost;
     if (tile && isClearlyLess(*tile, apart, columns, target))
       lengths = {lengths ? lengths->first : shorter, length};
     shorter = length;
@@ -128,11 +112,11 @@ fp8moe::getBothAxesAlternatives(ArrayRef<QuantizeWork> works,
     auto *both = dyn_cast<BothAxesFamily>(family);
     std::optional<QuantizeTileCost> tile;
     if (both)
-      tile = both->getTile(works, target);
+      tile = both->getTile(works[0], works[1], target);
     if (!tile)
       continue;
     BothAxesAlternative &alternative = alternatives.emplace_back(
-        BothAxesAlternative{*tile, both->getRange(works, target)});
+        BothAxesAlternative{*tile, both->getRange(works[0], target)});
     if (!ShapedType::isDynamic(getMeanLength(works[0]))) {
       alternative.isWorthwhile =
           isClearlyLess(*tile, estimateApart(works, target), works[0], target);

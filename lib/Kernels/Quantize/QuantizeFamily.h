@@ -25,17 +25,6 @@ public:
   }
   bool isGeneral() const override { return false; }
 
-protected:
-  KernelCandidate getCandidate(QuantizeKind kind,
-                               const QuantizeTileCost &tile) const;
-
-  /// Returns how often the input is read and from where, for reports.
-  virtual StringRef describeReads(const QuantizeTileCost &) const {
-    return "streamed once through shared memory";
-  }
-  /// Returns the name of the work tiles, in the plural, for reports.
-  virtual StringRef getWorkTileName() const { return "blocks"; }
-
 private:
   StringRef name;
 };
@@ -62,12 +51,21 @@ public:
   void addCandidates(MLIRContext *context, const KernelWork &work,
                      const TargetInfo &target,
                      SmallVectorImpl<KernelCandidate> &candidates) const final;
+
+protected:
+  /// Returns how often the input is read and from where, for reports.
+  virtual StringRef describeReads(const QuantizeTileCost &) const {
+    return "streamed once through shared memory";
+  }
+  /// Returns the name of the work tiles, in the plural, for reports.
+  virtual StringRef getWorkTileName() const { return "blocks"; }
 };
 
 /// Returns the rows of Families.def that are AxisQuantizeFamily.
 ArrayRef<const AxisQuantizeFamily *> getAxisQuantizeFamilies();
 
-/// A family whose kernels quantize along both axes.
+/// A family whose kernels quantize along both axes. They are no candidates for
+/// a work: getBothAxesAlternatives compares them.
 class BothAxesFamily : public QuantizeFamily {
 public:
   using QuantizeFamily::QuantizeFamily;
@@ -76,23 +74,24 @@ public:
     return family->getClassID() == TypeID::get<BothAxesFamily>();
   }
   TypeID getClassID() const final { return TypeID::get<BothAxesFamily>(); }
-  TypeID getWorkID() const final { return TypeID::get<BothAxesWork>(); }
+  TypeID getWorkID() const final { return getClassID(); }
+  bool supports(const KernelWork &, const TargetInfo &) const final {
+    return false;
+  }
+  void addCandidates(MLIRContext *, const KernelWork &, const TargetInfo &,
+                     SmallVectorImpl<KernelCandidate> &) const final {}
 
   /// Returns the legal tile for the quantizations along both axes, with its
   /// cost. Returns none when the kernels do not support them.
   virtual std::optional<QuantizeTileCost>
-  getTile(ArrayRef<QuantizeWork> works, const TargetInfo &target) const = 0;
+  getTile(const QuantizeWork &columns, const QuantizeWork &rows,
+          const TargetInfo &target) const = 0;
   /// Returns the range of groups that the tile is for. Null where predicted
   /// times alone decide.
-  virtual RangeAttr getRange(ArrayRef<QuantizeWork> works,
+  virtual RangeAttr getRange(const QuantizeWork &columns,
                              const TargetInfo &target) const {
     return {};
   }
-
-  bool supports(const KernelWork &work, const TargetInfo &target) const final;
-  void addCandidates(MLIRContext *context, const KernelWork &work,
-                     const TargetInfo &target,
-                     SmallVectorImpl<KernelCandidate> &candidates) const final;
 };
 
 } // namespace mlir::fp8moe

@@ -150,12 +150,19 @@ QuantizeWork fp8moe::withNominalSizes(QuantizeWork work) {
 }
 
 SmallVector<QuantizeTileCost>
-fp8moe::rankQuantizeTiles(const QuantizeWork &work, const TargetInfo &target) {
-  QuantizeWork nominal = withNominalSizes(work);
+fp8moe::rankQuantizeTiles(const QuantizeWork &known,
+                          const QuantizeWork &nominal, const TargetInfo &target,
+                          bool areGeneral) {
   SmallVector<QuantizeTileCost> tiles;
   for (const AxisQuantizeFamily *family : getAxisQuantizeFamilies())
-    family->addTiles(work, nominal, target, tiles);
+    if (!areGeneral || family->isGeneral())
+      family->addTiles(known, nominal, target, tiles);
   return tiles;
+}
+
+SmallVector<QuantizeTileCost>
+fp8moe::rankQuantizeTiles(const QuantizeWork &work, const TargetInfo &target) {
+  return rankQuantizeTiles(work, withNominalSizes(work), target);
 }
 
 int64_t fp8moe::getMeanLength(const QuantizeWork &work) {

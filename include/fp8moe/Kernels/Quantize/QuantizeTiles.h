@@ -94,13 +94,6 @@ struct QuantizeWork : KernelWorkBase<QuantizeWork> {
   bool scalesOnly = false;
 };
 
-/// The work of quantizing one tensor along two axes.
-struct BothAxesWork : KernelWorkBase<BothAxesWork> {
-  explicit BothAxesWork(ArrayRef<QuantizeWork> axes) : axes(axes) {}
-
-  SmallVector<QuantizeWork, 2> axes;
-};
-
 /// Returns the kind that the layouts of a quantization need.
 QuantizeKind getQuantizeKind(const QuantizeWork &work);
 

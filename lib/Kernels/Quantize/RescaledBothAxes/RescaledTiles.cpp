@@ -49,15 +49,8 @@ public:
   RescaledBothAxesFamily() : BothAxesFamily("rescaled_both_axes") {}
 
   std::optional<QuantizeTileCost>
-  getTile(ArrayRef<QuantizeWork> works,
+  getTile(const QuantizeWork &columns, const QuantizeWork &rows,
           const TargetInfo &target) const override;
-
-protected:
-  StringRef describeReads(const QuantizeTileCost &tile) const override {
-    return computesInput(tile.tile)
-               ? "computed in registers, columns from what became of rows"
-               : "read once, columns from what became of rows";
-  }
 };
 } // namespace
 
@@ -151,11 +144,12 @@ static std::optional<QuantizeTileCost> estimateTile(const QuantizeWork &columns,
 }
 
 std::optional<QuantizeTileCost>
-RescaledBothAxesFamily::getTile(ArrayRef<QuantizeWork> works,
+RescaledBothAxesFamily::getTile(const QuantizeWork &columns,
+                                const QuantizeWork &rows,
                                 const TargetInfo &target) const {
-  if (works.size() != 2 || !canRescale(works[0], works[1], target))
+  if (!canRescale(columns, rows, target))
     return std::nullopt;
-  return estimateTile(withNominalSizes(works[0]), target);
+  return estimateTile(withNominalSizes(columns), target);
 }
 
 FP8MOE_DEFINE_ROW(KernelFamily, RescaledBothAxesFamily)

@@ -155,13 +155,10 @@ public:
   SinglePassBothAxesFamily() : BothAxesFamily("single_pass_both_axes") {}
 
   std::optional<QuantizeTileCost>
-  getTile(ArrayRef<QuantizeWork> works,
+  getTile(const QuantizeWork &columns, const QuantizeWork &rows,
           const TargetInfo &target) const override;
-  RangeAttr getRange(ArrayRef<QuantizeWork> works,
+  RangeAttr getRange(const QuantizeWork &columns,
                      const TargetInfo &target) const override;
-
-protected:
-  StringRef getWorkTileName() const override { return "tiles"; }
 };
 } // namespace
 
@@ -171,20 +168,18 @@ protected:
 /// the former took 323 us. The range is the same part of the cache of whatever
 /// card runs the program: what is usable follows from its two halves, which all
 /// cards of a chip have.
-RangeAttr SinglePassBothAxesFamily::getRange(ArrayRef<QuantizeWork> works,
+RangeAttr SinglePassBothAxesFamily::getRange(const QuantizeWork &columns,
                                              const TargetInfo &target) const {
-  return RangeAttr::get(works[0].context, Quantity::GroupBytes, /*above=*/0,
+  return RangeAttr::get(columns.context, Quantity::GroupBytes, /*above=*/0,
                         target.l2.usablePercent, /*percent_of_l2=*/true);
 }
 
 std::optional<QuantizeTileCost>
-SinglePassBothAxesFamily::getTile(ArrayRef<QuantizeWork> works,
+SinglePassBothAxesFamily::getTile(const QuantizeWork &columns,
+                                  const QuantizeWork &rows,
                                   const TargetInfo &target) const {
-  if (works.size() != 2 || !works[0].jagged ||
-      works[0].fp8Type != works[1].fp8Type ||
-      !target.has(Feature::RegisterReallocation))
+  if (!columns.jagged || !target.has(Feature::RegisterReallocation))
     return std::nullopt;
-  const QuantizeWork &columns = works[0], &rows = works[1];
   QuantizeWork nominal = withNominalSizes(columns);
   std::optional<QuantizeTileCost> outer =
       getOuterTile(columns, nominal, target);
