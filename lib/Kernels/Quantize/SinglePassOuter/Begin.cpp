@@ -10,7 +10,7 @@
 // No tile is loaded before mbarriers are initialised and the first tiles are
 // computed. Scales wait until the partial slots of all blocks are zero. So the
 // warps share the setup: the producer prefetches the ends of segments and
-// computes its tiles, reduce warps initialise mbarriers, the first scale warp
+// computes its tiles, a reduce warp initialises mbarriers, the first scale warp
 // begins the grid barrier, and convert and row warps zero partial slots. (With
 // rows, the producer also waits until other roles have released registers, and
 // so for all of that.)
@@ -23,11 +23,6 @@
 using namespace mlir;
 using namespace mlir::fp8moe;
 using namespace mlir::fp8moe::single_pass_outer;
-
-/// Warps that initialise shared memory for the producer (the first ones), and
-/// for all other roles (the next ones).
-static constexpr int64_t kProducerInitWarps = 2;
-static constexpr int64_t kOtherInitWarps = 2;
 
 /// Steps that other blocks wait for come first, while memory is idle. Once
 /// tiles are being loaded, each round trip to memory takes several times
@@ -83,12 +78,17 @@ void SinglePassOuterKernel::prefetchEnds() {
   });
 }
 
-/// Initialises all mbarriers. Each takes ten cycles and there are over a
-/// hundred, so one lane of each of several warps shares them (lanes of one warp
-/// would be serialized). Unrolled code is faster than loops.
+/// Initialises all mbarriers by one lane, as lanes of a warp would be
+/// serialized. Unrolled code is faster than loops.
 void SinglePassOuterKernel::initializeBarriers() {
   KernelBuilder::Step step(b, "initialize_barriers");
-  auto initializeRing = [&] {
+  auto initializeSlots = [&](PanelEvent event, int64_t arrivals) {
+    for (int64_t slot : llvm::seq(tile.getPanelSlots()))
+      kernel::MBarrierInitOp::create(b, getBarrier(event, b.i32(slot)),
+                                     arrivals);
+  };
+  Value isFirstWarp = b.equal(warp, 0);
+  b.createIf(both(isFirstLane, isFirstWarp), [&] {
     for (Value map : {tileMap, boxMap, shareMap})
       kernel::MapPrefetchOp::create(b, map);
     // Every thread of the reduce warps and of one convert team releases a
@@ -96,37 +96,17 @@ void SinglePassOuterKernel::initializeBarriers() {
     ring.createInit(/*fullArrivals=*/1, (SinglePassOuterTile::kReduceWarps +
                                          SinglePassOuterTile::kTeamWarps) *
                                             b.getSubgroupSize());
-    // TMA arrives here.
-    kernel::MBarrierInitFenceOp::create(b);
-  };
-  auto initializeSlots = [&](PanelEvent event, int64_t arrivals) {
-    for (int64_t slot : llvm::seq(tile.getPanelSlots()))
-      kernel::MBarrierInitOp::create(b, getBarrier(event, b.i32(slot)),
-                                     arrivals);
-  };
-  auto initializePublished = [&] {
     initializeSlots(PanelEvent::Published, 1);
+    initializeSlots(PanelEvent::Posted, SinglePassOuterTile::kReduceWarps);
+    initializeSlots(PanelEvent::Scales, b.getSubgroupSize());
+    kernel::MBarrierInitOp::create(b, readyBarrier, 1);
     if (tile.hasRows())
       initializeRows();
-  };
-  auto initializePosted = [&] {
-    initializeSlots(PanelEvent::Posted, SinglePassOuterTile::kReduceWarps);
-    kernel::MBarrierInitOp::create(b, readyBarrier, 1);
-  };
-  auto initializeScales = [&] {
-    initializeSlots(PanelEvent::Scales, b.getSubgroupSize());
-  };
-  const function_ref<void()> forProducer[kProducerInitWarps] = {
-      initializeRing, initializePublished};
-  const function_ref<void()> forOthers[kOtherInitWarps] = {initializePosted,
-                                                           initializeScales};
-  assert(kProducerInitWarps + kOtherInitWarps <=
-         SinglePassOuterTile::kReduceWarps);
-  for (auto [i, part] : llvm::enumerate(
-           llvm::concat<const function_ref<void()>>(forProducer, forOthers)))
-    b.createIf(both(isFirstLane, b.equal(warp, i)), part);
+    // TMA and bulk copies arrive at some of these.
+    kernel::MBarrierInitFenceOp::create(b);
+  });
   b.syncSubgroup();
-  b.createIf(b.less(warp, kProducerInitWarps), [&] {
+  b.createIf(isFirstWarp, [&] {
     kernel::NamedBarrierArriveOp::create(b, b.i32(kProducerBarrier),
                                          getProducerThreads());
   });
@@ -139,12 +119,10 @@ void SinglePassOuterKernel::initializeRows() {
   }
   b.storeWord(b.i32(0), getTileProgress());
   b.storeWord(b.i32(0), getRowProgress());
-  // Bulk copies arrive here.
-  kernel::MBarrierInitFenceOp::create(b);
 }
 
 int64_t SinglePassOuterKernel::getProducerThreads() const {
-  return (kProducerInitWarps + 1) * b.getSubgroupSize();
+  return 2 * b.getSubgroupSize();
 }
 
 void SinglePassOuterKernel::beginProducer() {

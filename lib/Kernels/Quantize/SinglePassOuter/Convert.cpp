@@ -115,7 +115,7 @@ private:
     return b.select(b.less(column, k.columns), high,
                     b.i32(std::numeric_limits<int32_t>::min() / 2));
   }
-  void zeroRemainder(const EndRecord &record);
+  void zeroRemainder(const TileRecord &end);
 
   SinglePassOuterKernel &k;
   KernelBuilder &b;
@@ -485,25 +485,25 @@ void ConvertBuilder::convert(const TakenTile &tile) {
 /// Zeroes the rows after the last segment, shared by blocks and teams. The
 /// team's share comes from the record, as its index would occupy a register
 /// until here.
-void ConvertBuilder::zeroRemainder(const EndRecord &record) {
-  Value begin = record.remainder;
+void ConvertBuilder::zeroRemainder(const TileRecord &end) {
+  Value begin = end.row;
   int64_t padding = k.problem.outputPadding;
-  Value end = b.narrow(padding > 1 ? k.sizes.extent : k.sizes.reduction);
+  Value numRows = b.narrow(padding > 1 ? k.sizes.extent : k.sizes.reduction);
   Value firstTile = b.divU(begin, kLines);
-  Value tiles = b.sub(b.ceilDiv(end, kLines), firstTile);
-  tiles = b.select(b.less(begin, end), tiles, 0);
+  Value tiles = b.sub(b.ceilDiv(numRows, kLines), firstTile);
+  tiles = b.select(b.less(begin, numRows), tiles, 0);
   Value panels = b.ceilDiv(k.columns, k.getTileColumns());
   CellWords zero(getCellColumns() * kCellWords, b.i32(0));
   SmallVector<Value> noneAbove(getCellColumns() / 2, b.i32(0));
   Value inTile = getColumnInTile();
   b.createFor(
-      b.add(k.block, b.mul(record.share, k.numBlocks)), b.mul(tiles, panels),
+      b.add(k.block, b.mul(end.panel, k.numBlocks)), b.mul(tiles, panels),
       b.mul(k.numBlocks, SinglePassOuterTile::kConvertTeams), [&](Value index) {
         Value panel = b.divU(index, tiles);
         Value tile = b.add(firstTile, b.remU(index, tiles));
         Value column = b.add(b.mul(panel, k.getTileColumns()), inTile);
         Value row = b.mul(tile, kLines);
-        Value low = b.sub(begin, row), high = b.sub(end, row);
+        Value low = b.sub(begin, row), high = b.sub(numRows, row);
         // The rows above its first one that a tile has to write are
         // zero, too.
         auto isZeroAbove = [&](int64_t tileRow) {
@@ -553,7 +553,7 @@ void ConvertBuilder::build() {
         return result;
       });
   if (k.problem.jagged)
-    zeroRemainder(k.loadEndRecord(last[1]));
+    zeroRemainder(k.loadTileRecord(last[1]));
 }
 
 void fp8moe::buildSinglePassOuterConvert(SinglePassOuterKernel &kernel,

@@ -129,10 +129,6 @@ Value SinglePassOuterKernel::getChunkOffset(Value line, Value chunk) {
 // Tiles
 //===----------------------------------------------------------------------===//
 
-/// Byte offsets of an EndRecord's words, after the flags.
-static constexpr int64_t kRemainderOffset = kWordBytes;
-static constexpr int64_t kShareOffset = 2 * kWordBytes;
-
 Value SinglePassOuterKernel::getTileRecord(Value stage) {
   return ring.inStage(
       stage, getShared(SharedMemory(tile).tileRecords, stage, kRecordBytes));
@@ -159,22 +155,6 @@ static SmallVector<Value> loadRecord(KernelBuilder &b, Value pointer) {
 void SinglePassOuterKernel::storeTileRecord(Value stage,
                                             const TileRecord &record) {
   storeRecord(b, getTileRecord(stage), toValues(record, TileRecord::members()));
-}
-
-void SinglePassOuterKernel::storeEndRecord(Value stage,
-                                           const EndRecord &record) {
-  Value pointer = getTileRecord(stage);
-  b.storeWord(b.i32(tile_flags::kEnd.getMask()), pointer);
-  b.storeWord(record.remainder, b.offsetBytes(pointer, kRemainderOffset));
-  b.storeWord(record.share, b.offsetBytes(pointer, kShareOffset));
-}
-
-EndRecord SinglePassOuterKernel::loadEndRecord(Value stage) {
-  Value pointer = getTileRecord(stage);
-  auto load = [&](int64_t offset) -> Value {
-    return b.loadWord(b.offsetBytes(pointer, offset));
-  };
-  return {load(kRemainderOffset), load(kShareOffset)};
 }
 
 Value SinglePassOuterKernel::isEnd(Value stage) {

@@ -68,7 +68,9 @@ constexpr BitField kReduce{0};
 constexpr BitField kConvert{1};
 /// The tile is the block's last of its panel, after which it posts the amax.
 constexpr BitField kPost{2};
-/// The record is no tile, and ends the role's loop.
+/// The record is no tile, and ends the role's loop. Its `row` is the first
+/// output row after all segments. Its `panel` is the convert team that reads
+/// it.
 constexpr BitField kEnd{3};
 /// The tile also writes the last rows of the previous segment, which share the
 /// first sector of its output. They have that segment's scales.
@@ -119,15 +121,6 @@ struct TileRecord {
     return std::array{&T::flags, &T::panel,  &T::slot,     &T::segment,
                       &T::row,   &T::column, &T::inputRow, &T::bounds};
   }
-};
-
-/// The last work of a convert team, after all tiles: zeroing remainder rows.
-/// All i32.
-struct EndRecord {
-  /// The first output row after all segments.
-  Value remainder;
-  /// Index of the team's share of the remainder rows.
-  Value share;
 };
 
 /// The record of a panel with tiles of this block, all i32.
@@ -238,10 +231,7 @@ public:
   static constexpr int64_t kGroupLanes = 8;
   Value getExchange(Value warp, Value group);
   void storeTileRecord(Value stage, const TileRecord &record);
-  /// Stores the record that ends a convert team's loop; each team gets one.
-  void storeEndRecord(Value stage, const EndRecord &record);
   Value isEnd(Value stage);
-  EndRecord loadEndRecord(Value stage);
   TileRecord loadTileRecord(Value stage);
   /// Returns the offset of a chunk of a line in a stage. The TMA swizzle
   /// permutes chunks by the line's address.
@@ -327,8 +317,8 @@ private:
   void prefetchEnds();
   void initializeBarriers();
   void initializeRows();
-  /// Returns the threads of kProducerBarrier: the producer, and the warps that
-  /// initialise what it uses.
+  /// Returns the threads of kProducerBarrier: the producer, and the warp that
+  /// initialises mbarriers.
   int64_t getProducerThreads() const;
   void zeroEntries(Value numSlots, int64_t firstWarp, int64_t endWarp);
   Value getShared(int64_t offset, Value index, int64_t bytes);

@@ -410,10 +410,16 @@ RingPosition ProducerBuilder::issueLanes(const LaneTiles &lanes,
 /// that belongs to no segment.
 void ProducerBuilder::finish(Value panel, RingPosition position,
                              Value remainder) {
+  TileRecord end;
+  for (auto member : TileRecord::members())
+    end.*member = b.i32(0);
+  end.flags = b.i32(tile_flags::kEnd.getMask());
+  end.row = remainder;
   b.createIf(k.isFirstLane, [&] {
-    for (int64_t team = 0; team < SinglePassOuterTile::kConvertTeams; ++team) {
+    for (int64_t team : llvm::seq(SinglePassOuterTile::kConvertTeams)) {
       k.ring.createWaitEmpty(position);
-      k.storeEndRecord(position.stage, {remainder, b.i32(team)});
+      end.panel = b.i32(team);
+      k.storeTileRecord(position.stage, end);
       kernel::ArriveOp::create(b, k.ring.getFullBarrier(position.stage));
       position = k.ring.getNext(position);
     }

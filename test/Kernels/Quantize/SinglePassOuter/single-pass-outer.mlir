@@ -40,12 +40,12 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:         llvm.load %{{.*}} atomic syncscope("device") monotonic
 // CHECK-COUNT-2: fp8moe_kernel.load_words %
 // CHECK:         llvm.load %{{.*}} atomic syncscope("device") monotonic
-// Meanwhile other warps initialize mbarriers. The producer waits for two of these warps only.
+// Meanwhile one warp initialises barriers, for which the producer waits.
 // CHECK-NOT:     llvm.{{load|store}} {{.*}}!llvm.ptr<1>
 // CHECK:         fp8moe_kernel.mbarrier_init %
 // CHECK:         fp8moe_kernel.mbarrier_init_fence
 // CHECK:         fp8moe_kernel.subgroup_barrier
-// CHECK:         fp8moe_kernel.named_barrier_arrive %c1_i32, 96
+// CHECK:         fp8moe_kernel.named_barrier_arrive %c1_i32, 64
 // CHECK-NOT:     llvm.{{load|store}} {{.*}}!llvm.ptr<1>
 // CHECK:         fp8moe_kernel.wait_for_prerequisites
 // Every block zeroes its share of the workspace.
