@@ -115,7 +115,7 @@ private:
   KernelBuilder &b;
   const ScaledCastProblem &problem;
   Value inputPointer, scalesPointer, offsetsPointer, outputPointer;
-  CastSizes<Value> sizes;
+  SegmentSizes<Value> sizes;
   /// Whether chunks are taken along rows of the input and of the output.
   bool fromRows, toRows;
   /// The elements of a chunk that a thread loads.
@@ -145,8 +145,7 @@ SegmentTiles CastBuilder::createTiles() {
     offsetsPointer = b.getPointer(pointer++, "group_ends");
   outputPointer = b.getPointer(pointer++, "output");
   sizes = bindSizes(b, problem.sizes, parameter);
-  return SegmentTiles(b, sizes.segments, sizes.rows, sizes.columns,
-                      offsetsPointer, getRowAlignment(problem));
+  return SegmentTiles(b, sizes, offsetsPointer, getRowAlignment(problem));
 }
 
 SmallVector<SmallVector<Value>>

@@ -11,31 +11,7 @@
 
 #include "Kernels/Emit/SegmentTiles.h"
 
-#include <array>
-
 namespace mlir::fp8moe {
-
-/// The sizes of a cast and the strides of its buffers, in elements. Element
-/// (g, r, c), for a row r of segment g and a column c, lies at
-/// g * inSegment + r * inRow + c * inColumn in the input, correspondingly in
-/// the output. CastScales says where its scale is.
-template <typename T> struct CastSizes {
-  T segments;
-  /// Rows of every segment, or of all jagged segments together.
-  T rows;
-  T columns;
-  T inSegment, inRow, inColumn;
-  T outSegment, outRow, outColumn;
-  T scaleSegment, scaleLine;
-
-  static constexpr auto members() {
-    using S = CastSizes;
-    return std::array{&S::segments,     &S::rows,     &S::columns,
-                      &S::inSegment,    &S::inRow,    &S::inColumn,
-                      &S::outSegment,   &S::outRow,   &S::outColumn,
-                      &S::scaleSegment, &S::scaleLine};
-  }
-};
 
 /// The layout of the scales, and whether a cast multiplies by them or by their
 /// reciprocals.
@@ -70,7 +46,7 @@ struct ScaledCastProblem {
   int64_t scaleAlignment = 1;
   int64_t outputAlignment = 1;
   /// ShapedType::kDynamic for what is only known at run time.
-  CastSizes<int64_t> sizes;
+  SegmentSizes<int64_t> sizes;
 
   /// Whether the input is read, or the output written, in chunks of consecutive
   /// rows.
@@ -101,7 +77,7 @@ void buildCast(KernelBuilder &b, const ScaledCastProblem &problem);
 class CastFactors {
 public:
   CastFactors(KernelBuilder &b, const ScaledCastProblem &problem,
-              const CastSizes<Value> &sizes, Value scalesPointer,
+              const SegmentSizes<Value> &sizes, Value scalesPointer,
               SegmentTiles &tiles)
       : b(b), problem(problem), sizes(sizes), scalesPointer(scalesPointer),
         tiles(tiles) {}
@@ -139,7 +115,7 @@ private:
 
   KernelBuilder &b;
   const ScaledCastProblem &problem;
-  const CastSizes<Value> &sizes;
+  const SegmentSizes<Value> &sizes;
   Value scalesPointer;
   SegmentTiles &tiles;
   /// One bf16 a block in shared memory: bf16 has every power of two that e8m0

@@ -6,62 +6,22 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/Emit/SegmentTiles.h"
-#include "Kernels/Program/ProgramLowering.h"
-
 #include "Kernels/Cast/Cast.h"
+#include "Kernels/Program/SegmentViews.h"
 #include "fp8moe/Kernels/Model/KernelProblem.h"
 #include "fp8moe/Kernels/Quantize/QuantizeTiles.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;
 
-namespace {
-/// Where the tensors of a cast are; offsets only when jagged.
-struct CastViews {
-  BufferView input, scales, output;
-  std::optional<BufferView> offsets;
-};
-
-/// Which dimensions are what to the kernel; the rows are the third one.
-struct CastDims {
-  std::optional<int64_t> segment;
-  int64_t rows;
-  std::optional<int64_t> column;
-};
-} // namespace
-
 static SmallVector<int64_t> getStaticSizes(ArrayRef<OpFoldResult> sizes) {
   return llvm::map_to_vector(sizes, getStaticSize);
 }
 
-/// All but where the scales are.
-static CastSizes<OpFoldResult>
-getSizes(const CastDims &dims, const CastViews &views, OpBuilder &builder) {
-  OpFoldResult zero = builder.getIndexAttr(0), one = builder.getIndexAttr(1);
-  auto get = [](ArrayRef<OpFoldResult> of, std::optional<int64_t> dim,
-                OpFoldResult otherwise) { return dim ? of[*dim] : otherwise; };
-  CastSizes<OpFoldResult> sizes;
-  sizes.segments = get(views.input.sizes, dims.segment, one);
-  sizes.rows = views.input.sizes[dims.rows];
-  sizes.columns = get(views.input.sizes, dims.column, one);
-  sizes.inSegment = get(views.input.strides, dims.segment, zero);
-  sizes.inRow = views.input.strides[dims.rows];
-  sizes.inColumn = get(views.input.strides, dims.column, zero);
-  sizes.outSegment = get(views.output.strides, dims.segment, zero);
-  sizes.outRow = views.output.strides[dims.rows];
-  sizes.outColumn = get(views.output.strides, dims.column, zero);
-  sizes.scaleSegment = sizes.scaleLine = zero;
-  // Groups take the place of segments.
-  if (views.offsets)
-    sizes.segments = views.offsets->sizes.front();
-  return sizes;
-}
-
 /// Launches the kernel of a cast; `problem` has what the operation says.
-static void launch(Operation *op, const CastViews &views,
+static void launch(Operation *op, const SegmentViews &views,
                    ScaledCastProblem problem,
-                   const CastSizes<OpFoldResult> &sizes, StringRef name,
+                   const SegmentSizes<OpFoldResult> &sizes, StringRef name,
                    ProgramLowering &lowering) {
   problem.jagged = views.offsets.has_value();
   problem.inputAlignment = getBufferAlignment(views.input);
@@ -83,8 +43,7 @@ static void launch(Operation *op, const CastViews &views,
   OpBuilder builder = lowering.getBuilder();
   SizeBuilder size(builder, op->getLoc());
   OpFoldResult tiles =
-      countSegmentTiles(size, sizes.segments, sizes.rows, sizes.columns,
-                        problem.jagged, getRowAlignment(problem));
+      countSegmentTiles(size, sizes, problem.jagged, getRowAlignment(problem));
   lowering.launchKernel(op->getLoc(), launch, tiles,
                         [&](KernelBuilder &b) { buildCast(b, problem); });
 }
@@ -106,12 +65,12 @@ static FailureOr<ScaledCastProblem> getProblem(CastOp op,
 }
 
 template <typename CastOp>
-static FailureOr<CastViews> getViews(CastOp op, ProgramLowering &lowering) {
+static FailureOr<SegmentViews> getViews(CastOp op, ProgramLowering &lowering) {
   FailureOr<BufferView> output = lowering.createResult(op->getOpResult(0));
   if (failed(output))
     return failure();
-  CastViews views{lowering.getView(op.getInput()),
-                  lowering.getView(op.getScale()), *output, std::nullopt};
+  SegmentViews views{lowering.getView(op.getInput()),
+                     lowering.getView(op.getScale()), *output, std::nullopt};
   if (op.getOffsets())
     views.offsets = lowering.getView(op.getOffsets());
   return views;
@@ -125,7 +84,7 @@ static LogicalResult lowerSlices(CastOp op, CastScales scales, StringRef name,
   if (failed(problem))
     return failure();
   problem->scales = scales;
-  FailureOr<CastViews> views = getViews(op, lowering);
+  FailureOr<SegmentViews> views = getViews(op, lowering);
   if (failed(views))
     return failure();
   int64_t axis = op.getAxis();
@@ -138,8 +97,8 @@ static LogicalResult lowerSlices(CastOp op, CastScales scales, StringRef name,
                 " (expected at most 3; merge dimensions with fp8moe.reshape)");
   auto [segment, column] = *dims;
   OpBuilder builder = lowering.getBuilder();
-  CastSizes<OpFoldResult> sizes =
-      getSizes({segment, axis, column}, *views, builder);
+  SegmentSizes<OpFoldResult> sizes =
+      getSegmentSizes({segment, axis, column}, *views, builder);
   if (views->offsets) {
     sizes.scaleSegment = views->scales.strides[0];
     sizes.scaleLine = views->scales.strides[1];
@@ -160,32 +119,16 @@ static LogicalResult lowerBlocks(MXDequantizeOp op, ProgramLowering &lowering) {
   FailureOr<ScaledCastProblem> problem = getProblem(op, lowering);
   if (failed(problem))
     return failure();
-  FailureOr<CastViews> views = getViews(op, lowering);
+  FailureOr<SegmentViews> views = getViews(op, lowering);
   if (failed(views))
     return failure();
   int64_t axis = op.getAxis();
-  SmallVector<int64_t> others;
-  for (int64_t dim : llvm::seq<int64_t>(op.getType().getRank()))
-    if (dim != axis)
-      others.push_back(dim);
-  // The verifier takes ranks 2 and 3. Scales have the lines before the blocks.
-  int64_t line = others.back();
-  std::optional<int64_t> segment;
-  if (others.size() > 1)
-    segment = others.front();
   bool areRows = !views->offsets || axis == 0;
   problem->scales = areRows ? CastScales::RowBlocks : CastScales::ColumnBlocks;
   problem->tiledScales = views->scales.strides.empty();
-  OpBuilder builder = lowering.getBuilder();
-  CastSizes<OpFoldResult> sizes =
-      areRows ? getSizes({segment, axis, line}, *views, builder)
-              : getSizes({segment, line, axis}, *views, builder);
-  if (!problem->tiledScales) {
-    sizes.scaleLine = views->scales.strides[others.size() - 1];
-    if (segment)
-      sizes.scaleSegment = views->scales.strides.front();
-  }
-  launch(op, *views, *problem, sizes, "mx_dequantize", lowering);
+  launch(op, *views, *problem,
+         getBlockSizes(axis, areRows, *views, lowering.getBuilder()),
+         "mx_dequantize", lowering);
   return success();
 }
 

@@ -97,16 +97,16 @@ Plane SegmentTiles::getTilePlane(const SegmentTile &tile,
   return plane;
 }
 
-OpFoldResult fp8moe::countSegmentTiles(SizeBuilder &size, OpFoldResult segments,
-                                       OpFoldResult rows, OpFoldResult columns,
+OpFoldResult fp8moe::countSegmentTiles(SizeBuilder &size,
+                                       const SegmentSizes<OpFoldResult> &sizes,
                                        bool jagged, int64_t rowAlignment) {
   OpFoldResult rowTiles;
   if (jagged) {
     OpFoldResult more =
-        size.mul(segments, size.constant(getRowsOfSegment(rowAlignment)));
-    rowTiles = size.ceilDiv(size.add(rows, more), kSegmentTile);
+        size.mul(sizes.segments, size.constant(getRowsOfSegment(rowAlignment)));
+    rowTiles = size.ceilDiv(size.add(sizes.rows, more), kSegmentTile);
   } else {
-    rowTiles = size.mul(size.ceilDiv(rows, kSegmentTile), segments);
+    rowTiles = size.mul(size.ceilDiv(sizes.rows, kSegmentTile), sizes.segments);
   }
-  return size.mul(rowTiles, size.ceilDiv(columns, kSegmentTile));
+  return size.mul(rowTiles, size.ceilDiv(sizes.columns, kSegmentTile));
 }

@@ -13,11 +13,36 @@
 
 #include "fp8moe/Dialect/FP8MoE/IR/SizeBuilder.h"
 
+#include <array>
+
 namespace mlir::fp8moe {
 
 /// Rows and columns of a tile. Tiles are counted as if each jagged segment were
 /// padded to a multiple of it.
 inline constexpr int64_t kSegmentTile = 128;
+
+/// The sizes of an operation on segments and the strides of its buffers, in
+/// elements. Element (g, r, c), for a row r of segment g and a column c, lies
+/// at g * inSegment + r * inRow + c * inColumn in the input, correspondingly in
+/// the output.
+template <typename T> struct SegmentSizes {
+  T segments;
+  /// Rows of every segment, or of all jagged segments together.
+  T rows;
+  T columns;
+  T inSegment, inRow, inColumn;
+  T outSegment, outRow, outColumn;
+  /// Strides of the scales; those of lines that lie in tiles are 0.
+  T scaleSegment, scaleLine;
+
+  static constexpr auto members() {
+    using S = SegmentSizes;
+    return std::array{&S::segments,     &S::rows,     &S::columns,
+                      &S::inSegment,    &S::inRow,    &S::inColumn,
+                      &S::outSegment,   &S::outRow,   &S::outColumn,
+                      &S::scaleSegment, &S::scaleLine};
+  }
+};
 
 /// One dimension of a tile.
 struct TileExtent {
@@ -65,10 +90,10 @@ public:
   /// `offsets` points to the end rows of jagged segments, null for uniform
   /// ones. Tiles begin at multiples of `rowAlignment`: a jagged segment's first
   /// tile at the multiple at or before its first row.
-  SegmentTiles(KernelBuilder &b, Value segments, Value rows, Value columns,
+  SegmentTiles(KernelBuilder &b, const SegmentSizes<Value> &sizes,
                Value offsets, int64_t rowAlignment = 1)
-      : b(b), segments(segments), rows(rows), columns(columns),
-        offsets(offsets), rowAlignment(rowAlignment) {}
+      : b(b), segments(sizes.segments), rows(sizes.rows),
+        columns(sizes.columns), offsets(offsets), rowAlignment(rowAlignment) {}
 
   /// Return the tiles along the rows or columns of a uniform segment, or of all
   /// jagged segments together. The latter include the remainder rows.
@@ -97,8 +122,8 @@ private:
 };
 
 /// Returns the number of tiles, computed on the host.
-OpFoldResult countSegmentTiles(SizeBuilder &size, OpFoldResult segments,
-                               OpFoldResult rows, OpFoldResult columns,
+OpFoldResult countSegmentTiles(SizeBuilder &size,
+                               const SegmentSizes<OpFoldResult> &sizes,
                                bool jagged, int64_t rowAlignment = 1);
 
 } // namespace mlir::fp8moe

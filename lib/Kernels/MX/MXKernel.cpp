@@ -28,33 +28,22 @@ MXKernel::MXKernel(KernelBuilder &b, const MXQuantizeProblem &problem,
 SegmentTiles MXKernel::createTiles(unsigned firstPointer, unsigned firstSize) {
   unsigned pointer = 0;
   inputPointer = b.getPointer(pointer++, "input");
-  if (problem.groups != MXGroups::None)
+  if (problem.jagged)
     offsetsPointer = b.getPointer(pointer++, "group_ends");
   pointer += firstPointer;
   outputPointer = b.getPointer(pointer++, "output");
   scalesPointer = b.getPointer(pointer++, "scales");
   sizes = bindSizes(b, problem.sizes, firstSize);
-  Value rows = sizes.lines, columns = sizes.elements;
-  if (!problem.linesAreRows)
-    std::swap(rows, columns);
-  return SegmentTiles(b, sizes.segments, rows, columns, offsetsPointer);
+  return SegmentTiles(b, sizes, offsetsPointer);
 }
 
 MXTile MXKernel::getTile(const SegmentTile &tile) {
-  auto getBuffer = [&](Value pointer, int64_t elementBytes, int64_t alignment,
-                       Value segment, Value line, Value element) {
-    return problem.linesAreRows
-               ? SegmentBuffer{pointer, elementBytes, alignment,
-                               segment, line,         element}
-               : SegmentBuffer{pointer, elementBytes, alignment,
-                               segment, element,      line};
-  };
-  SegmentBuffer input =
-      getBuffer(inputPointer, math.getInputBytes(), problem.inputAlignment,
-                sizes.inSegment, sizes.inLine, sizes.inElement);
-  SegmentBuffer output =
-      getBuffer(outputPointer, /*elementBytes=*/1, problem.outputAlignment,
-                sizes.outSegment, sizes.outLine, sizes.outElement);
+  SegmentBuffer input{
+      inputPointer,    math.getInputBytes(), problem.inputAlignment,
+      sizes.inSegment, sizes.inRow,          sizes.inColumn};
+  SegmentBuffer output{
+      outputPointer,    /*elementBytes=*/1, problem.outputAlignment,
+      sizes.outSegment, sizes.outRow,       sizes.outColumn};
   // Rows are lines, or the elements of lines.
   bool toRows = toLines != problem.linesAreRows;
   return {tile,
@@ -289,12 +278,20 @@ void MXKernel::zeroTile(const MXTile &tile) {
 // Entry points
 //===----------------------------------------------------------------------===//
 
+/// Whether lines are accessed along their elements, by the strides of a matrix.
+static bool isAlongLines(const MXQuantizeProblem &problem, int64_t row,
+                         int64_t column) {
+  auto [line, element] =
+      problem.linesAreRows ? std::pair(row, column) : std::pair(column, row);
+  return element == 1 || line != 1;
+}
+
 bool fp8moe::readsAlongLines(const MXQuantizeProblem &problem) {
-  return problem.sizes.inElement == 1 || problem.sizes.inLine != 1;
+  return isAlongLines(problem, problem.sizes.inRow, problem.sizes.inColumn);
 }
 
 bool fp8moe::writesAlongLines(const MXQuantizeProblem &problem) {
-  return problem.sizes.outElement == 1 || problem.sizes.outLine != 1;
+  return isAlongLines(problem, problem.sizes.outRow, problem.sizes.outColumn);
 }
 
 void fp8moe::buildMXQuantize(KernelBuilder &b,

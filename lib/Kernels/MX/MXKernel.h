@@ -13,37 +13,11 @@
 #include "Kernels/Quantize/QuantizeMath.h"
 #include "fp8moe/Dialect/FP8MoE/IR/FP8MoEAttributes.h"
 
-#include <array>
-
 namespace mlir::fp8moe {
 
 //===----------------------------------------------------------------------===//
 // Problem
 //===----------------------------------------------------------------------===//
-
-/// The sizes of an MX quantization and the strides of its buffers, in elements.
-/// Element (s, l, i), the i-th of line l of segment s, lies at
-/// s * inSegment + l * inLine + i * inElement in the input, correspondingly in
-/// the output. Blocks divide lines. The scales of a line lie next to each
-/// other, from s * scaleSegment + l * scaleLine on where they are not in tiles.
-template <typename T> struct MXSizes {
-  T segments, lines, elements;
-  T inSegment, inLine, inElement;
-  T outSegment, outLine, outElement;
-  T scaleSegment, scaleLine;
-
-  static constexpr auto members() {
-    using S = MXSizes;
-    return std::array{&S::segments,     &S::lines,    &S::elements,
-                      &S::inSegment,    &S::inLine,   &S::inElement,
-                      &S::outSegment,   &S::outLine,  &S::outElement,
-                      &S::scaleSegment, &S::scaleLine};
-  }
-};
-
-/// The axis that jagged groups divide. "Elements" is the axis along which
-/// blocks share a scale, "Lines" the other one.
-enum class MXGroups { None, Lines, Elements };
 
 /// An MX quantization along one axis: FP8 data, and an e8m0 byte for each
 /// block.
@@ -56,9 +30,9 @@ struct MXQuantizeProblem {
   /// Whether scales have the tiled layout of 128 lines by 4 blocks, (X6) of
   /// semantics.md. Scales of jagged groups always have it.
   bool tiledScales = false;
-  MXGroups groups = MXGroups::None;
-  /// Whether lines are the rows of a SegmentTile, else its columns. Groups
-  /// divide the rows.
+  /// Whether groups divide the rows.
+  bool jagged = false;
+  /// Whether lines, which have the blocks, are rows, else columns.
   bool linesAreRows = true;
   /// Whether a block spans 32 lines as well as 32 elements, (X9) of
   /// semantics.md.
@@ -67,7 +41,7 @@ struct MXQuantizeProblem {
   int64_t inputAlignment = 1;
   int64_t outputAlignment = 1;
   /// ShapedType::kDynamic for what is only known at run time.
-  MXSizes<int64_t> sizes;
+  SegmentSizes<int64_t> sizes;
 };
 
 /// Whether the input is read, and data written, in chunks along lines, else
@@ -151,7 +125,7 @@ public:
   KernelBuilder &b;
   const MXQuantizeProblem &problem;
   QuantizeMath math;
-  MXSizes<Value> sizes;
+  SegmentSizes<Value> sizes;
   /// Whether input and output are accessed along lines.
   bool fromLines, toLines;
   /// Whether elements are multiplied as pairs of bf16.

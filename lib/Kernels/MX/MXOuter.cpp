@@ -44,7 +44,7 @@ static constexpr int64_t kResidentThreadsTogetherWithMore = 960;
 
 /// Whether lines are stored in chunks that are not those of a tile.
 static bool isShifted(const MXQuantizeProblem &problem) {
-  return problem.groups == MXGroups::Elements && writesAlongLines(problem);
+  return problem.jagged && !problem.linesAreRows && writesAlongLines(problem);
 }
 
 /// Blocks of a line that a thread block quantizes.
@@ -97,7 +97,7 @@ private:
   /// Whether the thread's block has elements: those of the last tile of a group
   /// may not. Lanes of a subgroup agree.
   Value hasElements(const MXTile &tile) {
-    if (kernel.problem.groups != MXGroups::Elements)
+    if (!kernel.problem.jagged || kernel.problem.linesAreRows)
       return b.i1(true);
     return b.less(getFirstElement(tile), tile.elements.range.high);
   }
@@ -110,9 +110,11 @@ private:
   Value isWhole(const MXTile &tile) {
     Value lineEnd = b.add(getFirstLine(tile), numLines);
     Value end = b.add(getFirstElement(tile), kMXBlock);
+    Value elements =
+        kernel.problem.linesAreRows ? kernel.sizes.columns : kernel.sizes.rows;
     return b.bitAnd(b.bitAnd(tile.input.vectorizable,
                              b.lessEqual(lineEnd, tile.lines.range.high)),
-                    b.lessEqual(end, kernel.sizes.elements));
+                    b.lessEqual(end, elements));
   }
 
   MXKernel &kernel;
@@ -364,7 +366,8 @@ void OuterBuilder::build() {
 /// Whether rows are known to begin at addresses that vectors can have, so that
 /// other loads are rare, and the addresses of theirs known but for one.
 static bool isAligned(const MXKernel &kernel) {
-  int64_t pitch = kernel.problem.sizes.inElement;
+  const SegmentSizes<int64_t> &sizes = kernel.problem.sizes;
+  int64_t pitch = kernel.problem.linesAreRows ? sizes.inColumn : sizes.inRow;
   return !ShapedType::isDynamic(pitch) &&
          pitch * kernel.math.getInputBytes() % kVectorBytes == 0;
 }
