@@ -105,8 +105,8 @@ def candidates_of(kind, shape):
         if kind == "promoted":
             if columns == 256:
                 continue
-            # The sums take half of the registers, so no warpgroup waits for the other.
-            rows, stages, schedule = 64, 4, "independent"
+            # Half of the registers are for the sums, so that two warpgroups share a tile.
+            rows, stages, schedule = 128, 4, "cooperative"
         if splits == 1 or math.ceil(m / rows) * math.ceil(n / columns) * splits <= 3 * 132:
             yield rows, columns, stages, schedule, splits
 

@@ -5,9 +5,8 @@
 
 #expert_columns = #fp8moe.strided<[0, 2, 1]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
-  // Fast accumulation gets ping-pong: one warpgroup writes while the other multiplies. With
-  // promoted accumulation, other schedules compete. A given tile stays. `raster = 8` takes tiles in
-  // groups of eight rows.
+  // One warpgroup writes while the other multiplies. With promoted sums both share a
+  // tile; one that is there stays. Rows of so many tiles are taken eight at a time.
   // CHECK-LABEL: func.func @tiles
   // REMARK: remark: tiles for sm_90a: wgmma<rows = 128, columns = 64, stages = 8, schedule = ping_pong, raster = 8> {{.*}} us, {{.*}} (chosen)
   func.func @tiles(%a: tensor<16640x5120xbf16>,
@@ -21,7 +20,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
         direction quantize accumulation fast
         : tensor<16640x5120xf8E4M3FN>, tensor<16x5120x8192xf8E4M3FN, #expert_columns>
         -> tensor<16640x8192xbf16>
-    // CHECK: grouped_matmul {{.*}} accumulation promoted tiles [#fp8moe.wgmma<{{.*}} schedule = {{independent|cooperative}}, raster = {{8|12}}>]
+    // CHECK: grouped_matmul {{.*}} accumulation promoted tiles [#fp8moe.wgmma<{{.*}} schedule = cooperative, raster = 12>]
     %promoted = fp8moe.grouped_matmul %q, %w groups(%ends : tensor<16xi32>)
         scales(%sq, %sw : tensor<16640xf32>, tensor<16x8192xf32>)
         direction quantize accumulation promoted

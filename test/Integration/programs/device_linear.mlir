@@ -174,7 +174,7 @@ func.func @promoted_f32_3_splits(
       -> (tensor<?x?xf32> {fp8moe.name = "y"}) {
   %y = fp8moe.linear %a, %b scales(%sa, %sb : tensor<?xf32>, tensor<?xf32>)
       direction dequantize accumulation promoted
-      tiles [#fp8moe.wgmma<rows = 128, columns = 64, stages = 4, schedule = independent, splits = 3>]
+      tiles [#fp8moe.wgmma<rows = 128, columns = 64, stages = 4, schedule = cooperative, splits = 3>]
       : tensor<?x?x!fp8moe.e4m3, #rows>, tensor<?x?x!fp8moe.e4m3, #columns> -> tensor<?x?xf32>
   return %y : tensor<?x?xf32>
 }

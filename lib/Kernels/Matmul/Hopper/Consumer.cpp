@@ -33,10 +33,8 @@ namespace {
 class Consumer {
 public:
   Consumer(GroupedMatmulKernel &kernel, Value index)
-      : kernel(kernel), b(kernel.b), index(index),
-        ringIndex(kernel.config.getNumRings() > 1 ? index : b.i32(0)),
-        ring(kernel.getRing(ringIndex)), epilogue(kernel, index),
-        partialSums(kernel, index),
+      : kernel(kernel), b(kernel.b), index(index), ring(kernel.getRing()),
+        epilogue(kernel, index), partialSums(kernel, index),
         shape{kernel.config.columns, kernel.problem.aType, kernel.problem.bType,
               kernel.problem.mnMajorA, kernel.problem.mnMajorB},
         numRowBlocks(kernel.config.getConsumerRows() / kWgmmaRows) {
@@ -69,9 +67,6 @@ private:
     Value numStages, beginsTile;
   };
 
-  TileWalk getWalk();
-  void forEachTile(function_ref<void(const Tile &, Value)> body,
-                   function_ref<void()> finish);
   void takeTurn();
   void passTurn();
   Product multiply(const Tile &tile, Value stageCount);
@@ -118,7 +113,7 @@ private:
 
   GroupedMatmulKernel &kernel;
   KernelBuilder &b;
-  Value index, ringIndex;
+  Value index;
   StageRing ring;
   MatmulEpilogue epilogue;
   PartialSums partialSums;
@@ -134,41 +129,20 @@ private:
 // Tiles
 //===----------------------------------------------------------------------===//
 
-TileWalk Consumer::getWalk() {
-  switch (kernel.config.kind) {
-  case WgmmaSchedule::PingPong:
-    return {kernel.block, kernel.numBlocks, b.equal(index, 1)};
-  case WgmmaSchedule::Independent:
-    return {b.add(kernel.block, b.mul(index, kernel.numBlocks)),
-            b.mul(kernel.numBlocks, 2), Value()};
-  case WgmmaSchedule::Cooperative:
-    return {kernel.block, kernel.numBlocks, Value()};
-  }
-  llvm_unreachable("unknown schedule");
-}
-
-void Consumer::forEachTile(function_ref<void(const Tile &, Value)> body,
-                           function_ref<void()> finish) {
-  if (sendsTileMessages(kernel.problem, kernel.config))
-    TileMessages(kernel, ring).forEachTile(body, finish);
-  else
-    TileScheduler(kernel).forEachTile(getWalk(), body, finish);
-}
-
 /// Waits for this consumer's turn at the tensor cores. Turns alternate by
 /// tiles, as do the stages of the ring. Without turns a consumer could be two
 /// tiles ahead, and take a stage of its next tile for one of this tile. A turn
 /// ends when the last stage is full; its wgmmas in flight keep the tensor cores
 /// busy.
 void Consumer::takeTurn() {
-  if (kernel.config.kind == WgmmaSchedule::PingPong)
+  if (!isCooperative())
     kernel::NamedBarrierOp::create(
         b, b.named("own_turn", b.add(index, kFirstTurnBarrier)),
         2 * kWarpgroupThreads);
 }
 
 void Consumer::passTurn() {
-  if (kernel.config.kind == WgmmaSchedule::PingPong)
+  if (!isCooperative())
     kernel::NamedBarrierArriveOp::create(
         b, b.named("other_turn", b.sub(b.i32(kFirstTurnBarrier + 1), index)),
         2 * kWarpgroupThreads);
@@ -177,12 +151,14 @@ void Consumer::passTurn() {
 void Consumer::build() {
   kernel::SetRegistersOp::create(b, kernel::RegisterChange::Increase,
                                  HopperMatmulConfig::kConsumerRegisters);
+  Value isSecond = b.equal(index, 1);
   // The first turn is the first consumer's.
-  b.createIf(b.equal(index, 1), [&] { passTurn(); });
+  b.createIf(isSecond, [&] { passTurn(); });
   Tile mine;
   SmallVector<Value> scales;
   Product product;
-  forEachTile(
+  TileScheduler scheduler(kernel, isCooperative() ? Value() : isSecond);
+  scheduler.forEachTile(
       [&](const Tile &tile, Value stageCount) {
         mine = tile;
         if (isCooperative())
@@ -207,8 +183,7 @@ void Consumer::build() {
 //===----------------------------------------------------------------------===//
 
 Value Consumer::getOffset(bool isA, Value stage) {
-  Value slot = b.add(b.mul(ringIndex, kernel.config.stages), stage);
-  Value offset = kernel.getOffset(isA, slot);
+  Value offset = kernel.getOffset(isA, stage);
   if (!isA || !isCooperative())
     return offset;
   return b.add(

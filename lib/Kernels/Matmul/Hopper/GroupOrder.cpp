@@ -32,7 +32,7 @@ bool GroupOrder::isWorthwhile(const GroupedMatmulProblem &problem,
   if (problem.dense || problem.isMGrouped() || ShapedType::isDynamic(groups) ||
       groups < 2 || groups > kMostGroups)
     return false;
-  return getMatmulMemory(problem, config).total + getTableBytes(groups) <=
+  return HopperMatmulMemory::get(config).total + getTableBytes(groups) <=
          lookupTarget("sm_90a")->sharedMemoryPerBlock;
 }
 

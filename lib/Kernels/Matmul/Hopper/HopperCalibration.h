@@ -26,20 +26,11 @@ struct HopperCalibration {
   static constexpr llvm::StringLiteral bothCards =
       "one NVIDIA H100 and one H200, 2026-11-25: every tile of ten shapes in "
       "both modes, benchmarks/grouped_matmul.py --sweep --shape";
-  /// An H100 loses 14% to 19% with Independent tiles where these read the most
-  /// from L2. The factor is closer to the H200's, so that they are chosen where
-  /// they are best on both. All figures are relative to times of fast tiles,
-  /// which were 6% shorter in these runs than predicted.
+  /// Relative to times of fast tiles, which were 6% shorter in these runs than
+  /// predicted.
   static constexpr llvm::StringLiteral promotedTiles =
       "one NVIDIA H100 and one H200, 2026-11-25: five tiles of the six "
       "shapes that docs/results shows with promoted accumulation";
-  /// Measured since producers send tiles to cooperative consumers
-  /// (TileMessages). Chosen tiles are the best ones or within 2% of these, but
-  /// for two weight gradients (5%, 7%). Fast Cooperative tiles gained less:
-  /// this figure would predict them 4% too fast.
-  static constexpr llvm::StringLiteral toldTiles =
-      "one NVIDIA H100, 2026-11-27: six promoted tiles of ten shapes in both "
-      "modes, benchmarks/grouped_matmul.py --tile";
 
   llvm::StringRef chip = llvm::StringLiteral("sm_90a");
 
@@ -84,11 +75,9 @@ struct HopperCalibration {
   /// bytes.
   Figure<double> writeTime = measured(84.0, sweep);
   Figure<double> narrowWrite = measured(1.2, sweep);
-  /// Picoseconds per element of an epilogue that the tensor cores wait for:
-  /// with no other warpgroup multiplying (Cooperative), and with one
-  /// (Independent).
+  /// Picoseconds per element of an epilogue that the tensor cores wait for, as
+  /// no other warpgroup multiplies (Cooperative).
   Figure<double> exposedTime = measured(33.0, sweep);
-  Figure<double> competingTime = measured(21.5, promotedTiles);
   /// Fraction of the shorter of two times that the longer one does not hide.
   Figure<double> overlapLoss = measured(0.25, sweep);
   /// Weight, in K-grouped matmuls, of waves counted group by group against
@@ -102,13 +91,10 @@ struct HopperCalibration {
   Figure<double> sharedStage = measured(1.05, sweep);
   /// Slowdown of a stage with promoted accumulation. For Cooperative
   /// warpgroups, it has a factor, and their wait for each other in units of
-  /// columns. Factors for Independent ones, and for PingPong.
+  /// columns. A factor for PingPong ones.
   Figure<double> promotedShared = measured(0.88, promotedTiles);
   Figure<double> promotedGap = measured(26.6, promotedTiles);
-  Figure<double> promotedApart = measured(1.1, promotedTiles);
   Figure<double> promotedAlone = measured(1.35, sweep);
-  /// exposedTime with promoted accumulation.
-  Figure<double> promotedExposed = measured(19.0, toldTiles);
 };
 
 /// Returns null for chips with unknown registers, where the kernel is not

@@ -86,28 +86,19 @@ static constexpr int64_t kMaxStages = 8;
 // Legality
 //===----------------------------------------------------------------------===//
 
-bool fp8moe::sendsTileMessages(const HopperMatmulConfig &config,
-                               bool isMGrouped, bool promoted) {
-  return config.kind == WgmmaSchedule::Cooperative && (isMGrouped || promoted);
-}
-
-HopperMatmulMemory HopperMatmulMemory::get(const HopperMatmulConfig &config,
-                                           bool isMGrouped, bool promoted) {
-  int64_t stages = config.stages * config.getNumRings();
+HopperMatmulMemory HopperMatmulMemory::get(const HopperMatmulConfig &config) {
   HopperMatmulMemory memory;
   memory.a = 0;
-  memory.b = memory.a + stages * config.getStageBytes(/*isA=*/true);
-  memory.staging = memory.b + stages * config.getStageBytes(/*isA=*/false);
+  memory.b = memory.a + config.stages * config.getStageBytes(/*isA=*/true);
+  memory.staging =
+      memory.b + config.stages * config.getStageBytes(/*isA=*/false);
   memory.scales = memory.staging + HopperMatmulConfig::kConsumers *
                                        nvidia::kWarpgroupWarps * 2 *
                                        kHopperStagingBytes;
   int64_t lines = config.getConsumerRows() + config.columns;
-  memory.messages = memory.scales + HopperMatmulConfig::kConsumers * lines *
+  memory.barriers = memory.scales + HopperMatmulConfig::kConsumers * lines *
                                         static_cast<int64_t>(sizeof(float));
-  int64_t messages =
-      sendsTileMessages(config, isMGrouped, promoted) ? stages : 0;
-  memory.barriers = memory.messages + messages * kTileMessageBytes;
-  memory.total = memory.barriers + stages * nvidia::kStageBarrierBytes;
+  memory.total = memory.barriers + config.stages * nvidia::kStageBarrierBytes;
   return memory;
 }
 
@@ -128,13 +119,6 @@ bool fp8moe::hasWgmmaKernel(MatrixElement a, MatrixElement b,
   return target.multiplies(a, b, MatrixInstruction::Wgmma) &&
          target.has(Feature::TensorMaps | Feature::RegisterReallocation) &&
          getHopperCalibration(target.chip);
-}
-
-/// Returns the bytes of shared memory of a block.
-static int64_t countSharedBytes(const HopperMatmulConfig &config,
-                                const MatmulWork &work) {
-  return HopperMatmulMemory::get(config, work.isMGrouped(), work.promoted)
-      .total;
 }
 
 /// Returns the registers that a consumer's thread needs.
@@ -170,7 +154,7 @@ explainIllegal(const HopperMatmulConfig &config, const MatmulWork &work,
     return llvm::formatv("a thread needs {0} registers for its accumulators "
                          "and what goes with them, it has {1}",
                          registers, limit);
-  int64_t bytes = countSharedBytes(config, work);
+  int64_t bytes = HopperMatmulMemory::get(config).total;
   if (bytes > chip.target.sharedMemoryPerBlock)
     return llvm::formatv("it takes {0} bytes of shared memory, a block has {1}",
                          bytes, chip.target.sharedMemoryPerBlock);
@@ -179,10 +163,10 @@ explainIllegal(const HopperMatmulConfig &config, const MatmulWork &work,
 
 /// Returns `config` with as many stages as fit, at least two.
 static HopperMatmulConfig withMostStages(HopperMatmulConfig config,
-                                         const MatmulWork &work,
                                          const Chip &chip) {
   for (config.stages = kMaxStages; config.stages > 2; --config.stages)
-    if (countSharedBytes(config, work) <= chip.target.sharedMemoryPerBlock)
+    if (HopperMatmulMemory::get(config).total <=
+        chip.target.sharedMemoryPerBlock)
       break;
   return config;
 }
@@ -239,7 +223,7 @@ static SmallVector<HopperMatmulConfig> enumerateConfigs(const MatmulWork &work,
           config.raster = 1;
         else if (hasWideBands(config, work, chip))
           config.raster = work.promoted ? kWidePromotedRaster : kWideFastRaster;
-        config = withMostStages(config, work, chip);
+        config = withMostStages(config, chip);
         if (!explainIllegal(config, work, chip))
           configs.push_back(config);
       }
@@ -248,9 +232,11 @@ static SmallVector<HopperMatmulConfig> enumerateConfigs(const MatmulWork &work,
     if (work.dense && !work.promoted)
       addColumns(kSingleWaveColumns);
   };
-  add(work.promoted ? WgmmaSchedule::Independent : WgmmaSchedule::PingPong,
-      128);
-  add(work.promoted ? WgmmaSchedule::Independent : WgmmaSchedule::PingPong, 64);
+  // The tensor cores would be idle while the one with the turn adds products.
+  if (!work.promoted) {
+    add(WgmmaSchedule::PingPong, 128);
+    add(WgmmaSchedule::PingPong, 64);
+  }
   add(WgmmaSchedule::Cooperative, 128);
   add(WgmmaSchedule::Cooperative, 256);
   if (work.dense)
@@ -324,16 +310,10 @@ static double getStageTime(const HopperMatmulConfig &config,
     bool isOneBlock = config.getConsumerRows() == kWgmmaRows;
     return time * (isAlone && isOneBlock ? *chip.figures.fewInstructions : 1);
   }
-  switch (config.kind) {
-  case WgmmaSchedule::PingPong:
+  if (config.kind == WgmmaSchedule::PingPong)
     return time * *chip.figures.promotedAlone;
-  case WgmmaSchedule::Independent:
-    return time * *chip.figures.promotedApart;
-  case WgmmaSchedule::Cooperative:
-    return time * *chip.figures.promotedShared *
-           (1 + *chip.figures.promotedGap / columns);
-  }
-  llvm_unreachable("unknown schedule");
+  return time * *chip.figures.promotedShared *
+         (1 + *chip.figures.promotedGap / columns);
 }
 
 /// Returns the picoseconds of a tile whose wgmmas take `multiply`.
@@ -342,21 +322,12 @@ static double getTileTime(const HopperMatmulConfig &config,
                           const Chip &chip) {
   double elements =
       static_cast<double>(config.rows) * config.columns * work.resultBytes / 2;
-  switch (config.kind) {
-  case WgmmaSchedule::PingPong: {
-    // A warpgroup multiplies and writes while the other does the same.
-    double narrow =
-        hasNarrowBoxes(config, work) ? *chip.figures.narrowWrite : 1;
-    double write = *chip.figures.writeTime * elements * narrow;
-    return *chip.figures.turnTime + std::max(multiply, (multiply + write) / 2);
-  }
-  case WgmmaSchedule::Independent:
-    return multiply + *chip.figures.competingTime * elements;
-  case WgmmaSchedule::Cooperative:
-    return multiply + elements * (work.promoted ? *chip.figures.promotedExposed
-                                                : *chip.figures.exposedTime);
-  }
-  llvm_unreachable("unknown schedule");
+  if (config.kind == WgmmaSchedule::Cooperative)
+    return multiply + *chip.figures.exposedTime * elements;
+  // A warpgroup multiplies and writes while the other does the same.
+  double narrow = hasNarrowBoxes(config, work) ? *chip.figures.narrowWrite : 1;
+  double write = *chip.figures.writeTime * elements * narrow;
+  return *chip.figures.turnTime + std::max(multiply, (multiply + write) / 2);
 }
 
 /// Rounds down to an integer, clamped to leave room for additions in 64 bits.

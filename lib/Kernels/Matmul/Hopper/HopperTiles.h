@@ -28,8 +28,8 @@ struct HopperMatmulConfig {
   WgmmaSchedule kind = WgmmaSchedule::PingPong;
   /// Rows and columns of a tile.
   int64_t rows = 128, columns = 128;
-  /// Stages of a ring. A stage holds 128 bytes of the contraction for all rows
-  /// and columns of the tile.
+  /// Stages of the ring. A stage holds 128 bytes of the contraction for all
+  /// rows and columns of the tile.
   int64_t stages = 6;
   /// Consecutive tiles along the rows before the next column of tiles (raster),
   /// so that concurrent blocks share operands in L2.
@@ -45,9 +45,6 @@ struct HopperMatmulConfig {
   /// (setmaxnreg), in steps of 8.
   static constexpr int64_t kProducerRegisters = 24, kConsumerRegisters = 240;
 
-  int64_t getNumRings() const {
-    return kind == WgmmaSchedule::Independent ? 2 : 1;
-  }
   /// Returns the rows of a tile that one consumer multiplies.
   int64_t getConsumerRows() const {
     return kind == WgmmaSchedule::Cooperative ? rows / kConsumers : rows;
@@ -60,32 +57,18 @@ struct HopperMatmulConfig {
 
 /// Byte offsets of the parts of a kernel's shared memory.
 struct HopperMatmulMemory {
-  /// The stages of operands A and B. All stages of ring 0 come before those of
-  /// ring 1.
+  /// The stages of operands A and B.
   int64_t a, b;
   /// Staging of results: two buffers for each warp.
   int64_t staging;
   /// Scales of a tile, for each warpgroup.
   int64_t scales;
-  /// TileMessages, one for each stage, if the producer sends them.
-  int64_t messages;
-  /// Mbarriers of each ring.
+  /// Mbarriers of the ring.
   int64_t barriers;
   int64_t total;
 
-  static HopperMatmulMemory get(const HopperMatmulConfig &config,
-                                bool isMGrouped, bool promoted);
+  static HopperMatmulMemory get(const HopperMatmulConfig &config);
 };
-
-/// Whether the producer sends tiles to consumers (TileMessages). Cooperative
-/// consumers would multiply nothing while they search. (Without promotion,
-/// K-grouped ones hide most of the search behind a tile's last stage, and a
-/// table of groups needs the memory.)
-bool sendsTileMessages(const HopperMatmulConfig &config, bool isMGrouped,
-                       bool promoted);
-
-/// Bytes of a TileMessages entry, which describes a tile.
-constexpr int64_t kTileMessageBytes = 32;
 
 /// Bytes of a buffer that a warp stages its results in: 16 rows of 128 bytes.
 constexpr int64_t kHopperStagingBytes = 2048;

@@ -19,22 +19,11 @@ ResultBox ResultBox::get(int64_t tileColumns, int64_t resultBytes) {
   return {rowBytes / resultBytes, rowBytes};
 }
 
-bool fp8moe::sendsTileMessages(const GroupedMatmulProblem &problem,
-                               const HopperMatmulConfig &config) {
-  return sendsTileMessages(config, problem.isMGrouped(), problem.promoted);
-}
-
-HopperMatmulMemory fp8moe::getMatmulMemory(const GroupedMatmulProblem &problem,
-                                           const HopperMatmulConfig &config) {
-  return HopperMatmulMemory::get(config, problem.isMGrouped(),
-                                 problem.promoted);
-}
-
 GroupedMatmulKernel::GroupedMatmulKernel(KernelBuilder &b,
                                          const GroupedMatmulProblem &problem,
                                          const HopperMatmulConfig &config)
     : b(b), problem(problem), config(config),
-      memory(getMatmulMemory(problem, config)) {
+      memory(HopperMatmulMemory::get(config)) {
   mapA = b.getTensorMap(0, "a_map");
   mapB = b.getTensorMap(1, "b_map");
   mapResult = b.getTensorMap(2, "result_map");
@@ -75,21 +64,19 @@ Value GroupedMatmulKernel::loadGroupEnd(Value group, Value previous,
   return b.clamp(end, previous, extent);
 }
 
-StageRing GroupedMatmulKernel::getRing(Value index) {
-  int64_t bytes = config.stages * nvidia::kStageBarrierBytes;
-  Value barriers = getShared(b.add(b.mul(index, bytes), memory.barriers));
-  return StageRing(b, "operands", barriers, config.stages);
+StageRing GroupedMatmulKernel::getRing() {
+  return StageRing(b, "operands", getShared(b.i32(memory.barriers)),
+                   config.stages);
 }
 
-/// By one thread: mbarriers of all rings. A stage is full when the producer has
+/// By one thread: mbarriers of the ring. A stage is full when the producer has
 /// arrived and its bytes have come, and empty when every warp that reads it has
 /// arrived.
-static void createRings(GroupedMatmulKernel &kernel) {
+static void createRing(GroupedMatmulKernel &kernel) {
   KernelBuilder &b = kernel.b;
   bool isShared = kernel.config.kind == WgmmaSchedule::Cooperative;
-  for (int64_t ring : llvm::seq(kernel.config.getNumRings()))
-    kernel.getRing(b.i32(ring))
-        .createInit(/*fullArrivals=*/1, kWarpgroupWarps * (isShared ? 2 : 1));
+  kernel.getRing().createInit(/*fullArrivals=*/1,
+                              kWarpgroupWarps * (isShared ? 2 : 1));
   kernel::MBarrierInitFenceOp::create(b);
   for (Value map : {kernel.mapA, kernel.mapB, kernel.mapResult})
     kernel::MapPrefetchOp::create(b, map);
@@ -100,7 +87,7 @@ void fp8moe::buildHopperGroupedMatmul(KernelBuilder &b,
                                       const HopperMatmulConfig &config) {
   GroupedMatmulKernel kernel(b, problem, config);
 
-  b.createIf(b.equal(b.getThread(), 0), [&] { createRings(kernel); });
+  b.createIf(b.equal(b.getThread(), 0), [&] { createRing(kernel); });
   if (GroupOrder::isWorthwhile(problem, config))
     GroupOrder(kernel).create();
   b.createBarrier();

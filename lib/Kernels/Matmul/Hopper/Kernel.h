@@ -27,13 +27,6 @@ constexpr int64_t kFastSumElements = 49152;
 /// Whether a contraction may be too long for one sum of the tensor cores.
 bool hasPartialSums(const GroupedMatmulProblem &problem);
 
-/// Whether the problem's producer sends tiles to consumers (TileMessages). And
-/// the layout of its kernel's shared memory.
-bool sendsTileMessages(const GroupedMatmulProblem &problem,
-                       const HopperMatmulConfig &config);
-HopperMatmulMemory getMatmulMemory(const GroupedMatmulProblem &problem,
-                                   const HopperMatmulConfig &config);
-
 /// Whether f32 sums are added to the result in memory by TMA reductions, so
 /// that no thread loads the addend. The addend is then copied to the result
 /// first (AddendCopy.h). bf16 sums are rounded once, after the addition in f32,
@@ -92,15 +85,14 @@ struct GroupedMatmulKernel {
   /// Loads the end of an existing group, clamped to [previous, extent].
   Value loadGroupEnd(Value group, Value previous, Value extent);
 
-  /// Returns the ring with this index.
-  StageRing getRing(Value index);
+  /// Returns the ring of the operands' stages.
+  StageRing getRing();
   /// Returns the address at `bytes` from the beginning of shared memory.
   Value getShared(Value bytes) { return b.offsetBytes(shared, bytes); }
 
-  /// Returns the shared memory offset of an operand in a stage. `slot` counts
-  /// the stages of all rings.
-  Value getOffset(bool isA, Value slot) const {
-    return b.add(b.mul(slot, config.getStageBytes(isA)),
+  /// Returns the shared memory offset of an operand in a stage.
+  Value getOffset(bool isA, Value stage) const {
+    return b.add(b.mul(stage, config.getStageBytes(isA)),
                  isA ? memory.a : memory.b);
   }
   /// Returns the elements of the contraction in a stage.
@@ -205,21 +197,6 @@ struct Tile {
   Value scaleBegin;
 };
 
-/// The tiles of a warp or warpgroup, one of every `step`: number w is w * step
-/// + first. With GroupOrder an odd w takes w * step + step - 1 - first instead.
-/// If `alternate` (i1) is set, two walks share these tiles. This walk takes the
-/// second of every two if it is true, else the first.
-struct TileWalk {
-  Value first, step;
-  Value alternate;
-};
-
-/// The tile number after a walk's last tile, and the total number of stages of
-/// its tiles.
-struct TileWalkEnd {
-  Value number, stageCount;
-};
-
 /// K-grouped: a table of the groups by length, longest first; of equal ones the
 /// first index first. Each block builds it in shared memory after the rest of
 /// its data.
@@ -253,25 +230,29 @@ private:
   int64_t groups;
 };
 
+/// Walks over the tiles of a block, one of every `blocks`: number w is w *
+/// blocks + block. With GroupOrder an odd w takes w * blocks + blocks - 1 -
+/// block instead.
 class TileScheduler {
 public:
-  explicit TileScheduler(GroupedMatmulKernel &kernel);
+  /// If `takesSecond` (i1) is set, two walks share the block's tiles. This walk
+  /// takes the second of every two if it is true, else the first.
+  explicit TileScheduler(GroupedMatmulKernel &kernel, Value takesSecond = {});
 
   /// Runs `body` for each tile of the walk. `stageCount` is the number of
   /// stages of all earlier tiles, including those of the other walk. The search
   /// for the next tile follows `body`, and `finish` follows the search:
-  /// asynchronous work of `body` hides it.
-  TileWalkEnd
-  forEachTile(const TileWalk &walk,
-              function_ref<void(const Tile &tile, Value stageCount)> body,
-              function_ref<void()> finish = nullptr);
+  /// asynchronous work of `body` hides it. Returns the tile number after the
+  /// walk's last tile.
+  Value forEachTile(function_ref<void(const Tile &tile, Value stageCount)> body,
+                    function_ref<void()> finish = nullptr);
 
   /// Returns the stages of a tile, the mean where K is grouped.
   Value getMeanStages();
 
 private:
-  TileState getFirst(const TileWalk &walk);
-  TileState advance(TileState state, const TileWalk &walk);
+  TileState getFirst();
+  TileState advance(TileState state);
   TileState seek(TileState state);
   /// Sets the range of `state` for its group, which begins where `before` ends.
   void enterGroup(TileState &state, const TileState &before);
@@ -290,6 +271,7 @@ private:
 
   GroupedMatmulKernel &kernel;
   KernelBuilder &b;
+  Value takesSecond;
   /// The order of groups, if they are processed by length.
   std::optional<GroupOrder> order;
   /// Number of groups, with remainder rows as one more. Extent that group ends
@@ -298,42 +280,11 @@ private:
   Value numGroups, extent, tilesAlongColumns, tilesAlongRows, numStages;
 };
 
-/// Messages by which the producer sends tiles to cooperative consumers, which
-/// would multiply nothing while they search for the next tile. There is a
-/// message in shared memory for each stage of the ring, and the first stage of
-/// a tile uses its. The stage's "full" and "empty" barriers protect it.
-class TileMessages {
-public:
-  TileMessages(GroupedMatmulKernel &kernel, const StageRing &ring);
-
-  /// Sends a tile. Called by the producer's thread before it loads the first
-  /// stage.
-  void send(const Tile &tile, RingPosition first);
-  /// Sends the end of all tiles. Takes the stage after the last tile.
-  void sendEnd(RingPosition position);
-
-  /// Runs `body` for each tile, as TileScheduler::forEachTile does, in a
-  /// consumer. The next tile is received after `finish`. Received tiles lack
-  /// `number`, `contraction` and `scaleBegin`.
-  void forEachTile(function_ref<void(const Tile &tile, Value stageCount)> body,
-                   function_ref<void()> finish);
-
-private:
-  SmallVector<Value Tile::*> getMembers() const;
-  void store(ArrayRef<Value> words, Value stage);
-  SmallVector<Value> load(Value stage);
-  Value getPointer(Value stage, int64_t word);
-
-  GroupedMatmulKernel &kernel;
-  KernelBuilder &b;
-  StageRing ring;
-};
-
 //===----------------------------------------------------------------------===//
 // Roles
 //===----------------------------------------------------------------------===//
 
-/// Builds the producer: one warp for each ring loads the operands of all tiles.
+/// Builds the producer: one warp loads the operands of all tiles.
 void buildMatmulProducer(GroupedMatmulKernel &kernel);
 
 /// Builds a consumer, a warpgroup that multiplies. `index` (i32) is 0 or 1.

@@ -258,7 +258,7 @@ void HopperMatmulLaunch::launchTile(
     launch.buffers.push_back(partialSums);
   launch.sizes = listSizes(sizes);
   launch.hasBlockCount = false;
-  launch.sharedBytes = getMatmulMemory(problem, config).total +
+  launch.sharedBytes = HopperMatmulMemory::get(config).total +
                        GroupOrder::getBytes(problem, config);
   lowering.launchBlocks(
       op.getLoc(), launch, blocks,

@@ -32,8 +32,7 @@ static void createWaitForStage(GroupedMatmulKernel &kernel, StageRing &ring,
 
 /// Loads one stage of both operands.
 static void createStage(GroupedMatmulKernel &kernel, StageRing &ring,
-                        Value ringIndex, const Tile &tile, Value stage,
-                        RingPosition position) {
+                        const Tile &tile, Value stage, RingPosition position) {
   KernelBuilder &b = kernel.b;
   KernelBuilder::Step step(b, "load_stage");
   createWaitForStage(kernel, ring, tile, position);
@@ -41,11 +40,10 @@ static void createStage(GroupedMatmulKernel &kernel, StageRing &ring,
   int64_t bytes = kernel.config.getStageBytes(/*isA=*/true) +
                   kernel.config.getStageBytes(/*isA=*/false);
   kernel::ArriveExpectTxOp::create(b, full, b.i32(bytes));
-  Value slot = b.add(b.mul(ringIndex, kernel.config.stages), position.stage);
   Value along =
       b.add(tile.contraction, b.mul(stage, kernel.getStageElements()));
   for (bool isA : {true, false}) {
-    Value place = kernel.getOffset(isA, slot);
+    Value place = kernel.getOffset(isA, position.stage);
     // The operand's rows (A) or columns (B) that the tile has.
     Value begin = isA ? tile.row : tile.column;
     int64_t extent = isA ? kernel.config.rows : kernel.config.columns;
@@ -86,8 +84,7 @@ namespace {
 /// Synchronizes the producers of all blocks every `period` tiles (Meeting.h).
 class ProducerMeetings {
 public:
-  ProducerMeetings(GroupedMatmulKernel &kernel, TileScheduler &scheduler,
-                   const TileWalk &walk);
+  ProducerMeetings(GroupedMatmulKernel &kernel, TileScheduler &scheduler);
 
   static bool areWorthwhile(const GroupedMatmulKernel &kernel);
 
@@ -99,7 +96,7 @@ public:
 
 private:
   KernelBuilder &b;
-  const TileWalk &walk;
+  Value blocks;
   /// Tiles of the walk between two meetings.
   Value period;
   Meeting meeting;
@@ -135,16 +132,15 @@ static Value getStagesBetweenMeetings(GroupedMatmulKernel &kernel) {
 }
 
 ProducerMeetings::ProducerMeetings(GroupedMatmulKernel &kernel,
-                                   TileScheduler &scheduler,
-                                   const TileWalk &walk)
-    : b(kernel.b), walk(walk),
+                                   TileScheduler &scheduler)
+    : b(kernel.b), blocks(kernel.numBlocks),
       period(b.ceilDiv(getStagesBetweenMeetings(kernel),
                        b.maxS(scheduler.getMeanStages(), 1))),
-      meeting(b, b.mul(kernel.numBlocks, kernel.config.getNumRings())) {}
+      meeting(b, blocks) {}
 
 void ProducerMeetings::beginTile(const Tile &tile) {
-  // The walk has one of every `step` tiles, the first one's number below it.
-  Value index = b.divU(tile.number, walk.step);
+  // The walk has one of as many tiles as there are blocks.
+  Value index = b.divU(tile.number, blocks);
   count = b.named("meetings", b.divU(index, period));
   isMeeting = b.named("is_meeting", b.bitAnd(b.equal(b.remU(index, period), 0),
                                              b.less(b.i32(0), index)));
@@ -157,7 +153,7 @@ void ProducerMeetings::beginStage(Value stage) {
 }
 
 void ProducerMeetings::finish(Value end) {
-  Value tiles = b.divU(end, walk.step);
+  Value tiles = b.divU(end, blocks);
   meeting.leave(b.divU(b.sub(b.maxS(tiles, 1), 1), period));
 }
 
@@ -169,33 +165,24 @@ void fp8moe::buildMatmulProducer(GroupedMatmulKernel &kernel) {
   KernelBuilder &b = kernel.b;
   kernel::SetRegistersOp::create(b, kernel::RegisterChange::Decrease,
                                  HopperMatmulConfig::kProducerRegisters);
-  int64_t numRings = kernel.config.getNumRings();
-  b.createIf(b.less(kernel.warp, numRings), [&] {
+  b.createIf(b.less(kernel.warp, 1), [&] {
     b.createIf(kernel::ElectOp::create(b), [&] {
-      Value ringIndex = numRings > 1 ? kernel.warp : b.i32(0);
-      StageRing ring = kernel.getRing(ringIndex);
-      TileWalk walk{b.add(kernel.block, b.mul(ringIndex, kernel.numBlocks)),
-                    b.mul(kernel.numBlocks, numRings), Value()};
+      StageRing ring = kernel.getRing();
       TileScheduler scheduler(kernel);
       std::optional<ProducerMeetings> meetings;
       if (ProducerMeetings::areWorthwhile(kernel))
-        meetings.emplace(kernel, scheduler, walk);
-      std::optional<TileMessages> messages;
-      if (sendsTileMessages(kernel.problem, kernel.config))
-        messages.emplace(kernel, ring);
-      TileWalkEnd end =
-          scheduler.forEachTile(walk, [&](const Tile &tile, Value stageCount) {
+        meetings.emplace(kernel, scheduler);
+      Value end =
+          scheduler.forEachTile([&](const Tile &tile, Value stageCount) {
             if (meetings)
               meetings->beginTile(tile);
             RingPosition begin = ring.getPosition(stageCount);
-            if (messages)
-              messages->send(tile, begin);
             auto loadStage = [&](Value stage, ValueRange carried) {
               b.named("k_stage", stage);
               RingPosition position = RingPosition::unpackNamed(b, carried);
               if (meetings)
                 meetings->beginStage(stage);
-              createStage(kernel, ring, ringIndex, tile, stage, position);
+              createStage(kernel, ring, tile, stage, position);
               RingPosition next = ring.getNext(position);
               return SmallVector<Value>{next.stage, next.parity};
             };
@@ -209,9 +196,7 @@ void fp8moe::buildMatmulProducer(GroupedMatmulKernel &kernel) {
               b.createFor(zero, tile.numStages, 1, init, loadStage);
           });
       if (meetings)
-        meetings->finish(end.number);
-      if (messages)
-        messages->sendEnd(ring.getPosition(end.stageCount));
+        meetings->finish(end);
     });
   });
 }

@@ -10,8 +10,7 @@
 // Tiles are numbered through all groups, in the order that groups are processed
 // in, and blocks loop over them with the grid's stride. Only the device knows
 // the ends of groups, so each role walks over the ends: a tile's state holds
-// its group, and the next tile's group is at or after it. (Cooperative
-// consumers receive tiles instead, TileMessages.cpp.)
+// its group, and the next tile's group is at or after it.
 //
 // The time of a K-grouped tile is proportional to its group's length. Groups
 // are then processed by length, longest first, and blocks alternate in
@@ -48,8 +47,8 @@ TileState TileState::unpackNamed(KernelBuilder &b, ValueRange values) {
   return unpack(values);
 }
 
-TileScheduler::TileScheduler(GroupedMatmulKernel &kernel)
-    : kernel(kernel), b(kernel.b) {
+TileScheduler::TileScheduler(GroupedMatmulKernel &kernel, Value takesSecond)
+    : kernel(kernel), b(kernel.b), takesSecond(takesSecond) {
   const HopperMatmulConfig &config = kernel.config;
   bool mGrouped = kernel.problem.isMGrouped();
   numGroups = b.add(kernel.sizes.groups, kernel.problem.hasExperts());
@@ -89,13 +88,14 @@ void TileScheduler::enterGroup(TileState &state, const TileState &before) {
       b.add(before.paddedBegin, b.roundUp(length, kernel.problem.padding));
 }
 
-TileState TileScheduler::getFirst(const TileWalk &walk) {
+TileState TileScheduler::getFirst() {
   Value zero = b.i32(0);
-  Value step = walk.step;
+  Value step = kernel.numBlocks;
   // To the tile as far from the end of the next ones.
   if (order)
-    step = b.sub(b.mul(b.sub(walk.step, walk.first), 2), 1);
-  TileState none{walk.first, step, zero, zero, zero, zero, zero}, first = none;
+    step = b.sub(b.mul(b.sub(step, kernel.block), 2), 1);
+  TileState none{kernel.block, step, zero, zero, zero, zero, zero},
+      first = none;
   enterGroup(first, none);
   return seek(first);
 }
@@ -157,11 +157,11 @@ TileState TileScheduler::seek(TileState state) {
       }));
 }
 
-TileState TileScheduler::advance(TileState state, const TileWalk &walk) {
+TileState TileScheduler::advance(TileState state) {
   state.tile = b.named("next_tile", b.add(state.tile, state.step));
-  // To and fro: two steps are two of the walk's.
+  // To and fro: two steps are two of the grid's.
   if (order)
-    state.step = b.sub(b.mul(walk.step, 2), state.step);
+    state.step = b.sub(b.mul(kernel.numBlocks, 2), state.step);
   return seek(state);
 }
 
@@ -284,18 +284,16 @@ Tile TileScheduler::getTile(const TileState &state) {
   return tile;
 }
 
-TileWalkEnd
-TileScheduler::forEachTile(const TileWalk &walk,
-                           function_ref<void(const Tile &, Value)> body,
-                           function_ref<void()> finish) {
-  TileState state = getFirst(walk);
+Value TileScheduler::forEachTile(function_ref<void(const Tile &, Value)> body,
+                                 function_ref<void()> finish) {
+  TileState state = getFirst();
   Value count = b.i32(0);
-  if (walk.alternate) {
-    TileState second = advance(state, walk);
-    count = b.select(walk.alternate, getNumStages(state), count);
+  if (takesSecond) {
+    TileState second = advance(state);
+    count = b.select(takesSecond, getNumStages(state), count);
     SmallVector<Value> chosen;
     for (auto [later, sooner] : llvm::zip_equal(second.pack(), state.pack()))
-      chosen.push_back(b.select(walk.alternate, later, sooner));
+      chosen.push_back(b.select(takesSecond, later, sooner));
     state = TileState::unpack(chosen);
   }
   SmallVector<Value> init = state.pack();
@@ -312,11 +310,11 @@ TileScheduler::forEachTile(const TileWalk &walk,
         Value count = b.named("stage_count", values.back());
         body(tile, count);
         count = b.add(count, tile.numStages);
-        TileState next = advance(here, walk);
-        if (walk.alternate) {
+        TileState next = advance(here);
+        if (takesSecond) {
           // The other walk's tile; behind the last one the count is not used.
           count = b.add(count, getNumStages(next));
-          next = advance(next, walk);
+          next = advance(next);
         }
         if (finish)
           finish();
@@ -324,5 +322,5 @@ TileScheduler::forEachTile(const TileWalk &walk,
         results.push_back(count);
         return results;
       });
-  return {TileState::unpack(ends).tile, ends.back()};
+  return TileState::unpack(ends).tile;
 }

@@ -226,9 +226,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Unpadded groups: both operands are masked in shared memory, and proxy fences make that visible to
-// wgmma. Promoted accumulation adds 128 elements of K at a time in f32. Each warpgroup has its own
-// ring.
+// Groups that are not padded: both operands are masked, and the tensor cores see it.
+// Sums of 128 are added in f32, by warpgroups that take turns.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @unpadded(%a: tensor<1408x4096xf8E5M2>, %sa: tensor<8x1408xf32>,
@@ -237,7 +236,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
     %o = fp8moe.grouped_matmul %a, %b groups(%ends : tensor<8xi32>)
         scales(%sa, %sb : tensor<8x1408xf32>, tensor<8x2048xf32>)
         direction dequantize accumulation promoted accumulate(%c : tensor<8x1408x2048xbf16>)
-        tiles [#fp8moe.wgmma<rows = 128, columns = 128, stages = 3, schedule = independent>]
+        tiles [#fp8moe.wgmma<rows = 128, columns = 128, stages = 3, schedule = ping_pong>]
         : tensor<1408x4096xf8E5M2>, tensor<4096x2048xf8E4M3FN, #fp8moe.strided<[1, 0]>>
         -> tensor<8x1408x2048xbf16>
     return %o : tensor<8x1408x2048xbf16>

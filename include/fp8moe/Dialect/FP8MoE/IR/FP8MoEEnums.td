@@ -90,8 +90,7 @@ def FP8MoE_PrecisionRecipe : FP8MoE_I32Enum<"PrecisionRecipe",
 def FP8MoE_WgmmaSchedule : FP8MoE_I32Enum<"WgmmaSchedule",
     "how two warpgroups share the tiles of a matmul", [
       I32EnumAttrCase<"PingPong", 0, "ping_pong">,
-      I32EnumAttrCase<"Independent", 1, "independent">,
-      I32EnumAttrCase<"Cooperative", 2, "cooperative">]>;
+      I32EnumAttrCase<"Cooperative", 1, "cooperative">]>;
 
 def FP8MoE_Quantity : FP8MoE_I32Enum<"Quantity",
     "what decides between kernels at run time", [

@@ -129,7 +129,6 @@ def FP8MoE_WgmmaTileAttr : FP8MoE_TileAttr<"WgmmaTile", "wgmma"> {
     of `stages` blocks of 128 bytes of the contraction. Two warpgroups multiply:
 
     * `ping_pong`: each takes the next tile; one multiplies while the other writes.
-    * `independent`: each has tiles and a ring of its own.
     * `cooperative`: both share a tile, each half of its rows.
 
     `raster` tiles follow each other along the rows before the columns change.
