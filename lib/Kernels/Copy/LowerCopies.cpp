@@ -69,6 +69,9 @@ static OpFoldResult getWorkTiles(const RelayoutConfig &config,
   return hasTiles ? workTiles : size.ceilDiv(workTiles, kRelayoutThreads);
 }
 
+/// Blocks of a launch that may have nothing to copy: as many as are resident.
+static constexpr int64_t kBlocksPerMultiprocessor = 8;
+
 /// Names of kernels, indexed by RelayoutConfig::Kind.
 static constexpr StringLiteral kNames[] = {"copy_vectors", "copy_tiles",
                                            "copy_elements", "copy_groups"};
@@ -78,16 +81,17 @@ static LogicalResult launchRelayout(Operation *op, RelayoutProblem problem,
                                     ArrayRef<Dim> dims,
                                     const RelayoutGroups<OpFoldResult> &groups,
                                     ArrayRef<const BufferView *> buffers,
-                                    ProgramLowering &lowering) {
+                                    ProgramLowering &lowering,
+                                    Value when = {}) {
   problem.inputAlignment = getBufferAlignment(*buffers.front());
   problem.outputAlignment = getBufferAlignment(*buffers.back());
-  KernelLaunch launch{
-      {},
-      {},
-      {problem.elementBytes, problem.inputAlignment, problem.outputAlignment},
-      kRelayoutThreads,
-      {},
-      {}};
+  KernelLaunch launch{{},
+                      {},
+                      {problem.elementBytes, problem.inputAlignment,
+                       problem.outputAlignment, problem.mayBeSame},
+                      kRelayoutThreads,
+                      {},
+                      {}};
   for (const Dim &dim : dims) {
     problem.dims.push_back(getKnownSizes(dim));
     llvm::append_range(launch.sizes, listSizes(dim));
@@ -106,8 +110,16 @@ static LogicalResult launchRelayout(Operation *op, RelayoutProblem problem,
   SizeBuilder size(builder, op->getLoc());
   OpFoldResult workTiles =
       getWorkTiles(config, problem.elementBytes, dims, groups.count, size);
-  lowering.launchKernel(op->getLoc(), launch, workTiles,
-                        [&](KernelBuilder &b) { buildRelayout(b, problem); });
+  // Blocks that end at once are few.
+  if (problem.mayBeSame)
+    workTiles = size.mul(plan::DeviceAttrOp::create(
+                             builder, op->getLoc(), builder.getIndexType(),
+                             plan::DeviceAttribute::Multiprocessors)
+                             .getResult(),
+                         size.constant(kBlocksPerMultiprocessor));
+  lowering.launchKernel(
+      op->getLoc(), launch, workTiles,
+      [&](KernelBuilder &b) { buildRelayout(b, problem); }, when);
   return success();
 }
 
@@ -136,7 +148,8 @@ static SmallVector<Dim> getDims(RankedTensorType outputType,
 
 LogicalResult fp8moe::copyTensor(Operation *op, RankedTensorType type,
                                  const BufferView &from, const BufferView &to,
-                                 ProgramLowering &lowering) {
+                                 ProgramLowering &lowering,
+                                 const CopyCondition &condition) {
   FailureOr<int64_t> elementBytes = getCopiedElementBytes(op, type, lowering);
   if (failed(elementBytes))
     return failure();
@@ -144,8 +157,9 @@ LogicalResult fp8moe::copyTensor(Operation *op, RankedTensorType type,
   SizeBuilder size(builder, op->getLoc());
   RelayoutProblem problem;
   problem.elementBytes = *elementBytes;
+  problem.mayBeSame = condition.mayBeSame;
   return launchRelayout(op, problem, mergeDims(getDims(type, from, to), size),
-                        /*groups=*/{}, {&from, &to}, lowering);
+                        /*groups=*/{}, {&from, &to}, lowering, condition.when);
 }
 
 static LogicalResult lowerContiguous(ContiguousOp op,

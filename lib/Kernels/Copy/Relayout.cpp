@@ -27,6 +27,7 @@ public:
   void build();
 
 private:
+  void copy();
   /// Where the elements of some indices lie, relative to the buffers' begin.
   struct Offsets {
     Value input, output;
@@ -82,6 +83,17 @@ RelayoutBuilder::RelayoutBuilder(KernelBuilder &b,
 }
 
 void RelayoutBuilder::build() {
+  if (!problem.mayBeSame)
+    return copy();
+  auto getAddress = [&](Value pointer) -> Value {
+    return LLVM::PtrToIntOp::create(b, b.getI64Type(), pointer);
+  };
+  Value isElsewhere = b.compare(arith::CmpIPredicate::ne, getAddress(input),
+                                getAddress(output));
+  b.createIf(isElsewhere, [&] { copy(); });
+}
+
+void RelayoutBuilder::copy() {
   switch (config.kind) {
   case RelayoutConfig::Vectors:
     return buildVectors();

@@ -19,7 +19,8 @@ namespace mlir::fp8moe {
 /// Copies a tensor between any two layouts (LoweringTable::copyTensor).
 LogicalResult copyTensor(Operation *op, RankedTensorType type,
                          const BufferView &from, const BufferView &to,
-                         ProgramLowering &lowering);
+                         ProgramLowering &lowering,
+                         const CopyCondition &condition = {});
 
 //===----------------------------------------------------------------------===//
 // Elements
@@ -67,6 +68,8 @@ struct RelayoutProblem {
   /// Promised alignment in bytes of the first element of each buffer.
   int64_t inputAlignment = 1;
   int64_t outputAlignment = 1;
+  /// Whether both buffers may be the same memory, which has equal strides then.
+  bool mayBeSame = false;
 };
 
 /// How blocks divide a copy. Blocks loop over work tiles (grid-stride).

@@ -89,6 +89,15 @@ struct KernelLowering {
                              ProgramLowering &lowering);
 };
 
+/// When a tensor is copied.
+struct CopyCondition {
+  /// An i1, null for always.
+  Value when;
+  /// Whether both tensors may lie in the same memory. The kernel then ends at
+  /// once where they do.
+  bool mayBeSame = false;
+};
+
 /// The rows of Families.def. The pass creates the table and passes it on, so
 /// that program lowering depends on no family of kernels.
 struct LoweringTable {
@@ -96,7 +105,8 @@ struct LoweringTable {
   /// it cannot.
   using CopyFn = LogicalResult (*)(Operation *op, RankedTensorType type,
                                    const BufferView &from, const BufferView &to,
-                                   ProgramLowering &lowering);
+                                   ProgramLowering &lowering,
+                                   const CopyCondition &condition);
 
   SmallVector<const OpLowering *> ops;
   SmallVector<KernelLowering> kernels;

@@ -221,9 +221,10 @@ LogicalResult ProgramLowering::copyOutputs(func::FuncOp func) {
     // A function may return what no operation of it has touched.
     if (failed(checkTensors(terminator, tensor.getType(),
                             /*takesTiledScales=*/false)) ||
-        failed(table.copyTensor(
-            terminator, cast<RankedTensorType>(tensor.getType()),
-            getView(tensor), signature.getOutputs()[index], *this)))
+        failed(table.copyTensor(terminator,
+                                cast<RankedTensorType>(tensor.getType()),
+                                getView(tensor), signature.getOutputs()[index],
+                                *this, CopyCondition())))
       return failure();
   }
   return success();

@@ -29,7 +29,7 @@ bool hasPartialSums(const GroupedMatmulProblem &problem);
 
 /// Whether f32 sums are added to the result in memory by TMA reductions, so
 /// that no thread loads the addend. The addend is then copied to the result
-/// first (AddendCopy.h). bf16 sums are rounded once, after the addition in f32,
+/// first. bf16 sums are rounded once, after the addition in f32,
 /// so their addend is loaded (loadsAddend).
 inline bool addsInMemory(const GroupedMatmulProblem &problem) {
   return problem.accumulates && problem.resultType.isF32();

@@ -6,7 +6,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/Matmul/Hopper/AddendCopy.h"
 #include "Kernels/Matmul/Hopper/Kernel.h"
 #include "Kernels/Matmul/MatmulLaunch.h"
 #include "Kernels/Matmul/SumSplits.h"
@@ -53,7 +52,6 @@ private:
                   const GroupedMatmulSizes<OpFoldResult> &sizes,
                   const Matrix &result, const HopperMatmulConfig &config,
                   Value condition);
-  void launchCopy(Value condition);
   void launchSplits(const HopperMatmulConfig &config, Value condition);
   /// Creates workspace for `count` f32.
   TypedValue<MemRefType> createFloats(OpFoldResult count);
@@ -266,22 +264,6 @@ void HopperMatmulLaunch::launchTile(
       condition);
 }
 
-/// Copies the addend to the result, which the kernel then adds to.
-void HopperMatmulLaunch::launchCopy(Value condition) {
-  OpFoldResult zero = size.constant(0);
-  AddendCopySizes<OpFoldResult> copy{size.constant(1),     sizes.rows,
-                                     sizes.columns,        addend.strides[0],
-                                     /*addendGroup=*/zero, result.strides[0],
-                                     /*resultGroup=*/zero};
-  if (!problem.isMGrouped()) {
-    copy.groups = sizes.groups;
-    copy.addendGroup = addend.strides[1];
-    copy.resultGroup = result.strides[1];
-  }
-  launchAddendCopy(op.getLoc(), addend.buffer, result.buffer, copy, blocks,
-                   condition, lowering);
-}
-
 /// Launches a split-K matmul: the f32 products of the splits, then their sum.
 void HopperMatmulLaunch::launchSplits(const HopperMatmulConfig &config,
                                       Value condition) {
@@ -352,8 +334,14 @@ LogicalResult HopperMatmulLaunch::launch(Value when) {
       launchSplits(config, condition);
       continue;
     }
-    if (addsInMemory(problem))
-      launchCopy(condition);
+    // The kernel adds to the result, which begins as a copy of the addend.
+    // Mostly both are one memory: gradients of microbatches are summed in
+    // place.
+    if (addsInMemory(problem) &&
+        failed(lowering.getTable().copyTensor(
+            op, op.getType(), *instance.addend, instance.result, lowering,
+            {condition, /*mayBeSame=*/true})))
+      return failure();
     launchTile(problem, sizesOfTiles, result, config, condition);
   }
   return success();

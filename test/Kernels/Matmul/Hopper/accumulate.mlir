@@ -27,14 +27,15 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   }
 }
 
-// The copy compares both addresses and does nothing if they are equal.
-// CHECK-LABEL: gpu.func @copy_addend_0
+// The copy runs only if the two addresses differ.
+// CHECK-LABEL: gpu.func @copy_vectors_0
 // CHECK-DAG:     %[[FROM:.*]] = llvm.ptrtoint
 // CHECK-DAG:     %[[TO:.*]] = llvm.ptrtoint
 // CHECK:         %[[ELSEWHERE:.*]] = arith.cmpi ne, %[[FROM]], %[[TO]]
 // CHECK-NEXT:    scf.if %[[ELSEWHERE]]
 // CHECK:           scf.for
-// CHECK:             %[[WORDS:.*]] = llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
+// CHECK:             %[[WORDS:.*]] = scf.if
+// CHECK:               llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
 // CHECK:             llvm.store %[[WORDS]], %{{.*}} {alignment = 16 : i64}
 
 // A tile of an empty group adds nothing.
@@ -48,7 +49,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK:           fp8moe_kernel.tensor_add {{.*}} evict_first
 // CHECK-NOT:     fp8moe_kernel.tensor_store
 
-// CHECK-LABEL: gpu.func @copy_addend_2
+// CHECK-LABEL: gpu.func @copy_vectors_2
 // CHECK-LABEL: gpu.func @grouped_matmul_3
 // CHECK:         fp8moe_kernel.tensor_add
 // CHECK:         %[[STAGED:.*]] = llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xi32>
@@ -62,5 +63,5 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-LABEL: fp8moe_plan.program @gradient
 // CHECK:         %[[SUMS:.*]] = fp8moe_plan.input "arg4"
 // CHECK:         %[[RESULT:.*]] = fp8moe_plan.output "result0" may_overwrite(%[[SUMS]]
-// CHECK:         fp8moe_plan.launch @{{.*}}::@copy_addend_0 {{.*}} args(%[[SUMS]], %[[RESULT]]
+// CHECK:         fp8moe_plan.launch @{{.*}}::@copy_vectors_0 {{.*}} args(%[[SUMS]], %[[RESULT]]
 // CHECK:         fp8moe_plan.launch @{{.*}}::@grouped_matmul_k_grouped_1
