@@ -12,7 +12,6 @@
 #include "fp8moe/Dialect/FP8MoE/IR/Views.h"
 #include "fp8moe/Kernels/Matmul/MatmulWork.h"
 #include "fp8moe/Kernels/Model/KernelChoice.h"
-#include "fp8moe/Kernels/Model/KernelCost.h"
 #include "fp8moe/Kernels/Model/KernelProblem.h"
 #include "fp8moe/Kernels/Model/NominalSizes.h"
 #include "fp8moe/Pipelines/Traffic.h"

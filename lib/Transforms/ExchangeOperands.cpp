@@ -16,7 +16,7 @@
 #include "Steps.h"
 
 #include "Regroupings.h"
-#include "fp8moe/Kernels/Matmul/ExchangedMatmul.h"
+#include "fp8moe/Kernels/Matmul/MatmulWork.h"
 #include "fp8moe/Kernels/Model/KernelProblem.h"
 #include "llvm/ADT/TypeSwitch.h"
 

@@ -15,7 +15,6 @@
 #include "LayoutGraph.h"
 #include "Regroupings.h"
 #include "Steps.h"
-#include "fp8moe/Kernels/Model/KernelCost.h"
 #include "fp8moe/Kernels/Model/KernelProblem.h"
 #include "fp8moe/Kernels/Quantize/QuantizeTiles.h"
 #include "fp8moe/Transforms/Passes.h"

@@ -8,7 +8,7 @@
 
 #include "PlacementMemo.h"
 
-#include "fp8moe/Kernels/Matmul/ExchangedMatmul.h"
+#include "fp8moe/Kernels/Matmul/MatmulWork.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;

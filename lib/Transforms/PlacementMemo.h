@@ -9,7 +9,7 @@
 #ifndef FP8MOE_LIB_TRANSFORMS_PLACEMENTMEMO_H
 #define FP8MOE_LIB_TRANSFORMS_PLACEMENTMEMO_H
 
-#include "fp8moe/Kernels/Model/KernelCost.h"
+#include "fp8moe/Kernels/Model/KernelProblem.h"
 
 #include <unordered_map>
 

@@ -23,8 +23,8 @@
 
 #include "Steps.h"
 
-#include "fp8moe/Kernels/Model/KernelCost.h"
 #include "fp8moe/Kernels/Model/KernelFamily.h"
+#include "fp8moe/Kernels/Model/KernelProblem.h"
 #include "fp8moe/Kernels/Model/MemoryCost.h"
 #include "fp8moe/Kernels/Quantize/QuantizeTiles.h"
 

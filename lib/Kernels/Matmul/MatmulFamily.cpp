@@ -8,7 +8,6 @@
 
 #include "Kernels/Matmul/MatmulFamily.h"
 
-#include "fp8moe/Kernels/Matmul/ExchangedMatmul.h"
 #include "fp8moe/Kernels/Model/KernelProblem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
@@ -97,25 +96,17 @@ int64_t MatmulFamily::getWantedGroupPadding(Operation *op,
   return needsMasks ? kGroupPadding : 0;
 }
 
-SmallVector<KernelCandidate>
-MatmulFamily::getCandidates(MLIRContext *context, const MatmulWork &work,
-                            const TargetInfo &target) const {
-  SmallVector<KernelCandidate> candidates;
-  addCandidates(context, work, target, candidates);
-  return candidates;
-}
-
 KernelChoiceAttr MatmulFamily::choose(MLIRContext *context,
                                       const MatmulWork &work,
                                       const TargetInfo &target) const {
   return KernelChoiceAttr::get(
-      context, chooseCandidate(getCandidates(context, work, target)).tile);
+      context, chooseCandidate(rankTiles(context, work, target)).tile);
 }
 
 Cost MatmulFamily::predict(const MatmulWork &work, TileAttrInterface tile,
                            const TargetInfo &target) const {
   for (const KernelCandidate &candidate :
-       getCandidates(tile.getContext(), work, target))
+       rankTiles(tile.getContext(), work, target))
     if (candidate.tile == tile)
       return candidate.cost;
   return Cost::infinite();
@@ -131,7 +122,7 @@ std::string MatmulFamily::explainTile(
     const MatmulWork &work, TileAttrInterface tile, const TargetInfo &target,
     function_ref<std::string(TileAttrInterface)> describe) const {
   SmallVector<KernelCandidate> candidates =
-      getCandidates(tile.getContext(), work, target);
+      rankTiles(tile.getContext(), work, target);
   std::string text;
   for (const KernelCandidate &candidate : candidates)
     if (candidate.tile == tile)

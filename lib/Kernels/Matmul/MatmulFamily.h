@@ -74,9 +74,6 @@ protected:
   /// Returns the dimensions of the result of which one must be contiguous.
   SmallVector<int64_t, 2> getResultDims(MatmulOpInterface op,
                                         const TargetInfo &target) const;
-  SmallVector<KernelCandidate> getCandidates(MLIRContext *context,
-                                             const MatmulWork &work,
-                                             const TargetInfo &target) const;
 
   /// Explains why a matmul has one tile: what limits its time, and the tile
   /// that the model prefers, as text from `describe`.

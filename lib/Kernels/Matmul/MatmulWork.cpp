@@ -7,7 +7,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "fp8moe/Kernels/Matmul/MatmulWork.h"
+#include "fp8moe/Dialect/FP8MoE/IR/Views.h"
 #include "fp8moe/Kernels/Model/NominalSizes.h"
+
+#include "llvm/ADT/TypeSwitch.h"
 
 #include <cmath>
 
@@ -118,4 +121,40 @@ RaggedRows RaggedRows::get(int64_t tileRows, int64_t groups) {
   double mean = groups / 2.0, deviation = std::sqrt(groups / 12.0);
   return {static_cast<int64_t>(tileRows * (mean - deviation)),
           static_cast<int64_t>(tileRows * (mean + deviation))};
+}
+
+//===----------------------------------------------------------------------===//
+// Exchanged operands
+//===----------------------------------------------------------------------===//
+
+/// Whether the operation of this function that computes the scales rounds them
+/// to powers of two (Q3).
+static bool arePowersOfTwo(Value scales) {
+  auto isViewOrCopy =
+      llvm::IsaPred<TransposeOp, ReshapeOp, ContiguousOp, RelayoutOp>;
+  Operation *op = skipOps(scales, isViewOrCopy).getDefiningOp();
+  return op && llvm::TypeSwitch<Operation *, bool>(op)
+                   .Case<ScaleOp, JaggedScaleOp, DynamicQuantizeOp,
+                         JaggedDynamicQuantizeOp>([](auto quantize) {
+                     return quantize.getRounding() == ScaleRounding::Pow2;
+                   })
+                   .Default(false);
+}
+
+StringRef fp8moe::explainNotExchangeable(MatmulOpInterface op) {
+  if (op.isMGrouped() && !op.isDense())
+    return "its groups are rows of the result, and no matmul has groups of "
+           "columns";
+  if (op.getTilesAttr())
+    return "its tile was chosen for this order of the operands";
+  // Scales of blocks belong to the elements, whatever the order (G9).
+  if (!op.getScaleA() || hasBlockScales(op))
+    return "";
+  if (!op.getScaleB())
+    return "only the first operand of a matmul may be the one with scales";
+  if (!arePowersOfTwo(op.getScaleA()) || !arePowersOfTwo(op.getScaleB()))
+    return "with exchanged operands the product would be rounded in another "
+           "order, and its scales are not known to be powers of two; compute "
+           "them in this function with 'rounding pow2'";
+  return "";
 }

@@ -11,8 +11,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/Matmul/SumSplits.h"
 #include "Kernels/Emit/KernelBuilder.h"
+#include "Kernels/Matmul/MatmulLaunch.h"
 
 #include "llvm/ADT/SmallVectorExtras.h"
 

@@ -117,14 +117,6 @@ LogicalResult fp8moe::verifyChoice(Operation *op, KernelChoiceAttr choice,
                     << ", or run fp8moe-select-tiles";
 }
 
-LogicalResult fp8moe::verifyOneTile(Operation *op, KernelChoiceAttr choice) {
-  if (choice.size() == 1 && !choice.getFirst().getRange())
-    return success();
-  return op->emitError("'")
-         << op->getName()
-         << "' takes one tile, without a range; remove the others";
-}
-
 bool fp8moe::takesEverything(KernelChoiceAttr choice) {
   Coverage coverage;
   for (AlternativeAttr alternative : choice.getEntries())

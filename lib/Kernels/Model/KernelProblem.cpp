@@ -69,6 +69,57 @@ std::optional<Cost> KernelProblem::estimate(Operation *op,
   return cost;
 }
 
+Cost fp8moe::estimateKernel(Operation *operation,
+                            ArrayRef<AssumedLayout> layouts,
+                            const TargetInfo &target) {
+  const KernelProblem *problem = findKernelProblem(operation);
+  if (problem)
+    if (std::optional<Cost> cost =
+            problem->estimate(operation, layouts, target))
+      return *cost;
+  auto op = cast<KernelOpInterface>(operation);
+  int64_t passes = op.getNumPasses(target);
+  // A sum over the tensors, so that placement can decide on each by itself.
+  Cost cost;
+  cost.time = passes * *target.calibration->launchTime;
+  auto visit = [&](Value tensor, int64_t times) {
+    auto type = dyn_cast<RankedTensorType>(tensor.getType());
+    if (!type)
+      return;
+    TensorAccess access = getKernelAccess(op, tensor, target);
+    std::optional<StridedLayout> layout;
+    if (access.isFree)
+      layout = getAssumedLayout(tensor, layouts);
+    if (!layout) {
+      cost += estimateBytes(times * estimateTensorBytes(type), target);
+      return;
+    }
+    if (!access.contiguousDims.empty() &&
+        llvm::none_of(access.contiguousDims, [&](int64_t dim) {
+          return layout->isContiguousAlong(dim) || type.getDimSize(dim) == 1;
+        }))
+      cost += Cost::infinite();
+    cost += estimateBytes(
+        times * estimateSectorBytes(type, *layout, access, target), target);
+  };
+  for (Value operand : op->getOperands())
+    visit(operand, passes);
+  for (Value result : op->getResults())
+    visit(result, 1);
+  if (problem && !problem->takesTogether(operation, layouts))
+    cost += Cost::infinite();
+  return cost;
+}
+
+/// Reports a choice of several alternatives, or of a range.
+static LogicalResult verifyOneTile(Operation *op, KernelChoiceAttr choice) {
+  if (choice.size() == 1 && !choice.getFirst().getRange())
+    return success();
+  return op->emitError("'")
+         << op->getName()
+         << "' takes one tile, without a range; remove the others";
+}
+
 LogicalResult KernelProblem::verifyChoice(TiledOpInterface op,
                                           const TargetInfo &target) const {
   KernelChoiceAttr choice = op.getTilesAttr();

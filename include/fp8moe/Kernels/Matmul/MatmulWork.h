@@ -53,6 +53,17 @@ struct MatmulWork : KernelWorkBase<MatmulWork> {
     return isA ? rows : columns;
   }
 
+  /// Return the elements of both operands, and of the result.
+  double countOperands() const {
+    double weights = static_cast<double>(columns) * contraction;
+    return static_cast<double>(rows) * contraction +
+           (isMGrouped() ? weights * groups : weights);
+  }
+  double countResults() const {
+    double results = static_cast<double>(rows) * columns;
+    return isMGrouped() ? results : results * groups;
+  }
+
   /// Returns the size that counts tokens.
   int64_t &getTokens() {
     return isMGrouped() && !contractsTokens ? rows : contraction;
@@ -89,6 +100,10 @@ bool isMNMajor(MatmulOpInterface op, bool isFirst);
 /// and scales, without sizes and layouts.
 MatmulWork getMatmulKind(MatmulOpInterface op);
 MatmulWork getMatmulWork(MatmulOpInterface op);
+
+/// Returns why a matmul cannot exchange its operands to write its transpose, (A
+/// B)^T = B^T A^T (rule G11 of docs/reference/semantics.md). Empty if it can.
+StringRef explainNotExchangeable(MatmulOpInterface op);
 
 /// Replaces unknown sizes by nominal ones.
 MatmulWork withNominalSizes(MatmulWork work);

@@ -19,10 +19,6 @@ namespace mlir::fp8moe {
 LogicalResult verifyChoice(Operation *op, KernelChoiceAttr choice,
                            const KernelWork &work, const TargetInfo &target);
 
-/// Reports at `op`, whose kernels support one tile for all sizes, if `choice`
-/// has several alternatives or a range.
-LogicalResult verifyOneTile(Operation *op, KernelChoiceAttr choice);
-
 /// Whether a choice has a general kernel for every mean length of slices.
 bool takesEverything(KernelChoiceAttr choice);
 

@@ -89,6 +89,13 @@ public:
 ArrayRef<const KernelProblem *> getKernelProblems();
 const KernelProblem *findKernelProblem(Operation *op);
 
+/// Returns the predicted cost of a kernel or copy, with the tile that it names
+/// or else its best one. Tensors whose layout is free have the assumed layouts,
+/// others those of their types. The cost is impossible if the kernel cannot
+/// read or write a layout.
+Cost estimateKernel(Operation *op, ArrayRef<AssumedLayout> layouts,
+                    const TargetInfo &target);
+
 /// Whether the target has kernels for all work of `op`.
 bool hasKernels(Operation *op, const TargetInfo &target);
 

@@ -155,14 +155,9 @@ static MfmaTileCost getTileCost(const CDNAMatmulConfig &config,
   double waves = std::ceil(tiles / (target.multiprocessors * resident));
   result.tilesTime = toCount(waves * resident * tileTime * kPicoseconds);
 
-  double operands = static_cast<double>(work.rows) * work.contraction;
-  double weights = static_cast<double>(work.columns) * work.contraction *
-                   (work.isMGrouped() ? groups : 1);
-  double results = static_cast<double>(work.rows) * work.columns *
-                   (work.isMGrouped() ? 1 : groups);
   result.cost =
-      estimateTraffic(toCount((operands + weights) * work.elementBytes +
-                              results * work.resultBytes),
+      estimateTraffic(toCount(work.countOperands() * work.elementBytes +
+                              work.countResults() * work.resultBytes),
                       target);
   result.trafficTime = result.cost.time - *chip.launchTime;
   result.cost.time =

@@ -383,15 +383,10 @@ static WgmmaTileCost getTileCost(const HopperMatmulConfig &config,
   double waves = countWaves(config, work, chip);
   result.waves = toCount(std::ceil(waves));
   result.tilesTime = toCount(waves * result.tileTime);
-  double operands = static_cast<double>(work.rows) * work.contraction;
-  double weights = static_cast<double>(work.columns) * work.contraction *
-                   (work.isMGrouped() ? groups : 1);
-  double results = static_cast<double>(work.rows) * work.columns *
-                   (work.isMGrouped() ? 1 : groups);
-  double resultBytes = results * work.resultBytes;
-  double productBytes = results * config.splits * sizeof(float);
+  double resultBytes = work.countResults() * work.resultBytes;
+  double productBytes = work.countResults() * config.splits * sizeof(float);
   result.cost =
-      estimateTraffic(toCount((operands + weights) * work.elementBytes +
+      estimateTraffic(toCount(work.countOperands() * work.elementBytes +
                               (config.splits > 1 ? productBytes : resultBytes)),
                       chip.target);
   int64_t launch = *chip.target.calibration->launchTime;

@@ -8,7 +8,6 @@
 
 #include "Kernels/Matmul/Hopper/Kernel.h"
 #include "Kernels/Matmul/MatmulLaunch.h"
-#include "Kernels/Matmul/SumSplits.h"
 
 using namespace mlir;
 using namespace mlir::fp8moe;

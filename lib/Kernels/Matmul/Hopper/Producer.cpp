@@ -6,7 +6,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Kernels/Emit/NVIDIA/Meeting.h"
 #include "Kernels/Emit/NVIDIA/WarpRoles.h"
 #include "Kernels/Matmul/Hopper/Kernel.h"
 
@@ -65,11 +64,22 @@ static void createStage(GroupedMatmulKernel &kernel, StageRing &ring,
 
 //===----------------------------------------------------------------------===//
 // Meetings
+//
+// A meeting is a best-effort grid-wide sync of the producers of all blocks, so
+// that blocks which read the same data stay in step. It orders no memory
+// accesses: only performance depends on it. Blocks need not be resident at
+// once: a wait that times out is short, and disables all later waits of the
+// launch.
+//
+// Meetings take one word of global memory, a variable of the kernel. It is zero
+// again when every block has left. Concurrent launches of a kernel share the
+// word: they may wait too little then, or time out once. (A thousand blocks or
+// more may leave a value that disables waiting.)
 //===----------------------------------------------------------------------===//
 
-/// Stages between two meetings (best-effort grid-wide syncs). Blocks that are
-/// out of step miss the data that others loaded to L2. So many stages take 30
-/// us; a meeting of blocks in step costs less than 0.1 us.
+/// Stages between two meetings. Blocks that are out of step miss the data that
+/// others loaded to L2. So many stages take 30 us; a meeting of blocks in step
+/// costs less than 0.1 us.
 static constexpr int64_t kStagesBetweenMeetings = 160;
 
 /// Stages that a producer loads between its arrival and its wait. They last as
@@ -80,8 +90,20 @@ static constexpr int64_t kStagesAfterArrival = 2;
 /// they have no registers left.
 static constexpr int64_t kFewStages = 8;
 
+/// The word: arrivals of blocks that are still there in the lower bits, above
+/// them how many have left. That makes it larger than any number of arrivals
+/// that is waited for, as does the topmost bit once a wait was in vain.
+static constexpr int64_t kArrivalBits = 20;
+static constexpr int64_t kLeft = int64_t(1) << kArrivalBits;
+static constexpr int32_t kInVain = std::numeric_limits<int32_t>::min();
+static constexpr int32_t kCounts = ~kInVain;
+
+/// A look at the word takes most of a microsecond on an H100, so this is a
+/// tenth of a millisecond: blocks that begin together are not that far apart.
+static constexpr int64_t kMostLooks = 128;
+
 namespace {
-/// Synchronizes the producers of all blocks every `period` tiles (Meeting.h).
+/// The meetings of a producer, one every `period` tiles.
 class ProducerMeetings {
 public:
   ProducerMeetings(GroupedMatmulKernel &kernel, TileScheduler &scheduler);
@@ -95,11 +117,14 @@ public:
   void finish(Value end);
 
 private:
+  Value update(LLVM::AtomicBinOp operation, Value number);
+  void wait();
+
   KernelBuilder &b;
   Value blocks;
   /// Tiles of the walk between two meetings.
   Value period;
-  Meeting meeting;
+  Value word;
   /// State of the tile: the number of meetings so far, and whether it begins
   /// with one (i1).
   Value count, isMeeting;
@@ -136,7 +161,14 @@ ProducerMeetings::ProducerMeetings(GroupedMatmulKernel &kernel,
     : b(kernel.b), blocks(kernel.numBlocks),
       period(b.ceilDiv(getStagesBetweenMeetings(kernel),
                        b.maxS(scheduler.getMeanStages(), 1))),
-      meeting(b, blocks) {}
+      word(b.allocateGlobalWord("meeting")) {}
+
+/// Returns the word before `operation` puts `number` in.
+Value ProducerMeetings::update(LLVM::AtomicBinOp operation, Value number) {
+  return LLVM::AtomicRMWOp::create(b, operation, word, number,
+                                   LLVM::AtomicOrdering::monotonic,
+                                   b.getTarget().getDeviceScope());
+}
 
 void ProducerMeetings::beginTile(const Tile &tile) {
   // The walk has one of as many tiles as there are blocks.
@@ -144,17 +176,49 @@ void ProducerMeetings::beginTile(const Tile &tile) {
   count = b.named("meetings", b.divU(index, period));
   isMeeting = b.named("is_meeting", b.bitAnd(b.equal(b.remU(index, period), 0),
                                              b.less(b.i32(0), index)));
-  b.createIf(isMeeting, [&] { meeting.arrive(); });
+  b.createIf(isMeeting, [&] { update(LLVM::AtomicBinOp::add, b.i32(1)); });
 }
 
 void ProducerMeetings::beginStage(Value stage) {
   Value waits = b.bitAnd(isMeeting, b.equal(stage, kStagesAfterArrival));
-  b.createIf(waits, [&] { meeting.wait(count); });
+  b.createIf(waits, [&] { wait(); });
+}
+
+/// Waits until all blocks have arrived at meetings 1 to `count`, or one has
+/// left.
+void ProducerMeetings::wait() {
+  KernelBuilder::Step step(b, "wait_for_meeting");
+  Value all = b.mul(count, blocks);
+  auto isMissing = [&](Value seen) {
+    return b.compare(arith::CmpIPredicate::ult, seen, all);
+  };
+  SmallVector<Value> last = b.createWhile(
+      b.i32(0), {b.getI32Type(), b.getI32Type()},
+      [&](ValueRange looks) {
+        Value seen = b.loadRelaxed(word);
+        Value goesOn =
+            b.bitAnd(isMissing(seen), b.less(looks.front(), kMostLooks));
+        return std::pair(goesOn, SmallVector<Value>{looks.front(), seen});
+      },
+      [&](ValueRange carried) {
+        return SmallVector<Value>{b.add(carried.front(), 1)};
+      });
+  b.createIf(isMissing(last[1]),
+             [&] { update(LLVM::AtomicBinOp::_or, b.i32(kInVain)); });
 }
 
 void ProducerMeetings::finish(Value end) {
   Value tiles = b.divU(end, blocks);
-  meeting.leave(b.divU(b.sub(b.maxS(tiles, 1), 1), period));
+  Value arrivals = b.divU(b.sub(b.maxS(tiles, 1), 1), period);
+  KernelBuilder::Step step(b, "leave_meeting");
+  Value before = update(LLVM::AtomicBinOp::add, b.sub(b.i32(kLeft), arrivals));
+  Value left = b.add(b.divU(b.bitAnd(before, kCounts), kLeft), 1);
+  // More have left where several launches share the word. To subtract loses
+  // nothing that others add meanwhile, as a store would.
+  b.createIf(b.equal(b.remU(left, blocks), 0), [&] {
+    update(LLVM::AtomicBinOp::_and, b.i32(kCounts));
+    update(LLVM::AtomicBinOp::add, b.mul(blocks, -kLeft));
+  });
 }
 
 //===----------------------------------------------------------------------===//
