@@ -14,22 +14,23 @@ using namespace mlir::fp8moe;
 
 static constexpr int64_t kNaNByte = 255;
 
-Value fp8moe::createBlockScaleBF16Bits(KernelBuilder &b, Value byte) {
-  // bf16 is the upper half of f32; 2^-127 is subnormal in both.
-  int64_t half = 16;
+/// Returns the bits of the power of two without the lower `dropped` ones of an
+/// f32.
+static Value createScaleBits(KernelBuilder &b, Value byte, int64_t dropped) {
+  // 2^-127 is subnormal.
   Value power =
-      b.select(b.equal(byte, 0), b.i32((f32::kMantissaMask + 1) / 2 >> half),
-               b.shiftLeft(byte, f32::kMantissaBits - half));
-  return b.select(b.equal(byte, kNaNByte), b.i32(f32::kQuietNaN >> half),
+      b.select(b.equal(byte, 0), b.i32((f32::kMantissaMask + 1) / 2 >> dropped),
+               b.shiftLeft(byte, f32::kMantissaBits - dropped));
+  return b.select(b.equal(byte, kNaNByte), b.i32(f32::kQuietNaN >> dropped),
                   power);
 }
 
+Value fp8moe::createBlockScaleBF16Bits(KernelBuilder &b, Value byte) {
+  return createScaleBits(b, byte, /*dropped=*/16);
+}
+
 Value fp8moe::createBlockScale(KernelBuilder &b, Value byte) {
-  // 2^-127 is a subnormal f32.
-  Value power = b.select(b.equal(byte, 0), b.i32((f32::kMantissaMask + 1) / 2),
-                         b.shiftLeft(byte, f32::kMantissaBits));
-  return b.bitcast(b.getF32Type(), b.select(b.equal(byte, kNaNByte),
-                                            b.i32(f32::kQuietNaN), power));
+  return b.bitcast(b.getF32Type(), createScaleBits(b, byte, /*dropped=*/0));
 }
 
 Value fp8moe::createOffsetInScaleTile(KernelBuilder &b, Value lineInTile,

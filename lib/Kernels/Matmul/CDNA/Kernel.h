@@ -350,7 +350,13 @@ private:
   Address getAddress(MatmulHalf half, Value step);
   void createAddresses(bool isRows);
   Value createMask(Value begin);
-  void storeWord(Value value, Value pointer);
+  /// Says that an access of shared memory touches nothing of direct loads.
+  void separateFromLoads(LLVM::AliasAnalysisOpInterface op) {
+    if (!kernel.config.loadsToShared)
+      return;
+    op.setAliasScopes(readScope);
+    op.setNoAliasScopes(loadScope);
+  }
   int64_t getHalfOffset(MatmulHalf half) const;
 
   CDNAMatmulKernel &kernel;

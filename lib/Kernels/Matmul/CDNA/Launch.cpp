@@ -25,7 +25,7 @@ public:
   CDNAMatmulLaunch(const MatmulInstance &instance, ProgramLowering &lowering)
       : MatmulLaunch(instance, lowering) {}
 
-  LogicalResult launch(Value when);
+  FailureOr<Value> launch(Value when);
 
 private:
   /// Refuses what is larger than `most`, now or when the program is called.
@@ -157,7 +157,7 @@ OpFoldResult CDNAMatmulLaunch::countRowBlocks(const CDNAMatmulConfig &config) {
                   size.constant(config.dies));
 }
 
-LogicalResult CDNAMatmulLaunch::launch(Value when) {
+FailureOr<Value> CDNAMatmulLaunch::launch(Value when) {
   if (failed(check()))
     return failure();
   auto tile = cast<MfmaTileAttr>(op.getTilesAttr().getFirst().getTile());
@@ -182,15 +182,13 @@ LogicalResult CDNAMatmulLaunch::launch(Value when) {
         buildCDNAGroupedMatmul(b, problem, getKnownSizes(strides), config);
       },
       isNeeded);
-  return success();
+  return Value();
 }
 
 namespace mlir::fp8moe {
 FailureOr<Value> launchCDNAMatmul(const KernelInstance &instance, Value when,
                                   ProgramLowering &lowering) {
-  const auto &matmul = cast<MatmulInstance>(instance);
-  if (failed(CDNAMatmulLaunch(matmul, lowering).launch(when)))
-    return failure();
-  return Value();
+  return CDNAMatmulLaunch(cast<MatmulInstance>(instance), lowering)
+      .launch(when);
 }
 } // namespace mlir::fp8moe

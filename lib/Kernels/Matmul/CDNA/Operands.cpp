@@ -294,8 +294,11 @@ void CDNAOperands::storeToShared(MatmulHalf half, Value stage,
   if (auto &transposed = getSide(half.isRows).transposed) {
     for (auto [word, place] :
          llvm::zip_equal(chunks, transposed->createPlaces(stage)))
-      storeWord(word, b.offsetBytes(b.offsetBytes(kernel.shared, place),
-                                    getHalfOffset(half)));
+      separateFromLoads(LLVM::StoreOp::create(
+          b, word,
+          b.offsetBytes(b.offsetBytes(kernel.shared, place),
+                        getHalfOffset(half)),
+          kWordBytes));
     return;
   }
   Value place = b.add(b.mul(kernel.thread, kChunkBytes), stage);
@@ -305,15 +308,6 @@ void CDNAOperands::storeToShared(MatmulHalf half, Value stage,
         getHalfOffset(half) + round * kernel.config.getThreads() * kChunkBytes;
     b.store(chunk, b.offsetBytes(base, offset), kChunkBytes);
   }
-}
-
-/// Beside direct loads of the other operand, which touch nothing of it.
-void CDNAOperands::storeWord(Value value, Value pointer) {
-  auto store = LLVM::StoreOp::create(b, value, pointer, kWordBytes);
-  if (!kernel.config.loadsToShared)
-    return;
-  store.setAliasScopesAttr(readScope);
-  store.setNoaliasScopesAttr(loadScope);
 }
 
 SmallVector<MfmaFragment> CDNAOperands::read(MatmulHalf half, Value stage) {
@@ -328,10 +322,7 @@ SmallVector<MfmaFragment> CDNAOperands::read(MatmulHalf half, Value stage) {
           getHalfOffset(half) + index * rowsApart * config.stepBytes;
       auto load = LLVM::LoadOp::create(
           b, b.getWordsType(), b.offsetBytes(base, offset), kChunkBytes);
-      if (config.loadsToShared) {
-        load.setAliasScopesAttr(readScope);
-        load.setNoaliasScopesAttr(loadScope);
-      }
+      separateFromLoads(load);
       fragment.chunks[i] = load;
     }
   }

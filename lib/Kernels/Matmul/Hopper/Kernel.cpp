@@ -40,16 +40,11 @@ GroupedMatmulKernel::GroupedMatmulKernel(KernelBuilder &b,
     addend = b.getPointer(pointer++, "addend");
   if (hasPartialSums(problem))
     partialSums = b.getPointer(pointer++, "partial_sums");
-  for (auto [from, to] :
-       llvm::zip_equal(GroupedMatmulSizes<int64_t>::members(),
-                       GroupedMatmulSizes<Value>::members())) {
-    int64_t size = problem.sizes.*from;
-    Value value =
-        ShapedType::isDynamic(size) ? b.getSize(parameter++) : b.i64(size);
-    // Only a stride of whole groups may need more than 32 bits.
-    bool isWide = to == &GroupedMatmulSizes<Value>::addendGroup;
-    sizes.*to = isWide ? value : b.narrow(value);
-  }
+  sizes = bindSizes(b, problem.sizes, parameter);
+  // Only a stride of whole groups may need more than 32 bits.
+  for (auto member : GroupedMatmulSizes<Value>::members())
+    if (member != &GroupedMatmulSizes<Value>::addendGroup)
+      sizes.*member = b.narrow(sizes.*member);
   shared = b.getDynamicShared();
   warp = b.named("warp", createUniformWarp(b));
   lane = b.named("lane", b.narrow(b.getLane()));

@@ -28,7 +28,7 @@ public:
   HopperMatmulLaunch(const MatmulInstance &instance, ProgramLowering &lowering)
       : MatmulLaunch(instance, lowering) {}
 
-  LogicalResult launch(Value when);
+  FailureOr<Value> launch(Value when);
 
 private:
   /// A buffer as a matrix of a tensor map, from the innermost dimension on.
@@ -302,7 +302,7 @@ void HopperMatmulLaunch::launchSplits(const HopperMatmulConfig &config,
   launchSplitSum(loc, sum, condition, lowering);
 }
 
-LogicalResult HopperMatmulLaunch::launch(Value when) {
+FailureOr<Value> HopperMatmulLaunch::launch(Value when) {
   if (failed(setMatrices()))
     return failure();
   blocks =
@@ -343,15 +343,13 @@ LogicalResult HopperMatmulLaunch::launch(Value when) {
       return failure();
     launchTile(problem, sizesOfTiles, result, config, condition);
   }
-  return success();
+  return Value();
 }
 
 namespace mlir::fp8moe {
 FailureOr<Value> launchHopperMatmul(const KernelInstance &instance, Value when,
                                     ProgramLowering &lowering) {
-  const auto &matmul = cast<MatmulInstance>(instance);
-  if (failed(HopperMatmulLaunch(matmul, lowering).launch(when)))
-    return failure();
-  return Value();
+  return HopperMatmulLaunch(cast<MatmulInstance>(instance), lowering)
+      .launch(when);
 }
 } // namespace mlir::fp8moe
