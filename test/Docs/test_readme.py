@@ -25,8 +25,6 @@ ROOT = Path(__file__).resolve().parents[2]
 GENERATED = {"FP8MoEDialect.md", "KernelDialect.md", "PlanDialect.md", "Passes.md"}
 FOLDERS = ("users", "design", "reference")
 PAGES = [ROOT / name for name in ("README.md", "docs/README.md")]
-# Number of longer sentences in docstrings that exist today; lower it.
-MAX_LONG_IN_DOCSTRINGS = 4
 PAGES += [page for folder in FOLDERS for page in sorted((ROOT / "docs" / folder).glob("*.md"))]
 
 # The end of a sentence, which may be in bold or in brackets.
@@ -62,7 +60,7 @@ def docstrings(path):
 def test_sentences_of_docstrings():
     files = sorted((ROOT / "python-bindings/fp8moe").rglob("*.py"))
     long = [(path.name, s) for path in files for text in docstrings(path) for s in sentences(text) if len(s.split()) > 25]
-    assert files and long[MAX_LONG_IN_DOCSTRINGS:] == []
+    assert files and long == []
 
 
 def test_sentences_are_counted():
