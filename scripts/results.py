@@ -41,7 +41,7 @@ TOPICS = """experts models model_losses linear_layers experts_torchao peers moe_
 # FP8 FLOP/s without sparsity and bytes per second, from data sheets.
 ROOFS = {"h200": (1979e12, 4.8e12), "h100": (1979e12, 3.35e12)}
 
-# The table of README.md: layers, topic, and the first value of the row.
+# Rows of README.md's table: label, topic, and the first column of the topic's row (None: the mean over all rows).
 HEADLINES = [
     ("Linear layers of Llama3 8B, 8192 tokens", "linear_layers", "Llama3 8B, sum"),
     ("Experts of 14 models, mean of 126 cases", "experts", None),

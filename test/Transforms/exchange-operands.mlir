@@ -57,7 +57,8 @@ func.func @scales(%x: tensor<?x64xbf16>, %dy: tensor<?x48xbf16>, %e: tensor<8xi3
   return %c : tensor<8x64x48xbf16>
 }
 
-// Multiplying by other scales rounds differently in another order, so the operands stay.
+// Scales that need not be powers of two: a product in another order rounds differently, so the
+// operands are not exchanged and the copy stays.
 // CHECK-LABEL: func.func @unrounded_scales
 // CHECK:         grouped_matmul {{.*}} -> tensor<8x48x64xbf16>
 // CHECK:         relayout

@@ -14,7 +14,7 @@ func.func @pair(%x: tensor<64x96xbf16>)
   return %q, %s, %r, %t : tensor<64x96xf8E4M3FN>, tensor<64x3xf8E8M0FNU>, tensor<64x96xf8E4M3FN>, tensor<96x2xf8E8M0FNU>
 }
 
-// Different modes, and square with other blocks, stay apart.
+// Quantizations are not paired if their modes differ, or if one has square blocks (32x32).
 // CHECK-LABEL: func.func @different
 // CHECK-COUNT-3: fp8moe.mx_quantize
 func.func @different(%x: tensor<64x96xbf16>)

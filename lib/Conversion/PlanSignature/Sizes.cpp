@@ -97,7 +97,8 @@ void PlanSignature::computeFlowSizes(Operation &op) {
         sizes[argument] = shape;
         sizes[result] = shape;
       }
-  // The yield of the last branch: those of both are known then.
+  // At the yield of the else branch the sizes that both branches yield are
+  // known. Where they are equal, the results of the scf.if have them.
   auto branch = dyn_cast_or_null<scf::IfOp>(op.getParentOp());
   if (branch && isa<scf::YieldOp>(op) &&
       op.getParentRegion() == &branch.getElseRegion())

@@ -123,7 +123,7 @@ Value InnerBuilder::combineLines(ArrayRef<Value> magnitudes) {
     Value word = b.add(b.mul(row, kSegmentTile / kMXBlock), block);
     return b.offsetBytes(halves, b.mul(word, kWordBytes));
   };
-  // Threads may still read those of the block's previous tile.
+  // Other threads may still read those of the previous tile.
   b.createBarrier();
   b.storeWord(largest, getAddress(half));
   b.createBarrier();
@@ -157,7 +157,7 @@ void InnerBuilder::storeAcrossLines(const MXTile &tile, ArrayRef<Value> chunks,
       factors.push_back(multipliers[j]);
     }
   TransposeTile shared(b, /*rowsPerThread=*/kElements, /*buffers=*/1);
-  // Threads may still read the block's previous tile.
+  // Other threads may still read the previous tile from shared memory.
   b.createBarrier();
   shared.write(b.i64(0), kernel.createFP8(packed, factors));
   auto storeChunks = [&] {

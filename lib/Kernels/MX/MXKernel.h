@@ -95,8 +95,9 @@ public:
       function_ref<void(Value inTile, Value chunk, Value first, Value other)>
           body);
 
-  /// Returns `tile` with the lines, elements and matrices of this kernel's
-  /// axis.
+  /// Returns `tile` seen along this kernel's axis: which dimension its lines
+  /// (of MX blocks) are, which the elements of a line, and the planes of input
+  /// and output.
   MXTile getTile(const SegmentTile &tile);
 
   /// The e8m0 bytes of blocks with given magnitudes, and the factors by which

@@ -279,7 +279,7 @@ void OuterBuilder::quantizeApart(const MXTile &tile) {
   SmallVector<Value> words = b.createIf(
       b.bitAnd(any, whole), [&] { return loadBlock(tile); },
       [&] { return SmallVector<Value>(kMXBlock, b.i32(0)); });
-  // Threads may still read the block's previous tile.
+  // Other threads may still read the previous tile from shared memory.
   b.createBarrier();
   b.createIf(
       any,
@@ -313,7 +313,7 @@ void OuterBuilder::quantizeTogether(const MXTile &tile) {
         return loaded;
       });
   SmallVector<Value> chunks = packBlock(words);
-  // Threads may still read the block's previous tile.
+  // Other threads may still read the previous tile from shared memory.
   b.createBarrier();
   b.createIf(
       any, [&] { quantizeTogether(tile, chunks); },

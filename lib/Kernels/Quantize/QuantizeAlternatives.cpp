@@ -37,7 +37,7 @@ static constexpr int64_t kLengths[] = {32,   128,  256,   512,   1024,  2048,
 /// kernel must save: one percent in the mean. Column-major inputs 512 to 8192
 /// wide in 1 to 128 groups thus get up to four kernels. The model predicts that
 /// these lose 0.8% to the best tile of each length (2026-11-22). Half of this
-/// price gives up to six, and four times as much up to two, which lose 5%.
+/// price would give up to six, and four times as much up to two, which lose 5%.
 static constexpr double kKernelPrice = 0.01 * std::size(kLengths);
 /// Most kernels of an operation, as each takes time to compile and space in the
 /// artifact.

@@ -439,10 +439,12 @@ static bool growsOutwards(ArrayRef<int64_t> strides, ArrayRef<int64_t> order) {
   return true;
 }
 
-/// True when every unknown pitch of the result is a multiple of one of the
-/// input. (Known pitches are checked by the verifier of the encoding.) Splits
-/// make a pitch that may be anything when a part inside is unknown, or the
-/// stride of the innermost dimension, which is not a pitch.
+/// Whether the result may keep `align`, which promises that every pitch is a
+/// multiple of so many bytes. The verifier of the encoding checks known
+/// pitches; an unknown one is safe if it is a multiple of a pitch of the input.
+/// It may not be where a dimension is split and a part other than the outermost
+/// is unknown, or where the innermost stride, of which `align` says nothing,
+/// is.
 static bool keepsAlignment(const StridedLayout &layout,
                            ArrayRef<ReshapeRun> runs,
                            ArrayRef<int64_t> resultShape) {

@@ -30,7 +30,8 @@ namespace {
 /// A stage of a ring: the ring's name and the number of the stage.
 using Stage = std::pair<StringAttr, Value>;
 
-/// Accesses to shared memory by what they access.
+/// For each piece of shared memory (a key of getMemory) an operation that
+/// accesses it, for diagnostics.
 using Accesses = DenseMap<const void *, Operation *>;
 
 /// Facts about the paths to a point of the program.

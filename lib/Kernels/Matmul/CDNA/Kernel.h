@@ -245,8 +245,8 @@ private:
 /// fragment and stage.
 class CDNABlockScales {
 public:
-  /// Blocks of the contraction in a stage of 128 bytes, as many as a scale tile
-  /// has for a line.
+  /// MX blocks along K in a stage, which has 128 one-byte elements of K. A
+  /// scale tile (X6) has as many for a row of A or a column of B.
   static constexpr int64_t kStageBlocks = 128 / kMXBlock;
   static_assert(kStageBlocks == kScaleTileBlocks);
 

@@ -60,8 +60,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Tokens in groups: groups that fit the L2 cache use the single-pass kernel, larger ones are
-// rescaled.
+// The host takes the single-pass kernel for groups that fit the L2 cache. Larger ones take two
+// kernels: one quantizes rows, the other makes the FP8 of columns from that of rows.
 
 #padded = #fp8moe.strided<[1, 0], groups<dim = 0, pad = 128>>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
