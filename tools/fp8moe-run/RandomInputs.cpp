@@ -130,12 +130,12 @@ static std::vector<Padded> findPadded(llvm::MutableArrayRef<HostTensor> inputs,
                                       const std::string &program) {
   std::vector<Padded> padded;
   auto buffer = llvm::MemoryBuffer::getFile(artifact + "/manifest.json");
-  std::string error;
+  std::string error = "cannot be read again";
   auto manifest = buffer
                       ? support::parseJson((*buffer)->getBuffer().str(), error)
                       : std::nullopt;
   if (!manifest)
-    return padded;
+    fail(artifact + "/manifest.json: " + error);
   auto add = [&](const Json &entry) {
     HostTensor *input = findInput(inputs, entry.at("input").get<std::string>());
     HostTensor *ends = findInput(inputs, entry.at("ends").get<std::string>());
@@ -148,13 +148,12 @@ static std::vector<Padded> findPadded(llvm::MutableArrayRef<HostTensor> inputs,
       padded.push_back({*input, *ends, dim, pad, rows});
   };
   // The runtime does not check decisions: those of another form are ignored.
-  try {
-    for (const Json &decision : manifest->at("decisions"))
+  for (const Json &decision : manifest->value("decisions", Json::array()))
+    try {
       if (decision.at("program") == program && decision.contains("padded"))
         llvm::for_each(decision.at("padded"), add);
-  } catch (const Json::exception &) {
-    padded.clear();
-  }
+    } catch (const Json::exception &) {
+    }
   return padded;
 }
 

@@ -240,11 +240,12 @@ static void printTensors(llvm::StringRef role,
 static void runProgram(const std::string &artifact) {
   Program program = Program::load(
       artifact, describe ? "none" : device.getValue(), programName);
-  removeCompiled();
   std::optional<RandomOptions> random;
   if (randomSeed.getNumOccurrences())
     random = getRandomOptions();
+  // Random inputs of padded groups follow the manifest.
   std::vector<HostTensor> inputs = program.getInputs(inputsPath, random);
+  removeCompiled();
   program.resolve(inputs);
   if (!saveInputs.empty())
     writeTensors(saveInputs, inputs);

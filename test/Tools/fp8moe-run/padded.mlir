@@ -9,6 +9,9 @@
 // RUN: %python %S/Inputs/check_padding.py %t.in a 1 16 96
 // RUN: %python %S/Inputs/check_padding.py %t.in b 0 16 96
 
+// IR instead of an artifact has the same padding.
+// RUN: fp8moe-run %s --program=multiply --random=1 --tokens=96 | FileCheck %s
+
 // RUN: fp8moe-run %t/cpu --program=pack --random=2 --save-inputs=%t.in | FileCheck %s --check-prefix=PACK
 // PACK: input a BF16 160x32
 // RUN: %python %S/Inputs/check_padding.py %t.in a 0 16 100
