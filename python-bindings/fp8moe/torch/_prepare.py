@@ -166,6 +166,8 @@ def _find_needs(
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"prepare: model is of type {type(model).__name__}, expected a torch.nn.Module")
     sizes, place = find_gathered_sizes(model), None if device is None else torch.device(device)
+    if place is not None and place.type == "cuda":
+        place = torch.device("cuda", place.index or 0)  # as devices of tensors, for which programs are looked up
     for name, module in model.named_modules():
         where = f"prepare: module '{name}'" if name else "prepare: the model"
         for recipe, weights in find_recipes(module):

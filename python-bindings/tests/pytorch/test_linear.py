@@ -21,7 +21,7 @@ from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selectiv
 
 import fp8moe.torch  # noqa: E402
 from fp8moe import Program, linear_programs, programs  # noqa: E402
-from fp8moe.torch import Linear, _auto, _constant, _grouped_mm, _linear, _ops, convert, convert_linear, prepare  # noqa: E402
+from fp8moe.torch import Linear, _auto, _constant, _grouped_mm, _linear, _ops, _prepare, convert, convert_linear, prepare  # noqa: E402
 
 K, N = 48, 64
 SEED = 7
@@ -257,6 +257,14 @@ def test_gpus_without_kernels_are_torchs_with_one_line(capability, card, monkeyp
         _auto.forget()
         for function in (_grouped_mm.chip_of, _auto.why_not_device):
             function.cache_clear()
+
+
+def test_prepare_for_a_device_without_a_number(monkeypatch):
+    """`cuda` is the first GPU, by the name that tensors there have."""
+    devices = set()
+    monkeypatch.setattr(_prepare, "find_need", lambda module, device: devices.add(device))
+    assert prepare(torch.nn.Sequential(make()), device="cuda", progress=False) == []
+    assert devices == {torch.device("cuda:0")}
 
 
 def test_wrong_shapes_are_torchs_errors():
