@@ -1,5 +1,4 @@
 //===- VerifyTarget.cpp - Code and launches that a target executes --------===//
-//---------===//
 //
 // Part of the fp8moe project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -342,7 +342,6 @@ static unsigned fuseTiles(MXQuantizeOp op) {
 }
 
 void FuseQuantize::run(FunctionOpInterface function, const TargetInfo &target) {
-
   bool normalized = normalizeBlocks(function);
   SmallVector<QuantizeOp> casts;
   function->walk([&](QuantizeOp op) { casts.push_back(op); });

@@ -351,7 +351,6 @@ PlaceLayouts::place(FunctionOpInterface function, const TargetInfo &target) {
 }
 
 void PlaceLayouts::run(FunctionOpInterface function, const TargetInfo &target) {
-
   bool changed = false;
   std::optional<Outcome> first;
   FailureOr<Outcome> last;

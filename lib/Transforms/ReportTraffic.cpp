@@ -43,7 +43,6 @@ static int64_t getLeastBytes(Operation *op) {
 
 void ReportTraffic::run(FunctionOpInterface function,
                         const TargetInfo &target) {
-
   PlacementMemo memo;
   function->walk([&](Operation *op) {
     auto kernel = dyn_cast<KernelOpInterface>(op);

@@ -190,9 +190,12 @@ def test_graph_replays(program, works):
 @on_a_gpu
 @pytest.mark.parametrize("more", [0, 1])
 @pytest.mark.parametrize("tiles, pitch", [(12, 0), (13, 0), (9, 1), (10, 1)])
-def test_largest_units(program, tiles, pitch, more):
-    """As many tiles a block as the ring has stages, or one less, and one more: 13 stages, and 10 where columns begin anywhere.
-    The group before ends in the middle of a sector, which belongs to the large one where a stage of each block is left."""
+def test_largest_panels(program, tiles, pitch, more):
+    """Groups with as many tiles as a block's 13 stages, one less and one more. There are 10 stages if columns
+    begin at any address.
+
+    The previous group ends inside a sector, which the large group writes if a stage of each block is left.
+    """
     import torch
 
     blocks = torch.cuda.get_device_properties(0).multi_processor_count
@@ -204,12 +207,12 @@ def test_largest_units(program, tiles, pitch, more):
         work.check(program(work.x, work.offsets))
 
 
-# Experts, tiles of a unit and units, for a number of multiprocessors.
+# Numbers of experts, tiles per panel, and panels, for a number of SMs.
 WEIGHTS = {
-    "units that are not interleaved": lambda blocks: (1, 64, 33),
-    "interleaved units that are not whole sets": lambda blocks: (1, 100, 33),
+    "panels that are not interleaved": lambda blocks: (1, 64, 33),
+    "interleaved panels that are not whole sets": lambda blocks: (1, 100, 33),
     "relays": lambda blocks: (1, 144, 16),
-    "relays of half of the blocks": lambda blocks: (1, blocks // 4 * 4, 16),
+    "relays of most blocks, not interleaved": lambda blocks: (1, blocks * 3 // 2 + 2, 16),
     "as many tiles as stages": lambda blocks: (1, 10 * blocks, 2),
     "more tiles than stages": lambda blocks: (1, 10 * blocks + 4, 2),
     "three experts": lambda blocks: (3, 36, 24),
@@ -219,14 +222,14 @@ WEIGHTS = {
 @on_a_gpu
 @pytest.mark.parametrize("case", WEIGHTS)
 def test_weights(compiler, case):
-    """Experts of equally many tiles (of 128 x 64)."""
+    """Weights of experts, whose panels have equally many tiles (of 128 x 64)."""
     import fp8moe
     import torch
 
-    experts, tiles, units = WEIGHTS[case](torch.cuda.get_device_properties(0).multi_processor_count)
+    experts, tiles, panels = WEIGHTS[case](torch.cuda.get_device_properties(0).multi_processor_count)
     program = fp8moe.load(str(compiler.artifact(FILE, chip)), device="cuda:0").program("bf16_e4m3_pow2_weights")
-    generator = torch.Generator(device="cuda").manual_seed(tiles + units)
-    shape = (experts, 128 * tiles - 5, 64 * units)
+    generator = torch.Generator(device="cuda").manual_seed(tiles + panels)
+    shape = (experts, 128 * tiles - 5, 64 * panels)
     spread = torch.exp(6 * torch.rand(shape[0], 1, shape[2], device="cuda", generator=generator))
     x = (torch.randn(shape, device="cuda", generator=generator) * spread).to(torch.bfloat16)
     scale = (448 / x.abs().amax(1).double()).float()

@@ -31,7 +31,7 @@ FUNCTIONS = {
     "jagged_rowwise_and_colwise": (3000, 1024),
     "rowwise": (1500, 2048),
     "weights_dgrad": (4, 512, 768),
-    "weights_dgrad_long_runs": (1, 2304, 8192),
+    "weights_dgrad_tall": (1, 2304, 8192),
     "matmul": (3000, 512, 1024),
 }
 # Relative to the norm of the result (G5).

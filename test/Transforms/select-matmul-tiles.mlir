@@ -5,8 +5,8 @@
 
 #expert_columns = #fp8moe.strided<[0, 2, 1]>
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
-  // One warpgroup writes while the other multiplies. With promoted sums both share a
-  // tile; one that is there stays. Rows of so many tiles are taken eight at a time.
+  // Fast accumulation gets ping-pong: one warpgroup writes while the other multiplies. With promoted
+  // accumulation both share a tile. A given tile stays. `raster = 8` takes tiles in bands of eight rows.
   // CHECK-LABEL: func.func @tiles
   // REMARK: remark: tiles for sm_90a: wgmma<rows = 128, columns = 64, stages = 8, schedule = ping_pong, raster = 8> {{.*}} us, {{.*}} (chosen)
   func.func @tiles(%a: tensor<16640x5120xbf16>,

@@ -68,7 +68,8 @@ struct RelayoutProblem {
   /// Promised alignment in bytes of the first element of each buffer.
   int64_t inputAlignment = 1;
   int64_t outputAlignment = 1;
-  /// Whether both buffers may be the same memory, which has equal strides then.
+  /// Whether both buffers may be the same memory. Their strides are equal then:
+  /// the runtime lets an output be in the memory of an input of its type only.
   bool mayBeSame = false;
 };
 

@@ -54,7 +54,7 @@ func.func @weights_dgrad(%x: tensor<4x512x768xbf16, #expert_column_major> {fp8mo
   return %q, %s : tensor<4x512x768x!fp8moe.e4m3>, tensor<4x512xf32>
 }
 
-func.func @weights_dgrad_long_runs(%x: tensor<1x2304x8192xbf16, #expert_column_major> {fp8moe.name = "x"})
+func.func @weights_dgrad_tall(%x: tensor<1x2304x8192xbf16, #expert_column_major> {fp8moe.name = "x"})
     -> (tensor<1x2304x8192x!fp8moe.e4m3> {fp8moe.name = "q"}, tensor<1x2304xf32> {fp8moe.name = "s"}) {
   %q, %s = fp8moe.dynamic_quantize %x along [2] rounding pow2
       : tensor<1x2304x8192xbf16, #expert_column_major> -> tensor<1x2304x8192x!fp8moe.e4m3>, tensor<1x2304xf32>

@@ -153,7 +153,8 @@ void Consumer::build() {
                                  HopperMatmulConfig::kConsumerRegisters);
   Value isSecond = b.equal(index, 1);
   // The first turn is the first consumer's.
-  b.createIf(isSecond, [&] { passTurn(); });
+  if (!isCooperative())
+    b.createIf(isSecond, [&] { passTurn(); });
   Tile mine;
   SmallVector<Value> scales;
   Product product;

@@ -29,8 +29,8 @@ bool hasPartialSums(const GroupedMatmulProblem &problem);
 
 /// Whether f32 sums are added to the result in memory by TMA reductions, so
 /// that no thread loads the addend. The addend is then copied to the result
-/// first. bf16 sums are rounded once, after the addition in f32,
-/// so their addend is loaded (loadsAddend).
+/// first. bf16 sums are rounded once, after the addition in f32, so their
+/// addend is loaded (loadsAddend).
 inline bool addsInMemory(const GroupedMatmulProblem &problem) {
   return problem.accumulates && problem.resultType.isF32();
 }

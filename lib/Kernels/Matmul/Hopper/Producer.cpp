@@ -229,7 +229,7 @@ void fp8moe::buildMatmulProducer(GroupedMatmulKernel &kernel) {
   KernelBuilder &b = kernel.b;
   kernel::SetRegistersOp::create(b, kernel::RegisterChange::Decrease,
                                  HopperMatmulConfig::kProducerRegisters);
-  b.createIf(b.less(kernel.warp, 1), [&] {
+  b.createIf(b.equal(kernel.warp, 0), [&] {
     b.createIf(kernel::ElectOp::create(b), [&] {
       StageRing ring = kernel.getRing();
       TileScheduler scheduler(kernel);

@@ -45,7 +45,7 @@ void SinglePassOuterKernel::initialize(Value numSlots) {
         both(b.lessEqual(b.i32(SinglePassOuterTile::kReduceWarps), warp),
              b.less(warp, firstScaleWarp));
     b.createIf(zeroes, [&] {
-      zeroEntries(numSlots, SinglePassOuterTile::kReduceWarps, firstScaleWarp);
+      zeroSlots(numSlots, SinglePassOuterTile::kReduceWarps, firstScaleWarp);
     });
     return none;
   };
@@ -133,8 +133,8 @@ void SinglePassOuterKernel::beginProducer() {
 /// Zeroes the partial slots of this block's spans. Only this block posts to
 /// them before the grid barrier. Warps [firstWarp, endWarp) of the block take
 /// part.
-void SinglePassOuterKernel::zeroEntries(Value numSlots, int64_t firstWarp,
-                                        int64_t endWarp) {
+void SinglePassOuterKernel::zeroSlots(Value numSlots, int64_t firstWarp,
+                                      int64_t endWarp) {
   int64_t firstThread = firstWarp * b.getSubgroupSize();
   int64_t threads = endWarp * b.getSubgroupSize() - firstThread;
   Value thread = b.sub(b.getThread(), firstThread);

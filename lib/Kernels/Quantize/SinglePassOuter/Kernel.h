@@ -320,7 +320,7 @@ private:
   /// Returns the threads of kProducerBarrier: the producer, and the warp that
   /// initialises mbarriers.
   int64_t getProducerThreads() const;
-  void zeroEntries(Value numSlots, int64_t firstWarp, int64_t endWarp);
+  void zeroSlots(Value numSlots, int64_t firstWarp, int64_t endWarp);
   Value getShared(int64_t offset, Value index, int64_t bytes);
   /// Returns an mbarrier at `address`; printed kernels show `name`.
   Value getBarrier(StringRef name, Value address);
@@ -338,10 +338,10 @@ private:
 
 /// Builds the kernel of a problem, whose input is contiguous along columns and
 /// the output along rows. Its parameters are: tensor maps of the input (whole
-/// tiles, boxes, and a share of interleaved panels); the
-/// pointers offsets (jagged only), input, output, scales and scratch, and,
-/// where the tile has rows, quantized rows and their scales; the dynamic sizes
-/// in the order of `members`. `numSlots` (i64) is the number of partial slots
+/// tiles, boxes, and a share of interleaved panels); the pointers offsets
+/// (jagged only), input, output, scales and scratch, and, where the tile has
+/// rows, quantized rows and their scales; the dynamic sizes in the order of
+/// `members`. `numSlots` (i64) is the number of partial slots
 /// in the scratch.
 void buildSinglePassOuter(KernelBuilder &b, const AxisQuantizeProblem &problem,
                           const SinglePassOuterTile &tile,

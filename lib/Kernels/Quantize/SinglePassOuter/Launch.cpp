@@ -78,10 +78,9 @@ Value SinglePassOuterLaunch::createCondition(const HostSize &partialSlots) {
 
 /// Returns the number of partial slots, one for each tile number.
 HostSize SinglePassOuterLaunch::countPartialSlots() {
-  constexpr int64_t kPanelsAtOnce = 4;
   HostSize panels = ceilDiv(HostSize(b, sizes.parallel),
-                            HostSize(kPanelsAtOnce * getTileColumns())) *
-                    HostSize(kPanelsAtOnce);
+                            HostSize(kInterleavedPanels * getTileColumns())) *
+                    HostSize(kInterleavedPanels);
   HostSize rows(b, problem.outputPadding > 1 ? sizes.extent : sizes.reduction);
   HostSize segments(b, sizes.segments);
   if (!problem.jagged)

@@ -49,11 +49,9 @@ struct SinglePassOuterTile {
   }
   /// Returns the panels whose scales a block keeps, a power of two. A panel
   /// takes a slot when its first tile gets a stage; tiles that teams hold have
-  /// no stage. At the end, one record for each convert team and each scale warp
-  /// ends its loop.
+  /// no stage. At the end, one record for each scale warp ends its loop.
   constexpr int64_t getPanelSlots() const {
-    int64_t atOnce =
-        stages + getTilesInTeams() + std::max(kConvertTeams, kScaleWarps);
+    int64_t atOnce = stages + getTilesInTeams() + kScaleWarps;
     int64_t slots = 1;
     while (slots < atOnce)
       slots *= 2;

@@ -226,8 +226,8 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 
 // -----
 
-// Groups that are not padded: both operands are masked, and the tensor cores see it.
-// Sums of 128 are added in f32, by warpgroups that take turns.
+// Unpadded groups: both operands are masked in shared memory, and proxy fences make that visible to
+// wgmma. Promoted accumulation adds 128 elements of K at a time in f32. Warpgroups take turns.
 
 module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
   func.func @unpadded(%a: tensor<1408x4096xf8E5M2>, %sa: tensor<8x1408xf32>,

@@ -108,13 +108,13 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // ends in smaller parts.
 // CHECK:         fp8moe_kernel.set_registers increase 144
 // CHECK:         scf.while {{.*}}: (i1, i32, {{.*}}vector<2xi32>
-// (16 rows of a cell; words of four rows above.)
+// A thread loads 16 rows of its cell, and words of the four rows above.
 // CHECK-COUNT-16: llvm.load %{{.*}} {alignment = 8 : i64} : !llvm.ptr<3> -> vector<2xi32>
 // CHECK-COUNT-4: llvm.load %{{.*}} {alignment = 4 : i64} : !llvm.ptr<3> -> vector<1xi32>
 // CHECK:         fp8moe_kernel.async_proxy_fence
 // CHECK-NOT:     scf.if
 // CHECK:         fp8moe_kernel.arrive %
-// (With rows of the segment before and without, which are kept apart.)
+// Products have two variants: with rows of the previous segment, and without.
 // CHECK-COUNT-16: arith.mulf %{{.*}} : vector<4xbf16>
 // CHECK-COUNT-16: fp8moe_kernel.opaque {{.*}} : vector<2xi32>
 // CHECK-COUNT-16: arith.mulf %{{.*}} : vector<4xbf16>
@@ -162,7 +162,7 @@ module attributes {fp8moe.target = #fp8moe.target<"sm_90a">} {
 // CHECK-DAG:     fp8moe_plan.tensor_map %[[X]] sizes(%[[N]], %{{.*}}) strides(%[[N]]) box(64, 128) swizzle 128 promotion 128
 // CHECK-DAG:     fp8moe_plan.tensor_map %[[X]] sizes(%[[N]], %{{.*}}) strides(%[[N]]) box(64, 16) swizzle 128 promotion 128
 // CHECK-DAG:     fp8moe_plan.tensor_map %[[X]] sizes(%[[N]], %{{.*}}) strides(%[[N]]) box(256, 32) swizzle 0 promotion 128
-// A slot for each number of a tile.
+// Each tile number has a slot for its partial result.
 // CHECK-DAG:     %[[OF_ROWS:.*]] = arith.ceildivsi %{{.*}}, %c64
 // CHECK-DAG:     %[[SHORT:.*]] = arith.addi %[[OF_ROWS]], %{{.*}}
 // CHECK-DAG:     %[[OF_LONG:.*]] = arith.ceildivsi %{{.*}}, %c128

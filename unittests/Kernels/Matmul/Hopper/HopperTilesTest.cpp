@@ -330,10 +330,10 @@ TEST(HopperTilesTest, WidthsFillSingleWavesOfDenseMatmuls) {
   EXPECT_NEAR(wide / std::ceil(wide), 1, 0.05);
 }
 
-/// TFLOP/s with promoted accumulation on an H100 (2026-11-27), 128x192, 128x160
-/// and 128x128: the first shape 1188, 1005 and 1117; the second, whose columns
-/// are not near a multiple of 192, 1058, 1129 and 1120; the third, of few
-/// stages, 849, 821 and 893.
+/// TFLOP/s with promoted accumulation on an H100 (2026-11-27), with 128x192,
+/// 128x160 and 128x128. The first shape has 1188, 1005 and 1117. The second,
+/// whose columns are not near a multiple of 192, has 1058, 1129 and 1120. The
+/// third, of few stages, has 849, 821 and 893.
 TEST(HopperTilesTest, PromotedSumsShareWideTiles) {
   auto choose = [](MatmulWork work) {
     work.promoted = true;

@@ -74,7 +74,7 @@ int64_t countOnDevice(int64_t length, int64_t begin, bool jagged) {
   return ceilDiv(tiles, kSpanTiles) * kSpanTiles;
 }
 
-// The scratch has a slot for each: blocks write to it.
+// Blocks write to one slot per tile number, so the scratch must have enough.
 TEST(SinglePassModelsTest, TilesHaveNoMoreNumbersThanCounted) {
   constexpr int64_t kSegments = 100;
   for (int64_t length = 1; length < 30000; length += length < 5000 ? 1 : 61)
