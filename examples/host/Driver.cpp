@@ -34,7 +34,7 @@ Driver::Driver(const std::string &kind) : cuda(kind == "nvvm") {
   const char *variable = cuda ? "FP8MOE_CUDA_DRIVER" : "FP8MOE_HIP_RUNTIME";
   const char *chosen = std::getenv(variable);
   const char *file = cuda ? "libcuda.so.1" : "libamdhip64.so";
-  library = dlopen(chosen ? chosen : file, RTLD_NOW | RTLD_LOCAL);
+  library = dlopen(chosen && *chosen ? chosen : file, RTLD_NOW | RTLD_LOCAL);
   if (!library)
     throw Error(dlerror());
   check("cuInit", "hipInit", 0u);

@@ -342,16 +342,15 @@ DeviceMemory::Functions DeviceMemory::getHostFunctions() {
 /// runtime uses, and finds the functions.
 DeviceMemory::Functions DeviceMemory::openDriver(bool isCuda,
                                                  int ordinal) const {
-  const char *library =
-      std::getenv(isCuda ? "FP8MOE_CUDA_DRIVER" : "FP8MOE_HIP_RUNTIME");
   void *driver = nullptr;
-  llvm::SmallVector<const char *, 4> names{library};
+  llvm::SmallVector<const char *, 4> names{
+      std::getenv(isCuda ? "FP8MOE_CUDA_DRIVER" : "FP8MOE_HIP_RUNTIME")};
   if (isCuda)
     names.push_back("libcuda.so.1");
   else
     names.append({"libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6"});
   for (const char *name : names)
-    if (!driver && name)
+    if (!driver && name && *name)
       driver = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
   if (!driver)
     fail(device + ": the GPU's driver cannot be opened");
