@@ -128,8 +128,9 @@ static RandomOptions getRandomOptions() {
 
 static bool areOneFile(const std::string &lhs, const std::string &rhs) {
   std::error_code ignored;
-  return std::filesystem::weakly_canonical(lhs, ignored) ==
-         std::filesystem::weakly_canonical(rhs, ignored);
+  return std::filesystem::absolute(lhs, ignored).lexically_normal() ==
+             std::filesystem::absolute(rhs, ignored).lexically_normal() ||
+         fs::equivalent(lhs, rhs);
 }
 
 static void checkOptions() {

@@ -67,6 +67,8 @@
 // STDOUT: error: '-' is no file; --outputs and --save-inputs write safetensors to one
 // RUN: not fp8moe-run %t/cpu --program=first --random=1 --tokens=3 --outputs=%t/one --save-inputs=%t/./one 2>&1 | FileCheck %s --check-prefix=ONE
 // ONE: error: --outputs and --save-inputs are one file, '{{.*}}/one'
+// RUN: echo > %t/one && ln -f %t/one %t/link
+// RUN: not fp8moe-run %t/cpu --program=first --random=1 --tokens=3 --outputs=%t/one --save-inputs=%t/link 2>&1 | FileCheck %s --check-prefix=ONE
 // RUN: not fp8moe-run %t/cpu --program=first --random=1 --shape x 2>&1 | FileCheck %s --check-prefix=NO-EQUALS
 // NO-EQUALS: error: --shape: 'x' is not of the form NAME=AxB, for example grad=4096x2048
 // RUN: not fp8moe-run %t/cpu --program=first --random=1 --tokens=3 --device=gpu 2>&1 | FileCheck %s --check-prefix=DEVICE
